@@ -54,8 +54,8 @@ struct ds_client {
         gid_t groups[GROUPS_MAX];
         ds_user *user;
         struct ds_rights rights;
-        struct ds_turn turn;          /* waits with something to say */
-        int overdue;                  /* its socket has spoken again meanwhile, and is not looked at until it was served */
+        struct ds_turn turn; /* waits with something to say */
+        int overdue;         /* its socket has spoken again meanwhile, and is not looked at until it was served */
         struct ds_rate_waiter waiter; /* when its user asks too fast */
         struct ds_charge charge, unread;
         struct ds_session *session;
@@ -593,7 +593,8 @@ int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charg
 
         if (r)
                 ds_client_answer(client, id, DETSHARE__STATUS__QUOTA, "%s requests that are not answered yet: %llu",
-                        r == DS_CHARGE_E_USER ? "the user has as many as it may have of" : "all users together have all",
+                        r == DS_CHARGE_E_USER ? "the user has as many as it may have of"
+                                              : "all users together have all",
                         (unsigned long long)ds_user_limit(client->user, DS_CHARGE_CALLS));
         return r;
 }

@@ -6,8 +6,8 @@
  * one log line, and the loop goes on. Its memory goes in the loop's close callback, so a client that was closed while
  * one of its requests is handled stays valid until the handler is through.
  *
- * A client that has something to say waits for its turn (turns.h), and one request of it is handled then. A client whose
- * peer is gone before that is closed, and what it asked is dropped.
+ * A client that has something to say waits for its turn (turns.h), and one request of it is handled then. A client
+ * whose peer is gone before that is closed, and what it asked is dropped.
  */
 #pragma once
 

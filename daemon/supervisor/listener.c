@@ -20,8 +20,8 @@
 #include "util/macro.h"
 
 #define BACKLOG 1024
-#define PAUSE_MS 100u       /* when not even turning away works: the loop must not spin on those who wait */
-#define ACCEPTS_PER_TURN 32 /* so that a crowd of newcomers does not hold up those who are there */
+#define PAUSE_MS 100u      /* when not even turning away works: the loop must not spin on those who wait */
+#define ACCEPTS_PER_TURN 8 /* so that a crowd of newcomers does not hold up those who are there */
 
 struct ds_listener {
         uv_poll_t poll;

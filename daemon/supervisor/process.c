@@ -20,8 +20,8 @@
 #include "util/macro.h"
 
 #define CHILD_FD 3
-#define WINDOW_BYTES (32u << 10) /* that the socket holds: a quarter of it is some eight small frames */
-#define READ_NS (500 * DS_NS_PER_US) /* from one process, before others have their turn */
+#define WINDOW_BYTES (16u << 10)     /* that the socket holds: a quarter of it is some four small frames */
+#define READ_NS (100 * DS_NS_PER_US) /* from one process, before others have their turn */
 
 struct ds_process {
         uv_poll_t poll;
@@ -29,9 +29,9 @@ struct ds_process {
         int handles; /* open, or not yet closed */
         ds_conn *conn;
         pid_t pid;
-        int events; /* polled for */
+        int events;  /* polled for */
         int awaited; /* to have read what it has */
-        int broken; /* it is being killed: what it still says does not count */
+        int broken;  /* it is being killed: what it still says does not count */
         int lost, ended;
         char name[32];
         const struct ds_process_ops *ops;

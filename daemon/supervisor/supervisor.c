@@ -175,7 +175,7 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
         }
         r = ds_deadlines_init(&supervisor->deadlines, &supervisor->loop);
         if (!r)
-                r = ds_turns_init(&supervisor->turns, &supervisor->loop, may_serve, supervisor);
+                r = ds_turns_init(&supervisor->turns, &supervisor->loop, &supervisor->deadlines, may_serve, supervisor);
         if (!r)
                 r = start_signals(supervisor);
         ds_poll_settled();
@@ -305,12 +305,12 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         if ((supervisor->helper && ds_helper_pid(supervisor->helper)) || !ds_settle_gone(&supervisor->settle))
                 return;
         ds_announce_end(supervisor);
+        ds_turns_deinit(&supervisor->turns);
         ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
         ds_foreign_deinit(&supervisor->foreign);
         if (supervisor->profiles)
                 ds_profile_store_stop(supervisor->profiles);
         ds_deadlines_deinit(&supervisor->deadlines);
-        ds_turns_deinit(&supervisor->turns);
         block_signals();
         close_signal(&supervisor->sigterm);
         close_signal(&supervisor->sigint);

@@ -146,7 +146,7 @@ struct ds_supervisor {
         struct ds_settle settle;
         struct ds_calibration calibration;
         struct ds_foreign foreign;
-        struct ds_turns turns; /* clients that have something to say */
+        struct ds_turns turns;        /* clients that have something to say */
         struct ds_handover *handover; /* what came from the life before, until it goes on; NULL = nothing */
         int handing_over, drained;    /* stopping: another life follows; the worker has ended in order */
         gid_t admin_gid;

@@ -6,11 +6,15 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define SERVE_NS (200 * DS_NS_PER_US) /* before the sockets are looked at again */
+#define SERVE_NS (100 * DS_NS_PER_US) /* before the sockets are looked at again */
+#define SHARED_NS DS_NS_PER_S         /* after several users were served, each has its share only */
+#define SHARES 4u                     /* of the time: a user gets one */
+#define BURST_NS (2 * DS_NS_PER_MS)   /* that a user who was quiet may be ahead of its share, times SHARES */
 
 void ds_turn_line_init(struct ds_turn_line *line)
 {
         TAILQ_INIT(&line->turns);
+        line->due_ns = 0;
 }
 
 void ds_turn_line_deinit(struct ds_turn_line *line)
@@ -25,23 +29,61 @@ static void idle_cb(uv_idle_t *idle)
 
 static void check_cb(uv_check_t *check);
 
-/* The loop turns by itself as long as somebody can be served. */
-static void update(struct ds_turns *turns, int may)
+static void due_cb(struct ds_deadline *deadline)
 {
-        if (TAILQ_EMPTY(&turns->lines)) {
-                uv_check_stop(&turns->check);
-                uv_idle_stop(&turns->idle);
-        } else if (may) {
-                uv_idle_start(&turns->idle, idle_cb);
-        } else {
-                uv_idle_stop(&turns->idle);
-        }
+        struct ds_turns *turns = DS_CONTAINER_OF(deadline, struct ds_turns, due);
+
+        uv_idle_start(&turns->idle, idle_cb);
 }
 
-static void serve_first(struct ds_turns *turns, struct ds_turn_line *line)
+/* The first line that may be served now. NULL: none; *ret_ns is then when one may be. */
+static struct ds_turn_line *next_line(const struct ds_turns *turns, uint64_t now, uint64_t *ret_ns)
+{
+        const int shared = turns->shared_ns && now - turns->shared_ns < SHARED_NS;
+        struct ds_turn_line *line;
+
+        *ret_ns = UINT64_MAX;
+        TAILQ_FOREACH(line, &turns->lines, link)
+        {
+                if (!shared || line->due_ns <= now)
+                        return line;
+                *ret_ns = DS_MIN(*ret_ns, line->due_ns);
+        }
+        return NULL;
+}
+
+/* The loop turns by itself as long as somebody can be served, and when somebody can again. */
+static void update(struct ds_turns *turns, int may, uint64_t now)
+{
+        uint64_t due_ns;
+
+        if (TAILQ_EMPTY(&turns->lines))
+                uv_check_stop(&turns->check);
+        if (may && next_line(turns, now, &due_ns)) {
+                uv_idle_start(&turns->idle, idle_cb);
+                return;
+        }
+        uv_idle_stop(&turns->idle);
+        if (may && due_ns != UINT64_MAX)
+                ds_deadline_arm(turns->deadlines, &turns->due, 1 + (due_ns - now) / DS_NS_PER_MS, due_cb);
+        else
+                ds_deadline_disarm(turns->deadlines, &turns->due);
+}
+
+void ds_turns_spent(struct ds_turn_line *line, uint64_t now_ns, uint64_t ns)
+{
+        const uint64_t least = now_ns > BURST_NS ? now_ns - BURST_NS : 0;
+
+        line->due_ns = DS_MAX(line->due_ns, least) + SHARES * ns;
+}
+
+static void serve_first(struct ds_turns *turns, struct ds_turn_line *line, uint64_t now)
 {
         struct ds_turn *turn = TAILQ_FIRST(&line->turns);
 
+        if (turns->last && turns->last != line)
+                turns->shared_ns = now;
+        turns->last = line;
         ds_turns_forget(turns, line, turn);
         /* behind the others, also if it has nobody else: whoever waits anew stands at the end */
         if (!TAILQ_EMPTY(&line->turns)) {
@@ -54,23 +96,27 @@ static void serve_first(struct ds_turns *turns, struct ds_turn_line *line)
 static void check_cb(uv_check_t *check)
 {
         struct ds_turns *turns = check->data;
-        const uint64_t until = uv_hrtime() + SERVE_NS;
+        uint64_t begin = uv_hrtime(), now = begin, due_ns;
         struct ds_turn_line *line;
         int may = 1;
 
-        while ((line = TAILQ_FIRST(&turns->lines)) && (may = turns->may(turns->user))) {
-                serve_first(turns, line);
-                if (uv_hrtime() > until)
-                        break;
+        while (now - begin < SERVE_NS && (line = next_line(turns, now, &due_ns)) && (may = turns->may(turns->user))) {
+                uint64_t before = now;
+
+                serve_first(turns, line, now);
+                now = uv_hrtime();
+                ds_turns_spent(line, now, now - before);
         }
-        update(turns, may);
+        update(turns, may, now);
 }
 
-int ds_turns_init(struct ds_turns *turns, uv_loop_t *loop, int (*may)(void *user), void *user)
+int ds_turns_init(
+        struct ds_turns *turns, uv_loop_t *loop, struct ds_deadlines *deadlines, int (*may)(void *user), void *user)
 {
         int r;
 
         TAILQ_INIT(&turns->lines);
+        turns->deadlines = deadlines;
         turns->may = may;
         turns->user = user;
         turns->check.data = turns;
@@ -89,6 +135,7 @@ static void close_handle(uv_handle_t *handle)
 void ds_turns_deinit(struct ds_turns *turns)
 {
         assert(TAILQ_EMPTY(&turns->lines));
+        ds_deadline_disarm(turns->deadlines, &turns->due);
         close_handle((uv_handle_t *)&turns->check);
         close_handle((uv_handle_t *)&turns->idle);
 }

@@ -437,12 +437,23 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
         return 0;
 }
 
+/* The user whose request this answers, NULL: nobody's. */
+static ds_user *user_of(ds_worker_link *link, uint64_t id)
+{
+        const struct unanswered *unanswered = find_unanswered(link, id);
+
+        return unanswered ? unanswered->charge.user : NULL;
+}
+
 static int on_frame(void *user, const uint8_t *payload, size_t size)
 {
         ds_cleanup(ds_unpack_freep) ProtobufCMessage *unpacked = NULL;
         const Detshare__Internal__FromWorker *message;
         int fds[DS_FRAME_FDS_MAX] = {-1, -1, -1, -1}, r;
+        const uint64_t begin = uv_hrtime();
         ds_worker_link *link = user;
+        ds_user *asker;
+        uint64_t now;
 
         r = ds_unpack(&detshare__internal__from_worker__descriptor, payload, size, DS_UNPACK_BUDGET, &unpacked);
         if (r)
@@ -453,7 +464,14 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 arm(link, PING_MAX_MS, hang_deadline);
         if (message->fds > DS_FRAME_FDS_MAX || ds_process_take_fds(link->process, fds, message->fds))
                 return ds_error_origin(-EPROTO);
+        asker = user_of(link, message->id);
+        if (asker)
+                ds_user_ref(asker);
         r = handle_message(link, message, fds, message->fds);
+        now = uv_hrtime();
+        if (asker)
+                ds_turns_spent(ds_user_turn_line(asker), now, now - begin);
+        ds_user_unref(asker);
         for (size_t i = 0; i < DS_FRAME_FDS_MAX; i++)
                 ds_close(fds[i]);
         return r;

@@ -3,9 +3,9 @@
  * The worker as the supervisor sees it: a process that is started, asked, watched and replaced
  *
  * Every question that wants an answer is a struct ds_worker_call, embedded in whatever asked; its done function runs
- * once, with the answer, or without one when the worker has died. A call may be cancelled; the request that it sent stays
- * the worker's work, and charged to its user, until it is answered. The worker is replaced at once when it dies (with a
- * growing pause when it dies right after starting), breaks the protocol, or does not answer a ping in time. A
+ * once, with the answer, or without one when the worker has died. A call may be cancelled; the request that it sent
+ * stays the worker's work, and charged to its user, until it is answered. The worker is replaced at once when it dies
+ * (with a growing pause when it dies right after starting), breaks the protocol, or does not answer a ping in time. A
  * worker that hung is given the built-in policy, since only a policy's code can make it hang; or the driver of a GPU,
  * where it takes two within ten minutes.
  *
@@ -50,8 +50,8 @@ struct ds_worker_answer {
 /* Zero-initialised but for done, image_fd (-1) and charge. */
 struct ds_worker_call {
         uint64_t id; /* 0 while it is not with the worker */
-        /* For one more open request, of its user; empty in a call of the daemon's own. The link has it while the worker has
-         * the request, also when the call was cancelled; otherwise its owner releases it. */
+        /* For one more open request, of its user; empty in a call of the daemon's own. The link has it while the worker
+         * has the request, also when the call was cancelled; otherwise its owner releases it. */
         struct ds_charge charge;
         /* answer NULL: the worker died. The call is the caller's again. */
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer);

@@ -169,7 +169,12 @@ enum dsw_outcome dsw_call_park(
 
 static void call_set_late(struct dsw_session *session, int late)
 {
-        session->worker->n_late += (uint32_t)late - (uint32_t)session->is_late;
+        ds_worker *worker = session->worker;
+
+        if (late && !session->is_late)
+                DL_APPEND2(worker->late, session, late_prev, late_next);
+        else if (!late && session->is_late)
+                DL_DELETE2(worker->late, session, late_prev, late_next);
         session->is_late = late;
 }
 
@@ -181,7 +186,8 @@ void dsw_call_settle(struct dsw_session *session)
         {
                 if (!call->ready(call))
                         continue;
-                if (dsw_message_full(session->worker)) {
+                /* also behind those that wait already: dsw_call_settle_late chooses */
+                if (session->worker->late || dsw_message_full(session->worker)) {
                         call_set_late(session, 1);
                         return;
                 }
@@ -189,18 +195,47 @@ void dsw_call_settle(struct dsw_session *session)
         }
 }
 
+/* Of the users with late sessions the one that was answered longest ago, and of its sessions likewise. */
+static struct dsw_session *call_next_late(const ds_worker *worker)
+{
+        struct dsw_session *session, *best = worker->late;
+
+        DL_FOREACH2(worker->late, session, late_next)
+        {
+                if (session->user->answered < best->user->answered)
+                        best = session;
+        }
+        return best;
+}
+
+/* Ends one request. 0: none was ready any more. */
+static int call_settle_one(struct dsw_session *session)
+{
+        struct dsw_call *call;
+
+        DL_FOREACH(session->parked, call)
+        {
+                if (!call->ready(call))
+                        continue;
+                session->user->answered = ++session->worker->n_answered;
+                call->finish(call);
+                return 1;
+        }
+        return 0;
+}
+
 size_t dsw_call_settle_late(ds_worker *worker)
 {
         size_t n = 0;
 
-        if (!worker->n_late || dsw_message_full(worker))
-                return 0;
-        for (struct dsw_session *session = worker->sessions; session; session = session->hh.next) {
-                if (!session->is_late)
-                        continue;
+        for (; worker->late && !dsw_message_full(worker); n++) {
+                struct dsw_session *session = call_next_late(worker);
+
                 call_set_late(session, 0);
-                dsw_session_dirty(session);
-                n++;
+                if (call_settle_one(session))
+                        call_set_late(session, 1);
+                else
+                        dsw_session_dirty(session);
         }
         return n;
 }

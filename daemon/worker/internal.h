@@ -245,7 +245,8 @@ struct dsw_user {
         uint32_t uid, refs; /* of sessions */
         uint32_t n_live;
         uint64_t param_bytes, graph_bytes, piece_bytes;
-        int waiting; /* a session of its found no room */
+        int waiting;       /* a session of its found no room */
+        uint64_t answered; /* of worker->n_answered, when one of its late requests was answered last */
         UT_hash_handle hh;
 };
 
@@ -357,11 +358,12 @@ struct dsw_session {
         struct dsw_handle handles[DSW_SESSION_HANDLES_MAX];
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
-        int is_late;                          /* of worker->n_late */
-        int load_waits, load_prepared;        /* see modules.c */
-        int forms_wait;                       /* likewise, for those of forms.c */
-        uint32_t n_forms;                     /* modules whose second image waits to be loaded */
-        int waits_stop;                       /* likewise: the next quiesce is for it too */
+        int is_late;
+        struct dsw_session *late_prev, *late_next;
+        int load_waits, load_prepared; /* see modules.c */
+        int forms_wait;                /* likewise, for those of forms.c */
+        uint32_t n_forms;              /* modules whose second image waits to be loaded */
+        int waits_stop;                /* likewise: the next quiesce is for it too */
         struct dsw_session *active_prev, *active_next;
         struct dsw_session *dirty_next;
         struct dsw_session *declared_prev, *declared_next;
@@ -480,15 +482,16 @@ struct ds_worker {
         ds_conn *conn;
         int epoll_fd, device_fd, signal_fd;
         uint32_t conn_events; /* that the supervisor's socket is watched for; 0 before the first turn */
-        int frames_left; /* read from the supervisor and not handled yet */
-        uint32_t n_late; /* sessions with parked requests that wait until the supervisor has read */
-        int more;        /* the last round moved something */
+        int frames_left;      /* read from the supervisor and not handled yet */
+        int more;             /* the last round moved something */
 
         struct dsw_session *sessions; /* hash by id */
         struct dsw_user *users;       /* hash by uid */
         struct dsw_session *active;   /* rings and queues to look at */
         struct dsw_session *dirty;
         struct dsw_session *declared; /* with declared threads */
+        struct dsw_session *late;     /* with requests that could end, had the supervisor read more */
+        uint64_t n_answered;          /* of those */
         uint32_t next_space, n_modules;
         uint32_t n_transformed; /* modules with forms */
         enum ds_sched_transform transform;
@@ -564,7 +567,7 @@ enum dsw_outcome dsw_call_park(
         struct dsw_call *call, int (*ready)(const struct dsw_call *), void (*finish)(struct dsw_call *));
 /* Answer what is ready. */
 void dsw_call_settle(struct dsw_session *session);
-/* Settles the sessions that were late, once the supervisor has read. Returns how many. */
+/* Ends late requests as long as the supervisor reads, one of each user in turn. Returns how many. */
 size_t dsw_call_settle_late(ds_worker *worker);
 /* Answer everything with status. */
 void dsw_call_fail_all(struct dsw_session *session, int status, const char *why);

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -35,6 +36,7 @@
         (20 * DS_NS_PER_MS) /* and of LS, with CPUs to spare: waking up costs a request more than it lasts */
 #define LOOP_SPIN_CPUS 4
 #define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes for the supervisor: far above dsw_message_full */
+#define LOOP_WINDOW ((size_t)128 << 10)    /* of them, that the socket may hold */
 #define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* what aborted work gets to end, at a stop */
 #define LOOP_FLUSH_MS 200
 
@@ -147,12 +149,20 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         return ds_error_trace(r);
 }
 
+/* CPUs that this process may run on, which may be fewer than the machine has. */
+static int loop_cpus(void)
+{
+        cpu_set_t set;
+
+        return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
+}
+
 static uint64_t loop_spin_ns(const ds_worker *worker)
 {
         if (worker->device_fd >= 0)
                 return DSW_SPIN_NS;
         /* with few CPUs the clients need the one that we would burn */
-        return sysconf(_SC_NPROCESSORS_ONLN) >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
+        return loop_cpus() >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
 }
 
 void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns)
@@ -181,6 +191,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
         if (r)
                 return ds_error_fold(r);
+        ds_conn_set_window(worker->conn, LOOP_WINDOW);
         r = loop_build(worker, config);
         if (r)
                 return ds_error_trace(r);
@@ -285,8 +296,8 @@ static int loop_round(ds_worker *worker)
                 return ds_error_trace(r);
         moved += loop_pump_clearing(worker);
         moved += dsw_value_step(worker) + dsw_shared_step(worker);
-        moved += dsw_call_settle_late(worker);
         moved += (size_t)dsw_settle(worker);
+        moved += dsw_call_settle_late(worker);
         dsw_deadline_step(worker);
         if (worker->lost.status)
                 return DS_WORKER_E_LOST;
@@ -297,7 +308,7 @@ static int loop_round(ds_worker *worker)
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;
-        if ((dsw_pages_awaited(worker) || worker->n_preparing || worker->n_late) && !worker->stopping)
+        if ((dsw_pages_awaited(worker) || worker->n_preparing || worker->late) && !worker->stopping)
                 return 0;
         return ds_error_trace(dsw_clock_advance(worker));
 }
@@ -369,7 +380,7 @@ static int loop_stop_step(ds_worker *worker)
 
         if (!worker->stopping)
                 return 0;
-        if (worker->live_ops || worker->n_late) {
+        if (worker->live_ops || worker->late) {
                 if (worker->wall_ns() < worker->stop_wall_ns)
                         return 0;
                 if (!worker->cancelled_all) {

@@ -6,8 +6,9 @@
  * and a budget in every case, since protobuf can make much out of little. One message is alive at a time.
  *
  * Answers are up to a thousand times as long as what asks for them, so the worker stops taking work while the
- * supervisor is behind: it reads no frames, starts no queued request, and ends no parked one (dsw_message_full). What a
- * client sends can therefore not fill the queue to the supervisor, whose overflow ends the worker.
+ * supervisor is behind: it reads no frames, starts no queued request, and ends no parked one (dsw_message_full). Little
+ * is queued before that, since one user's answers wait behind another's there. What a client sends can therefore not
+ * fill the queue to the supervisor, whose overflow ends the worker.
  */
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 #define MESSAGE_BLOCK ((size_t)256 << 10)
 #define MESSAGE_BUDGET ((size_t)8 << 20)
-#define MESSAGE_QUEUED_MAX ((size_t)128 << 10) /* bytes; with more the supervisor is behind, see dsw_message_full */
+#define MESSAGE_QUEUED_MAX ((size_t)32 << 10) /* bytes; with more the supervisor is behind, see dsw_message_full */
 
 struct dsw_unpack {
         ProtobufCAllocator allocator;

@@ -33,12 +33,12 @@
 #define HOSTILE_UID 54325
 #define CONNECTIONS_MAX 250
 #define READ_BYTES 60000u
-#define TEST_MS 700       /* of each flood in `make test` */
-#define BOUND_MS 20       /* of the good user's p99 */
-#define BOUND_FACTOR 5    /* of its p99 alone */
-#define GROWTH_KB 196608  /* of the supervisor's resident memory */
+#define TEST_MS 700      /* of each flood in `make test` */
+#define BOUND_MS 20      /* of the good user's p99 */
+#define BOUND_FACTOR 5   /* of its p99 alone */
+#define GROWTH_KB 196608 /* of the supervisor's resident memory */
 #define SAMPLES_MAX 65536
-#define STOPPED_MS 2500   /* the worker is stopped so long */
+#define STOPPED_MS 2500 /* the worker is stopped so long */
 
 /* What one hostile connection sends again and again. */
 struct packet {
@@ -169,8 +169,8 @@ static void send_more(struct hostile *hostile, unsigned depth)
 {
         while (hostile->open < depth) {
                 const struct packet *packet = &hostile->packet;
-                ssize_t n = send(
-                        hostile->fd, packet->bytes + hostile->sent, packet->size - hostile->sent, MSG_NOSIGNAL);
+                ssize_t n =
+                        send(hostile->fd, packet->bytes + hostile->sent, packet->size - hostile->sent, MSG_NOSIGNAL);
 
                 if (n <= 0)
                         return;
@@ -377,8 +377,8 @@ static void compare(const struct flood *flood, struct samples *alone, struct sam
                                 "%s: the good user's %s has a p99 of %u us, %.1f times alone", flood->name,
                                 kind_names[kind], p99, factor);
                 else
-                        h_check(p99 <= h_patience(500) * 1000, "%s: the good user's %s has a p99 of %u us",
-                                flood->name, kind_names[kind], p99);
+                        h_check(p99 <= h_patience(500) * 1000, "%s: the good user's %s has a p99 of %u us", flood->name,
+                                kind_names[kind], p99);
         }
         fflush(stdout);
 }
@@ -438,8 +438,7 @@ static void try_stopped(void)
 
 static void make_good(void)
 {
-        static const char text[] =
-                ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
+        static const char text[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
 
         good_bytes = sizeof(text) - 1;
         good_image = memfd_create("image", MFD_CLOEXEC);

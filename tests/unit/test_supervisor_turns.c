@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns: users are served round robin, however many connections each has, and nobody while nobody may be
+ *
+ * A user among others has its share of the time: however slow the machine is, what its requests took, times the shares
+ * that there are, is no more than the time that has passed and what it may be ahead.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -14,6 +17,7 @@
 
 static struct {
         uv_loop_t loop;
+        struct ds_deadlines deadlines;
         struct ds_turns turns;
         struct ds_turn_line lines[USERS];
         struct connection {
@@ -22,6 +26,7 @@ static struct {
         } connections[USERS][EACH];
         int may, asked;
         unsigned served[USERS], total;
+        uint64_t cost_ns; /* that each request takes */
         char order[USERS * EACH * MANY + 1];
 } fx;
 
@@ -35,10 +40,15 @@ static int may(void *user)
 static void serve(struct ds_turn *turn)
 {
         struct connection *connection = DS_CONTAINER_OF(turn, struct connection, turn);
+        const uint64_t until = uv_hrtime() + fx.cost_ns;
 
         cr_assert(!turn->waiting);
+        while (uv_hrtime() < until)
+                continue;
         fx.served[connection->user]++;
-        fx.order[fx.total++] = (char)('a' + connection->user);
+        if (fx.total < sizeof(fx.order) - 1)
+                fx.order[fx.total] = (char)('a' + connection->user);
+        fx.total++;
         if (--connection->left)
                 ds_turns_wait(&fx.turns, &fx.lines[connection->user], turn);
 }
@@ -48,7 +58,8 @@ static void setup(void)
         memset(&fx, 0, sizeof(fx));
         fx.may = 1;
         cr_assert_eq(uv_loop_init(&fx.loop), 0);
-        cr_assert_eq(ds_turns_init(&fx.turns, &fx.loop, may, &fx), 0);
+        cr_assert_eq(ds_deadlines_init(&fx.deadlines, &fx.loop), 0);
+        cr_assert_eq(ds_turns_init(&fx.turns, &fx.loop, &fx.deadlines, may, &fx), 0);
         for (unsigned u = 0; u < USERS; u++)
                 ds_turn_line_init(&fx.lines[u]);
 }
@@ -58,6 +69,7 @@ static void teardown(void)
         for (unsigned u = 0; u < USERS; u++)
                 ds_turn_line_deinit(&fx.lines[u]);
         ds_turns_deinit(&fx.turns);
+        ds_deadlines_deinit(&fx.deadlines);
         uv_run(&fx.loop, UV_RUN_DEFAULT);
         cr_assert_eq(uv_loop_close(&fx.loop), 0);
 }
@@ -131,4 +143,70 @@ Test(turns, who_is_forgotten_is_not_served)
         uv_run(&fx.loop, UV_RUN_DEFAULT);
         cr_assert_eq(fx.total, 1);
         cr_assert_eq(fx.connections[0][1].left, 0);
+}
+
+/* So long, in which user 1 asks now and then; returns the time that has passed, ns. */
+static uint64_t run_beside(uint64_t ns)
+{
+        const uint64_t begin = uv_hrtime();
+        uint64_t asked = 0;
+
+        while (uv_hrtime() - begin < ns) {
+                if (uv_hrtime() - asked > 5 * DS_NS_PER_MS) {
+                        ask(1, 1, 1);
+                        asked = uv_hrtime();
+                }
+                uv_run(&fx.loop, UV_RUN_NOWAIT);
+        }
+        return uv_hrtime() - begin;
+}
+
+Test(turns, a_flood_has_its_share)
+{
+        uint64_t passed;
+
+        fx.cost_ns = 50 * DS_NS_PER_US;
+        ask(0, EACH, 1000000);
+        ask(1, 1, 1);
+        passed = run_beside(300 * DS_NS_PER_MS);
+        cr_assert_gt(fx.served[0], 0);
+        cr_assert_gt(fx.served[1], 3);
+        cr_assert_leq(4 * fx.served[0] * fx.cost_ns, passed + 4 * fx.cost_ns + 20 * DS_NS_PER_MS, "%u in %llu us",
+                fx.served[0], (unsigned long long)(passed / 1000));
+        for (unsigned i = 0; i < EACH; i++)
+                ds_turns_forget(&fx.turns, &fx.lines[0], &fx.connections[0][i].turn);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+}
+
+/* Nothing is kept from a user who is alone. */
+Test(turns, alone_has_all)
+{
+        fx.cost_ns = 50 * DS_NS_PER_US;
+        ask(0, EACH, MANY);
+        while (fx.total < EACH * MANY) {
+                cr_assert(!ds_deadline_armed(&fx.turns.due));
+                cr_assert(uv_is_active((uv_handle_t *)&fx.turns.idle));
+                uv_run(&fx.loop, UV_RUN_NOWAIT);
+        }
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+}
+
+/* What an answer took counts as well. */
+Test(turns, answers_count)
+{
+        const uint64_t now = uv_hrtime();
+
+        ask(0, 1, 1);
+        ask(1, 1, 1);
+        uv_run(&fx.loop, UV_RUN_NOWAIT);
+        cr_assert_eq(fx.total, 2);
+        ds_turns_spent(&fx.lines[0], now, 5 * DS_NS_PER_MS);
+        cr_assert_geq(fx.lines[0].due_ns, now + 18 * DS_NS_PER_MS - 1);
+        ask(0, 1, 1);
+        uv_run(&fx.loop, UV_RUN_NOWAIT);
+        uv_run(&fx.loop, UV_RUN_NOWAIT);
+        cr_assert_eq(fx.total, 2);
+        cr_assert(ds_deadline_armed(&fx.turns.due));
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(fx.total, 3);
 }

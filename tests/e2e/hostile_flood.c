@@ -44,6 +44,7 @@
 struct packet {
         uint8_t bytes[128];
         size_t size;
+        int fd; /* that goes beside them; -1: none */
 };
 
 struct flood {
@@ -70,6 +71,7 @@ static void pack(struct packet *packet, const Detshare__Request *request)
         memcpy(packet->bytes, &(uint32_t){(uint32_t)size}, 4);
         detshare__request__pack(request, packet->bytes + 4);
         packet->size = size + 4;
+        packet->fd = -1;
 }
 
 static void make_policies(struct packet *packet, int fd)
@@ -133,6 +135,24 @@ static void make_read(struct packet *packet, int fd)
         pack(packet, &request);
 }
 
+static void make_memory(struct packet *packet, int fd)
+{
+        H_REQUEST(MemAlloc, MEM_ALLOC, MEM_ALLOC, mem_alloc);
+
+        body.bytes = 64;
+        pack(packet, &request);
+}
+
+static void make_module(struct packet *packet, int fd)
+{
+        H_REQUEST(ModuleLoad, MODULE_LOAD, MODULE_LOAD, module_load);
+
+        request.fds = 1;
+        body.bytes = good_bytes;
+        pack(packet, &request);
+        packet->fd = good_image;
+}
+
 static const struct flood floods[] = {
         {"180 connections, 64 lists of policies each", 180, 64, 0, 0, 0, make_policies},
         {"the same, never read", 180, 64, 0, 1, 0, make_policies},
@@ -142,6 +162,9 @@ static const struct flood floods[] = {
         {"250 connections, status", 250, 8, 0, 0, 0, make_status},
         {"250 connections, lists of clients", 250, 8, 0, 0, 0, make_clients},
         {"100 sessions, questions about memory", 100, 32, 1, 0, 0, make_info},
+        {"40 sessions, allocations", 40, 32, 1, 0, 0, make_memory},
+        {"40 sessions, module loads", 40, 8, 1, 0, 0, make_module},
+        {"100 connections that come and go", 100, 1, 0, 0, 1, make_ping},
 };
 
 /* --- a flood ------------------------------------------------------------------------------------------------------ */
@@ -165,12 +188,30 @@ static int come(struct hostile *hostile, const struct flood *flood)
         return 0;
 }
 
+/* What is left of the packet; its file goes with the first byte. */
+static ssize_t send_rest(struct hostile *hostile)
+{
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int))];
+        } control = {.align = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))}};
+        struct packet *packet = &hostile->packet;
+        struct iovec iov = {packet->bytes + hostile->sent, packet->size - hostile->sent};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+        if (packet->fd >= 0 && hostile->sent == 0) {
+                memcpy(CMSG_DATA(&control.align), &packet->fd, sizeof(int));
+                msg.msg_control = control.bytes;
+                msg.msg_controllen = sizeof(control.bytes);
+        }
+        return sendmsg(hostile->fd, &msg, MSG_NOSIGNAL);
+}
+
 static void send_more(struct hostile *hostile, unsigned depth)
 {
         while (hostile->open < depth) {
                 const struct packet *packet = &hostile->packet;
-                ssize_t n =
-                        send(hostile->fd, packet->bytes + hostile->sent, packet->size - hostile->sent, MSG_NOSIGNAL);
+                ssize_t n = send_rest(hostile);
 
                 if (n <= 0)
                         return;

@@ -8,16 +8,18 @@
  * empties it, and what the watchdog misses dies of SIGABRT. It is no more than that: no sandbox, no journal, no
  * dependencies.
  *
- *   manager [-l PATH[:NAME]]... [-w WATCHDOG_USEC] [-f STORE_MAX] [-r] [-p] -- COMMAND...
+ *   manager [-l PATH[:NAME]]... [-w WATCHDOG_USEC] [-f STORE_MAX [-a]] [-r] [-p] -- COMMAND...
  *     -l  bind a stream socket there and pass it (NAME: detshared)   -f  keep files, at most that many
  *     -w  WATCHDOG_USEC                                              -r  start again after a failure
  *     -p  LISTEN_PID is 1, as if the files were meant for another process
+ *     -a  say STORE_MAX in FDSTORE, as systemd does from 254 on
  *
  *   words on standard input, a line each             lines on standard output
  *     start  stop  restart  quit                       started PID, exited STATUS, killed SIGNAL, watchdog
  *     kill (SIGKILL)  reload (SIGHUP)                  KEY=VALUE: what the command said, an assignment a line
  *     pause  resume (SIGSTOP, SIGCONT)                 stored NAME, refused NAME, removed NAME, hung NAME, released N
  *     store: list what is kept                         store N, then "kept NAME" N times
+ *     slow MS PREFIX: a file of such a name costs MS
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +45,7 @@
 #define NAME_SIZE 256
 #define MESSAGE_FDS_MAX 253
 #define RESTART_AFTER_US 100000
+#define SLOW_MAX 16
 
 struct file {
         char name[NAME_SIZE];
@@ -52,7 +55,12 @@ struct file {
 static struct file sockets[SOCKETS_MAX], *kept;
 static size_t n_sockets, n_kept, store_max;
 static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: not, never */
-static int auto_restart, for_another, is_ready, notify_fd = -1, signal_fd = -1;
+static struct {
+        char prefix[NAME_SIZE];
+        useconds_t us;
+} slow[SLOW_MAX];
+static size_t n_slow;
+static int auto_restart, for_another, announces, is_ready, notify_fd = -1, signal_fd = -1;
 static char notify_path[108];
 static char **command;
 static pid_t child;
@@ -141,6 +149,8 @@ static void run_command(void)
         }
         if (store_max)
                 setenv("DETSHARE_FDSTORE", "1", 1);
+        if (announces)
+                set_number("FDSTORE", store_max);
         execvp(command[0], command);
         die(command[0]);
 }
@@ -184,10 +194,19 @@ static void drop(size_t i)
         memmove(&kept[i], &kept[i + 1], (--n_kept - i) * sizeof(kept[0]));
 }
 
+/* The manager does nothing else meanwhile. */
+static void take_time(const char *name)
+{
+        for (size_t i = 0; i < n_slow; i++)
+                if (!strncmp(name, slow[i].prefix, strlen(slow[i].prefix)))
+                        usleep(slow[i].us);
+}
+
 static void store(const char *name, int fd, int polled)
 {
         struct file *more;
 
+        take_time(name);
         for (size_t i = 0; i < n_kept; i++) {
                 if (same_file(kept[i].fd, fd)) {
                         close(fd);
@@ -266,7 +285,8 @@ static void obey(char *text, const int *fds, size_t n_fds)
                         polled = 0;
                 else if (!strncmp(line, "FDNAME=", 7))
                         name = line + 7;
-                if (strncmp(line, "FD", 2) != 0)
+                /* of a barrier nobody wants to read; its file is closed below, which is the answer */
+                if (strncmp(line, "FD", 2) != 0 && strcmp(line, "BARRIER=1") != 0)
                         printf("%s\n", line);
         }
         for (size_t i = 0; i < n_fds; i++) {
@@ -346,6 +366,14 @@ static void signal_child(int sig)
                 kill(child, sig);
 }
 
+static void be_slow(const char *text)
+{
+        unsigned ms;
+
+        if (n_slow < SLOW_MAX && sscanf(text, "%u %255s", &ms, slow[n_slow].prefix) == 2)
+                slow[n_slow++].us = ms * 1000;
+}
+
 static void do_word(const char *word)
 {
         if (!strcmp(word, "start")) {
@@ -373,6 +401,8 @@ static void do_word(const char *word)
                 signal_child(SIGCONT);
         } else if (!strcmp(word, "store")) {
                 list_store();
+        } else if (!strncmp(word, "slow ", strlen("slow "))) {
+                be_slow(word + strlen("slow "));
         } else if (word[0]) {
                 printf("no such word: %s\n", word);
         }
@@ -455,13 +485,15 @@ static void set_up(int argc, char **argv)
         sigset_t set;
         int c;
 
-        while ((c = getopt(argc, argv, "+l:w:f:rp")) != -1) {
+        while ((c = getopt(argc, argv, "+l:w:f:arp")) != -1) {
                 if (c == 'l')
                         add_socket(optarg);
                 else if (c == 'w')
                         watchdog_us = strtoull(optarg, NULL, 10);
                 else if (c == 'f')
                         store_max = strtoul(optarg, NULL, 10);
+                else if (c == 'a')
+                        announces = 1;
                 else if (c == 'r')
                         auto_restart = 1;
                 else if (c == 'p')

@@ -15,11 +15,13 @@
  * contents of modules' own writable variables. Control connections (detsharectl) are closed.
  *
  * What cannot be stored (too many files, a manager that does not listen) is closed as in any stop, session by
- * session. What comes back is checked as if anybody could have written it: a session that is not all right is refused
- * with one line in the log, and its client closed; the others go on. The store is emptied when the new daemon serves;
- * one that fails before that leaves it to the next try.
+ * session. No user takes more than an equal share of the room and the time as long as another one wants some
+ * (handover_fair.h), and small files that cannot change travel inside the state (saved.h). What comes back is checked
+ * as if anybody could have written it: a session that is not all right is refused with one line in the log, and its
+ * client closed; the others go on. The store is emptied when the new daemon serves; one that fails before that leaves
+ * it to the next try.
  *
- * handover.c decides when, handover_save.c writes, handover_take.c reads.
+ * handover.c decides when, handover_save.c stores, handover_walk.c shows what a session has, handover_take.c reads.
  */
 #pragma once
 

@@ -1,56 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Storing: see handover.h
+ *
+ * Nothing but this runs meanwhile, so a session's walk (handover_internal.h) shows the same records each time. The
+ * first walk counts what the session needs. handover_fair.h says which session comes next; further walks store its
+ * files, each of them from where the one before was interrupted. The last walk writes the records of a session whose
+ * files are all stored.
  */
 #include <assert.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "supervisor/client.h"
 #include "supervisor/handover.h"
+#include "supervisor/handover_fair.h"
 #include "supervisor/handover_internal.h"
 #include "supervisor/notify.h"
 #include "supervisor/saved.h"
 #include "supervisor/session_call.h"
 #include "supervisor/supervisor.h"
 #include "util/error.h"
-#include "util/frame.h"
+#include "util/foreign.h"
 #include "util/macro.h"
 
-#define STORE_MAX_NS (3 * DS_NS_PER_S) /* for all of it: a manager that takes its time costs the rest */
+#define STORE_MAX_NS (3 * DS_NS_PER_S)   /* for the files of all sessions */
+#define STATE_MAX_NS (2 * DS_NS_PER_S)   /* for the state, without which they are in vain */
+#define UNSTORE_MAX_NS (1 * DS_NS_PER_S) /* for what the next daemon would throw away */
+/* Files that the manager is given before it must have handled them: so much of a user's delay others can have. */
+#define WINDOW_FIRST 4u
+#define WINDOW_MAX 16u
+#define WINDOW_FAST_NS (2 * DS_NS_PER_MS) /* a file */
+#define WHY_MAX 192
 
-#define RECORD(kind, field, message)                                                            \
-        {                                                                                       \
-                .base = PROTOBUF_C_MESSAGE_INIT(&detshare__internal__saved_record__descriptor), \
-                .body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_##kind, .field = (message)  \
-        }
+enum walk_mode {
+        WALK_COUNT,
+        WALK_STORE,
+        WALK_WRITE,
+};
+
+/* A session, or the pool of coloured memory. */
+struct saved {
+        uint64_t id;                /* 0: the pool */
+        struct ds_session *session; /* NULL: the pool */
+        uint64_t inside_max;        /* bytes of files that may lie in the state */
+        uint32_t n_files, n_stored;
+        uint64_t names_bytes, state_bytes;
+        int refused; /* it cannot be handed over, and the log says why */
+};
 
 struct saving {
         struct ds_supervisor *supervisor;
         ds_saved_writer *writer;
-        struct ds_session *session;
-        uint64_t id;        /* the session's; 0: what is no session's */
-        uint32_t pool;      /* files of the pool that are stored */
-        uint32_t n_files;   /* of the session */
-        size_t names_bytes; /* of all */
-        uint64_t until_ns;
-        int deaf;        /* the manager does not take any more */
-        const char *why; /* a session could not be stored */
+        struct saved *sessions; /* by id */
+        size_t n_sessions;
+        struct saved pool;
+        /* the walk */
+        enum walk_mode mode;
+        struct saved *saved;
+        uint32_t file;       /* the last one's number */
+        uint64_t inside_max; /* what is left of it */
+        /* the turn */
+        uint64_t turn_until_ns;
+        int turn_over;
+        uint32_t window, not_synced; /* files */
 };
 
-/* A session that is stored. */
-struct saved {
-        uint64_t id;
-        uint32_t n_files;
-};
-
-static int give_up(struct saving *saving, int r, const char *why)
+static int is_complete(const struct saved *saved)
 {
-        saving->why = why;
-        return r;
+        return !saved->refused && saved->n_stored == saved->n_files;
 }
+
+/* Its client is closed. The budget of lines is its user's. */
+static void ds_printf(2, 3) refuse(struct saved *saved, const char *fmt, ...)
+{
+        const struct ds_session *session = saved->session;
+        char why[WHY_MAX];
+        va_list args;
+
+        if (saved->refused)
+                return;
+        saved->refused = 1;
+        va_start(args, fmt);
+        vsnprintf(why, sizeof(why), fmt, args);
+        va_end(args);
+        if (session)
+                ds_log_limited(ds_user_log_budget(session->user), uv_hrtime(), DS_LOG_WARNING,
+                        "session %llu '%s' (pid %d, uid %u) cannot be handed over: %s", (unsigned long long)session->id,
+                        session->name, (int)session->pid, (unsigned)ds_user_uid(session->user), why);
+        else
+                ds_log(DS_LOG_WARNING, "coloured memory cannot be handed over: %s", why);
+}
+
+/* --- a record ----------------------------------------------------------------------------------------------------- */
 
 /*
  * The manager keeps one of two handles of the same open file, and sessions may have the same image or the same memory:
@@ -71,252 +116,316 @@ static int open_again(int fd)
         return again >= 0 ? again : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* 0 and the file's number, or a negative errno. */
-static int store(struct saving *saving, int fd, uint32_t *ret_file)
+/* Waits until the manager has handled what it was given, so that its delay is part of this turn and of no later one. */
+static void sync_store(struct saving *saving)
 {
+        const uint64_t begin = uv_hrtime();
+        const uint64_t wait = begin < saving->turn_until_ns ? saving->turn_until_ns - begin : 0;
+        const int fast = !ds_notify_sync(saving->supervisor->notify, wait) &&
+                         uv_hrtime() - begin < saving->not_synced * WINDOW_FAST_NS;
+
+        saving->window = fast ? DS_MIN(2 * saving->window, WINDOW_MAX) : 1;
+        saving->not_synced = 0;
+}
+
+static void store_file(struct saving *saving, int fd)
+{
+        struct saved *saved = saving->saved;
+        const uint64_t now = uv_hrtime();
         char name[DS_HANDOVER_NAME_MAX];
-        size_t length = ds_handover_name(name, saving->id, saving->n_files + 1);
         ds_cleanup(ds_closep) int own = -1;
         int r;
 
-        if (saving->deaf || uv_hrtime() > saving->until_ns)
-                return give_up(saving, -ETIMEDOUT, "the service manager does not take files any more");
-        if (saving->names_bytes + length + 1 > DS_HANDOVER_NAMES_MAX)
-                return give_up(saving, -EMFILE, "there are more files than can be handed over");
-        own = open_again(fd);
-        r = ds_notify_store(saving->supervisor->notify, name, own >= 0 ? own : fd);
-        if (r) {
-                saving->deaf = 1;
-                return give_up(saving, r < 0 ? r : -ENOTSUP, "the service manager did not take a file");
+        if (saving->turn_over || now >= saving->turn_until_ns) {
+                saving->turn_over = 1;
+                return;
         }
-        saving->names_bytes += length + 1;
-        *ret_file = ++saving->n_files;
+        ds_handover_name(name, saved->id, saving->file);
+        own = open_again(fd);
+        r = ds_notify_store(saving->supervisor->notify, name, own >= 0 ? own : fd, saving->turn_until_ns - now);
+        if (r == -EAGAIN)
+                saving->turn_over = 1;
+        else if (r)
+                refuse(saved, "the service manager did not take a file: %s", r < 0 ? strerror(-r) : "it keeps none");
+        if (r)
+                return;
+        saved->n_stored = saving->file;
+        if (++saving->not_synced >= saving->window)
+                sync_store(saving);
+}
+
+/* 1: the file, of *ret_bytes bytes, travels inside the record. */
+static int lies_inside(
+        struct saving *saving, const Detshare__Internal__SavedRecord *record, int fd, uint64_t *ret_bytes)
+{
+        if (record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH &&
+                record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE)
+                return 0;
+        if (!ds_saved_may_lie_inside(fd, ret_bytes) || *ret_bytes > saving->inside_max)
+                return 0;
+        saving->inside_max -= *ret_bytes;
+        return 1;
+}
+
+/* A file of a request that is not complete. A file system that a user serves could make fstat() and open() wait. */
+static int is_harmless(int fd)
+{
+        return ds_foreign_is_memory(fd) || ds_foreign_is_disk_file(fd);
+}
+
+static void count_record(struct saving *saving, const Detshare__Internal__SavedRecord *record, int fd)
+{
+        struct saved *saved = saving->saved;
+        char name[DS_HANDOVER_NAME_MAX];
+
+        if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_RECEIVED_FILE && !is_harmless(fd))
+                refuse(saved, "it sent a file descriptor that is neither a memory file nor a file of a disk");
+        if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_LENT && !is_complete(&saving->pool))
+                refuse(saved, "it has coloured memory, which could not be stored");
+        if (ds_saved_size(record) > DS_SAVED_MAX)
+                refuse(saved, "what is under way with it is more than a record holds");
+        saved->state_bytes += ds_saved_size(record);
+        if (record->file) {
+                saved->n_files = record->file;
+                saved->names_bytes += ds_handover_name(name, saved->id, record->file) + 1;
+        }
+}
+
+static void write_record(struct saving *saving, const Detshare__Internal__SavedRecord *record)
+{
+        int r = ds_saved_write(saving->writer, record);
+
+        if (r)
+                refuse(saving->saved, "%s", r > 0 ? "the state is full" : "the daemon is out of memory");
+}
+
+/* Never ends the walk: the rest of a session that is refused is skipped. */
+static int put_record(void *user, Detshare__Internal__SavedRecord *record, int fd)
+{
+        static uint8_t buffer[DS_SAVED_INSIDE_MAX];
+        Detshare__Internal__SavedContent content = DETSHARE__INTERNAL__SAVED_CONTENT__INIT;
+        struct saving *saving = user;
+        uint64_t inside = 0;
+
+        if (saving->saved->refused)
+                return 0;
+        if (fd >= 0 && lies_inside(saving, record, fd, &inside)) {
+                record->content = &content;
+                content.bytes.len = inside;
+                content.bytes.data = buffer;
+        } else if (fd >= 0) {
+                record->file = ++saving->file;
+        }
+        if (saving->mode == WALK_COUNT) {
+                count_record(saving, record, fd);
+        } else if (saving->mode == WALK_WRITE) {
+                if (inside && ds_saved_read_file(fd, buffer, inside))
+                        refuse(saving->saved, "one of its files cannot be read");
+                else
+                        write_record(saving, record);
+        } else if (record->file > saving->saved->n_stored) {
+                store_file(saving, fd);
+        }
+        record->content = NULL; /* it lives here */
         return 0;
 }
 
-/* fd -1: without a file. */
-static int put(struct saving *saving, Detshare__Internal__SavedRecord *record, int fd)
-{
-        int r = fd >= 0 ? store(saving, fd, &record->file) : 0;
-
-        if (!r)
-                r = ds_saved_write(saving->writer, record);
-        if (r > 0)
-                return give_up(saving, -EFBIG, "it has more than the state may hold");
-        return r;
-}
-
-static int put_ledger(void *user, Detshare__Internal__ToWorker *message, int fd)
+static int put_piece(void *user, Detshare__Internal__PoolPiece *piece, int fd)
 {
         Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
-        struct saving *saving = user;
 
-        switch (message->body_case) {
-        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB:
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_SLAB;
-                record.slab = message->restore_slab;
-                break;
-        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE:
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE;
-                record.module = message->restore_module;
-                break;
-        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH:
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH;
-                record.graph = message->restore_graph;
-                break;
-        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL:
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_PHYSICAL;
-                record.physical = message->restore_physical;
-                break;
-        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING:
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_MAPPING;
-                record.mapping = message->restore_mapping;
-                break;
-        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT:
-                if (!saving->pool)
-                        return give_up(saving, -ENOTSUP, "it has coloured memory, which could not be stored");
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_LENT;
-                record.lent = message->restore_lent;
-                break;
-        default:
-                assert(message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM);
-                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM;
-                record.stream = message->restore_stream;
-        }
-        return put(saving, &record, fd);
+        record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_POOL;
+        record.pool = piece;
+        return put_record(user, &record, fd);
 }
 
-static int put_text(void *user, int to_stderr, const uint8_t *bytes, size_t size)
+static void walk(struct saving *saving, struct saved *saved, enum walk_mode mode)
 {
-        Detshare__Internal__SavedText text = DETSHARE__INTERNAL__SAVED_TEXT__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(TEXT, text, &text);
+        int r;
 
-        text.to_stderr = to_stderr;
-        text.text = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)(uintptr_t)bytes};
-        return put(user, &record, -1);
+        saving->mode = mode;
+        saving->saved = saved;
+        saving->file = 0;
+        saving->inside_max = saved->inside_max;
+        r = saved->session ? ds_handover_walk(saved->session, put_record, saving)
+                           : ds_pool_show(&saving->supervisor->pool, put_piece, saving);
+        if (r)
+                refuse(saved, "the daemon is out of memory");
 }
 
-static int put_received(void *user, const uint8_t *bytes, size_t size)
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+/* Returns the ns that it took. */
+static uint64_t take_turn(struct saving *saving, struct saved *saved, uint64_t turn_ns)
 {
-        Detshare__Internal__SavedReceived received = DETSHARE__INTERNAL__SAVED_RECEIVED__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(RECEIVED, received, &received);
+        const uint64_t begin = uv_hrtime();
 
-        received.bytes = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)(uintptr_t)bytes};
-        return put(user, &record, -1);
+        saving->turn_until_ns = begin + turn_ns;
+        saving->turn_over = 0;
+        saving->window = WINDOW_FIRST;
+        saving->not_synced = 0;
+        walk(saving, saved, WALK_STORE);
+        if (saving->not_synced)
+                sync_store(saving);
+        return uv_hrtime() - begin;
 }
 
-static int put_queued(void *user, const uint8_t *bytes, size_t size, size_t sent)
-{
-        Detshare__Internal__SavedReply reply = DETSHARE__INTERNAL__SAVED_REPLY__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(REPLY, reply, &reply);
-
-        reply.frame = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)(uintptr_t)bytes};
-        reply.sent = (uint32_t)sent;
-        return put(user, &record, -1);
-}
-
-static int put_received_fd(void *user, int fd)
-{
-        Detshare__Internal__SavedFile file = DETSHARE__INTERNAL__SAVED_FILE__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(RECEIVED_FILE, received_file, &file);
-
-        return put(user, &record, fd);
-}
-
-static int put_queued_fd(void *user, int fd)
-{
-        Detshare__Internal__SavedFile file = DETSHARE__INTERNAL__SAVED_FILE__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(REPLY_FILE, reply_file, &file);
-
-        return put(user, &record, fd);
-}
-
-/* --- a session ---------------------------------------------------------------------------------------------------- */
-
-static void fill_range(Detshare__Internal__Range *range, const struct ds_window *window)
-{
-        detshare__internal__range__init(range);
-        range->va = window->base;
-        range->bytes = window->bytes;
-}
-
-static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_session *session)
-{
-        const struct ds_rights *rights = ds_client_rights(session->client);
-
-        saved->session = session->id;
-        saved->pid = (uint32_t)session->pid;
-        saved->uid = (uint32_t)ds_user_uid(session->user);
-        saved->name = session->name;
-        saved->class_ = session->class_;
-        saved->slo_ns = session->slo_ns;
-        saved->memory_limit = session->memory_limit;
-        saved->sm_percent = session->sm_percent;
-        saved->sm_asked = session->sm_asked;
-        saved->gpu_request = session->share.request;
-        saved->gpu_limit = session->share.limit;
-        saved->gpu_request_asked = session->share_asked.request;
-        saved->gpu_limit_asked = session->share_asked.limit;
-        saved->connected_ns = session->connected_ns;
-        saved->lost_work = session->lost_work;
-        saved->lost_globals = session->lost_globals;
-        saved->sticky = session->sticky;
-        saved->fault = session->fault;
-        saved->n_limits = DS_SESSION_LIMITS;
-        saved->limits = session->limits;
-        saved->output_total = session->output.total;
-        saved->output_dropped = session->output.dropped;
-        saved->output_unread = session->output.unread;
-        saved->may_classes = (uint32_t)rights->of[DS_RULE_CLASSES].value;
-        saved->may_sm_percent = (uint32_t)rights->of[DS_RULE_SM_PERCENT].value;
-        saved->may_gpu_request = (uint32_t)rights->of[DS_RULE_GPU_REQUEST].value;
-        saved->may_gpu_limit = (uint32_t)rights->of[DS_RULE_GPU_LIMIT].value;
-}
-
-static int put_session(struct saving *saving)
-{
-        Detshare__Internal__Range reserved[DS_SESSION_RESERVED_MAX], *reserved_at[DS_SESSION_RESERVED_MAX];
-        Detshare__Internal__Range window, refused[DS_SESSION_REFUSALS_MAX], *pointers[DS_SESSION_REFUSALS_MAX];
-        Detshare__Internal__SavedSession saved = DETSHARE__INTERNAL__SAVED_SESSION__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(SESSION, session, &saved);
-        struct ds_session *session = saving->session;
-
-        fill_session(&saved, session);
-        fill_range(&window, &session->window);
-        saved.window = &window;
-        saved.n_refused = session->n_refused;
-        saved.refused = pointers;
-        for (size_t i = 0; i < session->n_refused; i++) {
-                fill_range(&refused[i], &session->refused[i]);
-                pointers[i] = &refused[i];
-        }
-        saved.reserved = reserved_at;
-        for (size_t i = 0; i < DS_SESSION_RESERVED_MAX; i++) {
-                if (!session->reserved[i].bytes)
-                        continue;
-                fill_range(&reserved[saved.n_reserved], &session->reserved[i]);
-                reserved_at[saved.n_reserved] = &reserved[saved.n_reserved];
-                saved.n_reserved++;
-        }
-        saved.progress = (uint64_t *)(uintptr_t)ds_ledger_progress(session->ledger);
-        saved.n_progress = saved.progress ? DS_STREAMS_MAX : 0;
-        while (saved.n_progress && !saved.progress[saved.n_progress - 1])
-                saved.n_progress--;
-        return put(saving, &record, ds_conn_fd(ds_client_conn(session->client)));
-}
-
-static int put_ring(struct saving *saving)
-{
-        Detshare__Internal__SavedRing ring = DETSHARE__INTERNAL__SAVED_RING__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(RING, ring, &ring);
-
-        if (!saving->session->ring_kept)
-                return 0;
-        ring.head = saving->session->ring_head;
-        return put(saving, &record, saving->session->ring.fd);
-}
-
-static int put_done(struct saving *saving)
-{
-        Detshare__Internal__SavedDone done = DETSHARE__INTERNAL__SAVED_DONE__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(DONE, done, &done);
-
-        done.session = saving->session->id;
-        return put(saving, &record, -1);
-}
-
-static int put_all(struct saving *saving)
-{
-        const struct ds_conn_keep keep = {.received = put_received,
-                .received_fd = put_received_fd,
-                .queued = put_queued,
-                .queued_fd = put_queued_fd,
-                .user = saving};
-        struct ds_session *session = saving->session;
-        int r = put_session(saving);
-
-        if (!r)
-                r = put_ring(saving);
-        if (!r)
-                r = ds_ledger_replay(session->ledger, session->id, put_ledger, saving);
-        if (!r)
-                r = ds_output_show(&session->output, put_text, saving);
-        if (!r)
-                r = ds_conn_show(ds_client_conn(session->client), &keep);
-        return r ? r : put_done(saving);
-}
-
-static void unstore(struct saving *saving)
+/* Removes the files of a session from the store. Returns how many the manager may still have. */
+static uint32_t unstore(struct saving *saving, struct saved *saved, uint64_t until_ns)
 {
         char name[DS_HANDOVER_NAME_MAX];
+        uint32_t left = 0;
 
-        for (; saving->n_files > 0; saving->n_files--) {
-                size_t length = ds_handover_name(name, saving->id, saving->n_files);
+        for (; saved->n_stored > 0; saved->n_stored--) {
+                ds_handover_name(name, saved->id, saved->n_stored);
+                if (uv_hrtime() >= until_ns || ds_notify_unstore(saving->supervisor->notify, name))
+                        left++;
+        }
+        return left;
+}
 
-                ds_notify_unstore(saving->supervisor->notify, name);
-                saving->names_bytes -= length + 1;
+/*
+ * Removes the files of sessions that are refused, or of all sessions, so that the manager does not keep gigabytes that
+ * nobody will use. The next daemon closes the files that the manager did not remove in time.
+ */
+static void unstore_some(struct saving *saving, int all)
+{
+        const uint64_t until_ns = uv_hrtime() + UNSTORE_MAX_NS;
+        uint64_t left = 0;
+
+        for (size_t i = 0; i < saving->n_sessions; i++)
+                if (all || saving->sessions[i].refused)
+                        left += unstore(saving, &saving->sessions[i], until_ns);
+        if (all || saving->pool.refused)
+                left += unstore(saving, &saving->pool, until_ns);
+        if (left)
+                ds_log(DS_LOG_WARNING,
+                        "the service manager still keeps %llu files of sessions that are not handed over",
+                        (unsigned long long)left);
+}
+
+static int by_user(const void *a, const void *b)
+{
+        const struct saved *const *x = a, *const *y = b;
+        const uid_t u = ds_user_uid((*x)->session->user), v = ds_user_uid((*y)->session->user);
+
+        return u < v ? -1 : u > v;
+}
+
+/* Users have equal parts of the bytes inside the state, and so have the sessions of one user. */
+static int share_inside(struct saving *saving)
+{
+        const size_t n = saving->n_sessions;
+        ds_cleanup(ds_freep) struct saved **sorted = ds_alloc0(n, sizeof(*sorted));
+        size_t users = 0;
+
+        if (!sorted)
+                return ds_error_origin(-ENOMEM);
+        for (size_t i = 0; i < n; i++)
+                sorted[i] = &saving->sessions[i];
+        qsort(sorted, n, sizeof(*sorted), by_user);
+        for (size_t i = 0; i < n; i++)
+                users += !i || by_user(&sorted[i - 1], &sorted[i]) != 0;
+        for (size_t i = 0, end; i < n; i = end) {
+                for (end = i; end < n && by_user(&sorted[i], &sorted[end]) == 0; end++)
+                        ;
+                for (size_t k = i; k < end; k++)
+                        sorted[k]->inside_max = DS_SAVED_INSIDE_ALL / users / (end - i);
+        }
+        return 0;
+}
+
+/* Names the limit that the session does not fit into. */
+static void refuse_full(struct saved *saved, const struct ds_fair_room *limits, const struct ds_fair_room *left)
+{
+        if (saved->n_files > left->of[DS_FAIR_FILES])
+                refuse(saved, "it has %u files, and of the %llu files that the service manager takes %llu are left",
+                        saved->n_files, (unsigned long long)limits->of[DS_FAIR_FILES],
+                        (unsigned long long)left->of[DS_FAIR_FILES]);
+        else if (saved->names_bytes > left->of[DS_FAIR_NAMES])
+                refuse(saved, "its %u files have names of %llu bytes, and of the %llu bytes for names %llu are left",
+                        saved->n_files, (unsigned long long)saved->names_bytes,
+                        (unsigned long long)limits->of[DS_FAIR_NAMES], (unsigned long long)left->of[DS_FAIR_NAMES]);
+        else
+                refuse(saved, "its state has %llu bytes, and of the %llu bytes for all states %llu are left",
+                        (unsigned long long)saved->state_bytes, (unsigned long long)limits->of[DS_FAIR_STATE],
+                        (unsigned long long)left->of[DS_FAIR_STATE]);
+}
+
+/* What sessions may use: all but the state itself and the pool. */
+static struct ds_fair_room get_limits(const struct saving *saving)
+{
+        const size_t files = ds_notify_stores(saving->supervisor->notify) - 1;
+        const size_t names = DS_HANDOVER_NAMES_MAX - sizeof(DS_HANDOVER_STATE);
+        const struct saved *pool = &saving->pool;
+
+        return (struct ds_fair_room){.of = {
+                                             [DS_FAIR_FILES] = files - DS_MIN(files, pool->n_stored),
+                                             [DS_FAIR_NAMES] = names - DS_MIN(names, pool->names_bytes),
+                                             [DS_FAIR_STATE] = DS_SAVED_MAX - ds_saved_tell(saving->writer),
+                                     }};
+}
+
+static void store_by_turns(struct saving *saving, ds_fair *fair, const struct ds_fair_room *limits, size_t *numbers)
+{
+        const uint64_t until = uv_hrtime() + STORE_MAX_NS;
+        uint64_t turn_ns;
+        size_t at;
+        int r;
+
+        for (;;) {
+                const uint64_t now = uv_hrtime();
+
+                r = ds_fair_next(fair, now < until ? until - now : 0, &at, &turn_ns);
+                if (r == DS_FAIR_E_END)
+                        return;
+                struct saved *saved = &saving->sessions[numbers[at]];
+
+                if (r == DS_FAIR_E_FULL) {
+                        refuse_full(saved, limits, ds_fair_left(fair));
+                        continue;
+                }
+                const uint64_t took_ns = take_turn(saving, saved, turn_ns);
+
+                ds_fair_took(fair, took_ns, saved->refused || is_complete(saved));
         }
 }
+
+static int store_sessions(struct saving *saving)
+{
+        const struct ds_fair_room limits = get_limits(saving);
+        ds_cleanup(ds_freep) struct ds_fair_session *needs = ds_alloc0(saving->n_sessions, sizeof(*needs));
+        ds_cleanup(ds_freep) size_t *numbers = ds_alloc0(saving->n_sessions, sizeof(*numbers));
+        ds_cleanup(ds_fair_freep) ds_fair *fair = NULL;
+        size_t n = 0;
+
+        if (!needs || !numbers || share_inside(saving))
+                return ds_error_origin(-ENOMEM);
+        for (size_t i = 0; i < saving->n_sessions; i++) {
+                struct saved *saved = &saving->sessions[i];
+
+                walk(saving, saved, WALK_COUNT);
+                if (saved->refused)
+                        continue;
+                numbers[n] = i;
+                needs[n].uid = (uint32_t)ds_user_uid(saved->session->user);
+                needs[n].need.of[DS_FAIR_FILES] = saved->n_files;
+                needs[n].need.of[DS_FAIR_NAMES] = saved->names_bytes;
+                needs[n++].need.of[DS_FAIR_STATE] = saved->state_bytes;
+        }
+        if (ds_fair_new(needs, n, &limits, &fair))
+                return ds_error_origin(-ENOMEM);
+        store_by_turns(saving, fair, &limits, numbers);
+        for (size_t i = 0; i < saving->n_sessions; i++)
+                if (!is_complete(&saving->sessions[i]))
+                        refuse(&saving->sessions[i],
+                                "%u of its %u files are stored, and the %llu s of all sessions are over",
+                                saving->sessions[i].n_stored, saving->sessions[i].n_files,
+                                (unsigned long long)(STORE_MAX_NS / DS_NS_PER_S));
+        return 0;
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 /* What it asked and nobody has answered it asks again; those that the worker had were answered when that went. */
 static struct ds_session *end_calls(struct ds_supervisor *supervisor, uint64_t id)
@@ -334,78 +443,70 @@ static struct ds_session *end_calls(struct ds_supervisor *supervisor, uint64_t i
         return session;
 }
 
-/* 1: it is stored. */
-static int save_session(struct saving *saving, struct ds_session *session)
+/* Lists the sessions that do GPU work. All their calls are ended first, since ending one may end its session. */
+static int collect(struct saving *saving)
 {
-        uint64_t at = ds_saved_tell(saving->writer);
+        struct ds_supervisor *supervisor = saving->supervisor;
+        struct ds_session *session, *next;
 
-        saving->session = session;
-        saving->id = session->id;
-        saving->n_files = 0;
-        saving->why = NULL;
-        if (put_all(saving) == 0)
-                return 1;
-        ds_log(DS_LOG_WARNING, "session %llu '%s' (pid %d) cannot be handed over: %s", (unsigned long long)session->id,
-                session->name, (int)session->pid, saving->why ? saving->why : "the daemon is out of memory");
-        unstore(saving);
-        (void)ds_saved_back_to(saving->writer, at);
+        saving->sessions = ds_alloc0(HASH_COUNT(supervisor->session_by_id), sizeof(*saving->sessions));
+        if (!saving->sessions)
+                return ds_error_origin(-ENOMEM);
+        for (session = TAILQ_FIRST(&supervisor->sessions); session; session = next) {
+                next = TAILQ_NEXT(session, link);
+                if (!session->control_only)
+                        end_calls(supervisor, session->id);
+        }
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        if (!session->control_only && session->client)
+                saving->sessions[saving->n_sessions++] = (struct saved){.id = session->id, .session = session};
         return 0;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
-
 static int put_header(struct saving *saving)
 {
+        Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
         Detshare__Internal__SavedHeader header = DETSHARE__INTERNAL__SAVED_HEADER__INIT;
-        Detshare__Internal__SavedRecord record = RECORD(HEADER, header, &header);
 
         header.version = DS_SAVED_VERSION;
         header.device = (char *)(uintptr_t)saving->supervisor->options->device;
         header.device_now_ns = saving->supervisor->device_now_ns;
         header.last_session = saving->supervisor->next_session;
-        return put(saving, &record, -1);
+        record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_HEADER;
+        record.header = &header;
+        return ds_saved_write(saving->writer, &record);
 }
 
-static int put_piece(void *user, Detshare__Internal__PoolPiece *piece, int fd)
+/* Its records, if all its files are stored. */
+static void write_saved(struct saving *saving, struct saved *saved)
 {
-        Detshare__Internal__SavedRecord record = RECORD(POOL, pool, piece);
+        const uint64_t at = ds_saved_tell(saving->writer);
 
-        return put(user, &record, fd);
+        if (!is_complete(saved))
+                return;
+        walk(saving, saved, WALK_WRITE);
+        if (saved->refused)
+                (void)ds_saved_back_to(saving->writer, at);
 }
 
 /* The pool of coloured memory, where sessions have some of it: else the next daemon makes its own. */
 static void save_pool(struct saving *saving)
 {
-        const struct ds_supervisor *supervisor = saving->supervisor;
-        const uint64_t at = ds_saved_tell(saving->writer);
+        struct saved *pool = &saving->pool;
 
-        if (!ds_pool_lent(supervisor) || !supervisor->pool.complete)
-                return;
-        if (ds_pool_show(&supervisor->pool, put_piece, saving) == 0) {
-                saving->pool = saving->n_files;
+        if (!ds_pool_lent(saving->supervisor) || !saving->supervisor->pool.complete) {
+                pool->n_files = 1; /* not complete, and nobody has any of it */
                 return;
         }
-        ds_log(DS_LOG_WARNING, "coloured memory cannot be handed over: %s",
-                saving->why ? saving->why : "the daemon is out of memory");
-        unstore(saving);
-        (void)ds_saved_back_to(saving->writer, at);
-}
-
-/*
- * Nobody will want it: the manager is not to keep gigabytes for whoever comes next, nor connections, whose clients
- * would not hear before that that they are closed.
- */
-static void unstore_all(struct saving *saving, const struct saved *saved, size_t n)
-{
-        for (size_t i = 0; i < n; i++) {
-                saving->id = saved[i].id;
-                saving->n_files = saved[i].n_files;
-                unstore(saving);
-        }
-        saving->id = 0;
-        saving->n_files = saving->pool;
-        saving->pool = 0;
-        unstore(saving);
+        walk(saving, pool, WALK_COUNT);
+        if (!pool->refused && pool->n_files >= ds_notify_stores(saving->supervisor->notify))
+                refuse(pool, "it has %u files, and the service manager takes %zu", pool->n_files,
+                        ds_notify_stores(saving->supervisor->notify));
+        if (!pool->refused)
+                take_turn(saving, pool, STORE_MAX_NS);
+        if (!is_complete(pool))
+                refuse(pool, "the service manager did not take it in time");
+        write_saved(saving, pool);
 }
 
 static int store_state(struct saving *saving)
@@ -414,19 +515,36 @@ static int store_state(struct saving *saving)
         int r = ds_saved_finish(saving->writer, &fd);
 
         if (!r)
-                r = ds_notify_store(saving->supervisor->notify, DS_HANDOVER_STATE, fd);
+                r = ds_notify_store(saving->supervisor->notify, DS_HANDOVER_STATE, fd, STATE_MAX_NS);
         if (r)
                 ds_log(DS_LOG_ERROR, "the state could not be stored: no session is handed over");
         return r;
 }
 
-/* The clients of sessions up to this one go on elsewhere. */
-static void let_go(struct ds_supervisor *supervisor, const struct saved *saved, size_t n)
+/* Returns how many sessions there are in the state. */
+static size_t save_sessions(struct saving *saving)
 {
-        for (size_t i = 0; i < n; i++) {
-                struct ds_session *session = ds_session_find(supervisor, saved[i].id);
+        size_t n = 0;
 
-                if (session)
+        if (put_header(saving))
+                return 0;
+        save_pool(saving);
+        if (store_sessions(saving))
+                return 0;
+        for (size_t i = 0; i < saving->n_sessions; i++) {
+                write_saved(saving, &saving->sessions[i]);
+                n += (size_t)is_complete(&saving->sessions[i]);
+        }
+        return n;
+}
+
+/* The clients of those that are stored go on elsewhere. */
+static void let_go(struct saving *saving)
+{
+        for (size_t i = 0; i < saving->n_sessions; i++) {
+                struct ds_session *session = ds_session_find(saving->supervisor, saving->sessions[i].id);
+
+                if (session && is_complete(&saving->sessions[i]))
                         ds_client_let_go(session->client);
         }
 }
@@ -434,32 +552,20 @@ static void let_go(struct ds_supervisor *supervisor, const struct saved *saved, 
 void ds_handover_save(struct ds_supervisor *supervisor)
 {
         ds_cleanup(ds_saved_writer_freep) ds_saved_writer *writer = NULL;
-        struct saving saving = {.supervisor = supervisor,
-                .names_bytes = sizeof(DS_HANDOVER_STATE),
-                .until_ns = uv_hrtime() + STORE_MAX_NS};
-        ds_cleanup(ds_freep) struct saved *saved = ds_alloc0(HASH_COUNT(supervisor->session_by_id), sizeof(*saved));
-        struct ds_session *session, *next;
-        size_t n = 0;
+        struct saving saving = {.supervisor = supervisor};
+        size_t n;
 
         supervisor->handing_over = 0;
-        if (!saved || ds_saved_writer_new(&writer))
+        if (ds_saved_writer_new(&writer) || collect(&saving))
                 return;
         saving.writer = writer;
-        if (put_header(&saving))
-                return;
-        save_pool(&saving);
-        for (session = TAILQ_FIRST(&supervisor->sessions); session; session = next) {
-                next = TAILQ_NEXT(session, link);
-                if (session->control_only)
-                        continue;
-                session = end_calls(supervisor, session->id);
-                if (session && save_session(&saving, session))
-                        saved[n++] = (struct saved){.id = session->id, .n_files = saving.n_files};
-        }
+        n = save_sessions(&saving);
         if (!n || store_state(&saving)) {
-                unstore_all(&saving, saved, n);
-                return;
+                unstore_some(&saving, 1);
+        } else {
+                unstore_some(&saving, 0);
+                let_go(&saving);
+                ds_log(DS_LOG_INFO, "%zu sessions are handed over, %zu are not", n, saving.n_sessions - n);
         }
-        let_go(supervisor, saved, n);
-        ds_log(DS_LOG_INFO, "%zu sessions are handed over", n);
+        ds_free(saving.sessions);
 }

@@ -37,7 +37,9 @@ struct taking {
         size_t n_files;
         struct ds_session *session; /* being built; NULL: what comes is of one that was refused */
         uint64_t id;                /* of the session that comes, also of a refused one */
+        uint32_t uid;               /* and its user's, as the state has it */
         size_t n_taken, n_refused;
+        struct ds_log_budgets budgets;
         uint64_t lent; /* slabs of the pool that a session has, a bit each */
         char why[WHY_MAX];
 };
@@ -346,8 +348,9 @@ static int take_part(struct taking *taking, const Detshare__Internal__SavedRecor
 
 static void drop_session(struct taking *taking)
 {
-        ds_log(DS_LOG_ERROR, "session %llu of the daemon before cannot go on: %s", (unsigned long long)taking->id,
-                taking->why[0] ? taking->why : "its state is damaged");
+        ds_log_limited(ds_log_budget_of(&taking->budgets, taking->uid), uv_hrtime(), DS_LOG_ERROR,
+                "session %llu (uid %u) of the daemon before cannot go on: %s", (unsigned long long)taking->id,
+                (unsigned)taking->uid, taking->why[0] ? taking->why : "its state is damaged");
         taking->n_refused++;
         if (taking->session) {
                 struct ds_client *client = DS_TAKE_PTR(taking->session)->client;
@@ -364,9 +367,25 @@ static void begin_session(struct taking *taking, const Detshare__Internal__Saved
         if (taking->id)
                 drop_session(taking);
         taking->id = record->session->session;
+        taking->uid = record->session->uid;
         *fd = take_file(taking, record->file);
         if (take_client(taking, record->session, fd))
                 drop_session(taking);
+}
+
+/* A file that lies inside of its record: only what cannot change, and is no memory of anybody, does. */
+static int take_content(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
+{
+        int r;
+
+        if (record->file || (record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH &&
+                                    record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE))
+                return refuse(taking, "a file lies where none can be");
+        r = ds_saved_make_file(record->content, fd);
+        if (r > 0)
+                return refuse(taking, "a file has %zu bytes, and %u can lie in the state", record->content->bytes.len,
+                        DS_SAVED_INSIDE_MAX);
+        return r ? refuse(taking, "a file cannot be made: %s", strerror(-r)) : 0;
 }
 
 static void take_record(struct taking *taking, const Detshare__Internal__SavedRecord *record)
@@ -392,7 +411,12 @@ static void take_record(struct taking *taking, const Detshare__Internal__SavedRe
                 }
                 return;
         }
-        fd = take_file(taking, record->file);
+        if (!record->content)
+                fd = take_file(taking, record->file);
+        else if (take_content(taking, record, &fd)) {
+                drop_session(taking);
+                return;
+        }
         if (take_part(taking, record, &fd))
                 drop_session(taking);
 }
@@ -408,9 +432,9 @@ static int check_header(struct taking *taking, ds_saved_reader *reader)
         if (ds_saved_next(reader, &record) || record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_HEADER)
                 return refuse(taking, "it is damaged");
         header = record->header;
-        if (header->version != DS_SAVED_VERSION)
-                return refuse(
-                        taking, "it is of version %u, and version %u is understood", header->version, DS_SAVED_VERSION);
+        if (header->version < DS_SAVED_VERSION_OLDEST || header->version > DS_SAVED_VERSION)
+                return refuse(taking, "it is of version %u, and versions %u to %u are understood", header->version,
+                        DS_SAVED_VERSION_OLDEST, DS_SAVED_VERSION);
         if (strcmp(header->device, device) != 0)
                 return refuse(taking, "it is of a daemon with another device");
         taking->supervisor->next_session = header->last_session;
@@ -458,6 +482,8 @@ static void close_rest(struct taking *taking)
                 n += taking->files[i]->fd >= 0;
                 taking->files[i]->fd = ds_close(taking->files[i]->fd);
         }
+        if (taking->n_refused)
+                ds_log(DS_LOG_ERROR, "%zu sessions of the daemon before cannot go on", taking->n_refused);
         if (n && !taking->n_refused)
                 ds_log(DS_LOG_WARNING, "%zu stored files belong to no session and are closed", n);
 }
@@ -490,12 +516,14 @@ int ds_handover_take(struct ds_supervisor *supervisor)
 
 static void forget_store(struct ds_supervisor *supervisor)
 {
-        size_t n;
+        size_t n, left = 0;
         struct ds_given_file *files = ds_notify_files(supervisor->notify, &n);
 
         for (size_t i = 0; i < n; i++)
-                if (ds_handover_is_name(files[i].name))
-                        ds_notify_unstore(supervisor->notify, files[i].name);
+                if (ds_handover_is_name(files[i].name) && ds_notify_unstore(supervisor->notify, files[i].name))
+                        left++;
+        if (left)
+                ds_log(DS_LOG_WARNING, "the service manager still keeps %zu files of the daemon before", left);
 }
 
 void ds_handover_resume(struct ds_supervisor *supervisor)

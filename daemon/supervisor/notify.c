@@ -2,6 +2,8 @@
 #include "supervisor/notify.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +29,9 @@ struct ds_notify {
         int fd; /* -1: no manager listens */
         struct sockaddr_un address;
         socklen_t address_size;
-        int keeps_files;
-        uint64_t deaf_ns; /* when it did not take something in time, 0 = it does */
+        size_t keeps_files; /* at most so many, 0: none */
+        uint64_t wait_us;   /* that the socket is set to */
+        uint64_t deaf_ns;   /* when it did not take something in time, 0 = it does */
         uint64_t watchdog_us;
         uv_timer_t *timer; /* freed by its own close callback */
         int (*alive)(void *user);
@@ -43,7 +46,6 @@ struct ds_notify {
 /* 0, also when the variable says nothing useful. */
 static int open_socket(ds_notify *notify)
 {
-        static const struct timeval wait = {.tv_usec = WAIT_US};
         const char *path = getenv("NOTIFY_SOCKET");
         size_t length = path ? strlen(path) : 0;
 
@@ -62,7 +64,6 @@ static int open_socket(ds_notify *notify)
         notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (notify->fd < 0)
                 return ds_error_origin(-errno);
-        setsockopt(notify->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
         return 0;
 }
 
@@ -71,6 +72,20 @@ static int is_yes(const char *variable)
         const char *value = getenv(variable);
 
         return value && value[0] && strcmp(value, "0") != 0;
+}
+
+/* A manager that says how many files it keeps knows better than the unit. */
+static size_t files_kept(void)
+{
+        static const char *const says[] = {"FDSTORE", "DETSHARE_FDSTORE"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(says); i++) {
+                unsigned long long n = strtoull(getenv(says[i]) ?: "", NULL, 10);
+
+                if (is_yes(says[i]) && n > 1)
+                        return (size_t)DS_MIN(n, DS_NOTIFY_STORED_MAX + 0ull);
+        }
+        return is_yes("DETSHARE_FDSTORE") || is_yes("FDSTORE") ? DS_NOTIFY_STORED_MAX : 0;
 }
 
 static void read_watchdog(ds_notify *notify)
@@ -135,7 +150,7 @@ int ds_notify_new(ds_notify **ret)
         r = take_files(notify);
         if (!r)
                 r = open_socket(notify);
-        notify->keeps_files = notify->fd >= 0 && (is_yes("DETSHARE_FDSTORE") || is_yes("FDSTORE"));
+        notify->keeps_files = notify->fd >= 0 ? files_kept() : 0;
         read_watchdog(notify);
         for (size_t i = 0; i < DS_ARRAY_SIZE(ours); i++)
                 unsetenv(ours[i]);
@@ -186,11 +201,16 @@ static uint64_t monotonic_ns(void)
         return (uint64_t)now.tv_sec * DS_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/*
- * One message. important: its queue may be full for a moment, which is waited for, unless it was in vain just before.
- * 0 or -errno, of which nobody need do anything.
- */
-static int send_message(ds_notify *notify, const char *text, int fd, int important)
+static void set_wait(ds_notify *notify, uint64_t us)
+{
+        const struct timeval wait = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+
+        if (us != notify->wait_us && setsockopt(notify->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0)
+                notify->wait_us = us;
+}
+
+/* One message. Its queue may be full, which is waited for as long as this, 0 = not at all. 0 or -errno. */
+static int send_within(ds_notify *notify, const char *text, int fd, uint64_t wait_us)
 {
         struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
         struct msghdr message = {
@@ -199,7 +219,7 @@ static int send_message(ds_notify *notify, const char *text, int fd, int importa
                 struct cmsghdr head;
                 char bytes[CMSG_SPACE(sizeof(int))];
         } control = {.head = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))}};
-        int flags = MSG_NOSIGNAL;
+        int flags = MSG_NOSIGNAL | (wait_us ? 0 : MSG_DONTWAIT);
         ssize_t n;
 
         if (fd >= 0) {
@@ -207,18 +227,27 @@ static int send_message(ds_notify *notify, const char *text, int fd, int importa
                 message.msg_control = &control;
                 message.msg_controllen = sizeof(control.bytes);
         }
-        if (!important || (notify->deaf_ns && monotonic_ns() - notify->deaf_ns < DEAF_NS))
-                flags |= MSG_DONTWAIT;
+        if (wait_us)
+                set_wait(notify, wait_us);
         do
                 n = sendmsg(notify->fd, &message, flags);
         while (n < 0 && errno == EINTR);
-        if (n >= 0) {
+        return n < 0 ? -errno : 0;
+}
+
+/*
+ * important: what is sent may wait, unless that was in vain just before. 0 or -errno, of which nobody need do anything.
+ */
+static int send_message(ds_notify *notify, const char *text, int fd, int important)
+{
+        int deaf = notify->deaf_ns && monotonic_ns() - notify->deaf_ns < DEAF_NS;
+        int r = send_within(notify, text, fd, important && !deaf ? WAIT_US : 0);
+
+        if (!r)
                 notify->deaf_ns = 0;
-                return 0;
-        }
-        if (errno == EAGAIN && !(flags & MSG_DONTWAIT))
+        else if (r == -EAGAIN && important && !deaf)
                 notify->deaf_ns = monotonic_ns();
-        return -errno;
+        return r;
 }
 
 static void say(ds_notify *notify, const char *text)
@@ -324,9 +353,9 @@ void ds_notify_watchdog_stop(ds_notify *notify)
 
 /* --- the store ---------------------------------------------------------------------------------------------------- */
 
-int ds_notify_stores(const ds_notify *notify)
+size_t ds_notify_stores(const ds_notify *notify)
 {
-        return notify && notify->keeps_files;
+        return notify ? notify->keeps_files : 0;
 }
 
 /* A backslash would come back as an escape. */
@@ -341,7 +370,7 @@ static int is_name(const char *name)
         return length > 0 && length <= STORE_NAME_MAX;
 }
 
-int ds_notify_store(ds_notify *notify, const char *name, int fd)
+int ds_notify_store(ds_notify *notify, const char *name, int fd, uint64_t wait_ns)
 {
         char text[MESSAGE_MAX];
         int r;
@@ -351,17 +380,43 @@ int ds_notify_store(ds_notify *notify, const char *name, int fd)
         if (!is_name(name))
                 return ds_error_origin(-EINVAL);
         snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
-        r = send_message(notify, text, fd, 1);
-        return r < 0 ? ds_error_origin(r) : 0;
+        r = send_within(notify, text, fd, DS_MAX(wait_ns, DS_NS_PER_MS) / DS_NS_PER_US);
+        /* a manager that is busy is for the caller to judge */
+        return !r || r == -EAGAIN ? r : ds_error_origin(r);
 }
 
-void ds_notify_unstore(ds_notify *notify, const char *name)
+/* The manager closes the file that comes with the word when it has done all that came before (systemd 246). */
+int ds_notify_sync(ds_notify *notify, uint64_t wait_ns)
+{
+        ds_cleanup(ds_closep) int ours = -1;
+        const uint64_t until = monotonic_ns() + wait_ns;
+        struct pollfd closed = {.events = POLLIN};
+        int ends[2], r;
+
+        if (!notify || notify->fd < 0)
+                return 0;
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return ds_error_origin(-errno);
+        closed.fd = ours = ends[0];
+        r = send_within(notify, "BARRIER=1", ends[1], DS_MAX(wait_ns, DS_NS_PER_MS) / DS_NS_PER_US);
+        close(ends[1]);
+        for (uint64_t now = monotonic_ns(); !r && !closed.revents; now = monotonic_ns()) {
+                int n = now < until ? poll(&closed, 1, (int)DS_MIN((until - now) / DS_NS_PER_MS + 1, 60000u)) : 0;
+
+                if (n == 0)
+                        return -EAGAIN;
+                if (n < 0 && errno != EINTR)
+                        r = -errno;
+        }
+        return !r || r == -EAGAIN ? r : ds_error_origin(r);
+}
+
+int ds_notify_unstore(ds_notify *notify, const char *name)
 {
         char text[MESSAGE_MAX];
 
         if (!ds_notify_stores(notify) || !is_name(name))
-                return;
+                return 0;
         snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-        if (send_message(notify, text, -1, 1))
-                ds_log(DS_LOG_WARNING, "the service manager still keeps the files of %s", name);
+        return send_message(notify, text, -1, 1);
 }

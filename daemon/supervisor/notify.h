@@ -60,15 +60,22 @@ void ds_notify_extend(ds_notify *notify, uint32_t seconds);
 /* One line for `systemctl status`; the same line again costs nothing. */
 void ds_notify_status(ds_notify *notify, const char *fmt, ...) ds_printf(2, 3);
 
-/* Is there a manager that keeps files (FDSTORE was promised by the unit: DETSHARE_FDSTORE=1 in its environment)? */
-int ds_notify_stores(const ds_notify *notify);
+/*
+ * How many files the manager keeps for us, 0 = it keeps none. The unit promises that it does (DETSHARE_FDSTORE=1 in its
+ * environment, or the number there); the number is the manager's own where it says one (FDSTORE, systemd 254 and
+ * later), at most DS_NOTIFY_STORED_MAX.
+ */
+size_t ds_notify_stores(const ds_notify *notify);
 /*
  * Give it a file to keep, under a name of 1 to 255 characters without blank, ':', backslash, quote or control. The
- * caller's fd stays the caller's. 0; DS_NOTIFY_E_NO_STORE; -errno (-EAGAIN: the manager is busy).
+ * caller's fd stays the caller's. While the manager's queue is full this waits for wait_ns, at least 1 ms. 0;
+ * DS_NOTIFY_E_NO_STORE; -errno (-EAGAIN: the manager was busy all the time).
  */
-int ds_notify_store(ds_notify *notify, const char *name, int fd);
-/* Forget all files stored under that name. */
-void ds_notify_unstore(ds_notify *notify, const char *name);
+int ds_notify_store(ds_notify *notify, const char *name, int fd, uint64_t wait_ns);
+/* Wait until the manager has handled what it was told before. 0, or -EAGAIN: not in time, or -errno. */
+int ds_notify_sync(ds_notify *notify, uint64_t wait_ns);
+/* Forget all files stored under that name. 0, or -errno: they may still be there. */
+int ds_notify_unstore(ds_notify *notify, const char *name);
 
 static inline void ds_notify_freep(ds_notify **p)
 {

@@ -56,16 +56,16 @@ ds_saved_writer *ds_saved_writer_free(ds_saved_writer *writer)
         return ds_free(writer);
 }
 
-static int write_all(ds_saved_writer *writer, const uint8_t *bytes, size_t size)
+static int write_all(int fd, const uint8_t *bytes, size_t size, uint64_t at)
 {
         while (size > 0) {
-                ssize_t n = pwrite(writer->fd, bytes, size, (off_t)writer->at);
+                ssize_t n = pwrite(fd, bytes, size, (off_t)at);
 
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)
                         return ds_error_origin(n < 0 ? -errno : -EIO);
-                writer->at += (size_t)n;
+                at += (size_t)n;
                 bytes += n;
                 size -= (size_t)n;
         }
@@ -85,12 +85,20 @@ int ds_saved_write(ds_saved_writer *writer, const Detshare__Internal__SavedRecor
                 return DS_SAVED_E_FULL;
         for (unsigned i = 0; i < LENGTH_BYTES; i++)
                 length[i] = (uint8_t)(size >> (8 * i));
-        r = write_all(writer, length, sizeof(length));
+        r = write_all(writer->fd, length, sizeof(length), before);
         if (!r)
-                r = write_all(writer, bytes, size);
+                r = write_all(writer->fd, bytes, size, before + sizeof(length));
+        writer->at = before + sizeof(length) + size;
         if (r)
                 (void)ds_saved_back_to(writer, before);
         return ds_error_trace(r);
+}
+
+uint64_t ds_saved_size(const Detshare__Internal__SavedRecord *record)
+{
+        size_t size = protobuf_c_message_get_packed_size(&record->base);
+
+        return size > DS_MESSAGE_MAX ? DS_SAVED_MAX + UINT64_C(1) : LENGTH_BYTES + size;
 }
 
 uint64_t ds_saved_tell(const ds_saved_writer *writer)
@@ -177,5 +185,52 @@ int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord
         if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY__NOT_SET)
                 return DS_SAVED_E_DAMAGED;
         *ret = record;
+        return 0;
+}
+
+/* --- files inside ------------------------------------------------------------------------------------------------- */
+
+int ds_saved_may_lie_inside(int fd, uint64_t *ret_bytes)
+{
+        const int want = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW, seals = fcntl(fd, F_GET_SEALS);
+        struct stat st;
+
+        if (seals < 0 || (seals & want) != want || fstat(fd, &st) < 0 || st.st_size < 0 ||
+                st.st_size > (off_t)DS_SAVED_INSIDE_MAX)
+                return 0;
+        *ret_bytes = (uint64_t)st.st_size;
+        return 1;
+}
+
+int ds_saved_read_file(int fd, uint8_t *bytes, size_t size)
+{
+        for (size_t at = 0; at < size;) {
+                ssize_t n = pread(fd, bytes + at, size - at, (off_t)at);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return ds_error_origin(n < 0 ? -errno : -EIO);
+                at += (size_t)n;
+        }
+        return 0;
+}
+
+int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int *ret_fd)
+{
+        ds_cleanup(ds_closep) int fd = -1;
+        int r;
+
+        if (content->bytes.len > DS_SAVED_INSIDE_MAX)
+                return DS_SAVED_E_DAMAGED;
+        fd = memfd_create("detshare-kept", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0)
+                return ds_error_origin(-errno);
+        r = write_all(fd, content->bytes.data, content->bytes.len, 0);
+        if (r)
+                return ds_error_trace(r);
+        if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+                return ds_error_origin(-errno);
+        *ret_fd = DS_TAKE_FD(fd);
         return 0;
 }

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,7 @@ static void takes_by_name(void)
         CHECK(n == 3 && !strcmp(files[0].name, "slab") && files[0].fd == 3 && files[1].fd == -1 && files[2].fd == 5);
         CHECK(!strcmp(files[2].name, "slab"));
         CHECK(!ds_notify_stores(notify)); /* no manager, though it said so */
-        CHECK(ds_notify_store(notify, "slab", 5) == DS_NOTIFY_E_NO_STORE);
+        CHECK(ds_notify_store(notify, "slab", 5, DS_NS_PER_S) == DS_NOTIFY_E_NO_STORE);
         ds_notify_free(notify);
         CHECK(fcntl(3, F_GETFD) == -1 && fcntl(4, F_GETFD) == FD_CLOEXEC && fcntl(5, F_GETFD) == -1);
 }
@@ -210,7 +211,7 @@ Test(notify, gives_files_to_keep, .init = be_manager, .fini = manager_gone)
         cr_assert_eq(ds_notify_new(&notify), 0);
         cr_assert_null(getenv("DETSHARE_FDSTORE"));
         cr_assert(ds_notify_stores(notify));
-        cr_assert_eq(ds_notify_store(notify, "s1-slab", given), 0);
+        cr_assert_eq(ds_notify_store(notify, "s1-slab", given, DS_NS_PER_S), 0);
         cr_assert_str_eq(hear(&fd), "FDSTORE=1\nFDNAME=s1-slab");
         cr_assert_geq(fd, 0);
         close(fd);
@@ -219,14 +220,14 @@ Test(notify, gives_files_to_keep, .init = be_manager, .fini = manager_gone)
         cr_assert_eq(fd, -1);
         memset(long_name, 'a', sizeof(long_name));
         long_name[256] = 0;
-        cr_assert_eq(ds_notify_store(notify, "a:b", given), -EINVAL);
-        cr_assert_eq(ds_notify_store(notify, "a\nREADY=1", given), -EINVAL);
-        cr_assert_eq(ds_notify_store(notify, "a\\", given), -EINVAL);
-        cr_assert_eq(ds_notify_store(notify, "", given), -EINVAL);
-        cr_assert_eq(ds_notify_store(notify, long_name, given), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "a:b", given, DS_NS_PER_S), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "a\nREADY=1", given, DS_NS_PER_S), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "a\\", given, DS_NS_PER_S), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "", given, DS_NS_PER_S), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, long_name, given, DS_NS_PER_S), -EINVAL);
         cr_assert_str_eq(hear(NULL), "");
         long_name[255] = 0;
-        cr_assert_eq(ds_notify_store(notify, long_name, given), 0);
+        cr_assert_eq(ds_notify_store(notify, long_name, given, DS_NS_PER_S), 0);
         close(given);
         ds_notify_free(notify);
 }
@@ -247,6 +248,85 @@ Test(notify, a_manager_that_does_not_read_stops_nobody, .init = be_manager, .fin
         for (int i = 0; i < 100; i++)
                 ds_notify_ready(notify); /* each waiting its half second would take 50 s */
         cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
+        ds_notify_free(notify);
+}
+
+Test(notify, knows_how_many_files_are_kept, .init = be_manager, .fini = manager_gone)
+{
+        static const struct {
+                const char *unit, *own;
+                size_t want;
+        } rows[] = {{"1", NULL, DS_NOTIFY_STORED_MAX}, {"0", NULL, 0}, {NULL, NULL, 0}, {"500", NULL, 500},
+                {"1", "40", 40}, {"500", "40", 40}, {NULL, "40", 40}, {"1", "0", DS_NOTIFY_STORED_MAX},
+                {"yes", NULL, DS_NOTIFY_STORED_MAX}, {"99999999999999999999", NULL, DS_NOTIFY_STORED_MAX}};
+        ds_notify *notify;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                setenv("NOTIFY_SOCKET", manager_path, 1);
+                if (rows[i].unit)
+                        setenv("DETSHARE_FDSTORE", rows[i].unit, 1);
+                if (rows[i].own)
+                        setenv("FDSTORE", rows[i].own, 1);
+                cr_assert_eq(ds_notify_new(&notify), 0);
+                cr_assert_eq(ds_notify_stores(notify), rows[i].want, "row %zu", i);
+                ds_notify_free(notify);
+        }
+}
+
+/* The manager's answer is that it closes the file. */
+static void *answer(void *text)
+{
+        const char *line;
+        int fd = -1;
+
+        while (*(line = hear(&fd)) == 0 || strcmp(line, "BARRIER=1") != 0)
+                usleep(1000);
+        strcpy(text, line);
+        close(fd);
+        return NULL;
+}
+
+Test(notify, waits_until_all_is_handled, .init = be_manager, .fini = manager_gone)
+{
+        char text[64] = "";
+        pthread_t thread;
+        ds_notify *notify;
+        int fd = -1;
+
+        setenv("DETSHARE_FDSTORE", "1", 1);
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        cr_assert_eq(ds_notify_sync(notify, 20 * DS_NS_PER_MS), -EAGAIN, "nobody has answered");
+        cr_assert_str_eq(hear(&fd), "BARRIER=1");
+        cr_assert_geq(fd, 0);
+        close(fd);
+        cr_assert_eq(pthread_create(&thread, NULL, answer, text), 0);
+        cr_assert_eq(ds_notify_sync(notify, 60 * DS_NS_PER_S), 0);
+        pthread_join(thread, NULL);
+        cr_assert_str_eq(text, "BARRIER=1");
+        ds_notify_free(notify);
+        cr_assert_eq(ds_notify_sync(NULL, DS_NS_PER_S), 0);
+}
+
+/* The queue is full: what is stored waits as long as it may, also a second time. */
+Test(notify, stores_in_time_or_not, .init = be_manager, .fini = manager_gone, .timeout = 60)
+{
+        int given = memfd_create("given", MFD_CLOEXEC), r = 0;
+        uint64_t start;
+        ds_notify *notify;
+
+        setenv("DETSHARE_FDSTORE", "1", 1);
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        for (int i = 0; i < 5000 && !r; i++)
+                r = ds_notify_store(notify, "a", given, 0);
+        cr_assert_eq(r, -EAGAIN);
+        for (int i = 0; i < 2; i++) {
+                start = uv_hrtime();
+                cr_assert_eq(ds_notify_store(notify, "a", given, 50 * DS_NS_PER_MS), -EAGAIN);
+                cr_assert_geq(uv_hrtime() - start, 40 * DS_NS_PER_MS);
+        }
+        hear(NULL);
+        cr_assert_eq(ds_notify_store(notify, "a", given, 20 * DS_NS_PER_S), 0);
+        close(given);
         ds_notify_free(notify);
 }
 

@@ -75,6 +75,122 @@ Test(saved, what_is_no_state_is_refused)
         close(null);
 }
 
+/* --- files inside ------------------------------------------------------------------------------------------------- */
+
+static int file_of(size_t size, int seals)
+{
+        int fd = memfd_create("file", MFD_ALLOW_SEALING);
+
+        cr_assert(fd >= 0 && ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0);
+        return fd;
+}
+
+Test(saved, what_cannot_change_may_lie_inside)
+{
+        const int all = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+        const struct {
+                size_t size;
+                int seals, may;
+        } rows[] = {{100, all, 1}, {0, all, 1}, {DS_SAVED_INSIDE_MAX, all, 1}, {DS_SAVED_INSIDE_MAX + 1, all, 0},
+                {100, all & ~F_SEAL_WRITE, 0}, {100, all & ~F_SEAL_GROW, 0}, {100, all & ~F_SEAL_SHRINK, 0},
+                {100, (all & ~F_SEAL_WRITE) | F_SEAL_FUTURE_WRITE, 0}};
+        int null = open("/dev/null", O_RDONLY);
+        uint64_t bytes;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                int fd = file_of(rows[i].size, rows[i].seals);
+
+                cr_assert_eq(ds_saved_may_lie_inside(fd, &bytes), rows[i].may, "row %zu", i);
+                cr_assert(!rows[i].may || bytes == rows[i].size);
+                close(fd);
+        }
+        cr_assert_eq(ds_saved_may_lie_inside(null, &bytes), 0);
+        close(null);
+}
+
+Test(saved, a_file_inside_comes_back_sealed)
+{
+        static uint8_t bytes[DS_SAVED_INSIDE_MAX + 1], back[DS_SAVED_INSIDE_MAX];
+        Detshare__Internal__SavedContent content = DETSHARE__INTERNAL__SAVED_CONTENT__INIT;
+        uint64_t size;
+        int fd = -1;
+
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = (uint8_t)(i * 7);
+        content.bytes.data = bytes;
+        content.bytes.len = sizeof(bytes);
+        cr_assert_eq(ds_saved_make_file(&content, &fd), DS_SAVED_E_DAMAGED, "one byte too many");
+        cr_assert_eq(fd, -1);
+        content.bytes.len = DS_SAVED_INSIDE_MAX;
+        cr_assert_eq(ds_saved_make_file(&content, &fd), 0);
+        cr_assert(ds_saved_may_lie_inside(fd, &size) && size == DS_SAVED_INSIDE_MAX);
+        cr_assert_eq(ds_saved_read_file(fd, back, size), 0);
+        cr_assert_arr_eq(back, bytes, sizeof(back));
+        cr_assert_lt(write(fd, "x", 1), 0);
+        cr_assert_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0, "no more seals");
+        close(fd);
+        content.bytes.len = 0;
+        cr_assert_eq(ds_saved_make_file(&content, &fd), 0);
+        cr_assert(ds_saved_may_lie_inside(fd, &size) && size == 0);
+        close(fd);
+}
+
+Test(saved, bytes_inside_that_are_cut_are_damage)
+{
+        static uint8_t bytes[1000];
+        Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
+        Detshare__Internal__SavedContent content = DETSHARE__INTERNAL__SAVED_CONTENT__INIT;
+        Detshare__Internal__RestoreGraph graph = DETSHARE__INTERNAL__RESTORE_GRAPH__INIT;
+        const Detshare__Internal__SavedRecord *read;
+        ds_saved_writer *writer = NULL;
+        ds_saved_reader *reader = NULL;
+        uint8_t packed[1200];
+        uint32_t size;
+        int fd = -1;
+
+        content.bytes = (ProtobufCBinaryData){.len = sizeof(bytes), .data = bytes};
+        graph.graph = 5;
+        record.content = &content;
+        record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH;
+        record.graph = &graph;
+        cr_assert_eq(ds_saved_writer_new(&writer), 0);
+        cr_assert_eq(ds_saved_write(writer, &record), 0);
+        cr_assert_eq(ds_saved_tell(writer), ds_saved_size(&record));
+        cr_assert_eq(ds_saved_finish(writer, &fd), 0);
+        ds_saved_writer_free(writer);
+        cr_assert_eq(ds_saved_reader_new(fd, &reader), 0);
+        close(fd);
+        cr_assert_eq(ds_saved_next(reader, &read), 0);
+        cr_assert(read->content && read->content->bytes.len == sizeof(bytes) && read->graph->graph == 5);
+        ds_saved_reader_free(reader);
+        /* the length of the record is that of what is there, and the content's is not */
+        size = (uint32_t)protobuf_c_message_pack(&record.base, packed) / 2;
+        fd = memfd_create("state", MFD_ALLOW_SEALING);
+        cr_assert_eq(write(fd, &size, 4), 4);
+        cr_assert_eq(write(fd, packed, size), (ssize_t)size);
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+        cr_assert_eq(ds_saved_reader_new(fd, &reader), 0);
+        close(fd);
+        cr_assert_eq(ds_saved_next(reader, &read), DS_SAVED_E_DAMAGED);
+        cr_assert_eq(ds_saved_next(reader, &read), DS_SAVED_E_END);
+        ds_saved_reader_free(reader);
+}
+
+Test(saved, a_record_that_is_too_large_is_said_to_be)
+{
+        Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
+        Detshare__Internal__SavedReceived received = DETSHARE__INTERNAL__SAVED_RECEIVED__INIT;
+
+        received.bytes.len = 256 * 1024;
+        received.bytes.data = calloc(1, received.bytes.len);
+        record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_RECEIVED;
+        record.received = &received;
+        cr_assert_gt(ds_saved_size(&record), DS_SAVED_MAX);
+        received.bytes.len -= 100;
+        cr_assert_eq(ds_saved_size(&record), 4 + protobuf_c_message_get_packed_size(&record.base));
+        free(received.bytes.data);
+}
+
 /* --- ledgers ------------------------------------------------------------------------------------------------------ */
 
 static const struct ds_window window = {.base = DS_WINDOW_AREA_BASE, .bytes = DS_GIB(8)};

@@ -428,12 +428,15 @@ static void hear_again(struct ds_deadline *deadline)
 {
         struct ds_client *client = DS_CONTAINER_OF(deadline, struct ds_client, hearing);
 
-        if (!ds_foreign_too_many(&client->supervisor->foreign, client->user))
+        if (!ds_foreign_too_many(&client->supervisor->foreign, client->user)) {
                 client->deaf = 0;
-        else if (++client->deaf > DEAF_LOOKS)
+                /* whole frames may have been read before */
+                want_turn(client);
+        } else if (++client->deaf > DEAF_LOOKS) {
                 ds_client_close(client, "its user has sent too many file descriptors that do not close");
-        else
+        } else {
                 ds_deadline_arm(&client->supervisor->deadlines, &client->hearing, DEAF_LOOK_MS, hear_again);
+        }
         if (client->state != CLIENT_CLOSED)
                 update_poll(client);
 }

@@ -165,6 +165,7 @@ static const struct flood floods[] = {
         {"40 sessions, allocations", 40, 32, 1, 0, 0, make_memory},
         {"40 sessions, module loads", 40, 8, 1, 0, 0, make_module},
         {"100 connections that come and go", 100, 1, 0, 0, 1, make_ping},
+        {"40 sessions that come and go", 40, 1, 1, 0, 1, make_info},
 };
 
 /* --- a flood ------------------------------------------------------------------------------------------------------ */

@@ -6,20 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "supervisor/client.h"
 #include "supervisor/notify.h"
 #include "supervisor/poll.h"
+#include "supervisor/socket_file.h"
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/foreign.h"
 #include "util/macro.h"
 
-#define BACKLOG 1024
 #define PAUSE_MS 100u      /* when not even turning away works: the loop must not spin on those who wait */
 #define ACCEPTS_PER_TURN 8 /* so that a crowd of newcomers does not hold up those who are there */
 
@@ -30,84 +29,10 @@ struct ds_listener {
         int polled;
         int given; /* by the service manager: the file is not ours */
         char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
-        dev_t dev;
-        ino_t ino; /* of the socket file */
+        struct ds_socket_file file; /* not of a socket that was given */
         struct ds_log_budget log;
         struct ds_deadline pause;
 };
-
-/* "/run/detshare" for the default path: one level is made, for root only. */
-static void make_directory(const char *path)
-{
-        char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
-        char *slash;
-
-        snprintf(directory, sizeof(directory), "%s", path);
-        slash = strrchr(directory, '/');
-        if (!slash || slash == directory || geteuid() != 0)
-                return;
-        *slash = 0;
-        mkdir(directory, 0755); /* bind says what is wrong if this did not help */
-}
-
-/* 0: the path is free now. */
-static int clear_stale(const struct sockaddr_un *address, char *message, size_t message_size)
-{
-        ds_cleanup(ds_closep) int fd = -1;
-        struct stat st;
-
-        if (lstat(address->sun_path, &st) < 0)
-                return 0;
-        if (!S_ISSOCK(st.st_mode)) {
-                snprintf(message, message_size, "%s exists and is not a socket", address->sun_path);
-                return DS_LISTENER_E_REFUSED;
-        }
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-                return ds_error_origin(-errno);
-        if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno != ECONNREFUSED) {
-                snprintf(message, message_size, "another daemon serves %s already", address->sun_path);
-                return DS_LISTENER_E_REFUSED;
-        }
-        unlink(address->sun_path);
-        return 0;
-}
-
-static int bind_socket(ds_listener *listener, const char *path, char *message, size_t message_size)
-{
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        struct stat st;
-        int r;
-
-        if (strlen(path) >= sizeof(address.sun_path)) {
-                snprintf(message, message_size, "the socket path has %zu characters, %zu are allowed: %s", strlen(path),
-                        sizeof(address.sun_path) - 1, path);
-                return DS_LISTENER_E_REFUSED;
-        }
-        if (!path[0]) {
-                snprintf(message, message_size, "the socket path is empty");
-                return DS_LISTENER_E_REFUSED;
-        }
-        snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-        make_directory(path);
-        r = clear_stale(&address, message, message_size);
-        if (r)
-                return ds_error_trace(r);
-        listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (listener->fd < 0)
-                return ds_error_origin(-errno);
-        if (bind(listener->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
-                snprintf(message, message_size, "cannot listen at %s: %s", path, strerror(errno));
-                return DS_LISTENER_E_REFUSED;
-        }
-        /* everybody may connect; what they may do is decided by who they are */
-        if (chmod(path, 0666) < 0 || listen(listener->fd, BACKLOG) < 0 || stat(path, &st) < 0)
-                return ds_error_origin(-errno);
-        snprintf(listener->path, sizeof(listener->path), "%s", path);
-        listener->dev = st.st_dev;
-        listener->ino = st.st_ino;
-        return 0;
-}
 
 /* --- a socket that was given -------------------------------------------------------------------------------------- */
 
@@ -205,16 +130,16 @@ static int open_socket(ds_listener *listener, const char *path, char *message, s
         if (r || listener->given)
                 return r;
         look_for_misnamed(notify);
-        return bind_socket(listener, path, message, message_size);
+        r = ds_socket_file_open(&listener->file, path, &listener->fd, message, message_size);
+        if (r)
+                return r == DS_SOCKET_FILE_E_REFUSED ? DS_LISTENER_E_REFUSED : ds_error_trace(r);
+        snprintf(listener->path, sizeof(listener->path), "%s", path);
+        return 0;
 }
 
 static void unbind_socket(ds_listener *listener)
 {
-        struct stat st;
-
-        if (!listener->given && listener->path[0] && lstat(listener->path, &st) == 0 && st.st_dev == listener->dev &&
-                st.st_ino == listener->ino)
-                unlink(listener->path);
+        ds_socket_file_remove(&listener->file);
         listener->fd = ds_foreign_close_listening(listener->fd);
         listener->reserve_fd = ds_close(listener->reserve_fd);
 }
@@ -230,6 +155,7 @@ int ds_listener_new(
         listener->supervisor = supervisor;
         listener->poll.data = listener;
         listener->fd = -1;
+        listener->file.directory = -1;
         listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         r = open_socket(listener, path, message, message_size);
         if (r) {

@@ -2,9 +2,9 @@
 /*
  * The listening socket
  *
- * Made by hand, because libuv shortens long paths silently. A socket file that nobody listens on is replaced; one that
- * somebody does is not touched. When file descriptors run out, newcomers are closed at once with the help of one that
- * is kept in reserve: they hear it, and the loop does not spin.
+ * Made by hand, because libuv shortens long paths silently (socket_file.h). A socket file that nobody listens on is
+ * replaced; one that somebody does is not touched. When file descriptors run out, newcomers are closed at once with the
+ * help of one that is kept in reserve: they hear it, and the loop does not spin.
  */
 #pragma once
 

@@ -78,6 +78,23 @@ refuses 1 "the socket path has 208 characters, 107 are allowed: /xxx" --socket "
 refuses 1 "the socket path is empty" --socket ""
 refuses 1 "cannot listen at /nonexistent/dir/sock: No such file" --socket /nonexistent/dir/sock
 refuses 1 "/etc/passwd exists and is not a socket" --socket /etc/passwd
+# where others could replace the socket by a link to a file of somebody else; /tmp itself will do
+mkdir -m 770 "$dir/shared"
+chmod 770 "$dir/shared"
+refuses 1 "$dir/shared can be written by others: .* mode 0770; use a directory that belongs to root" --socket "$dir/shared/sock" --device sim:h200
+if [ "$(id -u)" = 0 ]; then
+        chmod 700 "$dir/shared"
+        chown 12345 "$dir/shared"
+        refuses 1 "$dir/shared can be written by others: it belongs to uid 12345 " --socket "$dir/shared/sock" --device sim:h200
+fi
+own=$socket
+socket=$(mktemp -u /tmp/detshare-daemon-XXXXXX)
+if serve --device sim:h200; then
+        if [ "$(stat -c %a "$socket")" = 666 ]; then ok; else bad "the socket's mode: $(stat -c %A "$socket")"; fi
+        ends TERM 0 "SIGTERM, in /tmp"
+        if [ -e "$socket" ]; then bad "the socket stays in /tmp"; else ok; fi
+fi
+socket=$own
 refuses 1 "/nonexistent: No such file" --config /nonexistent
 refuses 1 "$dir: .*directory" --config "$dir"
 printf '[limits]\nmemory_per_uid=1G\n' >"$dir/config"

@@ -8,7 +8,7 @@
 
 static _Atomic int64_t alloc_fail_after = -1;
 
-static int alloc_must_fail(void)
+int ds_alloc_fails(void)
 {
         if (__builtin_expect(atomic_load_explicit(&alloc_fail_after, memory_order_relaxed) < 0, 1))
                 return 0;
@@ -22,14 +22,14 @@ void ds_alloc_fail_after(int64_t n)
 
 void *ds_alloc(size_t size)
 {
-        if (alloc_must_fail())
+        if (ds_alloc_fails())
                 return NULL;
         return malloc(size ? size : 1);
 }
 
 void *ds_alloc0(size_t n, size_t size)
 {
-        if (alloc_must_fail())
+        if (ds_alloc_fails())
                 return NULL;
         return calloc(n ? n : 1, size ? size : 1);
 }
@@ -38,7 +38,7 @@ void *ds_realloc(void *p, size_t n, size_t size)
 {
         size_t bytes;
 
-        if (__builtin_mul_overflow(n, size, &bytes) || alloc_must_fail())
+        if (__builtin_mul_overflow(n, size, &bytes) || ds_alloc_fails())
                 return NULL;
         return realloc(p, bytes ? bytes : 1);
 }

@@ -21,6 +21,9 @@ char *ds_strndup(const char *s, size_t n);
 /* Frees p (NULL is fine) and returns NULL. */
 void *ds_free(void *p);
 
+/* True when an allocation must fail: for memory that does not come from the C library. Counts as one allocation. */
+int ds_alloc_fails(void);
+
 /* Test seam: the (n+1)-th allocation from now on fails once; negative switches it off. Process wide. */
 void ds_alloc_fail_after(int64_t n);
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "device/sim/internal.h"
+#include "ptx/interp/area.h"
 #include "ptx/interp/order.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -37,8 +38,7 @@
 
 struct own {
         struct ds_interp_range *ranges;
-        void *memory;
-        uint64_t at; /* in it */
+        uint64_t at; /* 0: none */
         struct sim_probe *probe;
 };
 
@@ -315,7 +315,7 @@ static void place_cluster(const struct sim_job *job, uint64_t index, const uint3
 
 /* --- memory of a launch's own --- */
 
-/* It lies in this process's heap; what is told of it is the same in every run. */
+/* Its address depends on what else the process executes; what is told of it is the same in every run. */
 static void own_told(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
         const struct own *own = user;
@@ -331,15 +331,14 @@ static void own_told(void *user, const uint64_t *sectors, uint32_t n, enum ds_in
 static bool own_make(struct own *own, const struct sim_snapshot *snapshot)
 {
         own->ranges = ds_alloc0(snapshot->n_ranges + 1, sizeof(*own->ranges));
-        own->memory = ds_alloc0(2, OWN_BYTES);
-        own->at = DS_ALIGN_UP((uint64_t)(uintptr_t)own->memory, (uint64_t)OWN_BYTES);
-        return own->ranges && own->memory;
+        own->at = (uintptr_t)ds_ix_area_new(OWN_BYTES);
+        return own->ranges && own->at;
 }
 
 static void own_free(struct own *own)
 {
         ds_free(own->ranges);
-        ds_free(own->memory);
+        (void)ds_ix_area_free((void *)(uintptr_t)own->at, OWN_BYTES);
 }
 
 /* The job's memory, and this in its place by address. */

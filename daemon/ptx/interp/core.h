@@ -309,8 +309,7 @@ struct ds_interp {
         uint32_t n_shared, shared_capacity;
         uint64_t *var_value; /* of module->vars: offset in its area, or shared symbol */
         uint8_t *globals, *consts;
-        void *globals_memory, *consts_memory;
-        uint64_t globals_size, consts_size;
+        uint64_t globals_size, consts_size, areas_size; /* areas_size: of both, which are one piece of area.h */
         uint64_t sregs_used; /* bit per slot of sregs.c */
         uint8_t stack;       /* some function has its stack set */
         ds_ix_heap *heap;    /* NULL: no function calls malloc or free */

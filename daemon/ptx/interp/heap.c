@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
+#include "ptx/interp/area.h"
 #include "ptx/interp/heap.h"
 #include "util/alloc.h"
 
@@ -13,7 +14,6 @@
 struct ds_ix_heap {
         pthread_mutex_t lock;
         _Atomic(uint8_t *) base; /* NULL until the first allocation */
-        void *memory;
         uint32_t *piece;
         uint32_t next;
 };
@@ -32,7 +32,7 @@ ds_ix_heap *ds_ix_heap_free(ds_ix_heap *heap)
         if (!heap)
                 return NULL;
         (void)pthread_mutex_destroy(&heap->lock);
-        ds_free(heap->memory);
+        (void)ds_ix_area_free(atomic_load(&heap->base), HEAP_BYTES);
         ds_free(heap->piece);
         return ds_free(heap);
 }
@@ -47,16 +47,18 @@ uint64_t ds_ix_heap_base(ds_ix_heap *heap, uint64_t *ret_size)
 
 static int prepare(ds_ix_heap *heap)
 {
+        uint8_t *base;
+
         if (heap->piece)
                 return 1;
-        heap->memory = ds_alloc0(1, HEAP_BYTES + UNIT);
-        heap->piece = heap->memory ? ds_alloc0(UNITS, sizeof(*heap->piece)) : NULL;
+        base = ds_ix_area_new(HEAP_BYTES);
+        heap->piece = base ? ds_alloc0(UNITS, sizeof(*heap->piece)) : NULL;
         if (!heap->piece) {
-                heap->memory = ds_free(heap->memory);
+                (void)ds_ix_area_free(base, HEAP_BYTES);
                 return 0;
         }
         heap->piece[0] = UNITS;
-        atomic_store_explicit(&heap->base, (uint8_t *)DS_ALIGN_UP((uintptr_t)heap->memory, UNIT), memory_order_release);
+        atomic_store_explicit(&heap->base, base, memory_order_release);
         return 1;
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ptx/interp/area.h"
 #include "ptx/interp/decode.h"
 #include "ptx/interp/heap.h"
 #include "ptx/interp/layout.h"
@@ -160,8 +161,7 @@ ds_interp *ds_interp_free(ds_interp *interp)
                 return NULL;
         ds_arena_free(interp->arena);
         (void)ds_ix_heap_free(interp->heap);
-        ds_free(interp->globals_memory);
-        ds_free(interp->consts_memory);
+        (void)ds_ix_area_free(interp->globals, interp->areas_size);
         return ds_free(interp);
 }
 

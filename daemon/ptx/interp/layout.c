@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "ptx/interp/area.h"
 #include "ptx/interp/decode.h"
 #include "ptx/interp/layout.h"
 #include "util/alloc.h"
@@ -347,13 +348,14 @@ static int in_areas(const struct ds_ptx_var *var)
 
 int ds_ix_make_areas(ds_interp *interp)
 {
-        /* a page before and behind keeps addresses of the two apart */
-        interp->globals_memory = ds_alloc0(1, interp->globals_size + DS_IX_AREA_ALIGN);
-        interp->consts_memory = ds_alloc0(1, interp->consts_size + DS_IX_AREA_ALIGN);
-        if (!interp->globals_memory || !interp->consts_memory)
+        /* an unused piece keeps addresses of the two apart */
+        const uint64_t consts = DS_ALIGN_UP(interp->globals_size, (uint64_t)DS_IX_AREA_ALIGN) + DS_IX_AREA_ALIGN;
+
+        interp->areas_size = consts + interp->consts_size + DS_IX_AREA_ALIGN;
+        interp->globals = ds_ix_area_new(interp->areas_size);
+        if (!interp->globals)
                 return ds_error_origin(-ENOMEM);
-        interp->globals = (uint8_t *)DS_ALIGN_UP((uintptr_t)interp->globals_memory, DS_IX_AREA_ALIGN);
-        interp->consts = (uint8_t *)DS_ALIGN_UP((uintptr_t)interp->consts_memory, DS_IX_AREA_ALIGN);
+        interp->consts = interp->globals + consts;
         return 0;
 }
 

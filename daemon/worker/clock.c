@@ -9,6 +9,12 @@
  * declared thread, so what it takes in real time takes none here. A session that holds the clock while somebody wants
  * it to move, and gives no sign of life for 5 s, loses its declarations.
  *
+ * A client can give signs of life and declare itself again as often as it likes, in as many sessions as it may have.
+ * So the time for which the sessions of one user hold the clock, while other users have work or sleepers, is bounded
+ * for all of them together: 5 s, of which the user gets a quarter of the time back. Beyond that its declared threads
+ * are not waited for. A user who shares the device with nobody is not bounded, nor is one that leaves the clock alone
+ * for three quarters of the time.
+ *
  * On a GPU time passes by itself; only the sleepers are left to look after.
  */
 #include <assert.h>
@@ -16,6 +22,8 @@
 
 #include "util/error.h"
 #include "worker/internal.h"
+
+#define CLOCK_SAY_NS (60 * DS_NS_PER_S) /* between two lines in the log about one user */
 
 /* --- sleepers: a binary heap by wake_ns; each knows its place
  * --------------------------------------------------------- */
@@ -67,6 +75,7 @@ int dsw_clock_sleep(struct dsw_call *call)
                 worker->sleepers = grown;
                 worker->cap_sleepers = cap;
         }
+        call->session->user->n_sleeping++;
         worker->sleepers[worker->n_sleepers] = call;
         sleepers_up(worker, worker->n_sleepers++);
         return 0;
@@ -81,6 +90,7 @@ void dsw_clock_wake(struct dsw_call *call)
         assert(call->sleeper);
         assert(worker->sleepers[i] == call);
         call->sleeper = 0;
+        call->session->user->n_sleeping--;
         last = worker->sleepers[--worker->n_sleepers];
         if (last == call)
                 return;
@@ -154,8 +164,61 @@ static uint64_t clock_since_wall_ns(const struct dsw_session *session)
         return session->declared > clock_waiting(session) ? session->active_wall_ns : session->host.called_wall_ns;
 }
 
+/* --- what one user may hold --------------------------------------------------------------------------------------- */
+
+static void clock_spend(ds_worker *worker, struct dsw_user *user, uint64_t held_ns)
+{
+        user->hold_ns += held_ns;
+        if (user->hold_ns < DSW_HOLD_USER_NS)
+                return;
+        user->hold_ns = DSW_HOLD_USER_NS;
+        if (!user->hold_spent &&
+                (!user->hold_said_wall_ns || user->hold_wall_ns - user->hold_said_wall_ns > CLOCK_SAY_NS)) {
+                user->hold_said_wall_ns = user->hold_wall_ns;
+                ds_log_limited(ds_log_budget_of(&worker->log, user->uid), worker->wall_ns(), DS_LOG_INFO,
+                        "uid %u held the device clock for 5 s while others waited; its declared threads are waited for "
+                        "during a quarter of the time",
+                        (unsigned)user->uid);
+        }
+        user->hold_spent = 1;
+}
+
+int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user)
+{
+        const uint64_t wall = worker->wall_ns(), past = wall - user->hold_wall_ns;
+
+        user->hold_wall_ns = wall;
+        if (worker->clock_user == user)
+                clock_spend(worker, user, past);
+        else
+                user->hold_ns -= DS_MIN(user->hold_ns, past / DSW_HOLD_BACK);
+        if (user->hold_ns <= DSW_HOLD_USER_NS - DSW_HOLD_ANEW_NS)
+                user->hold_spent = 0;
+        return user->hold_spent;
+}
+
+/* Do other users want the clock to move? */
+static int clock_others(const ds_worker *worker, const struct dsw_user *user)
+{
+        return worker->live_ops > user->n_live || worker->n_sleepers > user->n_sleeping;
+}
+
+/* From now on this session holds the clock; NULL: none does, or nobody wants it. */
+static void clock_hold(ds_worker *worker, struct dsw_session *session)
+{
+        struct dsw_user *user = session && clock_others(worker, session->user) ? session->user : NULL;
+
+        if (worker->clock_user == user)
+                return;
+        if (worker->clock_user)
+                (void)dsw_clock_user_spent(worker, worker->clock_user);
+        if (user)
+                (void)dsw_clock_user_spent(worker, user);
+        worker->clock_user = user;
+}
+
 /* A session that holds the clock, NULL if none does; those that are silent for too long lose it. */
-static struct dsw_session *clock_holder(ds_worker *worker)
+static struct dsw_session *clock_find(ds_worker *worker)
 {
         struct dsw_session *session, *next;
 
@@ -165,6 +228,8 @@ static struct dsw_session *clock_holder(ds_worker *worker)
 
                 /* a host function that takes so long is not waited for; its client's threads have done nothing wrong */
                 if (!clock_holds(session) || (silent && session->declared <= clock_waiting(session)))
+                        continue;
+                if (clock_others(worker, session->user) && dsw_clock_user_spent(worker, session->user))
                         continue;
                 worker->clock_held_wall_ns = worker->wall_ns();
                 if (!silent) {
@@ -179,6 +244,14 @@ static struct dsw_session *clock_holder(ds_worker *worker)
                 dsw_clock_declare(session, -(int)session->declared);
         }
         return NULL;
+}
+
+static struct dsw_session *clock_holder(ds_worker *worker)
+{
+        struct dsw_session *holder = clock_find(worker);
+
+        clock_hold(worker, holder);
+        return holder;
 }
 
 int dsw_clock_held(ds_worker *worker)
@@ -212,7 +285,13 @@ int dsw_clock_advance(ds_worker *worker)
         uint64_t limit;
         int r;
 
-        if (!worker->ops->advance || !clock_wanted(worker) || (!worker->stopping && clock_holder(worker)))
+        if (!worker->ops->advance)
+                return 0;
+        if (!clock_wanted(worker)) {
+                clock_hold(worker, NULL);
+                return 0;
+        }
+        if (!worker->stopping && clock_holder(worker))
                 return 0;
         limit = clock_next(worker);
         r = worker->ops->advance(worker->device, limit);
@@ -241,5 +320,6 @@ uint64_t dsw_clock_wait_ns(ds_worker *worker)
         if (!holder)
                 return UINT64_MAX;
         silent = worker->wall_ns() - clock_since_wall_ns(holder);
-        return DSW_HOLD_MAX_NS - DS_MIN(silent, DSW_HOLD_MAX_NS);
+        next = DSW_HOLD_MAX_NS - DS_MIN(silent, DSW_HOLD_MAX_NS);
+        return worker->clock_user ? DS_MIN(next, DSW_HOLD_USER_NS - worker->clock_user->hold_ns) : next;
 }

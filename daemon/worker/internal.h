@@ -74,6 +74,9 @@
 #define DSW_PAGE_ALIGN 4096u
 #define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* a client must not drive the virtual clock to its end */
 #define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)     /* real time that a silent declared thread may hold the virtual clock */
+#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)    /* real time that one user may hold it while others wait */
+#define DSW_HOLD_BACK 4u                      /* of which it gets one part back in so many parts of the time */
+#define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS)  /* and after having used it up is waited for from so much on */
 #define DSW_RING_BATCH 256u                   /* records of one session before others have their turn */
 #define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* after the last sign of life of an LS session */
 #define DSW_MESSAGE_MAX 4096u
@@ -245,8 +248,13 @@ struct dsw_user {
         uint32_t uid, refs; /* of sessions */
         uint32_t n_live;
         uint64_t param_bytes, graph_bytes, piece_bytes;
-        int waiting;       /* a session of its found no room */
-        uint64_t answered; /* of worker->n_answered, when one of its late requests was answered last */
+        int waiting;                /* a session of its found no room */
+        uint32_t n_sleeping;        /* requests that wait for a time on the device clock */
+        uint64_t hold_ns;           /* real time that it held the clock while others waited, less what it got back */
+        uint64_t hold_wall_ns;      /* when that was counted last */
+        uint64_t hold_said_wall_ns; /* when the log said last that it has held it for too long, 0 = never */
+        int hold_spent;             /* its declared threads are not waited for now */
+        uint64_t answered;          /* of worker->n_answered, when one of its late requests was answered last */
         UT_hash_handle hh;
 };
 
@@ -506,6 +514,7 @@ struct ds_worker {
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
         struct dsw_stirs stirs;
         uint64_t piece_ns;           /* of a graph that goes in parts: how long a piece of it may be expected to take */
+        struct dsw_user *clock_user; /* who holds the virtual clock while others wait; NULL: no one */
         uint64_t clock_held_wall_ns; /* when a client was last seen to hold the virtual clock; nothing ends meanwhile */
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
@@ -661,6 +670,8 @@ void dsw_session_abandon(struct dsw_session *session); /* the worker ends: free 
 /* user.c */
 int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret); /* 0 or -ENOMEM */
 void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NULL is fine */
+/* At the worker's end: those without sessions, of whom something was remembered. */
+void dsw_users_free(ds_worker *worker);
 /* May one of its sessions have one operation more? If not, its sessions are tried again when dsw_user_ended() says so.
  */
 int dsw_user_room(struct dsw_user *user, uint32_t large_params);
@@ -944,6 +955,8 @@ void dsw_clock_wake(struct dsw_call *call); /* take it from the sleepers */
 int dsw_clock_fire(ds_worker *worker);      /* answer sleepers whose time has come; returns how many */
 /* Let virtual time pass, if it may. 1 when something happened, 0 when not, or a fatal errno. */
 int dsw_clock_advance(ds_worker *worker);
+/* Counts what the user held of the clock until now; 1 while its declared threads are not waited for. */
+int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user);
 int dsw_clock_held(ds_worker *worker); /* virtual time stands still for a client */
 
 /* loop.c */

@@ -666,6 +666,7 @@ static void loop_free_device(ds_worker *worker)
         }
         HASH_ITER(hh, worker->sessions, session, next)
         dsw_session_abandon(session);
+        dsw_users_free(worker);
         if (worker->sched)
                 worker->sched = ds_sched_free(worker->sched);
         if (worker->device)

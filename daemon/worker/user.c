@@ -13,16 +13,50 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
+static void user_free(ds_worker *worker, struct dsw_user *user)
+{
+        if (worker->clock_user == user)
+                worker->clock_user = NULL;
+        HASH_DEL(worker->users, user);
+        ds_free(user);
+}
+
+/* One without sessions is remembered until it has all of its time of the clock back: new sessions do not renew it. */
+static void users_sweep(ds_worker *worker)
+{
+        struct dsw_user *user, *next;
+
+        HASH_ITER(hh, worker->users, user, next)
+        {
+                if (user->refs)
+                        continue;
+                (void)dsw_clock_user_spent(worker, user);
+                if (!user->hold_ns)
+                        user_free(worker, user);
+        }
+}
+
+void dsw_users_free(ds_worker *worker)
+{
+        struct dsw_user *user, *next;
+
+        HASH_ITER(hh, worker->users, user, next)
+        if (!user->refs)
+                user_free(worker, user);
+}
+
 int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
 {
         struct dsw_user *user = NULL;
 
+        users_sweep(worker);
         HASH_FIND(hh, worker->users, &uid, sizeof(uid), user);
         if (!user) {
                 user = ds_alloc0(1, sizeof(*user));
                 if (!user)
                         return ds_error_origin(-ENOMEM);
                 user->uid = uid;
+                user->hold_wall_ns = worker->wall_ns();
                 HASH_ADD(hh, worker->users, uid, sizeof(user->uid), user);
                 if (!user->hh.tbl) {
                         ds_free(user);
@@ -42,8 +76,11 @@ void dsw_user_put(ds_worker *worker, struct dsw_user *user)
         if (--user->refs)
                 return;
         assert(!user->n_live && !user->param_bytes && !user->graph_bytes && !user->piece_bytes);
-        HASH_DEL(worker->users, user);
-        ds_free(user);
+        if (worker->clock_user == user)
+                (void)dsw_clock_user_spent(worker, user);
+        worker->clock_user = worker->clock_user == user ? NULL : worker->clock_user;
+        if (!user->hold_ns)
+                user_free(worker, user);
 }
 
 int dsw_user_room(struct dsw_user *user, uint32_t large_params)

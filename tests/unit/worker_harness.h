@@ -279,7 +279,7 @@ static int wt_shared(const char *name, size_t bytes, void **ret)
         return fd;
 }
 
-ds_unused static struct wt_client wt_client(struct wt *t, uint64_t id, Detshare__Class class_)
+ds_unused static struct wt_client wt_client_of(struct wt *t, uint64_t id, Detshare__Class class_, uint32_t uid)
 {
         Detshare__Internal__SessionOpen open = DETSHARE__INTERNAL__SESSION_OPEN__INIT;
         wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -293,10 +293,16 @@ ds_unused static struct wt_client wt_client(struct wt *t, uint64_t id, Detshare_
         open.window_bytes = WT_WINDOW_BYTES;
         open.class_ = class_;
         open.name = (char *)(uintptr_t) "test";
+        open.uid = uid;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN;
         message.open = &open;
         cr_assert_eq(wt_status(t, wt_send(t, &message, &client.page_fd, 1)), 0);
         return client;
+}
+
+ds_unused static struct wt_client wt_client(struct wt *t, uint64_t id, Detshare__Class class_)
+{
+        return wt_client_of(t, id, class_, 0);
 }
 
 ds_unused static void wt_attach(struct wt *t, struct wt_client *client)

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one user can take of the virtual clock from the others
+ *
+ * The clock stands while a declared thread runs. A hostile user declares threads and never waits: it gives a sign of
+ * life now and then, declares itself again after it was dropped, does so in many sessions, or in one session after
+ * another. A victim of another user sleeps on the clock meanwhile, and real time, which only the test moves, must not
+ * pass for longer than the user may hold the clock. A user who is alone, and one who waits most of the time, keep the
+ * clock as they always did.
+ */
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+#define TIMING "sim:h200+timing"
+#define VICTIM 1
+#define HOSTILE 1000
+#define STEP_NS (20 * DS_NS_PER_MS)
+
+static void join(struct wt *t, struct wt_client *client)
+{
+        WT_REQUEST(request, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
+
+        wt_free(wt_wait(t, wt_send_call(t, client, &request)));
+}
+
+/* A sleep of 1 us from the clock's now on */
+static uint64_t send_sleep(struct wt *t, struct wt_client *client)
+{
+        WT_REQUEST(request, SLEEP_UNTIL, sleep_until, SleepUntil, SLEEP_UNTIL, .ns = t->worker->now_ns + 1000);
+
+        return wt_send_call(t, client, &request);
+}
+
+static int is_answered(struct wt *t, uint64_t id)
+{
+        wt_answer *answer;
+
+        wt_settle(t);
+        answer = wt_take(t, id);
+        if (answer)
+                wt_free(answer);
+        return answer != NULL;
+}
+
+/* Real time until the victim's sleep is over, while `act` does what it likes every 20 ms; UINT64_MAX: never. */
+static uint64_t delay_of(struct wt *t, struct wt_client *victim, void (*act)(struct wt *t, uint64_t turn))
+{
+        const uint64_t begin = wt_wall, id = send_sleep(t, victim);
+
+        for (uint64_t turn = 0; wt_wall - begin < 60 * DS_NS_PER_S; turn++, wt_wall += STEP_NS) {
+                if (is_answered(t, id))
+                        return wt_wall - begin;
+                act(t, turn);
+        }
+        return UINT64_MAX;
+}
+
+/* The victim's sleeps, one after another, for so long: how many are over. */
+static uint32_t sleeps_in(struct wt *t, struct wt_client *victim, void (*act)(struct wt *t, uint64_t turn), uint64_t ns,
+        uint64_t *ret_longest)
+{
+        const uint64_t begin = wt_wall;
+        uint32_t n = 0;
+
+        *ret_longest = 0;
+        while (wt_wall - begin < ns) {
+                *ret_longest = DS_MAX(*ret_longest, delay_of(t, victim, act));
+                wt_wall += STEP_NS; /* what the victim does meanwhile */
+                act(t, 0);
+                n++;
+        }
+        return n;
+}
+
+/* --- attacks ------------------------------------------------------------------------------------------------------ */
+
+#define CROWD 8
+static struct wt_client hostile[CROWD];
+static uint32_t n_hostile;
+
+static void nothing(struct wt *t, uint64_t turn)
+{
+}
+
+/* Never silent, never waiting: declares one more thread each second in each session. */
+static void declares_again(struct wt *t, uint64_t turn)
+{
+        for (uint32_t i = 0; turn % 50 == 0 && i < n_hostile; i++)
+                join(t, &hostile[i]);
+}
+
+/* Declared once, and never silent for long. */
+static void gives_signs(struct wt *t, uint64_t turn)
+{
+        WT_REQUEST(request, SLEEP_UNTIL, sleep_until, SleepUntil, SLEEP_UNTIL, .ns = 0);
+
+        for (uint32_t i = 0; turn % 50 == 0 && i < n_hostile; i++)
+                wt_free(wt_wait(t, wt_send_call(t, &hostile[i], &request)));
+}
+
+/* A session, declared, and another one beside it before it goes, each second. */
+static void comes_again(struct wt *t, uint64_t turn)
+{
+        static uint64_t id = 2;
+        struct wt_client next;
+
+        if (turn % 50)
+                return;
+        next = wt_client_of(t, 2 + id++ % 3, DETSHARE__CLASS__BE, HOSTILE);
+        join(t, &next);
+        if (n_hostile)
+                wt_client_close(t, &hostile[0]);
+        hostile[0] = next;
+        n_hostile = 1;
+}
+
+static void crowd_open(struct wt *t, uint32_t n)
+{
+        for (n_hostile = 0; n_hostile < n; n_hostile++) {
+                hostile[n_hostile] = wt_client_of(t, 2 + n_hostile, DETSHARE__CLASS__BE, HOSTILE);
+                join(t, &hostile[n_hostile]);
+        }
+}
+
+static void crowd_close(struct wt *t)
+{
+        while (n_hostile)
+                wt_client_close(t, &hostile[--n_hostile]);
+}
+
+static void expect_bounded(struct wt *t, void (*act)(struct wt *t, uint64_t turn))
+{
+        struct wt_client victim = wt_client_of(t, 1, DETSHARE__CLASS__LS, VICTIM);
+        uint64_t first = delay_of(t, &victim, act), longest;
+        uint32_t n;
+
+        cr_expect_leq(first, DSW_HOLD_USER_NS + STEP_NS, "the first wait: %.2f s", (double)first * 1e-9);
+        n = sleeps_in(t, &victim, act, 20 * DS_NS_PER_S, &longest);
+        cr_expect_leq(longest, 200 * DS_NS_PER_MS, "a later wait: %.2f s", (double)longest * 1e-9);
+        cr_expect_geq(n, 250, "%u sleeps in 20 s", n);
+        wt_client_close(t, &victim);
+}
+
+Test(worker_clock, one_session_that_declares_again, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+
+        crowd_open(t, 1);
+        expect_bounded(t, declares_again);
+        crowd_close(t);
+        wt_close(t);
+}
+
+Test(worker_clock, one_session_that_gives_signs_of_life, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+
+        crowd_open(t, 1);
+        expect_bounded(t, gives_signs);
+        crowd_close(t);
+        wt_close(t);
+}
+
+Test(worker_clock, many_sessions, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+
+        crowd_open(t, CROWD);
+        expect_bounded(t, declares_again);
+        crowd_close(t);
+        wt_close(t);
+}
+
+Test(worker_clock, one_session_after_another, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+
+        expect_bounded(t, comes_again);
+        crowd_close(t);
+        wt_close(t);
+}
+
+/* --- who is not bounded ------------------------------------------------------------------------------------------- */
+
+/* The user that is bounded cannot make others lose the clock. */
+Test(worker_clock, others_hold_the_clock_as_before, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client victim = wt_client_of(t, 1, DETSHARE__CLASS__LS, VICTIM);
+        uint64_t id;
+
+        crowd_open(t, 1);
+        cr_expect_leq(delay_of(t, &victim, gives_signs), DSW_HOLD_USER_NS + STEP_NS);
+        /* the hostile one sleeps, and the victim runs */
+        join(t, &victim);
+        id = send_sleep(t, &hostile[0]);
+        for (int i = 0; i < 40; i++, wt_wall += 100 * DS_NS_PER_MS)
+                cr_expect(!is_answered(t, id), "time passed while the victim ran, after %d ms", i * 100);
+        cr_expect_leq(delay_of(t, &victim, nothing), STEP_NS);
+        cr_expect(is_answered(t, id));
+        crowd_close(t);
+        wt_client_close(t, &victim);
+        wt_close(t);
+}
+
+Test(worker_clock, a_user_alone_is_not_bounded, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client own = wt_client_of(t, 1, DETSHARE__CLASS__LS, HOSTILE);
+
+        crowd_open(t, 1);
+        cr_expect_eq(delay_of(t, &own, declares_again), UINT64_MAX);
+        crowd_close(t);
+        wt_client_close(t, &own);
+        wt_close(t);
+}
+
+/* Computes for 20 ms, then waits for 100 ms: for a minute each computation keeps the clock still. */
+Test(worker_clock, a_user_who_waits_mostly_is_not_bounded, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client other = wt_client_of(t, 1, DETSHARE__CLASS__BE, VICTIM);
+        uint64_t id, own;
+
+        crowd_open(t, 1);
+        id = send_sleep(t, &other);
+        for (int i = 0; i < 500; i++) {
+                cr_expect(!is_answered(t, id), "round %d", i);
+                wt_wall += STEP_NS;
+                cr_expect(!is_answered(t, id), "round %d", i);
+                own = send_sleep(t, &hostile[0]);
+                cr_expect(is_answered(t, own));
+                cr_expect(is_answered(t, id));
+                own = send_sleep(t, &hostile[0]);
+                cr_expect(is_answered(t, own));
+                wt_wall += 100 * DS_NS_PER_MS;
+                id = send_sleep(t, &other);
+        }
+        crowd_close(t);
+        wt_client_close(t, &other);
+        wt_close(t);
+}
+
+/* What was used up comes back, but not sooner because the user went away. */
+Test(worker_clock, it_comes_back, .timeout = 120)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client victim = wt_client_of(t, 1, DETSHARE__CLASS__LS, VICTIM);
+        uint64_t delay;
+
+        crowd_open(t, 1);
+        cr_expect_leq(delay_of(t, &victim, declares_again), DSW_HOLD_USER_NS + STEP_NS);
+        crowd_close(t);
+        wt_wall += 4 * DS_NS_PER_S;
+        crowd_open(t, 1);
+        delay = delay_of(t, &victim, declares_again);
+        cr_expect(delay >= DS_NS_PER_S / 2 && delay <= 2 * DS_NS_PER_S, "after 4 s: %.2f s", (double)delay * 1e-9);
+        crowd_close(t);
+        wt_wall += 60 * DS_NS_PER_S;
+        crowd_open(t, 1);
+        delay = delay_of(t, &victim, declares_again);
+        cr_expect(delay >= 4 * DS_NS_PER_S && delay <= DSW_HOLD_USER_NS + STEP_NS, "after a minute: %.2f s",
+                (double)delay * 1e-9);
+        crowd_close(t);
+        wt_client_close(t, &victim);
+        wt_close(t);
+}

@@ -72,7 +72,7 @@ static void execute_ahead(struct rig *rig)
                 cr_assert_eq(dt_poll(rig->t), 0);
                 usleep(1000);
                 pthread_mutex_lock(&pool->lock);
-                busy = pool->queue || pool->running || pool->done;
+                busy = pool->needed.head || pool->queue.head || pool->running || pool->done;
                 pthread_mutex_unlock(&pool->lock);
         }
         cr_assert(!busy);

@@ -75,7 +75,7 @@ static void host_is_fast(struct tl *tl)
                 cr_assert_eq(dt_poll(tl->t), 0);
                 usleep(1000);
                 pthread_mutex_lock(&pool->lock);
-                busy = pool->queue || pool->running || pool->done;
+                busy = pool->needed.head || pool->queue.head || pool->running || pool->done;
                 pthread_mutex_unlock(&pool->lock);
         }
         cr_assert(!busy);

@@ -87,7 +87,7 @@ void sim_event_remove(ds_device *device, struct sim_event *event)
 
 /* --- what happens at an instant --- */
 
-/* The effect is there and the time has come. */
+/* The time has come, and the effect is there, unless it is a copy's. */
 static void job_run(ds_device *device, struct sim_job *job)
 {
         job->state = SIM_JOB_RUNNING;
@@ -137,6 +137,11 @@ static void job_start(ds_device *device, struct sim_job *job)
         sim_line_push(&device->waiting, job);
         if (job->effect == SIM_EFFECT_DONE)
                 return;
+        if (sim_copy_is_early(job)) {
+                if (job->effect == SIM_EFFECT_NONE)
+                        sim_stream_touch(device, job->stream, SIM_TODO_EFFECTS);
+                return;
+        }
         sim_job_block(device, job);
         if (job->effect == SIM_EFFECT_NONE)
                 sim_stream_touch(device, job->stream, SIM_TODO_EFFECTS);
@@ -356,7 +361,7 @@ int sim_advance(ds_device *device, uint64_t limit_ns)
                 waiting_run(device);
                 sim_blocks_round(device);
                 time = next_time(device);
-                if (!put_off_allow(device, DS_MIN(time, limit_ns)))
+                if (!put_off_allow(device, DS_MIN(time, limit_ns)) || !sim_copy_allow(device, DS_MIN(time, limit_ns)))
                         return -EAGAIN;
                 if (time == UINT64_MAX || time > limit_ns) {
                         if (limit_ns != UINT64_MAX)

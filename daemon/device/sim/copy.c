@@ -7,6 +7,12 @@
  * What stays on the device asks as much of L2 and VRAM as a big kernel, so it is one block there, on an SM of its own:
  * kernels beside it slow it, and it slows them (share.c). Alone it takes the time that the model says, and never asks
  * for more than all of VRAM.
+ *
+ * What a copy costs follows from its size, so its time need not wait until it has been executed. The clock may be as
+ * far in a copy's time as the execution is in its bytes, and ends it when it has been executed. So other sessions,
+ * whose work is much shorter, wait for a part of a large copy that is as short, and not for the whole of it. No time on
+ * the clock depends on that. A copy so large that it could be put off (internal.h) waits for its execution at its
+ * begin.
  */
 #include <assert.h>
 
@@ -17,6 +23,17 @@ static uint64_t job_bytes(const struct sim_job *job)
         if (job->kind == SIM_JOB_COPY)
                 return job->copy.width * job->copy.height;
         return job->memset.width * job->memset.height * job->memset.element_size;
+}
+
+/* What exec.c counts for all of it */
+static uint64_t job_units(const struct sim_job *job)
+{
+        const bool copy = job->kind == SIM_JOB_COPY;
+        const uint64_t height = copy ? job->copy.height : job->memset.height;
+        const uint64_t width = copy ? job->copy.width : job->memset.width * job->memset.element_size;
+        uint64_t units;
+
+        return __builtin_mul_overflow(height, width / SIM_UNIT_BYTES + 1, &units) ? UINT64_MAX : units;
 }
 
 static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, enum ds_copy_kind engine)
@@ -31,6 +48,78 @@ static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, 
 
         return t->copy_ns + (uint64_t)((unsigned __int128)job_bytes(job) * 1000 / rates[engine]);
 }
+
+/* --- time that passes before the execution ------------------------------------------------------------------------ */
+
+bool sim_copy_is_early(const struct sim_job *job)
+{
+        return job->kind != SIM_JOB_KERNEL && job_units(job) <= SIM_PATIENCE;
+}
+
+/* Its time begins at start_ns and takes move_ns or more. */
+static void copy_moves(ds_device *device, struct sim_job *job, uint64_t move_ns)
+{
+        if (job->effect == SIM_EFFECT_DONE)
+                return;
+        assert(!job->moving);
+        job->moving = true;
+        job->move_ns = move_ns;
+        job->moving_next = device->moving;
+        device->moving = job;
+        if (job->effect == SIM_EFFECT_SUBMITTED)
+                sim_pool_promote(device, job);
+}
+
+void sim_copy_forget(ds_device *device, struct sim_job *job)
+{
+        struct sim_job **at = &device->moving;
+
+        if (!job->moving)
+                return;
+        while (*at != job)
+                at = &(*at)->moving_next;
+        *at = job->moving_next;
+        job->moving = false;
+}
+
+/* Where the clock may be, by what has been executed: always before the copy's end, however that is rounded. */
+static uint64_t moved_until(const struct sim_job *job, uint64_t units)
+{
+        const uint64_t executed = DS_MIN(atomic_load(&job->executed), units);
+
+        return job->start_ns + (uint64_t)((unsigned __int128)(job->move_ns - job->move_ns / 64) * executed / units);
+}
+
+/* Says to the thread when to wake the owner: before the last look, so that either sees the other. */
+static bool copy_allows(struct sim_job *job, uint64_t time)
+{
+        const uint64_t units = job_units(job), most = job->move_ns - job->move_ns / 64;
+        uint64_t wake = UINT64_MAX;
+
+        if (moved_until(job, units) >= time)
+                return true;
+        if (most && time - job->start_ns < most)
+                wake = (uint64_t)((unsigned __int128)(time - job->start_ns) * units / most) + 1;
+        atomic_store(&job->wake, wake);
+        return moved_until(job, units) >= time;
+}
+
+bool sim_copy_allow(ds_device *device, uint64_t time)
+{
+        struct sim_job *job, *next;
+        bool allowed = true;
+
+        for (job = device->moving; job; job = next) {
+                next = job->moving_next;
+                if (job->effect == SIM_EFFECT_DONE)
+                        sim_copy_forget(device, job);
+                else if (job->start_ns < time)
+                        allowed &= copy_allows(job, time);
+        }
+        return allowed;
+}
+
+/* --- begin and end ------------------------------------------------------------------------------------------------ */
 
 /* The first in line for what stays on the device goes, if none is under way. */
 static void copy_next(ds_device *device)
@@ -56,6 +145,7 @@ static void copy_next(ds_device *device)
         job->traffic.vram = writes_only ? t->write_cost : (SIM_LOAD_ONE + t->write_cost) / 2;
         job->traffic.vram = (uint32_t)DS_MIN(job->traffic.vram, t->kernel_mbps * UINT64_C(1024) / rate);
         sim_blocks_apart(device, job, &run);
+        copy_moves(device, job, run.latency_ns);
 }
 
 void sim_copy_begin(ds_device *device, struct sim_job *job)
@@ -72,6 +162,7 @@ void sim_copy_begin(ds_device *device, struct sim_job *job)
         job->start_ns = DS_MAX(device->now, device->engine_ns[engine]);
         device->engine_ns[engine] = job->start_ns + duration;
         sim_event_push(device, &job->event, SIM_EVENT_END, job->start_ns + duration);
+        copy_moves(device, job, duration);
 }
 
 void sim_copy_done(ds_device *device, struct sim_job *job)
@@ -85,6 +176,7 @@ void sim_copy_kill(ds_device *device, struct sim_job *job)
 {
         struct sim_job **at = &device->copies.head, *before = NULL;
 
+        sim_copy_forget(device, job);
         if (device->copying == job) {
                 sim_blocks_kill(device, job);
                 sim_copy_done(device, job);

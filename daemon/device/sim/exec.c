@@ -33,6 +33,10 @@
 /* Blocks (or clusters) of a cooperative launch: what is executed in turns is all in memory */
 #define GRID_MAX 4096u
 
+#define GIVE_WAY_DEPTH 8u
+#define FILL_PIECE 8192u
+#define FILL_LARGE DS_KIB(64) /* beyond, no one can wait for one word of it */
+
 /* A little memory that a launch may touch beside its session's: this one alone, while it is executed */
 #define OWN_BYTES DS_INTERP_WORKSPACE
 
@@ -56,8 +60,10 @@ struct exec {
         uint64_t executed; /* units of what is complete: whole blocks, whole rows */
         uint64_t told;
         uint64_t budget;
-        struct sim_probe *probe; /* NULL: none */
-        struct sim_waits *waits; /* NULL: nobody looks */
+        struct sim_probe *probe;  /* NULL: none */
+        struct sim_waits *waits;  /* NULL: nobody looks */
+        struct exec_tools *tools; /* NULL: the owner's thread */
+        uint32_t depth;           /* of what it is executed in the middle of */
 };
 
 /* --- how far a job is --- */
@@ -135,6 +141,8 @@ static void exec_print(void *user, int to_stderr, const char *text, size_t size)
 {
         struct exec *x = user;
 
+        /* told with the next progress: formatting takes so much longer than the instructions around it */
+        x->executed += SIM_PRINT_UNITS + size / SIM_PRINT_BYTES;
         sim_text_add(x->device, x->job, to_stderr, text, size);
 }
 
@@ -543,6 +551,8 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
 
 /* --- copies --- */
 
+static void exec_give_way(struct exec *x);
+
 static bool transfer_covers(const struct sim_job *job, uint64_t va, uint64_t pitch, uint64_t width, uint64_t height)
 {
         return sim_snapshot_covers(job->snapshot, va, (height - 1) * pitch + width);
@@ -558,12 +568,31 @@ static void exec_copy_row(struct exec *x, uint64_t dst, uint64_t src, uint64_t w
                 dst += n;
                 src += n;
                 exec_count(x, n / SIM_UNIT_BYTES);
+                exec_give_way(x);
         }
         exec_count(x, 1);
 }
 
+static void fill(void *p, uint64_t value, uint32_t size, uint64_t n);
+
+/* A large fill: a few KiB as below, and then whole pieces, which is as fast as memory is. */
+static void fill_pieces(uint8_t *p, uint64_t value, uint32_t size, uint64_t n)
+{
+        uint64_t piece[FILL_PIECE / 8], bytes = n * size, part;
+
+        fill(piece, value, size, FILL_PIECE / size);
+        for (; bytes; bytes -= part, p += part) {
+                part = DS_MIN(bytes, (uint64_t)FILL_PIECE);
+                memcpy(p, piece, part);
+        }
+}
+
 static void fill(void *p, uint64_t value, uint32_t size, uint64_t n)
 {
+        if (size > 1 && n > FILL_LARGE / size) {
+                fill_pieces(p, value, size, n);
+                return;
+        }
         switch (size) {
         case 1:
                 /* a slab that is cleared gives its pages back, which read as zeros, instead of having them made for
@@ -595,6 +624,7 @@ static void exec_fill_row(struct exec *x, uint64_t dst, uint64_t width)
                 fill((void *)(uintptr_t)dst, m->value, m->element_size, n);
                 dst += n * m->element_size;
                 exec_count(x, n * m->element_size / SIM_UNIT_BYTES);
+                exec_give_way(x);
         }
         exec_count(x, 1);
 }
@@ -655,17 +685,42 @@ void sim_exec_transfer(ds_device *device, struct sim_job *job)
 
 /* --- the pool --- */
 
-static struct sim_job *pool_take(struct sim_pool *pool)
+static struct sim_job *line_take(struct sim_line *line)
 {
-        struct sim_job *job = pool->queue;
+        struct sim_job *job = line->head;
 
         if (job) {
-                pool->queue = job->pool_next;
-                if (!pool->queue)
-                        pool->queue_tail = NULL;
+                line->head = job->pool_next;
+                if (!line->head)
+                        line->tail = NULL;
                 job->pool_next = NULL;
         }
         return job;
+}
+
+/* One of those that the clock waits for */
+static struct sim_job *pool_take_needed(struct sim_pool *pool)
+{
+        struct sim_job *job = line_take(&pool->needed);
+
+        if (job)
+                atomic_fetch_sub(&pool->n_needed, 1);
+        return job;
+}
+
+static struct sim_job *pool_take(struct sim_pool *pool)
+{
+        struct sim_job *job = pool_take_needed(pool);
+
+        return job ? job : line_take(&pool->queue);
+}
+
+/* From now on it is among the running. */
+static void pool_running(struct sim_pool *pool, struct sim_job *job)
+{
+        pool->n_running++;
+        job->pool_next = pool->running;
+        pool->running = job;
 }
 
 /* The first job in line, if it may be executed now; from then on among the running. */
@@ -675,11 +730,8 @@ static struct sim_job *pool_begin(struct sim_pool *pool)
 
         if (pool->n_running < pool->width + atomic_load(&pool->n_long))
                 job = pool_take(pool);
-        if (!job)
-                return NULL;
-        pool->n_running++;
-        job->pool_next = pool->running;
-        pool->running = job;
+        if (job)
+                pool_running(pool, job);
         return job;
 }
 
@@ -699,9 +751,9 @@ static void pool_end(ds_device *device, struct sim_job *job)
         pool_news(device);
 }
 
-static void pool_execute(ds_device *device, struct sim_job *job, struct exec_tools *tools)
+static void pool_execute(ds_device *device, struct sim_job *job, struct exec_tools *tools, uint32_t depth)
 {
-        struct exec x = {.device = device, .job = job};
+        struct exec x = {.device = device, .job = job, .tools = tools, .depth = depth};
 
         if (job->kind != SIM_JOB_KERNEL)
                 exec_transfer(&x);
@@ -710,6 +762,30 @@ static void pool_execute(ds_device *device, struct sim_job *job, struct exec_too
         else
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
         exec_end(&x);
+}
+
+/*
+ * Between two pieces of a copy: what the clock waits for, and finds no thread, is executed now and here. A copy can be
+ * in the middle of a copy, and so on: no more than there are engines for them, and a few.
+ */
+static void exec_give_way(struct exec *x)
+{
+        struct sim_pool *pool = &x->device->pool;
+        struct sim_job *job;
+
+        while (x->tools && x->depth < GIVE_WAY_DEPTH && atomic_load(&pool->n_needed)) {
+                pthread_mutex_lock(&pool->lock);
+                job = pool_take_needed(pool);
+                if (job)
+                        pool_running(pool, job);
+                pthread_mutex_unlock(&pool->lock);
+                if (!job)
+                        return;
+                pool_execute(x->device, job, x->tools, x->depth + 1);
+                pthread_mutex_lock(&pool->lock);
+                pool_end(x->device, job);
+                pthread_mutex_unlock(&pool->lock);
+        }
 }
 
 static void *pool_main(void *arg)
@@ -727,7 +803,7 @@ static void *pool_main(void *arg)
                         continue;
                 }
                 pthread_mutex_unlock(&pool->lock);
-                pool_execute(device, job, &tools);
+                pool_execute(device, job, &tools, 0);
                 pthread_mutex_lock(&pool->lock);
                 pool_end(device, job);
         }
@@ -777,39 +853,49 @@ void sim_pool_stop(ds_device *device)
         pool->ready = false;
 }
 
-static void pool_push(struct sim_pool *pool, struct sim_job *job, bool first)
+static void pool_push(struct sim_pool *pool, struct sim_job *job, bool needed)
 {
-        job->pool_next = first ? pool->queue : NULL;
-        if (first || !pool->queue)
-                pool->queue = job;
-        else
-                pool->queue_tail->pool_next = job;
-        if (!job->pool_next)
-                pool->queue_tail = job;
+        struct sim_line *line = needed ? &pool->needed : &pool->queue;
+
+        job->pool_next = NULL;
+        *(line->head ? &line->tail->pool_next : &line->head) = job;
+        line->tail = job;
+        if (needed)
+                atomic_fetch_add(&pool->n_needed, 1);
 }
 
-static bool pool_remove(struct sim_pool *pool, struct sim_job *job)
+static bool line_drop(struct sim_line *line, struct sim_job *job)
 {
-        struct sim_job **at = &pool->queue, *before = NULL;
+        struct sim_job **at = &line->head, *before = NULL;
 
         for (; *at && *at != job; at = &(*at)->pool_next)
                 before = *at;
         if (!*at)
                 return false;
         *at = job->pool_next;
-        if (pool->queue_tail == job)
-                pool->queue_tail = before;
+        if (line->tail == job)
+                line->tail = before;
         job->pool_next = NULL;
         return true;
 }
 
-void sim_pool_submit(ds_device *device, struct sim_job *job, bool first)
+static bool pool_remove(struct sim_pool *pool, struct sim_job *job)
+{
+        if (line_drop(&pool->queue, job))
+                return true;
+        if (!line_drop(&pool->needed, job))
+                return false;
+        atomic_fetch_sub(&pool->n_needed, 1);
+        return true;
+}
+
+void sim_pool_submit(ds_device *device, struct sim_job *job, bool needed)
 {
         struct sim_pool *pool = &device->pool;
 
         job->effect = SIM_EFFECT_SUBMITTED;
         pthread_mutex_lock(&pool->lock);
-        pool_push(pool, job, first);
+        pool_push(pool, job, needed);
         pthread_cond_signal(&pool->work);
         pthread_mutex_unlock(&pool->lock);
 }
@@ -830,7 +916,7 @@ void sim_pool_promote(ds_device *device, struct sim_job *job)
         struct sim_pool *pool = &device->pool;
 
         pthread_mutex_lock(&pool->lock);
-        if (pool_remove(pool, job))
+        if (line_drop(&pool->queue, job))
                 pool_push(pool, job, true);
         pthread_mutex_unlock(&pool->lock);
 }
@@ -876,7 +962,8 @@ void sim_pool_relieve(ds_device *device, uint64_t limit_ns)
         if (atomic_load(&pool->n_long) < pool->n_threads)
                 return;
         pthread_mutex_lock(&pool->lock);
-        for (struct sim_job *job = pool->queue ? pool->running : NULL; job; job = job->pool_next) {
+        for (struct sim_job *job = pool->needed.head || pool->queue.head ? pool->running : NULL; job;
+                job = job->pool_next) {
                 n = atomic_load(&job->executed);
                 if (n <= most || !sim_others_wait(device, job, limit_ns))
                         continue;

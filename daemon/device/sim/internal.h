@@ -97,6 +97,8 @@
 #define SIM_PUT_OFF_NS 1                      /* per unit beyond: what a job's begin is put off by */
 #define SIM_BUDGET_BLOCK 64                   /* units that a block costs beside its instructions */
 #define SIM_UNIT_BYTES 256                    /* a row of a copy or memset is a unit, and each so many bytes of it */
+#define SIM_PRINT_UNITS 32                    /* units of what a thread prints at once, */
+#define SIM_PRINT_BYTES 4                     /* and bytes of it that are one more */
 #define SIM_TELL 16384                        /* units between two looks at the owner's wishes */
 
 struct sim_job;
@@ -336,6 +338,7 @@ struct sim_job {
         struct sim_job *next;                    /* in the stream, then among the ended */
         struct sim_job *ready_next, *ready_prev; /* kernels with blocks to place; jobs that wait for effects */
         struct sim_job *pool_next;
+        struct sim_job *moving_next; /* copies whose time passes before they have been executed */
         struct sim_stream *stream;
         struct sim_space *space;
         struct sim_snapshot *snapshot; /* while its effect is under way */
@@ -347,7 +350,9 @@ struct sim_job {
         bool killed;
         bool executed_before; /* it was killed or evicted, and its effect is there */
         bool was_put_off;
-        int32_t verdict; /* why it was given up; overrides what its execution says */
+        bool moving;      /* on the device's list of those */
+        uint64_t move_ns; /* what such a copy takes at least */
+        int32_t verdict;  /* why it was given up; overrides what its execution says */
         uint64_t token, seq;
         uint64_t submit_ns, start_ns, end_ns, visible_ns;
         uint64_t clock_ns;   /* what the kernel reads as time */
@@ -483,10 +488,13 @@ struct sim_pool {
         pthread_t threads[SIM_THREADS];
         uint32_t n_threads;
         bool closing, ready;
-        struct sim_job *queue, *queue_tail;
-        struct sim_job *running;   /* in no order */
-        uint32_t n_running, width; /* width: how many of those that are not beyond SIM_PATIENCE */
-        _Atomic uint32_t n_long;   /* those beyond; changes under the lock */
+        struct sim_line {
+                struct sim_job *head, *tail; /* linked by pool_next */
+        } needed, queue;                     /* needed: that the clock waits for; they go first */
+        _Atomic uint32_t n_needed;           /* in line; changes under the lock */
+        struct sim_job *running;             /* in no order */
+        uint32_t n_running, width;           /* width: how many of those that are not beyond SIM_PATIENCE */
+        _Atomic uint32_t n_long;             /* those beyond; changes under the lock */
         struct sim_job *done;
         _Atomic uint32_t n_news; /* reasons to look here since the owner did; changes under the lock */
 };
@@ -525,6 +533,7 @@ struct ds_device {
         uint32_t n_ending;   /* the latter alone */
         struct sim_fifo waiting; /* jobs WAITING in the clock's order, linked by ready_next */
         struct sim_fifo ending;  /* jobs ENDING in the order they were given up, linked by ready_next */
+        struct sim_job *moving;  /* see copy.c */
         struct sim_fifo put_off; /* jobs PUT_OFF whose effect is not there, linked by ready_next */
         struct sim_fifo urgent, ended;
         uint64_t issue_ns;                /* earliest next kernel begin of the device */
@@ -675,7 +684,7 @@ void sim_evicted_drop(struct sim_space *space);
 /* --- exec.c --- */
 int sim_pool_start(ds_device *device);
 void sim_pool_stop(ds_device *device);
-void sim_pool_submit(ds_device *device, struct sim_job *job, bool first);
+void sim_pool_submit(ds_device *device, struct sim_job *job, bool needed);
 /* True when the job was still queued and is not any more. */
 bool sim_pool_cancel(ds_device *device, struct sim_job *job);
 void sim_pool_promote(ds_device *device, struct sim_job *job);
@@ -716,6 +725,11 @@ void sim_blocks_apart(ds_device *device, struct sim_job *job, const struct sim_r
 void sim_copy_begin(ds_device *device, struct sim_job *job);
 void sim_copy_done(ds_device *device, struct sim_job *job);
 void sim_copy_kill(ds_device *device, struct sim_job *job);
+/* Its time may pass before it has been executed. */
+bool sim_copy_is_early(const struct sim_job *job);
+/* Whether time may pass up to here; else the device's event_fd will say when it may. */
+bool sim_copy_allow(ds_device *device, uint64_t time);
+void sim_copy_forget(ds_device *device, struct sim_job *job);
 
 /* --- share.c --- */
 /* The group counts among the resident ones, or not any more. */

@@ -202,6 +202,7 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
                 stream->effected = job->seq;
                 sim_stream_effected(device, stream);
         }
+        sim_copy_forget(device, job);
         job_sentence(job);
         if (job->workers.let_go && sim_form_let_go(job))
                 job->status = DS_DEVICE_EVICTED;
@@ -309,7 +310,7 @@ static void job_effect(ds_device *device, struct sim_job *job)
         }
         job->clock_ns = device->now;
         stream->effect_busy = true;
-        sim_pool_submit(device, job, job->state == SIM_JOB_WAITING);
+        sim_pool_submit(device, job, job->moving || (job->state == SIM_JOB_WAITING && !sim_copy_is_early(job)));
 }
 
 /* True when the cursor may pass the fence; else the stream is in line for the other's effects. */

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What large copies and long printf loops of one session cost another one in real time
+ *
+ * A copy's effect takes the host 100 times as long as its time on the clock, or more. A neighbour's short kernel must
+ * come back when a part of the copy has been executed, as short as the kernel on the clock, and no time on the clock
+ * may depend on who was faster: the same work is done again with everything executed before the clock moves.
+ */
+#include "tests/gpu/device_common.h"
+
+#include "device/sim/internal.h"
+#include "device/sim/sim.h"
+
+#define LARGE_VA UINT64_C(0x320000000000)
+#define LARGE DS_MIB(512)
+#define NEIGHBOUR (DT_SPACE + 1)
+#define KERNELS 4u
+
+struct run {
+        uint64_t start[2 * KERNELS + 4], end[2 * KERNELS + 4];
+        uint32_t n;
+        bool early; /* a kernel of the neighbour came back before the first of them had been executed */
+};
+
+static void wait_executed(ds_device *device)
+{
+        struct sim_pool *pool = &device->pool;
+
+        for (bool busy = true; busy; usleep(1000)) {
+                (void)ds_sim_ops.poll(device, NULL, 0);
+                pthread_mutex_lock(&pool->lock);
+                busy = pool->needed.head || pool->queue.head || pool->running || pool->done;
+                pthread_mutex_unlock(&pool->lock);
+        }
+}
+
+/* Copies, memsets and kernels of one session, and beside them kernels of the other. */
+static struct run run_beside(bool executed_first)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        ds_device_module *module;
+        struct ds_launch l;
+        struct ds_memset m = {.dst = LARGE_VA, .value = 3, .element_size = 4, .width = LARGE / 8, .height = 1};
+        struct ds_copy c = {
+                .dst = LARGE_VA + LARGE / 2, .src = LARGE_VA, .width = LARGE / 2, .height = 1, .kind = DS_COPY_DTOD};
+        struct run run = {};
+        const struct sim_job *head;
+        uint64_t own[3];
+        int fd;
+
+        cr_assert_eq(ds_sim_ops.mem_create(t->device, LARGE, &fd), 0);
+        cr_assert_eq(ds_sim_ops.mem_map(t->device, DT_SPACE, fd, LARGE_VA, LARGE), 0);
+        cr_assert_eq(ds_sim_ops.space_add(t->device, NEIGHBOUR), 0);
+        module = dt_load_in(t, NEIGHBOUR, DT_PTX);
+        own[0] = dt_token(t);
+        own[1] = dt_token(t);
+        own[2] = dt_token(t);
+        m.stream = c.stream = ds_device_stream(t->rung, 1, 1);
+        m.space = c.space = DT_SPACE;
+        cr_assert_eq(ds_sim_ops.memset(t->device, &m, own[0]), 0);
+        cr_assert_eq(ds_sim_ops.copy(t->device, &c, own[1]), 0);
+        m.dst = LARGE_VA + LARGE / 2;
+        m.stream = ds_device_stream(t->rung, 1, 2);
+        cr_assert_eq(ds_sim_ops.memset(t->device, &m, own[2]), 0);
+        l = dt_launch_of(t, module, "null", 1, 32);
+        l.space = NEIGHBOUR;
+        for (uint32_t i = 0; i < KERNELS; i++) {
+                uint64_t token = dt_launch(t, &l);
+
+                if (executed_first)
+                        wait_executed(t->device);
+                dt_ok(t, token);
+                head = sim_stream_find(t->device, c.stream)->head;
+                run.early |= head && head->token == own[0] && head->effect != SIM_EFFECT_DONE;
+        }
+        dt_wait_all(t);
+        for (uint64_t token = 1; token < t->next_token; token++) {
+                cr_assert_eq(t->seen[token].status, 0);
+                run.start[run.n] = t->seen[token].start_ns;
+                run.end[run.n++] = t->seen[token].end_ns;
+        }
+        for (uint64_t i = 0; i < LARGE / 4; i += LARGE / 64 / 4)
+                cr_assert_eq(((uint32_t *)LARGE_VA)[i], 3);
+        dt_close(t);
+        close(fd);
+        return run;
+}
+
+Test(sim_neighbours, copies, .timeout = 300)
+{
+        struct run now, before = run_beside(true);
+        bool early = false;
+
+        cr_assert(!before.early);
+        /* the thread may be faster than we are, if the machine has other things to do, but not each time */
+        for (int i = 0; i < 3; i++) {
+                now = run_beside(false);
+                early |= now.early;
+                cr_expect_eq(now.n, before.n);
+                cr_expect_arr_eq(now.start, before.start, sizeof(now.start));
+                cr_expect_arr_eq(now.end, before.end, sizeof(now.end));
+        }
+        cr_expect(early, "kernels wait until the neighbour's copies have been executed");
+}
+
+/* A session that is aborted while its copies are under way and have begun on the clock. */
+Test(sim_neighbours, copies_are_aborted, .timeout = 300)
+{
+        for (uint64_t pause = 0; pause < 40; pause += 4) {
+                struct dt *t = dt_open(&ds_sim_ops, "h200");
+                struct ds_memset m = {.dst = LARGE_VA, .value = 3, .element_size = 1, .width = LARGE, .height = 1};
+                int fd;
+
+                cr_assert_eq(ds_sim_ops.mem_create(t->device, LARGE, &fd), 0);
+                cr_assert_eq(ds_sim_ops.mem_map(t->device, DT_SPACE, fd, LARGE_VA, LARGE), 0);
+                m.space = DT_SPACE;
+                for (uint32_t i = 0; i < 4; i++) {
+                        m.stream = ds_device_stream(t->rung, 1, i);
+                        cr_assert_eq(ds_sim_ops.memset(t->device, &m, dt_token(t)), 0);
+                }
+                for (uint64_t i = 0; i < pause; i++) {
+                        (void)ds_sim_ops.advance(t->device, UINT64_MAX);
+                        usleep(500);
+                }
+                ds_sim_ops.abort(t->device, DT_SPACE);
+                dt_wait_all(t);
+                cr_assert_eq(ds_sim_ops.mem_unmap(t->device, DT_SPACE, LARGE_VA, LARGE), 0);
+                dt_close(t);
+                close(fd);
+        }
+}

@@ -103,6 +103,37 @@ Test(sim_neighbours, copies, .timeout = 300)
         cr_expect(early, "kernels wait until the neighbour's copies have been executed");
 }
 
+static const char prints[] =
+        ".version 7.0\n.target sm_60\n.address_size 64\n"
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        ".visible .global .align 1 .b8 format[4] = {120,120,10,0};\n"
+        ".visible .entry prints(.param .u32 n)\n{\n .reg .b64 %f, %a; .reg .b32 %n; .reg .pred %p;\n"
+        " ld.param.u32 %n, [n]; mov.u64 %f, format; cvta.global.u64 %f, %f; mov.u64 %a, 0;\n"
+        "L:\n { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %f; st.param.b64 [a], %a;\n"
+        "  call (r), vprintf, (f, a); }\n"
+        " sub.u32 %n, %n, 1; setp.ne.u32 %p, %n, 0;\n @%p bra L;\n ret;\n}\n";
+
+/* Units say how long others may have to wait for a job: text takes longer to format than the instructions around it. */
+Test(sim_neighbours, text_counts, .timeout = 300)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        struct ds_launch l = dt_launch_of(t, dt_load(t, prints), "prints", 1, 32);
+        const uint32_t n = 1000;
+        const struct sim_job *job;
+        uint64_t token;
+
+        l.params = &n;
+        l.params_size = sizeof(n);
+        token = dt_launch(t, &l);
+        wait_executed(t->device);
+        job = sim_stream_find(t->device, l.stream)->head;
+        cr_assert(job && job->token == token);
+        cr_expect_geq(job->executed, UINT64_C(32) * n * SIM_PRINT_UNITS);
+        cr_expect_leq(job->executed, UINT64_C(64) * n * SIM_PRINT_UNITS);
+        dt_ok(t, token);
+        dt_close(t);
+}
+
 /* A session that is aborted while its copies are under way and have begun on the clock. */
 Test(sim_neighbours, copies_are_aborted, .timeout = 300)
 {

@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
+#include <xxhash.h>
 
 #define FIRST_BUCKETS 256 /* a power of two */
 
-/* FNV-1a with a final mix; chains stay short even for %r1 %r2 %r3 */
+/* FNV-1a with a final mix: for tables of our own words only, anybody can make names that collide */
 uint32_t ds_ptx_hash(const char *s, size_t n)
 {
         uint32_t hash = 2166136261u;
@@ -19,9 +21,16 @@ uint32_t ds_ptx_hash(const char *s, size_t n)
         return hash ^ hash >> 13;
 }
 
+static uint32_t hash_of(const struct ds_ptx_symtab *table, const char *name, size_t length)
+{
+        return (uint32_t)XXH3_64bits_withSeed(name, length, table->seed);
+}
+
 int ds_ptx_symtab_init(struct ds_ptx_symtab *table, ds_arena *arena)
 {
         *table = (struct ds_ptx_symtab){.arena = arena, .n_buckets = FIRST_BUCKETS};
+        if (getrandom(&table->seed, sizeof(table->seed), GRND_NONBLOCK) != sizeof(table->seed))
+                table->seed = (uintptr_t)table;
         table->buckets = ds_arena_alloc(arena, FIRST_BUCKETS, sizeof(*table->buckets));
         return table->buckets ? 0 : -ENOMEM;
 }
@@ -51,7 +60,7 @@ void ds_ptx_symtab_close(struct ds_ptx_symtab *table)
 static struct ds_ptx_symbol *find(
         const struct ds_ptx_symtab *table, const char *name, size_t length, bool range, uint32_t number)
 {
-        uint32_t hash = ds_ptx_hash(name, length);
+        uint32_t hash = hash_of(table, name, length);
         struct ds_ptx_symbol *best = NULL;
 
         for (struct ds_ptx_symbol *s = table->buckets[hash & (table->n_buckets - 1)]; s; s = s->bucket_next) {
@@ -106,7 +115,7 @@ struct ds_ptx_symbol *ds_ptx_symtab_add(
                 rehash(table);
         *symbol = (struct ds_ptx_symbol){.name = name,
                 .length = (uint32_t)length,
-                .hash = ds_ptx_hash(name, length),
+                .hash = hash_of(table, name, length),
                 .kind = kind,
                 .depth = (uint8_t)depth,
                 .reg = DS_PTX_NO_REG,

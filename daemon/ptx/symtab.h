@@ -5,6 +5,8 @@
  * A chained hash table whose entries know the depth of the scope they belong to; closing a scope takes its names out
  * again. Lookup finds the innermost. Names of register ranges (%r of %r<6>) live apart from all others, because %r<6>
  * does not define %r. Entries are in the module's arena: the table only has to forget them.
+ *
+ * The names are a client's: the hash has a random key, so that nobody can write a text whose names share one chain.
  */
 #pragma once
 
@@ -46,6 +48,7 @@ struct ds_ptx_symbol {
 
 struct ds_ptx_symtab {
         ds_arena *arena;
+        uint64_t seed; /* of the hash */
         struct ds_ptx_symbol **buckets;
         size_t n_buckets;
         size_t n;
@@ -68,4 +71,5 @@ struct ds_ptx_symbol *ds_ptx_symtab_find_range(
  */
 struct ds_ptx_symbol *ds_ptx_symtab_add(
         struct ds_ptx_symtab *table, const char *name, size_t length, enum ds_ptx_symbol_kind kind, uint32_t depth);
+/* Of words that are ours: it has no key. */
 uint32_t ds_ptx_hash(const char *s, size_t n);

@@ -420,6 +420,36 @@ static void check_arguments(struct ds_ptx_check *c, const struct ds_ptx_operand 
                 check_argument(c, &args[i], params[DS_MIN(i, n_params - 1)], dest);
 }
 
+/*
+ * Charge the n targets that an indirect call or jump may reach. A list is written once and named by any number of
+ * them, so what the lists cost grows with the square of the text. False when the module has had all that it may have.
+ */
+static bool charge_targets(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, uint32_t n)
+{
+        c->n_targets += n;
+        if (c->n_targets <= DS_PTX_TARGETS_MAX)
+                return true;
+        ds_ptx_invalid(c, operand->line, operand->column,
+                "the module's indirect calls and jumps have more than %u targets together", DS_PTX_TARGETS_MAX);
+        return false;
+}
+
+/* A call that names the list of its targets: its arguments fit each of them. */
+static void check_call_targets(
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct ds_ptx_targets *targets)
+{
+        const struct ds_ptx_call *call = operand->call;
+
+        if (!charge_targets(c, operand, targets->n))
+                return;
+        for (uint32_t i = 0; i < targets->n; i++) {
+                const struct ds_ptx_function *f = targets->functions[i];
+
+                check_arguments(c, operand, call->rets, call->n_rets, f->rets, f->n_rets, true);
+                check_arguments(c, operand, call->args, call->n_args, f->params, f->n_params, false);
+        }
+}
+
 static void check_call(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
 {
         static const struct shape address = {.role = 's', .width = 'z'};
@@ -443,12 +473,7 @@ static void check_call(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
         } else if (call->targets == UINT32_MAX || c->function->targets[call->targets].labels) {
                 wrong(c, operand, "an indirect call needs a prototype or a list of targets");
         } else {
-                for (uint32_t i = 0; i < c->function->targets[call->targets].n; i++) {
-                        const struct ds_ptx_function *f = c->function->targets[call->targets].functions[i];
-
-                        check_arguments(c, operand, call->rets, call->n_rets, f->rets, f->n_rets, true);
-                        check_arguments(c, operand, call->args, call->n_args, f->params, f->n_params, false);
-                }
+                check_call_targets(c, operand, &c->function->targets[call->targets]);
         }
 }
 
@@ -492,8 +517,9 @@ static void check_operand(struct ds_ptx_check *c, uint32_t i, const struct shape
         case 'c':
                 check_call(c, operand);
                 break;
-        default:
-                break; /* labels and target lists were resolved by the parser; x is anything */
+        default: /* labels and target lists were resolved by the parser; x is anything */
+                if (operand->kind == DS_PTX_OPERAND_TARGETS)
+                        (void)charge_targets(c, operand, c->function->targets[operand->targets].n);
         }
 }
 

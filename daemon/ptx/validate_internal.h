@@ -7,7 +7,8 @@
 
 #include "ptx/ir.h"
 
-#define DS_PTX_VALIDATE_MAX 1000 /* errors after which it stops */
+#define DS_PTX_VALIDATE_MAX 1000      /* errors after which it stops */
+#define DS_PTX_TARGETS_MAX (1u << 22) /* of a module's indirect calls and jumps, each with all of its list */
 
 struct ds_ptx_check {
         const struct ds_ptx_module *module;
@@ -15,6 +16,7 @@ struct ds_ptx_check {
         const struct ds_ptx_function *function;
         const struct ds_ptx_instr *instr;
         uint32_t n_optional;                 /* optional operands that the instruction has */
+        uint64_t n_targets;                  /* of the module's indirect calls and jumps so far */
         uint16_t first_need[_DS_PTX_OP_MAX]; /* by opcode: its rows in the tables, 1 for the first; 0 = none */
         bool has_rows[_DS_PTX_OP_MAX];       /* by opcode: validate_mods.c has rows for it */
 };

@@ -155,7 +155,12 @@ static uint32_t successor(struct graph *g, uint32_t b, uint32_t k)
         return in_loop(g, first, block->loop) ? g->edges[block->next + 1 - k] : g->edges[block->next + k];
 }
 
-/* stack: pairs of block and the next successor to look at */
+static int too_much(const struct graph *g)
+{
+        return g->effort > (uint64_t)EFFORT_PER_BLOCK * (g->n + 1024);
+}
+
+/* stack: pairs of block and the next successor to look at. Blocks have no order yet when it takes too long. */
 static void postorder(struct graph *g, uint32_t *stack)
 {
         uint32_t depth = 1, left = g->n;
@@ -165,7 +170,7 @@ static void postorder(struct graph *g, uint32_t *stack)
         stack[0] = 0;
         stack[1] = 0;
         g->block[0].order = 0;
-        while (depth) {
+        while (depth && !too_much(g)) {
                 uint32_t b = stack[2 * depth - 2], k = stack[2 * depth - 1]++;
 
                 if (k >= g->block[b].n_next) {
@@ -198,11 +203,6 @@ static uint32_t intersect(struct graph *g, uint32_t a, uint32_t b)
                         b = g->block[b].dominator;
         }
         return a;
-}
-
-static int too_much(const struct graph *g)
-{
-        return g->effort > (uint64_t)EFFORT_PER_BLOCK * (g->n + 1024);
 }
 
 /* Immediate dominators by iteration to a fixed point; 0 when it takes too long */
@@ -306,7 +306,7 @@ static int find_loops(struct graph *g)
         for (uint32_t i = r ? 0 : g->n_sequence; i-- > 0 && !too_much(g);) {
                 uint32_t header = g->sequence[i];
 
-                for (uint32_t k = before_of[header]; k < before_of[header + 1]; k++) {
+                for (uint32_t k = before_of[header]; k < before_of[header + 1] && !too_much(g); k++) {
                         uint32_t latch = before[k];
 
                         if (g->block[latch].order < i || !dominates(g, header, latch))
@@ -351,8 +351,10 @@ static int order_graph(ds_ix_func *func, struct graph *g)
         if (dominators(g)) {
                 r = find_loops(g);
                 if (!r && !too_much(g)) {
+                        g->effort = 0; /* the walk looks through nests of loops, and has as many steps again */
                         postorder(g, stack);
-                        assign(func, g);
+                        if (!too_much(g))
+                                assign(func, g);
                 }
         }
         ds_free(stack);

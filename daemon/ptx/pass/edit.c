@@ -330,6 +330,7 @@ static int collect_names(ds_ptx_edit *edit)
 
 const char *ds_ptx_edit_fresh(ds_ptx_edit *edit, const char *stem, char buffer[DS_PTX_NAME_MAX])
 {
+        struct ds_ptx_symbol *first;
         const char *copy;
 
         buffer[0] = '\0';
@@ -338,9 +339,13 @@ const char *ds_ptx_edit_fresh(ds_ptx_edit *edit, const char *stem, char buffer[D
         if (edit->error)
                 return buffer;
         snprintf(buffer, DS_PTX_NAME_MAX, "%.48s", stem);
-        /* numbers with a letter behind them: x1_ is in no range */
-        for (uint32_t i = 1; ds_ptx_symtab_find(&edit->names, buffer, strlen(buffer)); i++)
-                snprintf(buffer, DS_PTX_NAME_MAX, "%.48s%u_", stem, i);
+        first = ds_ptx_symtab_find(&edit->names, buffer, strlen(buffer));
+        /* Numbers with a letter behind them: x1_ is in no range. Each stem goes on where it was, or n kernels would try
+         * n * n names. */
+        if (first)
+                do
+                        snprintf(buffer, DS_PTX_NAME_MAX, "%.48s%u_", stem, ++first->number);
+                while (ds_ptx_symtab_find(&edit->names, buffer, strlen(buffer)));
         copy = ds_arena_strndup(edit->arena, buffer, strlen(buffer));
         if (!copy || add_name(edit, copy)) {
                 edit->error = -ENOMEM;

@@ -625,7 +625,10 @@ static int check_objects(struct ds_ptx_form_plan *plan)
 
 /* --- functions that call themselves --- */
 
-/* Functions that call none that is left go, until there are none: what stays then calls itself, by others perhaps. */
+/*
+ * Functions that call none that is left go, until there are none: what stays then calls itself, by others perhaps.
+ * Called functions stand behind their callers in the plan, mostly: from the end on, one round takes a long chain.
+ */
 static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan *plan, uint8_t *left)
 {
         const struct ds_ptx_function *stays = NULL;
@@ -636,7 +639,7 @@ static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan 
         while (changed) {
                 changed = false;
                 stays = NULL;
-                for (uint32_t i = 0; i < plan->n_functions; i++) {
+                for (uint32_t i = plan->n_functions; i-- > 0;) {
                         const struct ds_ptx_function *f = plan->functions[i];
                         bool calls = false;
 
@@ -647,7 +650,7 @@ static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan 
                         }
                         changed |= left[f->index] && !calls;
                         left[f->index] = calls;
-                        stays = calls ? f : stays;
+                        stays = calls && !stays ? f : stays;
                 }
         }
         return stays;

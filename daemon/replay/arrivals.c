@@ -19,6 +19,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define SECONDS_MAX 1e9 /* of a time in a file */
+#define ROW_MAX 128u    /* bytes of a row of Azure's tables */
+
 enum kind {
         CLOSED,
         POISSON,
@@ -43,7 +46,7 @@ static int list_add(ds_replay_arrivals *a, double seconds, uint32_t context, uin
         size_t more = a->capacity ? a->capacity * 2 : 1024;
         struct ds_replay_arrival *grown;
 
-        if (!(seconds >= 0 && seconds < 1e9))
+        if (!(seconds >= 0 && seconds < SECONDS_MAX))
                 return DS_REPLAY_E_BAD_FILE;
         if (a->n_list == a->capacity) {
                 grown = ds_realloc(a->list, more, sizeof(*grown));
@@ -80,7 +83,7 @@ static int read_array(ds_replay_arrivals *a, const char *at, int gaps, double un
 /* DISB: {"time": SECONDS, "tasks": [{"id": ID, "load": {"type": "trace", "trace": [MS...]}}, ...]} */
 static int read_disb(ds_replay_arrivals *a, const char *text, const char *id, char *why, size_t why_size)
 {
-        const char *time = strstr(text, "\"time\""), *at, *next, *trace;
+        const char *time = strstr(text, "\"time\":"), *at, *next, *trace;
         char quoted[80];
         int r;
 
@@ -100,8 +103,11 @@ static int read_disb(ds_replay_arrivals *a, const char *text, const char *id, ch
         trace += strcspn(trace, "[");
         r = *trace ? read_array(a, trace, 0, 1e-3) : DS_REPLAY_E_BAD_FILE;
         if (time)
-                a->period = strtod(time + strcspn(time, ":") + 1, NULL);
-        return r;
+                a->period = strtod(time + strlen("\"time\":"), NULL);
+        if (r || (a->period >= 0 && a->period < SECONDS_MAX))
+                return r;
+        snprintf(why, why_size, "its \"time\" is not from 0 to 10^9 seconds");
+        return DS_REPLAY_E_BAD_FILE;
 }
 
 /* "2023-11-16 18:15:46.6805900,374,44": seconds since the epoch would do, days are enough */
@@ -111,9 +117,12 @@ static int read_azure(ds_replay_arrivals *a, const char *text)
         double second, first = -1, at;
         unsigned context, generated;
         const char *line = strchr(text, '\n');
+        char row[ROW_MAX];
 
         for (; !r && line && line[1]; line = strchr(line + 1, '\n')) {
-                if (sscanf(line + 1, "%d-%d-%d %d:%d:%lf,%u,%u", &year, &month, &day, &hour, &minute, &second, &context,
+                /* a copy of the row: sscanf() looks for the end of its text, which is the end of the file */
+                snprintf(row, sizeof(row), "%.*s", (int)DS_MIN(strcspn(line + 1, "\n"), sizeof(row) - 1), line + 1);
+                if (sscanf(row, "%d-%d-%d %d:%d:%lf,%u,%u", &year, &month, &day, &hour, &minute, &second, &context,
                             &generated) != 8)
                         return DS_REPLAY_E_BAD_FILE;
                 at = ((month * 31.0 + day) * 24 + hour) * 3600 + minute * 60 + second;

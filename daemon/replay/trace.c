@@ -190,10 +190,12 @@ ds_replay_trace *ds_replay_trace_new(const struct ds_device_ops *ops, ds_device 
         trace->json = json;
         if (json)
                 fprintf(out, "[\n");
-        for (uint32_t i = 0; json && i < n_names; i++)
-                fprintf(out,
-                        "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":\"%s\"}}",
-                        trace->n_events++ ? ",\n" : "", i + 1, names[i]);
+        for (uint32_t i = 0; json && i < n_names; i++) {
+                fprintf(out, "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":",
+                        trace->n_events++ ? ",\n" : "", i + 1);
+                ds_replay_json_text(out, names[i]);
+                fprintf(out, "}}");
+        }
         return trace;
 }
 

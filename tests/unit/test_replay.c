@@ -183,6 +183,13 @@ Test(replay, what_is_no_trace_is_said)
                 {"TIMESTAMP,ContextTokens\n1,2\n", NULL, "not a trace"},
                 {"{\"tasks\": [{\"id\": \"a\", \"load\": {}}]}", NULL, "name one of its tasks with id="},
                 {"{\"tasks\": [{\"id\": \"a\", \"load\": {}}]}", "b", "no task 'b' in it"},
+#define TASK_A "\"tasks\": [{\"id\": \"a\", \"load\": {\"trace\": [1, 2]}}]"
+                {"{\"time\": nan, " TASK_A "}", "a", "10^9 seconds"},
+                {"{\"time\": inf, " TASK_A "}", "a", "10^9 seconds"},
+                {"{\"time\": -1, " TASK_A "}", "a", "10^9 seconds"},
+                {"{\"time\": 1e300, " TASK_A "}", "a", "10^9 seconds"},
+                {"[1, nan]", NULL, "not a trace"},
+                {"[1e999]", NULL, "not a trace"},
                 {"{\"tasks\": [{\"id\": \"a\"}, {\"id\": \"b\", \"load\": {\"trace\": [1]}}]}", "a", "closed loop"},
         };
         char path[] = "/tmp/detshare-replay-XXXXXX", message[256];
@@ -203,6 +210,43 @@ Test(replay, what_is_no_trace_is_said)
         cr_assert_eq(
                 ds_replay_arrivals_open("poisson:0", NULL, 1, 0, message, sizeof(message), &a), DS_REPLAY_E_BAD_RULE);
         cr_assert_null(a);
+}
+
+/* What a row costs must not grow with the rows behind it; without the bound these take a minute. */
+Test(replay, a_long_table_is_read_in_one_go, .timeout = 60)
+{
+        char path[] = "/tmp/detshare-replay-XXXXXX";
+        FILE *f = fdopen(mkstemp(path), "w");
+        ds_replay_arrivals *a;
+
+        cr_assert(f);
+        fprintf(f, "TIMESTAMP,ContextTokens,GeneratedTokens\n");
+        for (int i = 0; i < 400000; i++)
+                fprintf(f, "2023-11-%02d %02d:%02d:%02d.5,374,%d\n", 1 + i / 86400, i / 3600 % 24, i / 60 % 60, i % 60,
+                        i);
+        fclose(f);
+        a = arrivals(path, NULL, 1, 0);
+        unlink(path);
+        for (int i = 0; i < 400000; i++)
+                cr_assert_eq(ds_replay_arrivals_next(a).generated_tokens, (uint32_t)i);
+        ds_replay_arrivals_free(a);
+}
+
+/* A text that ends behind "time", with nothing of the file's after it: the address sanitizer sees one byte too many. */
+Test(replay, a_time_that_is_cut_off)
+{
+        static const char text[] = "{" TASK_A ", \"time\"";
+        char path[] = "/tmp/detshare-replay-XXXXXX";
+        int fd = mkstemp(path);
+        ds_replay_arrivals *a;
+
+        cr_assert(fd >= 0 && write(fd, text, sizeof(text) - 1) == (ssize_t)sizeof(text) - 1);
+        close(fd);
+        a = arrivals(path, "a", 1, 0);
+        unlink(path);
+        cr_assert_eq(next_ns(a), 0);
+        cr_assert_eq(next_ns(a), MS);
+        ds_replay_arrivals_free(a);
 }
 
 /* --- simulations --- */

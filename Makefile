@@ -64,7 +64,7 @@ cudaface_obj := $(call obj,$(cudaface_src))
 cudart_obj := $(call obj,$(cudart_src) $(cudart_twice)) $(cudart_twice:%.c=$(BUILD)/obj/%.perthread.o)
 # with the probe of memory channels and the reader of their tables, which need little of the daemon's
 ctl_obj := $(call obj,$(ctl_src) lut/table.c lut/match.c lut/sectors.c $(filter-out lut/probe/bench_open.c lut/probe/paper.c,$(wildcard lut/probe/*.c)) \
-	$(addprefix daemon/util/,alloc.c error.c fd.c log.c sha256.c))
+	$(addprefix daemon/util/,alloc.c error.c fd.c log.c sha256.c text.c))
 
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
 DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm

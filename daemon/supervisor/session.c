@@ -11,6 +11,7 @@
 #include "supervisor/supervisor.h"
 #include "util/error.h"
 #include "util/macro.h"
+#include "util/text.h"
 
 #define INVALID_VALUE 1 /* CUDA's */
 #define OUT_OF_MEMORY 2
@@ -90,36 +91,16 @@ static void session_free(struct ds_session *session)
         ds_free(session);
 }
 
-/* Bytes at `s` that a terminal obeys instead of showing: C0, C1 (U+0080..9F), marks of direction (U+202A..E,
- * U+2066..9).
- */
-static size_t control_length(const unsigned char *s)
-{
-        if (s[0] < 0x20 || s[0] == 0x7f)
-                return 1;
-        if (s[0] == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f)
-                return 2;
-        if (s[0] == 0xe2 &&
-                ((s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae) || (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9)))
-                return 3;
-        return 0;
-}
-
 void ds_session_set_name(struct ds_session *session, const char *from)
 {
-        char *to = session->name;
-        size_t i = 0, bad = 0;
+        size_t n = strnlen(from, DS_SESSION_NAME_MAX);
 
-        for (; i < DS_SESSION_NAME_MAX && from[i]; i++) {
-                if (!bad)
-                        bad = control_length((const unsigned char *)from + i);
-                to[i] = bad ? '?' : from[i];
-                bad -= bad ? 1 : 0;
-        }
         /* do not cut through a UTF-8 sequence */
-        while (i > 0 && from[i] && ((unsigned char)from[i] & 0xc0) == 0x80)
-                i--;
-        to[i] = 0;
+        while (n > 0 && from[n] && ((unsigned char)from[n] & 0xc0) == 0x80)
+                n--;
+        memcpy(session->name, from, n);
+        session->name[n] = 0;
+        ds_text_make_safe(session->name);
 }
 
 void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32_t most)
@@ -625,8 +606,7 @@ void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__I
 
         /* kernels have the names that clients give them */
         snprintf(message, sizeof(message), "%s", lost->message[0] ? lost->message : "a kernel failed");
-        for (char *c = message; *c; c++)
-                *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+        ds_text_make_safe(message);
         for (size_t i = 0; i < lost->n_suspects; i++)
                 n += find_present(supervisor, lost->suspects[i]) != NULL;
         for (size_t i = 0; i < lost->n_suspects; i++) {

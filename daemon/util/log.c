@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "util/text.h"
+
 #define LOG_BUDGET_LINES 20
 #define LOG_BUDGET_WINDOW_NS (10 * DS_NS_PER_S)
 #define LOG_LINE_MAX 1024
@@ -93,6 +95,7 @@ static void log_write(const struct ds_log_about *about, enum ds_log_level level,
         int saved = errno;
 
         vsnprintf(line, sizeof(line), fmt, args);
+        ds_text_make_safe(line);
         if (log_sink)
                 log_sink(about, level, line);
         else

@@ -2,11 +2,12 @@
 /*
  * Log lines of the daemon's processes
  *
- * One line per call on standard error, prefixed `<N>` (syslog priority) when systemd's journal reads it, or into a sink
- * that makes more of what the line is about. Whoever reads the log may stop: lines that find no room are counted and
- * not waited for. A process names itself once. Lines said on behalf of a client go through a ds_log_budget, so that a
- * hostile client cannot make the daemon spend its time logging: past the budget lines are counted, and the count is
- * said once. Library code below the daemon's main files never decides to exit because of a log line.
+ * One line per call, whatever clients' words are in it (util/text.h), on standard error, prefixed `<N>` (syslog
+ * priority) when systemd's journal reads it, or into a sink that makes more of what the line is about. Whoever reads
+ * the log may stop: lines that find no room are counted and not waited for. A process names itself once. Lines said on
+ * behalf of a client go through a ds_log_budget, so that a hostile client cannot make the daemon spend its time
+ * logging: past the budget lines are counted, and the count is said once. Library code below the daemon's main files
+ * never decides to exit because of a log line.
  */
 #pragma once
 
@@ -41,7 +42,7 @@ struct ds_log_about {
         uint32_t uid;
 };
 
-/* line has no name before it and no line break. */
+/* line has no name before it, and is safe to show. */
 typedef void ds_log_sink(const struct ds_log_about *about, enum ds_log_level level, const char *line);
 
 struct ds_log_budget {

@@ -23,7 +23,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(DAEM
 
 # the client core stands in the program: what it asks of the system is answered by the target
 fuzz_wrap := socket connect setsockopt poll clock_gettime nanosleep clock_nanosleep syscall sendmsg recvmsg fwrite
-$(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN) $(core_obj) $(BUILD)/obj/daemon/util/log.o $(proto_obj)
+$(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN) $(core_obj) $(BUILD)/obj/daemon/util/log.o $(BUILD)/obj/daemon/util/text.o $(proto_obj)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) $(fuzz_wrap:%=-Wl,--wrap=%) -o $@ $^ -lprotobuf-c
 

@@ -15,6 +15,7 @@
 #include "supervisor/journal.h"
 #include "util/log.h"
 #include "util/macro.h"
+#include "util/text.h"
 
 static int journal;
 static char path[64];
@@ -64,7 +65,7 @@ Test(log, the_journal_gets_fields, .init = be_journal, .fini = journal_gone)
         ds_log_about(&about, DS_LOG_WARNING, "it said %s", "no\nPRIORITY=0");
         text = entry();
         cr_assert_eq(strncmp(text, "PRIORITY=4\n", 11), 0);
-        cr_assert(has(text, "MESSAGE=it said no PRIORITY=0"), "%s", text);
+        cr_assert(has(text, "MESSAGE=it said no?PRIORITY=0"), "%s", text);
         cr_assert(has(text, "SYSLOG_IDENTIFIER=detshared"));
         cr_assert(has(text, "DETSHARE_GPU=sim:h200"));
         cr_assert(has(text, "DETSHARE_CLIENT=7"));
@@ -161,4 +162,54 @@ Test(log, nobody_waits_for_a_journal_that_does_not_read_its_stream, .timeout = 6
         close(fds[0]);
         close(fds[1]);
         close(was);
+}
+
+/* --- what clients put into lines ---------------------------------------------------------------------------------- */
+
+static char sunk[2048];
+
+static void sink(const struct ds_log_about *about, enum ds_log_level level, const char *line)
+{
+        snprintf(sunk, sizeof(sunk), "%s", line);
+}
+
+Test(log, names_stay_in_their_line)
+{
+        static const struct {
+                const char *from, *to;
+        } names[] = {
+                {"plain 'name' \"quoted\" %s%n 100%", "plain 'name' \"quoted\" %s%n 100%"},
+                {"one\ntwo\r\nMESSAGE_ID=0\tx", "one?two??MESSAGE_ID=0?x"},
+                {"\x1b[2J\x1b]0;title\a", "?[2J?]0;title?"},
+                {"\x7f"
+                 "del",
+                        "?del"},
+                {"\x9b"
+                 "2J",
+                        "?2J"}, /* CSI of an 8-bit terminal */
+                {"\xc2\x9b"
+                 "2J\xc2\x85",
+                        "??2J??"},                 /* CSI and NEL as UTF-8 */
+                {"\xc0\x8a\xe0\x80\x8a", "?????"}, /* overlong line breaks */
+                {"\xe2\x80\xae"
+                 "abc\xe2\x81\xa6\xe2\x80\xa8",
+                        "???abc??????"},                          /* RLO, LRI, line separator */
+                {"\xed\xa0\x80\xf4\x90\x80\x80\xff", "????????"}, /* surrogate, above the last, none */
+                {"\xc3", "?"},                                    /* cut off */
+                {"Gr\xc3\xbc\xc3\x9f"
+                 "e \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80",
+                        "Gr\xc3\xbc\xc3\x9f"
+                        "e \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80"},
+        };
+        char copy[100];
+
+        ds_log_set_sink(sink);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                strcpy(copy, names[i].from);
+                ds_text_make_safe(copy);
+                cr_expect_str_eq(copy, names[i].to, "%zu: %s", i, copy);
+                ds_log(DS_LOG_INFO, "%s", names[i].from);
+                cr_expect_str_eq(sunk, names[i].to, "%zu: %s", i, sunk);
+        }
+        ds_log_set_sink(NULL);
 }

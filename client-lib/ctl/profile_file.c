@@ -8,6 +8,7 @@
  *
  * A file is of one GPU, and only a daemon with such a one takes it: times of another mean nothing.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 #define HEADER "detshare-profiles 1"
 #define ROWS_MAX 65536u
+#define LINE_MAX_ 4096u /* bytes of a line, its end included: a row with all its points has fewer */
 
 /* --- out --- */
 
@@ -55,39 +57,84 @@ int profile_export(const struct dsc_profiles *profiles, const char *path)
 
 /* --- in --- */
 
-static int read_points(struct dsc_profile *row, const char *text)
+/* A number without a sign, up to `most`; *at goes on behind it. */
+static int read_number(const char **at, int base, uint64_t most, uint64_t *ret)
 {
-        int used = 0;
-        if (!strcmp(text, "-"))
+        char *end;
+        if (!(base == 16 ? isxdigit((unsigned char)**at) : isdigit((unsigned char)**at)))
+                return -1;
+        errno = 0;
+        *ret = strtoull(*at, &end, base);
+        *at = end;
+        return errno || *ret > most ? -1 : 0;
+}
+
+static int read_word(const char **at, uint32_t *ret)
+{
+        uint64_t n;
+        if (read_number(at, 10, UINT32_MAX, &n))
+                return -1;
+        *ret = (uint32_t)n;
+        return 0;
+}
+
+/* The character comes next; *at goes on behind it. */
+static int read_char(const char **at, char c)
+{
+        if (**at != c)
+                return -1;
+        (*at)++;
+        return 0;
+}
+
+static int read_shape(const char *at, uint32_t n[3])
+{
+        return read_word(&at, &n[0]) || read_char(&at, 'x') || read_word(&at, &n[1]) || read_char(&at, 'x') ||
+                               read_word(&at, &n[2]) || *at
+                       ? -1
+                       : 0;
+}
+
+static int read_points(struct dsc_profile *row, const char *at)
+{
+        if (!strcmp(at, "-"))
                 return 0;
-        while (*text) {
+        do {
                 struct dsc_profile_point *p = &row->points[row->n_points];
-                if (row->n_points == DSC_PROFILE_POINTS || sscanf(text, "%" SCNu32 ":%" SCNu64 "/%" SCNu32 "%n",
-                                                                   &p->n_sms, &p->mean_ns, &p->samples, &used) != 3)
+                if (row->n_points == DSC_PROFILE_POINTS || read_word(&at, &p->n_sms) || read_char(&at, ':') ||
+                        read_number(&at, 10, UINT64_MAX, &p->mean_ns) || read_char(&at, '/') ||
+                        read_word(&at, &p->samples))
                         return -1;
                 row->n_points++;
-                text += used;
-                text += *text == ' ';
-        }
-        return 0;
+        } while (!read_char(&at, ' '));
+        return *at ? -1 : 0;
+}
+
+/* BOUND[/FOOTPRINT] */
+static int read_bound(struct dsc_profile *row, const char *at)
+{
+        if (read_word(&at, &row->bound))
+                return -1;
+        if (*at && (read_char(&at, '/') || read_number(&at, 10, UINT64_MAX, &row->footprint)))
+                return -1;
+        return *at ? -1 : 0;
 }
 
 static int read_row(struct dsc_profile *row, char *line)
 {
         char *rest = NULL, *field[7];
+        const char *key, *shared;
         *row = (struct dsc_profile){.key = 0};
         for (int i = 0; i < 7; i++) {
                 field[i] = strtok_r(i ? NULL : line, "\t", &rest);
                 if (!field[i])
                         return -1;
         }
-        if (sscanf(field[0], "%" SCNx64, &row->key) != 1 ||
-                sscanf(field[1], "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &row->grid[0], &row->grid[1], &row->grid[2]) !=
-                        3 ||
-                sscanf(field[2], "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &row->block[0], &row->block[1], &row->block[2]) !=
-                        3 ||
-                sscanf(field[3], "%" SCNu32, &row->shared_bytes) != 1 ||
-                sscanf(field[4], "%" SCNu32 "/%" SCNu64, &row->bound, &row->footprint) < 1)
+        key = field[0];
+        shared = field[3];
+        if (read_number(&key, 16, UINT64_MAX, &row->key) || *key || read_shape(field[1], row->grid) ||
+                read_shape(field[2], row->block) || read_word(&shared, &row->shared_bytes) || *shared ||
+                read_bound(row, field[4]))
                 return -1;
         snprintf(row->kernel, sizeof(row->kernel), "%s", field[6]);
         return read_points(row, field[5]);
@@ -108,8 +155,6 @@ struct reader {
 
 static int take_line(struct reader *reader, char *line)
 {
-        reader->line++;
-        line[strcspn(line, "\n")] = '\0';
         if (reader->line == 1)
                 return strcmp(line, HEADER) ? bad_line(reader->path, 1, "this is no file of profiles") : 0;
         if (reader->line == 2 && (strncmp(line, "gpu\t", 4) || strcmp(line + 4, reader->gpu))) {
@@ -134,22 +179,47 @@ static int take_line(struct reader *reader, char *line)
         return 0;
 }
 
+/*
+ * The next line without its end: 1, 0 at the end of the file, -1 and words about it. A file of profiles is printable:
+ * words about it go to a terminal.
+ */
+static int next_line(struct reader *reader, FILE *f, char line[static LINE_MAX_])
+{
+        size_t n = 0;
+        int c;
+        reader->line++;
+        while ((c = getc(f)) != '\n' && c != EOF) {
+                if (n + 1 == LINE_MAX_) {
+                        bad_line(reader->path, reader->line, "this line is longer than a profile's");
+                        return -1;
+                }
+                if (c != '\t' && (c < ' ' || c > '~')) {
+                        bad_line(reader->path, reader->line, "it has bytes other than printable ASCII and tabs");
+                        return -1;
+                }
+                line[n++] = (char)c;
+        }
+        line[n] = '\0';
+        if (c != EOF || n)
+                return 1;
+        reader->line--;
+        return 0;
+}
+
 int profile_import(const char *path, const char *gpu, struct dsc_profile **ret, size_t *ret_n)
 {
         struct reader reader = {.path = path, .gpu = gpu};
         FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-        char *line = NULL;
-        size_t size = 0;
-        int r = 0;
+        char line[LINE_MAX_];
+        int r = 0, more;
         if (!f) {
                 ctl_complain("%s: %s", path, strerror(errno));
                 return CTL_FAILED;
         }
-        while (!r && getline(&line, &size, f) >= 0)
-                r = take_line(&reader, line);
+        while (!r && (more = next_line(&reader, f, line)) != 0)
+                r = more < 0 ? CTL_FAILED : take_line(&reader, line);
         if (!r && reader.line < 2)
                 r = bad_line(path, reader.line + 1, "this is no file of profiles");
-        free(line);
         if (f != stdin)
                 fclose(f);
         if (r)

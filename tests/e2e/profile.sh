@@ -117,6 +117,35 @@ sed 's/sim:h200/sim:p40/' "$tmp/file" >"$tmp/other"
 check "those of another GPU are refused" sh -c "! '$ctl' profile import '$tmp/other'"
 sed 's/\t132:/\t0:/; s/ 66:/ 65:/; s/ 132:/ 1:/' "$tmp/file" >"$tmp/wrong"
 check "and points out of order" sh -c "! '$ctl' profile import '$tmp/wrong'"
+# a file of somebody else's: each is refused by its line, and nothing of it reaches the terminal
+fields=$(sed -n 3p "$tmp/file" | cut -f 2-)
+hostile() {
+        # hostile WHAT ROW: ROW (printf's format) behind the head of the good file
+        # shellcheck disable=SC2059
+        { head -n 2 "$tmp/file"; printf -- "$2\n"; } >"$tmp/hostile"
+        "$ctl" profile import "$tmp/hostile" >"$tmp/hostile.out" 2>&1
+        local status=$?
+        check "a hostile file is refused: $1" test $status = 1
+        check "and by its line: $1" grep -q 'line 3: ' "$tmp/hostile.out"
+        check "in printable words: $1" test "$(LC_ALL=C tr -d '\n -~' <"$tmp/hostile.out" | wc -c)" = 0
+}
+hostile "a negative key" "-1\t$fields"
+hostile "a key of 65 bits" "10000000000000000\t$fields"
+hostile "a grid that is not three numbers" "1\t-1x1x1\t1x1x1\t0\t0\t-\tk"
+hostile "a grid beyond 32 bits" "1\t4294967296x1x1\t1x1x1\t0\t0\t-\tk"
+hostile "words for numbers" "1\t1x1x1\t1x1x1\tnan\tinf\t-\tk"
+hostile "a negative time" "1\t1x1x1\t1x1x1\t0\t0\t1:-5/1\tk"
+hostile "a time beyond 64 bits" "1\t1x1x1\t1x1x1\t0\t0\t1:18446744073709551616/1\tk"
+hostile "more points than a row has" "1\t1x1x1\t1x1x1\t0\t0\t$(printf '1:1/1 %.0s' $(seq 25))\tk"
+hostile "escape sequences" "1\t1x1x1\t1x1x1\t0\t0\t-\tk\033[2J"
+hostile "bytes of 8-bit terminals" "1\t1x1x1\t1x1x1\t0\t0\t-\tk\2332J"
+hostile "a NUL" "1\t1x1x1\t1x1x1\t0\t0\t-\tk\\000x"
+hostile "a line without an end" "$(head -c 10000 /dev/zero | tr '\0' 1)"
+check "a file without an end is given up" sh -c "! timeout 60 '$ctl' profile import /dev/zero 2>/dev/null"
+printf 'detshare-profiles 1\ngpu\t\033[31mred\n' >"$tmp/hostile"
+"$ctl" profile import "$tmp/hostile" >"$tmp/hostile.out" 2>&1
+check "a GPU's name does not reach the terminal" test "$(LC_ALL=C tr -d '\n -~' <"$tmp/hostile.out" | wc -c)" = 0
+check "nothing of them is kept" sh -c "! '$ctl' profile export - | grep -q '	k$'"
 check "a run of something that is not there ends" sh -c "'$ctl' profile run -- /nonexistent; [ \$? = 127 ]"
 
 # --- ends of runs ---------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ static int entry_check(
 static int entry_unpack(const struct image_entry *entry, char *message, size_t message_size, char **ret)
 {
         size_t size = entry->public.unpacked_size;
-        ds_cleanup(ds_freep) char *bytes = ds_alloc(size + 1);
+        ds_cleanup(ds_freep) char *bytes = ds_alloc0(size + 1, 1); /* a decoder may leave holes: not of other images */
         int64_t n;
 
         if (!bytes)

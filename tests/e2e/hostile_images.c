@@ -4,8 +4,9 @@
  *
  * A simulated device's worker reads the PTX itself, with everybody waiting: text in which something is looked for again
  * and again must not stop it. Many kernels, many aliases of many functions, many hints, one name as long as it may be,
- * each near what the helper lets through; a good client's requests go on beside, and the worker is not taken for one
- * that hangs, which would end it for all and take its policy.
+ * names that collide in a table, calls that all have the same thousands of targets, each near what the helper lets
+ * through; a good client's requests go on beside, and the worker is not taken for one that hangs, which would end it
+ * for all and take its policy.
  *
  * usage: hostile_images BUILD
  */
@@ -81,6 +82,35 @@ static void long_kernel(void)
         say("ret;\n}\n");
 }
 
+/* Names that all have one FNV-1a hash: behind either word of a line it is in the same state (test_ptx_bombs.c). */
+static void alike_names(void)
+{
+        static const char *const words[4][2] = {
+                {"anAaw", "aVcia"}, {"azEnS", "aBcZa"}, {"abrPS", "aZpxa"}, {"auGnS", "aMaZa"}};
+
+        for (uint32_t i = 0; goes_on(TEXT_MAX / 2); i++) {
+                say(".global .u8 ");
+                for (uint32_t k = 0; k < 18; k++)
+                        say("%s", words[k < 3 ? k : 3][i >> k & 1]);
+                say(";\n");
+        }
+}
+
+static void calls_of_one_list(void)
+{
+        uint32_t n = 0;
+
+        while (goes_on(TEXT_MAX / 2))
+                say(".visible .func g%u()\n{\nret;\n}\n", n++);
+        say(".visible .entry k()\n{\n.reg .b64 d;\nmov.u64 d, g0;\nT: .calltargets g0");
+        for (uint32_t i = 1; i < n && goes_on(TEXT_MAX / 4 * 3); i++)
+                say(", g%u", i);
+        say(";\n");
+        while (goes_on(TEXT_MAX))
+                say("call (), d, (), T;\n");
+        say("ret;\n}\n");
+}
+
 static void work(const char *what, uint64_t *longest)
 {
         H_REQUEST(MemInfo, MEM_INFO, MEM_INFO, mem_info);
@@ -130,6 +160,8 @@ int main(int argc, char **argv)
                 test("many hints", many_hints);
                 test("many aliases", many_aliases);
                 test("a long kernel", long_kernel);
+                test("names of one hash", alike_names);
+                test("calls of one list", calls_of_one_list);
         }
         h_check(h_status(&after) == 0 && after.worker_restarts == 0 && after.helper_pid == before.helper_pid,
                 "the worker was restarted %u times, the helper %s", after.worker_restarts,

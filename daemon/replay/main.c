@@ -17,6 +17,7 @@
 #include "util/error.h"
 #include "util/log.h"
 #include "util/macro.h"
+#include "util/text.h"
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
@@ -231,5 +232,6 @@ int main(int argc, char **argv)
                 r = DS_REPLAY_E_BAD_FILE;
         }
         ds_replay_options_free(&options);
+        ds_text_make_safe(message); /* it quotes files that others may have written */
         return r ? complain(r, message) : 0;
 }

@@ -102,6 +102,12 @@ check "launches and ends" awk '$1 == "launch" && $5 ~ /^rung=/ {l++} $1 == "end"
 cp "$dir/a.json" "$dir/out"
 holds "sum(e['ph'] == 'M' for e in d) == 2 and sum(e['ph'] == 'X' and e['dur'] > 0 for e in d) == len(d) - 2 > 20000"
 
+# --- words about files of others -----------------------------------------------------------------------------------------
+printf 'detshare-profile 1\n\033[2J\233x y\n' >"$dir/hostile.profile"
+"$build/detshare-replay" --be "$dir/hostile.profile" >"$dir/hostile" 2>&1
+check "an unknown line is refused" grep -q 'line 2: .*unknown' "$dir/hostile"
+check "and does not reach the terminal" test "$(LC_ALL=C tr -d '\n -~' <"$dir/hostile" | wc -c)" = 0
+
 # --- workloads of every kind ------------------------------------------------------------------------------------------------
 run "list" --list
 check "eleven jobs" test "$(wc -l <"$dir/out")" = 11

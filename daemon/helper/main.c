@@ -5,20 +5,22 @@
  * Started by detshared with its end of a socketpair as fd 3, with no privilege and no other descriptor. A request
  * brings a client's file, the answer takes back a sealed one or the compiler's words; reading an image is done on the
  * spot, the compiler for a GPU of silicon is a child. Whatever an image does to this process, detshared starts another.
- * The only argument is the path of ptxas, as the configuration has it, or --simulated where nothing will be compiled.
+ *
+ * All images that it is sent are of one user, and so is all that it remembers: an image that takes it over changes
+ * nothing for others (helper/fence.h, supervisor/helper_link.h).
+ *
+ * Arguments: --again, where a helper before this one has told the log which compiler there is; then the path of ptxas,
+ * as the configuration has it, or --simulated where nothing will be compiled.
  * Exit status: 0 when the supervisor is gone, 1 after a broken frame, 2 for wrong usage.
  */
 #include <errno.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "helper/fence.h"
 #include "helper/jobs.h"
 #include "internal.pb-c.h"
 #include "util/alloc.h"
@@ -29,50 +31,6 @@
 
 #define HELPER_FD 3
 #define HELPER_FRAME_MAX ((size_t)256 << 10)
-#define HELPER_MEMORY_MAX DS_GIB(4) /* an image may ask for much; not for all of the machine */
-
-#define HELPER_FILES_MAX 4352
-#define HELPER_USER 65534u /* nobody */
-#define HELPER_E_ROOT 1    /* it has been said why */
-
-/* One that is lower already stays. */
-static int helper_limit(__rlimit_resource_t resource, rlim_t most)
-{
-        struct rlimit limit;
-
-        if (getrlimit(resource, &limit) < 0)
-                return ds_error_origin(-errno);
-        limit.rlim_cur = limit.rlim_max = DS_MIN(limit.rlim_max, most);
-        return setrlimit(resource, &limit) < 0 ? ds_error_origin(-errno) : 0;
-}
-
-/*
- * From here on this process can read what it is handed and write memory files. Changing the user takes the parent's
- * death signal back, so it is asked for last.
- */
-static int helper_drop_privileges(void)
-{
-        int r;
-
-        if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(HELPER_USER, HELPER_USER, HELPER_USER) < 0 ||
-                                      setresuid(HELPER_USER, HELPER_USER, HELPER_USER) < 0)) {
-                ds_log(DS_LOG_ERROR, "root cannot become uid %u here: %s", HELPER_USER, strerror(errno));
-                return HELPER_E_ROOT;
-        }
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-                return ds_error_origin(-errno);
-        /* users' images are no more urgent than users' programs */
-        if (setpriority(PRIO_PROCESS, 0, 0) < 0)
-                return ds_error_origin(-errno);
-        r = helper_limit(RLIMIT_CORE, 0);
-        if (!r)
-                r = helper_limit(RLIMIT_NOFILE, HELPER_FILES_MAX);
-#ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses */
-        if (!r)
-                r = helper_limit(RLIMIT_AS, HELPER_MEMORY_MAX);
-#endif
-        return ds_error_trace(r);
-}
 
 static const Detshare__Internal__ImageOrigin origins[_DS_CHECK_ORIGIN_MAX] = {
         [DS_CHECK_READ] = DETSHARE__INTERNAL__IMAGE_ORIGIN__READ,
@@ -236,20 +194,23 @@ int main(int argc, char **argv)
 {
         ds_cleanup(ds_conn_freep) ds_conn *conn = NULL;
         static struct ds_ptxas ptxas;
-        int simulated = argc == 2 && !strcmp(argv[1], "--simulated");
+        const int again = argc > 1 && !strcmp(argv[1], "--again");
+        const char *what = argc > 1 + again ? argv[1 + again] : NULL;
+        const int simulated = what && !strcmp(what, "--simulated");
 
-        if (argc > 2) {
-                fprintf(stderr, "%s: started by detshared, takes the path of ptxas or --simulated\n", argv[0]);
+        if (argc > 2 + again) {
+                fprintf(stderr, "%s: started by detshared, takes --again and the path of ptxas or --simulated\n",
+                        argv[0]);
                 return 2;
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
         signal(SIGINT, SIG_IGN);  /* the terminal's: the supervisor decides */
-        if (helper_drop_privileges())
+        if (ds_fence(!again))
                 return 1;
-        ds_ptxas_find(simulated ? NULL : argv[1], &ptxas);
-        if (!simulated)
+        ds_ptxas_find(simulated ? NULL : what, &ptxas);
+        if (!simulated && !again)
                 ds_log(DS_LOG_INFO, "%s%s", ptxas.path[0] ? "PTX for a GPU is compiled by " : "",
                         ptxas.path[0] ? ptxas.path : ptxas.missing);
         if (ds_conn_new(HELPER_FD, HELPER_FRAME_MAX, HELPER_FRAME_MAX * 2, &conn) < 0)

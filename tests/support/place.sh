@@ -3,7 +3,7 @@
 #
 # A place that everybody can reach, for what the daemon's unprivileged processes open or execute
 #
-# The worker and the helper of a daemon that root starts are nobody's processes. In a tree below a directory that is
+# The worker and the helpers of a daemon that root starts have no rights. In a tree below a directory that is
 # root's alone (/root, say) they can neither load the fake driver nor run the compilers that tests give them: those are
 # copied here. Prints the directory, which the caller removes, or nothing where the tree can be reached as it is.
 #

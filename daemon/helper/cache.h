@@ -3,8 +3,9 @@
  * What was compiled before
  *
  * A program that starts again and again brings the same PTX each time. What the compiler made of it is kept here, least
- * recently used out first, under a limit of bytes. An answer is given only for the very same text: hashes find a row,
- * they do not decide, since whoever could make two texts of one hash could give others his code.
+ * recently used out first, under a limit of bytes. All of it is of one user, whose process this is. An answer is given
+ * only for the very same text: hashes find a row, they do not decide, since two programs of one user may come from
+ * people who do not trust each other.
  */
 #pragma once
 

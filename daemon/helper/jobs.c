@@ -22,10 +22,11 @@
 #include "util/forms_file.h"
 #include "util/macro.h"
 
-#define CACHE_BYTES DS_MIB(64)
-#define KNOWN_MAX DS_MIB(1024) /* bytes of images that are kept, but not more than a part of the memory */
-#define KNOWN_MIN DS_MIB(64)
-#define KNOWN_MEMORY_PART 32u
+/* Of one helper; there are up to nine, each for a user. */
+#define CACHE_BYTES DS_MIB(32)
+#define KNOWN_MAX DS_MIB(512) /* bytes of images that are kept, but not more than a part of the memory */
+#define KNOWN_MIN DS_MIB(32)
+#define KNOWN_MEMORY_PART 128u
 #define KNOWN_FILES_MAX 4096u
 #define FILES_BESIDE 160u    /* open at once, beside those kept */
 #define STATUS_CANCELLED 999 /* nobody reads it */

@@ -3,16 +3,18 @@
  * What images became before
  *
  * Every process of a program brings the same images, most of them out of the same files. What one became is a sealed
- * memory file that nobody can change, so the next one is given the same file: it is found
+ * memory file that nobody can change, so the next process of the same user is given the same file: it is found
  *
  *   - by where the image lies, without reading it: the same bytes of the same file, which has not changed since. A file
- *     says that it has not by its times, which its owner cannot set back but a file system of the user's own can forge.
- *     So what was learnt from a user's files is only for that user; and a file that changed a moment ago is not
- *     believed, because the next change may get the same time;
+ *     says that it has not by its times, which its owner cannot set back but a file system of the user's own can forge:
+ *     that fools only the user itself. A file that changed a moment ago is not believed, because the next change may
+ *     get the same time;
  *   - by its own bytes, where it comes in a sealed file: the file is kept, and the bytes are compared;
- *   - by what it became, whoever brought it: the same bytes, compared, not only hashed.
+ *   - by what it became, wherever it came from: the same bytes, compared, not only hashed.
  *
- * Who gets the same file also finds it loaded in the worker already, which knows it by its inode. The files kept here
+ * Who gets the same file also finds it loaded in the worker already, which knows it by its inode. No two users get the
+ * same file, since each has a helper of its own (supervisor/helper_link.h): between users the worker compares bytes, so
+ * that a helper that was taken over cannot have its code taken for another user's. The files kept here
  * are bounded in bytes and number; the one that was used the longest ago goes first.
  */
 #pragma once
@@ -35,7 +37,7 @@ int ds_known_new(uint64_t max_bytes, size_t max_files, ds_known **ret);
 ds_known *ds_known_free(ds_known *known);
 /* Fills in what the file says of itself. 0: it may be remembered; 1: it may not. now_ns is CLOCK_REALTIME's. */
 int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin);
-/* Fills in what an image's bytes say: it is found wherever it lies, and for every user. */
+/* Fills in what an image's bytes say: it is found wherever it lies. */
 void ds_known_identify_bytes(const ds_known *known, const void *bytes, struct ds_known_origin *origin);
 /* bytes: those of the image when it is identified by them, else NULL. 1 with *result filled, its fd a new descriptor of
  * the file; else 0. */

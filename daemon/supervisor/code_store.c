@@ -29,9 +29,21 @@
 #define LARGE_PART 4  /* what takes more than this part would only push the rest out */
 #define END_SECONDS 2
 
+#define OWNER_NAME_MAX 11 /* a uid's digits, NUL */
+
+/* A user with files. */
+struct owner {
+        TAILQ_ENTRY(owner) link;
+        uid_t uid;
+        uint64_t n_rows, bytes;
+};
+
+TAILQ_HEAD(owner_list, owner);
+
 /* A file. */
 struct row {
         TAILQ_ENTRY(row) link;
+        struct owner *owner;
         uint8_t key[DS_SHA256_BYTES];
         uint64_t bytes;
         int64_t used_ns; /* as the file's time of modification says it */
@@ -41,6 +53,7 @@ TAILQ_HEAD(row_list, row);
 
 /* Something for the thread to do. fd -1: the file was used. */
 struct note {
+        uid_t uid;
         uint8_t key[DS_SHA256_BYTES];
         uint64_t bytes;
         int fd;
@@ -53,6 +66,7 @@ struct ds_code_store {
         uint64_t max_bytes;
         /* the thread's */
         struct row_list rows; /* latest use first */
+        struct owner_list owners;
         uint64_t n_rows, bytes;
         /* both's, under the lock */
         pthread_mutex_t lock;
@@ -72,10 +86,11 @@ static int store_open(ds_code_store *store, const char *path)
 
         if (above < 0)
                 return -1;
-        /* the helper is nobody and gets a descriptor: what is above is closed for everybody else */
-        store->directory = ds_state_directory_below(above, path, DIRECTORY, 0711, WHAT);
+        /* a helper has its user's directory below it: from there no way leads to another's */
+        store->directory = ds_state_directory_below(above, path, DIRECTORY, 0700, WHAT);
         if (store->directory < 0)
                 return -1;
+        (void)fchmod(store->directory, 0700); /* one of an older daemon was open; root's is not ours to change */
         store->lock_fd = openat(above, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (store->lock_fd < 0 || flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {
                 ds_log(DS_LOG_INFO, "%s is only read: %s", path,
@@ -83,6 +98,79 @@ static int store_open(ds_code_store *store, const char *path)
                 store->lock_fd = ds_close(store->lock_fd);
         }
         return 0;
+}
+
+/* Its name in the store's. */
+static void owner_name(uid_t uid, char ret[static OWNER_NAME_MAX])
+{
+        snprintf(ret, OWNER_NAME_MAX, "%u", (unsigned)uid);
+}
+
+/* 1 when a directory of that name is a user's. */
+static int owner_is_name(const char *name, uid_t *ret_uid)
+{
+        char again[OWNER_NAME_MAX];
+
+        *ret_uid = (uid_t)strtoul(name, NULL, 10);
+        owner_name(*ret_uid, again);
+        return !strcmp(name, again);
+}
+
+static int owner_open(const ds_code_store *store, uid_t uid)
+{
+        char name[OWNER_NAME_MAX];
+
+        owner_name(uid, name);
+        return openat(store->directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* --- users: the thread's ------------------------------------------------------------------------------------------ */
+
+/* Memory comes from the C library here: the daemon's allocator is its loop's. */
+static struct owner *owner_get(ds_code_store *store, uid_t uid)
+{
+        struct owner *owner;
+
+        TAILQ_FOREACH(owner, &store->owners, link)
+        {
+                if (owner->uid == uid)
+                        return owner;
+        }
+        owner = calloc(1, sizeof(*owner));
+        if (!owner)
+                return NULL;
+        owner->uid = uid;
+        TAILQ_INSERT_HEAD(&store->owners, owner, link);
+        return owner;
+}
+
+/* A user without files needs no directory. One whose helper has it open gets what it makes from now on out of memory.
+ */
+static void owner_put(ds_code_store *store, struct owner *owner, int remove)
+{
+        char name[OWNER_NAME_MAX];
+
+        if (owner->n_rows)
+                return;
+        owner_name(owner->uid, name);
+        if (remove)
+                (void)unlinkat(store->directory, name, AT_REMOVEDIR);
+        TAILQ_REMOVE(&store->owners, owner, link);
+        free(owner);
+}
+
+/* The one that has most, of what there is too much of. */
+static struct owner *owner_most(ds_code_store *store)
+{
+        const int by_bytes = store->bytes > store->max_bytes;
+        struct owner *most = TAILQ_FIRST(&store->owners), *owner;
+
+        TAILQ_FOREACH(owner, &store->owners, link)
+        {
+                if (by_bytes ? owner->bytes > most->bytes : owner->n_rows > most->n_rows)
+                        most = owner;
+        }
+        return most;
 }
 
 /* --- rows: the thread's ------------------------------------------------------------------------------------------- */
@@ -102,41 +190,56 @@ static void row_insert(ds_code_store *store, struct row *row)
                 TAILQ_INSERT_TAIL(&store->rows, row, link);
         store->n_rows++;
         store->bytes += row->bytes;
+        row->owner->n_rows++;
+        row->owner->bytes += row->bytes;
 }
 
-static struct row *row_find(ds_code_store *store, const uint8_t *key)
+static struct row *row_find(ds_code_store *store, uid_t uid, const uint8_t *key)
 {
         struct row *row;
 
         TAILQ_FOREACH(row, &store->rows, link)
         {
-                if (!memcmp(row->key, key, DS_SHA256_BYTES))
+                if (row->owner->uid == uid && !memcmp(row->key, key, DS_SHA256_BYTES))
                         return row;
         }
         return NULL;
 }
 
+/* The user stays, also without rows. */
 static void row_drop(ds_code_store *store, struct row *row)
 {
         TAILQ_REMOVE(&store->rows, row, link);
         store->n_rows--;
         store->bytes -= row->bytes;
+        row->owner->n_rows--;
+        row->owner->bytes -= row->bytes;
         free(row);
 }
 
 static void row_delete(ds_code_store *store, struct row *row)
 {
+        ds_cleanup(ds_closep) int directory = owner_open(store, row->owner->uid);
+        struct owner *owner = row->owner;
         char name[DS_CODE_NAME_MAX];
 
         ds_code_file_name(row->key, name);
-        (void)unlinkat(store->directory, name, 0);
+        if (directory >= 0)
+                (void)unlinkat(directory, name, 0);
         row_drop(store, row);
+        owner_put(store, owner, 1);
 }
 
 static void rows_trim(ds_code_store *store)
 {
-        while (store->n_rows && (store->bytes > store->max_bytes || store->n_rows > DS_CODE_STORE_FILES))
-                row_delete(store, TAILQ_LAST(&store->rows, row_list));
+        while (store->n_rows && (store->bytes > store->max_bytes || store->n_rows > DS_CODE_STORE_FILES)) {
+                const struct owner *most = owner_most(store);
+                struct row *row = TAILQ_LAST(&store->rows, row_list);
+
+                while (row->owner != most)
+                        row = TAILQ_PREV(row, row_list, link);
+                row_delete(store, row);
+        }
 }
 
 static int64_t now_ns(void)
@@ -147,16 +250,21 @@ static int64_t now_ns(void)
         return (int64_t)t.tv_sec * (int64_t)DS_NS_PER_S + t.tv_nsec;
 }
 
-/* Memory comes from the C library here: the daemon's allocator is its loop's. */
-static void row_add(ds_code_store *store, const uint8_t *key, uint64_t bytes, int64_t used_ns)
+static void row_add(ds_code_store *store, uid_t uid, const uint8_t *key, uint64_t bytes, int64_t used_ns)
 {
-        struct row *row = row_find(store, key);
+        struct row *row = row_find(store, uid, key);
+        struct owner *owner;
 
         if (row)
                 row_drop(store, row);
-        row = calloc(1, sizeof(*row));
-        if (!row)
+        owner = owner_get(store, uid);
+        row = owner ? calloc(1, sizeof(*row)) : NULL;
+        if (!row) {
+                if (owner)
+                        owner_put(store, owner, 0);
                 return; /* it is found again when the daemon starts */
+        }
+        row->owner = owner;
         memcpy(row->key, key, DS_SHA256_BYTES);
         row->bytes = bytes;
         row->used_ns = used_ns;
@@ -172,61 +280,111 @@ static void name_key(const char *name, uint8_t key[static DS_SHA256_BYTES])
         }
 }
 
-static void scan_one(ds_code_store *store, const char *name)
+static void scan_file(ds_code_store *store, int directory, uid_t uid, const char *name)
 {
         uint8_t key[DS_SHA256_BYTES];
         struct stat st;
 
         if (!strncmp(name, "new.", 4) && ds_code_file_is_name(name + 4)) {
-                (void)unlinkat(store->directory, name, 0); /* one that was not finished */
+                (void)unlinkat(directory, name, 0); /* one that was not finished */
                 return;
         }
-        if (!ds_code_file_is_name(name) || fstatat(store->directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!ds_code_file_is_name(name) || fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return;
         name_key(name, key);
-        row_add(store, key, (uint64_t)st.st_size,
+        row_add(store, uid, key, (uint64_t)st.st_size,
                 (int64_t)st.st_mtim.tv_sec * (int64_t)DS_NS_PER_S + st.st_mtim.tv_nsec);
+}
+
+/* A stream of the directory's names; NULL: it cannot be read. */
+static DIR *scan_open(int directory)
+{
+        int fd = directory < 0 ? -1 : fcntl(directory, F_DUPFD_CLOEXEC, 0);
+        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+        if (!dir)
+                ds_close(fd);
+        return dir;
+}
+
+static void scan_user(ds_code_store *store, uid_t uid)
+{
+        ds_cleanup(ds_closep) int directory = owner_open(store, uid);
+        DIR *dir = scan_open(directory);
+        struct owner *owner = dir ? owner_get(store, uid) : NULL;
+        struct dirent *entry;
+
+        while (owner && (entry = readdir(dir)))
+                scan_file(store, directory, uid, entry->d_name);
+        if (owner)
+                owner_put(store, owner, 1);
+        if (dir)
+                closedir(dir);
 }
 
 static void scan(ds_code_store *store)
 {
-        int fd = fcntl(store->directory, F_DUPFD_CLOEXEC, 0);
-        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+        DIR *dir = scan_open(store->directory);
         struct dirent *entry;
+        uid_t uid;
 
-        if (!dir) {
-                ds_close(fd);
+        if (!dir)
                 return;
+        while ((entry = readdir(dir))) {
+                /* of a daemon that kept one file for all users */
+                if (ds_code_file_is_name(entry->d_name))
+                        (void)unlinkat(store->directory, entry->d_name, 0);
+                else if (owner_is_name(entry->d_name, &uid))
+                        scan_user(store, uid);
         }
-        while ((entry = readdir(dir)))
-                scan_one(store, entry->d_name);
         closedir(dir);
         rows_trim(store);
 }
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
+/* The user's directory, made where it has none. */
+static int note_directory(ds_code_store *store, uid_t uid)
+{
+        ds_cleanup(ds_closep) int directory = owner_open(store, uid);
+        char name[OWNER_NAME_MAX];
+
+        if (directory >= 0)
+                return DS_TAKE_FD(directory);
+        owner_name(uid, name);
+        if (mkdirat(store->directory, name, 0711) < 0 && errno != EEXIST)
+                return -errno;
+        directory = owner_open(store, uid);
+        /* a helper, which is nobody who has rights here, reads files by their names */
+        if (directory < 0 || fchmod(directory, 0711) < 0)
+                return -errno;
+        return DS_TAKE_FD(directory);
+}
+
 static int note_write(ds_code_store *store, const struct note *note)
 {
+        ds_cleanup(ds_closep) int directory = note_directory(store, note->uid);
         uint64_t bytes = 0;
-        int r = ds_code_file_write(store->directory, note->key, note->fd, note->bytes, &bytes);
+        int r = directory < 0 ? directory : ds_code_file_write(directory, note->key, note->fd, note->bytes, &bytes);
 
         if (r)
                 return r;
-        row_add(store, note->key, bytes, now_ns());
+        row_add(store, note->uid, note->key, bytes, now_ns());
         rows_trim(store);
         return 0;
 }
 
 static void note_touch(ds_code_store *store, const struct note *note)
 {
-        struct row *row = row_find(store, note->key);
+        ds_cleanup(ds_closep) int directory = owner_open(store, note->uid);
+        struct row *row = row_find(store, note->uid, note->key);
         char name[DS_CODE_NAME_MAX];
 
         ds_code_file_name(note->key, name);
-        (void)utimensat(store->directory, name, NULL, AT_SYMLINK_NOFOLLOW);
+        if (directory >= 0)
+                (void)utimensat(directory, name, NULL, AT_SYMLINK_NOFOLLOW);
         if (row)
-                row_add(store, note->key, row->bytes, now_ns());
+                row_add(store, note->uid, note->key, row->bytes, now_ns());
 }
 
 static void note_do(ds_code_store *store, const struct note *note)
@@ -304,6 +462,7 @@ int ds_code_store_new(const char *path, uint64_t max_bytes, ds_code_store **ret)
         store->directory = store->lock_fd = -1;
         store->max_bytes = max_bytes ? max_bytes : DS_CODE_STORE_BYTES;
         TAILQ_INIT(&store->rows);
+        TAILQ_INIT(&store->owners);
         pthread_mutex_init(&store->lock, NULL);
         pthread_cond_init(&store->wake, NULL);
         if (store_open(store, path) < 0) {
@@ -341,6 +500,8 @@ ds_code_store *ds_code_store_free(ds_code_store *store)
                 return NULL; /* a disk that does not answer: the process ends with it */
         while (!TAILQ_EMPTY(&store->rows))
                 row_drop(store, TAILQ_FIRST(&store->rows));
+        while (!TAILQ_EMPTY(&store->owners))
+                owner_put(store, TAILQ_FIRST(&store->owners), 0);
         ds_close(store->directory);
         ds_close(store->lock_fd);
         pthread_mutex_destroy(&store->lock);
@@ -348,19 +509,20 @@ ds_code_store *ds_code_store_free(ds_code_store *store)
         return ds_free(store);
 }
 
-int ds_code_store_directory(const ds_code_store *store)
+int ds_code_store_directory(const ds_code_store *store, uid_t uid)
 {
-        return store->directory;
+        return owner_open(store, uid);
 }
 
 /* Takes fd over. */
-static void note_add(ds_code_store *store, const uint8_t *key, int fd, uint64_t bytes)
+static void note_add(ds_code_store *store, uid_t uid, const uint8_t *key, int fd, uint64_t bytes)
 {
         struct note *note;
 
         pthread_mutex_lock(&store->lock);
         if (store->running && store->n_notes < NOTES_MAX) {
                 note = &store->notes[(store->first + store->n_notes++) % NOTES_MAX];
+                note->uid = uid;
                 memcpy(note->key, key, DS_SHA256_BYTES);
                 note->bytes = bytes;
                 note->fd = DS_TAKE_FD(fd);
@@ -370,18 +532,19 @@ static void note_add(ds_code_store *store, const uint8_t *key, int fd, uint64_t 
         ds_close(fd);
 }
 
-void ds_code_store_put(ds_code_store *store, const uint8_t key[static DS_SHA256_BYTES], int fd, uint64_t bytes)
+void ds_code_store_put(
+        ds_code_store *store, uid_t uid, const uint8_t key[static DS_SHA256_BYTES], int fd, uint64_t bytes)
 {
         if (bytes > store->max_bytes / LARGE_PART)
                 return;
         fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (fd >= 0)
-                note_add(store, key, fd, bytes);
+                note_add(store, uid, key, fd, bytes);
 }
 
-void ds_code_store_used(ds_code_store *store, const uint8_t key[static DS_SHA256_BYTES])
+void ds_code_store_used(ds_code_store *store, uid_t uid, const uint8_t key[static DS_SHA256_BYTES])
 {
-        note_add(store, key, -1, 0);
+        note_add(store, uid, key, -1, 0);
 }
 
 void ds_code_store_figures(ds_code_store *store, struct ds_code_figures *ret)

@@ -24,6 +24,9 @@
 #define JOB_MAX_MS 40000u   /* longer than the helper gives a compiler */
 #define FORMS_MAX_MS 90000u /* likewise, with forms of its kernels made, and those compiled */
 #define PLACES (AT_ONCE_MAX + 1)
+/* Processes. With fewer images under way than may be, one of so many is free or idle: no user waits for another's. */
+#define READERS_MAX PLACES
+#define IDLE_MS 120000u /* longer than a program needs to start again */
 #define FORMS_MADE DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE
 #define BACKOFF_FIRST_MS 50u
 #define BACKOFF_MAX_MS 5000u
@@ -34,9 +37,26 @@
 
 TAILQ_HEAD(job_list, ds_helper_job);
 
-/* An image that the helper has. */
-struct in_flight {
+/* A process that reads one user's images, or a place for one. */
+struct reader {
         ds_helper *helper;
+        ds_process *process; /* NULL: there is none, or not yet another */
+        int usable;          /* process is there and not lost */
+        int retired;         /* it was ended here, for the user who is named below, or for nobody */
+        int assigned;        /* it is for uid; else for the user who comes next */
+        uid_t uid;
+        int has_directory;                  /* of the user's compiled code */
+        unsigned n_in_flight, n_background; /* background ones apart; those */
+        int alone;                          /* what is in flight is a suspect */
+        int blamed;                         /* it is known which image it is dying of */
+        uint64_t started_ns, used_ns, pass;
+        uint32_t backoff_ms;
+        struct ds_deadline deadline; /* process NULL: to start another; else it is idle until then */
+};
+
+/* An image that a helper has. */
+struct in_flight {
+        struct reader *reader;
         struct ds_helper_job *job; /* NULL: it was cancelled, its answer is for nobody */
         uint64_t id;               /* 0: the place is free */
         ds_user *user;             /* a reference: whose it was, also when it was cancelled */
@@ -47,22 +67,20 @@ struct in_flight {
 
 struct ds_helper {
         struct ds_supervisor *supervisor;
-        ds_process *process;
-        int usable; /* process is there and not lost */
         int stopping;
         struct job_list jobs, background;
         struct in_flight in_flight[PLACES];
-        unsigned n_in_flight, n_background; /* background ones apart; those */
-        int alone;                          /* what is in flight is a suspect */
-        int blamed;                         /* it is known which image the helper is dying of */
-        uint64_t last_id, started_ns;
+        unsigned n_in_flight, n_background; /* as a reader's, of all */
+        struct reader readers[READERS_MAX];
+        uint64_t last_id, pass;
+        int said; /* a helper has told the log of its compiler */
         struct ds_helper_figures figures;
-        uint32_t backoff_ms;
-        struct ds_deadline start_deadline;
 };
 
 static void send_next(ds_helper *helper);
 static void start_again(struct ds_deadline *deadline);
+static void idle_for_long(struct ds_deadline *deadline);
+static void reader_begin(struct reader *reader);
 
 int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret)
 {
@@ -73,8 +91,8 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret)
         helper->supervisor = supervisor;
         TAILQ_INIT(&helper->jobs);
         TAILQ_INIT(&helper->background);
-        for (size_t i = 0; i < PLACES; i++)
-                helper->in_flight[i].helper = helper;
+        for (size_t i = 0; i < READERS_MAX; i++)
+                helper->readers[i].helper = helper;
         *ret = helper;
         return 0;
 }
@@ -83,19 +101,25 @@ static void disarm(ds_helper *helper)
 {
         for (size_t i = 0; i < PLACES; i++)
                 ds_deadline_disarm(&helper->supervisor->deadlines, &helper->in_flight[i].deadline);
-        ds_deadline_disarm(&helper->supervisor->deadlines, &helper->start_deadline);
+        for (size_t i = 0; i < READERS_MAX; i++)
+                ds_deadline_disarm(&helper->supervisor->deadlines, &helper->readers[i].deadline);
 }
 
 ds_helper *ds_helper_free(ds_helper *helper)
 {
         if (!helper)
                 return NULL;
-        assert(!helper->process);
+        assert(!ds_helper_count(helper));
         assert(TAILQ_EMPTY(&helper->jobs) && TAILQ_EMPTY(&helper->background));
         for (size_t i = 0; i < PLACES; i++)
                 assert(!helper->in_flight[i].job);
         disarm(helper);
         return ds_free(helper);
+}
+
+static int reader_is_idle(const struct reader *reader)
+{
+        return !reader->n_in_flight && !reader->n_background;
 }
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
@@ -117,17 +141,26 @@ static void finish(ds_helper *helper, struct ds_helper_job *job, struct ds_helpe
 /* The place is free again; returns who was in it, NULL for one that was cancelled. */
 static struct ds_helper_job *land(struct in_flight *place)
 {
+        struct reader *reader = place->reader;
+        ds_helper *helper = reader->helper;
         struct ds_helper_job *job = place->job;
 
         assert(place->id);
-        ds_deadline_disarm(&place->helper->supervisor->deadlines, &place->deadline);
+        ds_deadline_disarm(&helper->supervisor->deadlines, &place->deadline);
         place->id = 0;
         place->job = NULL;
+        place->reader = NULL;
         place->user = ds_user_unref(place->user);
-        if (place->background)
-                place->helper->n_background--;
-        else if (!--place->helper->n_in_flight)
-                place->helper->alone = 0;
+        if (place->background) {
+                helper->n_background--;
+                reader->n_background--;
+        } else {
+                helper->n_in_flight--;
+                if (!--reader->n_in_flight)
+                        reader->alone = 0;
+        }
+        if (reader_is_idle(reader) && reader->usable && !helper->stopping)
+                ds_deadline_arm(&helper->supervisor->deadlines, &reader->deadline, IDLE_MS, idle_for_long);
         return job;
 }
 
@@ -139,27 +172,31 @@ static void fail(ds_helper *helper, struct ds_helper_job *job, const char *why)
                 finish(helper, job, &result);
 }
 
-/* What was sent last of all that is in flight; NULL: nothing is. */
-static struct in_flight *last_place(ds_helper *helper)
+/* What was sent last of all that the helper has; NULL: nothing is. */
+static struct in_flight *last_place(struct reader *reader)
 {
-        struct in_flight *last = NULL;
+        struct in_flight *last = NULL, *place;
 
-        for (size_t i = 0; i < PLACES; i++)
-                if (helper->in_flight[i].id && (!last || helper->in_flight[i].id > last->id))
-                        last = &helper->in_flight[i];
+        for (size_t i = 0; i < PLACES; i++) {
+                place = &reader->helper->in_flight[i];
+                if (place->id && place->reader == reader && (!last || place->id > last->id))
+                        last = place;
+        }
         return last;
 }
 
 /*
- * The helper died. Of one image: then it is to blame. Of one of several: each is tried again, alone, before any other,
- * in the order in which they were sent, so that only the one that kills fails. What nobody waits for is not tried
- * again. One that was told to stop died of none: who waits for it is told what all are told, or asks the next daemon.
+ * A helper died. Of one image: then it is to blame. Of one of several: each is tried again, alone, before any other of
+ * its user's, in the order in which they were sent, so that only the one that kills fails. What nobody waits for is not
+ * tried again. One that was told to stop died of none: who waits for it is told what all are told, or asks the next
+ * daemon.
  */
-static void fail_in_flight(ds_helper *helper, const char *why)
+static void fail_in_flight(struct reader *reader, const char *why)
 {
-        int one = helper->n_in_flight + helper->n_background == 1 && !helper->blamed && !helper->stopping;
+        ds_helper *helper = reader->helper;
+        int one = reader->n_in_flight + reader->n_background == 1 && !reader->blamed && !helper->stopping;
 
-        for (struct in_flight *place; (place = last_place(helper));) {
+        for (struct in_flight *place; (place = last_place(reader));) {
                 struct ds_helper_job *job = land(place);
 
                 if (!job)
@@ -207,18 +244,18 @@ void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user
 }
 
 /* A compiler at work for nobody is ended, so that whoever comes and goes does not keep it from others. */
-static void send_cancel(ds_helper *helper, uint64_t id)
+static void send_cancel(struct in_flight *place)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
         Detshare__Internal__CancelImage cancel = DETSHARE__INTERNAL__CANCEL_IMAGE__INIT;
         const uint8_t *bytes;
         size_t size;
 
-        cancel.image = id;
+        cancel.image = place->id;
         message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL;
         message.cancel = &cancel;
         if (!ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
-                (void)ds_process_send(helper->process, bytes, size, NULL, 0);
+                (void)ds_process_send(place->reader->process, bytes, size, NULL, 0);
 }
 
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
@@ -237,8 +274,8 @@ void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
         job->queued = 0;
         close_image(helper, job);
         /* for a simulated device nothing is compiled: the answer is on its way, but where forms are made */
-        if (place && helper->usable && (job->forms || !ds_worker_info(helper->supervisor->worker)->simulated))
-                send_cancel(helper, place->id);
+        if (place && place->reader->usable && (job->forms || !ds_worker_info(helper->supervisor->worker)->simulated))
+                send_cancel(place);
 }
 
 static uint32_t compute_capability(const struct ds_worker_info *info)
@@ -251,15 +288,15 @@ static uint32_t compute_capability(const struct ds_worker_info *info)
 static void job_deadline(struct ds_deadline *deadline)
 {
         struct in_flight *place = DS_CONTAINER_OF(deadline, struct in_flight, deadline);
-        ds_helper *helper = place->helper;
+        struct reader *reader = place->reader;
 
         /* killed first, so that no other image is sent to it */
-        ds_process_kill(helper->process, "an image keeps it busy for too long");
-        helper->blamed = 1;
-        fail(helper, land(place), "reading the image took too long");
+        ds_process_kill(reader->process, "an image keeps it busy for too long");
+        reader->blamed = 1;
+        fail(reader->helper, land(place), "reading the image took too long");
 }
 
-/* Images of a simulated device take the helper's own time, so a second one would only wait there. */
+/* Images that all helpers together may have. */
 static unsigned at_once(void)
 {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -276,21 +313,102 @@ static unsigned user_in_flight(const ds_helper *helper, const ds_user *user)
         return n;
 }
 
-/* Of the users that have not enough already, one that has the least, and of those the one that was served longest ago.
- */
-static struct ds_helper_job *choose(const ds_helper *helper, unsigned limit)
+/* The process that is this user's; NULL: none is. */
+static struct reader *reader_of(ds_helper *helper, uid_t uid)
 {
+        for (size_t i = 0; i < READERS_MAX; i++)
+                if (helper->readers[i].assigned && helper->readers[i].uid == uid)
+                        return &helper->readers[i];
+        return NULL;
+}
+
+/* How far a place is from serving somebody new: 0: it can; 3: it cannot now. */
+static int reader_distance(const struct reader *reader)
+{
+        if (!reader_is_idle(reader) || (reader->process && !reader->usable))
+                return 3;
+        if (!reader->assigned)
+                return reader->usable ? 0 : 1;
+        return 2;
+}
+
+/* The place for a user that has none: one that is free, else the one that was used the longest ago; NULL: none now. */
+static struct reader *reader_free(ds_helper *helper)
+{
+        struct reader *best = NULL, *reader;
+        int least = 3, distance;
+
+        for (size_t i = 0; i < READERS_MAX; i++) {
+                reader = &helper->readers[i];
+                distance = reader_distance(reader);
+                if (distance < least || (best && distance == least && reader->used_ns < best->used_ns)) {
+                        best = reader;
+                        least = distance;
+                }
+        }
+        return best;
+}
+
+/* For this user from now on. Another one's process ends first: nothing that it knows or is comes with it. */
+static void reader_assign(struct reader *reader, uid_t uid)
+{
+        const int fresh = !reader->assigned;
+
+        reader->assigned = 1;
+        reader->uid = uid;
+        reader->backoff_ms = 0;
+        if (fresh && reader->usable)
+                return;
+        ds_deadline_disarm(&reader->helper->supervisor->deadlines, &reader->deadline);
+        if (!reader->process) {
+                reader_begin(reader);
+                return;
+        }
+        reader->retired = 1;
+        reader->usable = 0;
+        ds_process_kill(reader->process, NULL);
+}
+
+/* Whether the user's process can take this one now; one that it has yet to get can. */
+static int reader_takes(ds_helper *helper, const struct reader *reader, const struct ds_helper_job *job)
+{
+        if (!reader)
+                return reader_free(helper) != NULL;
+        if (!reader->usable || reader->alone)
+                return 0;
+        if (job->background || !reader->n_in_flight)
+                return 1;
+        /* images of a simulated device take the helper's own time, so a second one would only wait there */
+        return !job->suspect && !ds_worker_info(helper->supervisor->worker)->simulated;
+}
+
+/*
+ * Of the users that have not enough already, one that has the least, and of those the one that was served longest ago.
+ * Of each only the first image, so that one which is to be tried alone is not passed by others. NULL: none now.
+ */
+static struct ds_helper_job *next_job(ds_helper *helper)
+{
+        const unsigned limit = at_once();
         unsigned least = UINT_MAX, n = 0;
         struct ds_helper_job *best = NULL, *job;
         const ds_user *last = NULL;
+        struct reader *reader;
 
+        if (helper->n_in_flight >= limit)
+                return NULL;
+        helper->pass++;
         TAILQ_FOREACH(job, &helper->jobs, link)
         {
                 if (job->user == last)
                         continue;
                 last = job->user;
+                reader = reader_of(helper, ds_user_uid(last));
+                if (reader && reader->pass == helper->pass)
+                        continue;
+                if (reader)
+                        reader->pass = helper->pass;
                 n = user_in_flight(helper, last);
-                if (limit > 1 && n >= limit - 1 && ds_user_uid(last) != 0)
+                if ((n >= limit - 1 && ds_user_uid(last) != 0) || !reader_takes(helper, reader, job))
                         continue;
                 if (best && (n > least || (n == least && ds_user_turn(last, 0) >= ds_user_turn(best->user, 0))))
                         continue;
@@ -300,41 +418,53 @@ static struct ds_helper_job *choose(const ds_helper *helper, unsigned limit)
         return best;
 }
 
-/* NULL: none now. Those of which one may have killed the helper come first, one by one. */
-static struct ds_helper_job *next_job(const ds_helper *helper, const struct ds_worker_info *info)
-{
-        struct ds_helper_job *first = TAILQ_FIRST(&helper->jobs);
-        unsigned limit = !first || info->simulated || first->suspect || helper->alone ? 1 : at_once();
-
-        if (!first || !helper->usable || helper->n_in_flight >= limit)
-                return NULL;
-        return first->suspect ? first : choose(helper, limit);
-}
-
 /* One at a time, and only when nobody waits; users take turns. */
-static struct ds_helper_job *next_background(const ds_helper *helper)
+static struct ds_helper_job *next_background(ds_helper *helper)
 {
-        struct ds_helper_job *best = TAILQ_FIRST(&helper->background), *job;
+        struct ds_helper_job *best = NULL, *job;
 
-        if (!helper->usable || helper->n_background || helper->alone || !TAILQ_EMPTY(&helper->jobs))
+        if (helper->n_background || !TAILQ_EMPTY(&helper->jobs))
                 return NULL;
         TAILQ_FOREACH(job, &helper->background, link)
         {
-                if (ds_user_turn(job->user, 1) < ds_user_turn(best->user, 1))
+                if (best && ds_user_turn(job->user, 1) >= ds_user_turn(best->user, 1))
+                        continue;
+                if (reader_takes(helper, reader_of(helper, ds_user_uid(job->user)), job))
                         best = job;
         }
         return best;
 }
 
-static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct ds_worker_info *info)
+/* Made since its user had no directory: a helper that cannot take it compiles more than it would have to. */
+static void send_directory(struct reader *reader)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
-        Detshare__Internal__CheckImage check = DETSHARE__INTERNAL__CHECK_IMAGE__INIT;
-        struct in_flight *place = find_place(helper, 0);
+        Detshare__Internal__CodeDirectory directory = DETSHARE__INTERNAL__CODE_DIRECTORY__INIT;
+        const ds_code_store *store = reader->helper->supervisor->code_store;
+        ds_cleanup(ds_closep) int fd = -1;
         const uint8_t *bytes;
         size_t size;
 
-        assert(place);
+        if (reader->has_directory || !store)
+                return;
+        fd = ds_code_store_directory(store, reader->uid);
+        directory.owner = (uint32_t)geteuid();
+        message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_DIRECTORY;
+        message.directory = &directory;
+        message.fds = 1;
+        if (fd >= 0 && !ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
+                reader->has_directory = !ds_process_send(reader->process, bytes, size, &fd, 1);
+}
+
+/* 0; or -1: a helper that cannot take it is on its way out, and the job waits for the next. */
+static int send_check(struct reader *reader, const struct ds_helper_job *job, uint64_t id)
+{
+        const struct ds_worker_info *info = ds_worker_info(reader->helper->supervisor->worker);
+        Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
+        Detshare__Internal__CheckImage check = DETSHARE__INTERNAL__CHECK_IMAGE__INIT;
+        const uint8_t *bytes;
+        size_t size;
+
         check.bytes = job->bytes;
         check.cc = compute_capability(info);
         check.simulated = info->simulated;
@@ -343,45 +473,74 @@ static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct d
         check.max_registers = job->max_registers;
         check.optimization = job->optimization;
         check.forms = job->forms;
-        message.id = ++helper->last_id;
+        message.id = id;
         message.fds = 1;
         message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK;
         message.check = &check;
         if (ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
                 return -1;
-        /* a helper that cannot take it is on its way out; the job waits for the next */
-        if (ds_process_send(helper->process, bytes, size, &job->fd, 1))
+        return ds_process_send(reader->process, bytes, size, &job->fd, 1) ? -1 : 0;
+}
+
+static int send_job(struct reader *reader, struct ds_helper_job *job)
+{
+        ds_helper *helper = reader->helper;
+        struct in_flight *place = find_place(helper, 0);
+
+        assert(place);
+        assert(reader->assigned && reader->uid == ds_user_uid(job->user));
+        send_directory(reader);
+        if (send_check(reader, job, ++helper->last_id))
                 return -1;
+        place->reader = reader;
         place->job = job;
-        place->id = message.id;
+        place->id = helper->last_id;
         place->user = ds_user_ref(job->user);
         place->background = job->background;
-        place->sent_ns = uv_hrtime();
+        place->sent_ns = reader->used_ns = uv_hrtime();
         ds_user_served(job->user, job->background);
         if (job->background) {
                 TAILQ_REMOVE(&helper->background, job, link);
                 helper->n_background++;
+                reader->n_background++;
         } else {
                 TAILQ_REMOVE(&helper->jobs, job, link);
                 helper->n_in_flight++;
-                helper->alone = job->suspect;
+                reader->n_in_flight++;
+                reader->alone = job->suspect;
         }
+        ds_deadline_disarm(&helper->supervisor->deadlines, &reader->deadline);
         ds_deadline_arm(
                 &helper->supervisor->deadlines, &place->deadline, job->forms ? FORMS_MAX_MS : JOB_MAX_MS, job_deadline);
         return 0;
 }
 
+/* To its user's process, if that is there at once. 0, or -1: it waits. */
+static int dispatch(ds_helper *helper, struct ds_helper_job *job)
+{
+        const uid_t uid = ds_user_uid(job->user);
+        struct reader *reader = reader_of(helper, uid);
+
+        if (!reader) {
+                reader = reader_free(helper);
+                reader_assign(reader, uid);
+        }
+        return reader->usable ? send_job(reader, job) : -1;
+}
+
 static void send_next(ds_helper *helper)
 {
-        const struct ds_worker_info *info = ds_worker_info(helper->supervisor->worker);
         struct ds_helper_job *job;
 
-        while ((job = next_job(helper, info)))
-                if (send_job(helper, job, info))
+        if (helper->stopping)
+                return;
+        /* a user whose process is not there yet is passed by until it is */
+        while ((job = next_job(helper)))
+                if (dispatch(helper, job) && reader_of(helper, ds_user_uid(job->user))->usable)
                         return;
         job = next_background(helper);
         if (job)
-                (void)send_job(helper, job, info);
+                (void)dispatch(helper, job);
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
@@ -397,10 +556,11 @@ static int check_image_fd(int fd, uint64_t bytes)
         return fstat(fd, &st) == 0 && bytes > 0 && (uint64_t)st.st_size == bytes && bytes <= DS_IMAGE_BYTES_MAX;
 }
 
-/* What was compiled is kept, if it can be checked that it is what it says. */
-static void count(
-        ds_helper *helper, const Detshare__Internal__FromHelper *message, const struct in_flight *place, int fd)
+/* What was compiled is kept, for the user whose helper says that it was. */
+static void count(const struct in_flight *place, const Detshare__Internal__FromHelper *message, int fd)
 {
+        ds_helper *helper = place->reader->helper;
+        const uid_t uid = place->reader->uid;
         uint64_t *const by_origin[] = {
                 [DETSHARE__INTERNAL__IMAGE_ORIGIN__KNOWN] = &helper->figures.known,
                 [DETSHARE__INTERNAL__IMAGE_ORIGIN__REMEMBERED] = &helper->figures.remembered,
@@ -418,9 +578,9 @@ static void count(
         if (!store || message->key.len != DS_SHA256_BYTES)
                 return;
         if (message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__STORED)
-                ds_code_store_used(store, message->key.data);
+                ds_code_store_used(store, uid, message->key.data);
         else if (message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED)
-                ds_code_store_put(store, message->key.data, fd, message->bytes + message->report_bytes);
+                ds_code_store_put(store, uid, message->key.data, fd, message->bytes + message->report_bytes);
 }
 
 /* Of what a client or nobody waited for, which place says. */
@@ -450,7 +610,8 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         struct ds_helper_result result;
         struct ds_helper_job *job;
         struct in_flight *place;
-        ds_helper *helper = user;
+        struct reader *reader = user;
+        ds_helper *helper = reader->helper;
         ds_cleanup(ds_closep) int fd = -1;
         int r;
 
@@ -459,14 +620,15 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 return ds_error_fold(r);
         message = (const Detshare__Internal__FromHelper *)unpacked;
         place = message->id ? find_place(helper, message->id) : NULL;
-        if (!place || message->fds != (message->status == 0))
+        /* it answers for no other helper's image */
+        if (!place || place->reader != reader || message->fds != (message->status == 0))
                 return ds_error_origin(-EPROTO);
-        if (message->fds && ds_process_take_fds(helper->process, &fd, 1))
+        if (message->fds && ds_process_take_fds(reader->process, &fd, 1))
                 return ds_error_origin(-EPROTO);
         if (message->fds && (message->report_bytes > DS_IMAGE_BYTES_MAX || message->bytes > DS_IMAGE_BYTES_MAX ||
                                     !check_image_fd(fd, message->bytes + message->report_bytes)))
                 return ds_error_origin(-EPROTO);
-        count(helper, message, place, fd);
+        count(place, message, fd);
         count_forms(helper, message, place);
         result = (struct ds_helper_result){
                 .status = message->status,
@@ -489,89 +651,139 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
 
 static void on_lost(void *user)
 {
-        ds_helper *helper = user;
+        struct reader *reader = user;
 
-        helper->usable = 0;
-        fail_in_flight(helper, "the process that reads images died of this one");
+        reader->usable = 0;
+        ds_deadline_disarm(&reader->helper->supervisor->deadlines, &reader->deadline);
+        fail_in_flight(reader, "the process that reads images died of this one");
 }
 
 static void on_ended(void *user, const char *how, int killed)
 {
-        ds_helper *helper = user;
+        struct reader *reader = user;
+        ds_helper *helper = reader->helper;
 
-        helper->process = ds_process_free(helper->process);
+        reader->process = ds_process_free(reader->process);
         if (helper->stopping) {
                 ds_supervisor_check_stop(helper->supervisor);
                 return;
         }
-        if (uv_hrtime() - helper->started_ns >= SETTLED_NS)
-                helper->backoff_ms = 0;
-        helper->backoff_ms = helper->backoff_ms ? DS_MIN(2 * helper->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_FIRST_MS;
+        if (reader->retired) {
+                reader->retired = 0;
+                if (reader->assigned)
+                        reader_begin(reader);
+                send_next(helper);
+                return;
+        }
+        if (uv_hrtime() - reader->started_ns >= SETTLED_NS)
+                reader->backoff_ms = 0;
+        reader->backoff_ms = reader->backoff_ms ? DS_MIN(2 * reader->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_FIRST_MS;
         ds_log(DS_LOG_ERROR, "the helper %s; another is started", how);
-        ds_deadline_arm(&helper->supervisor->deadlines, &helper->start_deadline, helper->backoff_ms, start_again);
+        ds_deadline_arm(&helper->supervisor->deadlines, &reader->deadline, reader->backoff_ms, start_again);
 }
 
 static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_lost, .ended = on_ended};
 
-/* A helper that cannot take it compiles more than it would have to. */
-static void send_directory(ds_helper *helper)
+/* 0 or a negative errno. */
+static int reader_start(struct reader *reader)
 {
-        Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
-        Detshare__Internal__CodeDirectory directory = DETSHARE__INTERNAL__CODE_DIRECTORY__INIT;
-        int fd = helper->supervisor->code_store ? ds_code_store_directory(helper->supervisor->code_store) : -1;
-        const uint8_t *bytes;
-        size_t size;
-
-        directory.owner = (uint32_t)geteuid();
-        message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_DIRECTORY;
-        message.directory = &directory;
-        message.fds = 1;
-        if (fd >= 0 && !ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
-                (void)ds_process_send(helper->process, bytes, size, &fd, 1);
-}
-
-int ds_helper_start(ds_helper *helper)
-{
+        ds_helper *helper = reader->helper;
         const struct ds_options *options = helper->supervisor->options;
         const int simulated = !strncmp(options->device, "sim:", strlen("sim:"));
-        const char *argv[] = {options->helper_path, simulated ? "--simulated" : options->config->ptxas, NULL};
+        const char *what = simulated ? "--simulated" : options->config->ptxas;
+        const char *argv[] = {options->helper_path, helper->said ? "--again" : what, helper->said ? what : NULL, NULL};
         int r;
 
-        assert(!helper->process);
-        r = ds_process_spawn(&helper->supervisor->loop, argv, OUT_MAX, &process_ops, helper, &helper->process);
+        assert(!reader->process);
+        r = ds_process_spawn(&helper->supervisor->loop, argv, OUT_MAX, &process_ops, reader, &reader->process);
         if (r)
                 return ds_error_trace(r);
-        helper->usable = 1;
-        helper->blamed = 0;
-        helper->started_ns = uv_hrtime();
-        send_directory(helper);
-        send_next(helper);
+        helper->said = 1;
+        reader->usable = 1;
+        reader->blamed = reader->has_directory = 0;
+        reader->started_ns = reader->used_ns = uv_hrtime();
         return 0;
+}
+
+/* Now, or in a while. */
+static void reader_begin(struct reader *reader)
+{
+        if (reader_start(reader))
+                ds_deadline_arm(&reader->helper->supervisor->deadlines, &reader->deadline, BACKOFF_MAX_MS, start_again);
 }
 
 static void start_again(struct ds_deadline *deadline)
 {
-        ds_helper *helper = DS_CONTAINER_OF(deadline, ds_helper, start_deadline);
+        struct reader *reader = DS_CONTAINER_OF(deadline, struct reader, deadline);
 
-        if (!helper->stopping && ds_helper_start(helper))
-                ds_deadline_arm(&helper->supervisor->deadlines, &helper->start_deadline, BACKOFF_MAX_MS, start_again);
+        reader_begin(reader);
+        send_next(reader->helper);
+}
+
+/* Of all that are there the one that was started first; NULL: there is none. */
+static struct reader *reader_first(const ds_helper *helper)
+{
+        const struct reader *first = NULL, *reader;
+
+        for (size_t i = 0; i < READERS_MAX; i++) {
+                reader = &helper->readers[i];
+                if (reader->process && (!first || reader->started_ns < first->started_ns))
+                        first = reader;
+        }
+        return (struct reader *)first;
+}
+
+static void idle_for_long(struct ds_deadline *deadline)
+{
+        struct reader *reader = DS_CONTAINER_OF(deadline, struct reader, deadline);
+
+        if (reader == reader_first(reader->helper)) {
+                ds_deadline_arm(&reader->helper->supervisor->deadlines, &reader->deadline, IDLE_MS, idle_for_long);
+                return;
+        }
+        reader->assigned = 0;
+        reader->retired = 1;
+        reader->usable = 0;
+        ds_process_kill(reader->process, NULL);
+}
+
+int ds_helper_start(ds_helper *helper)
+{
+        int r = reader_start(&helper->readers[0]);
+
+        if (!r)
+                send_next(helper);
+        return r;
 }
 
 pid_t ds_helper_pid(const ds_helper *helper)
 {
-        return helper->process ? ds_process_pid(helper->process) : 0;
+        const struct reader *first = reader_first(helper);
+
+        return first ? ds_process_pid(first->process) : 0;
+}
+
+unsigned ds_helper_count(const ds_helper *helper)
+{
+        unsigned n = 0;
+
+        for (size_t i = 0; i < READERS_MAX; i++)
+                n += helper->readers[i].process != NULL;
+        return n;
 }
 
 void ds_helper_stop(ds_helper *helper)
 {
         helper->stopping = 1;
         disarm(helper);
-        if (helper->process)
-                ds_process_shutdown(helper->process);
+        for (size_t i = 0; i < READERS_MAX; i++)
+                if (helper->readers[i].process)
+                        ds_process_shutdown(helper->readers[i].process);
 }
 
 void ds_helper_kill(ds_helper *helper)
 {
-        if (helper->process)
-                ds_process_kill(helper->process, NULL);
+        for (size_t i = 0; i < READERS_MAX; i++)
+                if (helper->readers[i].process)
+                        ds_process_kill(helper->readers[i].process, NULL);
 }

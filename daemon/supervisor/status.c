@@ -72,17 +72,19 @@ static uint64_t thread_ns(void)
         return (uint64_t)now.tv_sec * DS_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-static uint32_t count_fds(void)
+/* Without `beside`, which are not held for clients. */
+static uint32_t count_fds(uint32_t beside)
 {
         DIR *directory = opendir("/proc/self/fd");
         uint32_t n = 0;
 
+        beside += 3; /* ., .. and the directory's own */
         if (!directory)
                 return 0;
         while (readdir(directory))
                 n++;
         closedir(directory);
-        return n < 3 ? 0 : n - 3; /* ., .. and the directory's own */
+        return n < beside ? 0 : n - beside;
 }
 
 /*
@@ -97,7 +99,7 @@ static uint32_t open_fds(struct ds_supervisor *supervisor)
         if (uv_hrtime() < fds->next_ns)
                 return fds->n;
         begin = thread_ns();
-        fds->n = count_fds();
+        fds->n = count_fds(ds_helper_count(supervisor->helper));
         fds->next_ns = uv_hrtime() + FDS_SHARE * (thread_ns() - begin);
         return fds->n;
 }

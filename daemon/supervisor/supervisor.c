@@ -302,7 +302,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         /* nobody is left who could answer them */
         while ((client = TAILQ_FIRST(&supervisor->clients)))
                 ds_client_close(client, NULL);
-        if ((supervisor->helper && ds_helper_pid(supervisor->helper)) || !ds_settle_gone(&supervisor->settle))
+        if ((supervisor->helper && ds_helper_count(supervisor->helper)) || !ds_settle_gone(&supervisor->settle))
                 return;
         ds_announce_end(supervisor);
         ds_turns_deinit(&supervisor->turns);

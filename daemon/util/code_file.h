@@ -2,8 +2,8 @@
 /*
  * Files of compiled code: one per text, compiler and options, in one directory
  *
- * A file's name is the SHA-256 of all that decides what the compiler makes, so that nobody can have his code taken for
- * what another's text becomes. The file repeats that name and has the SHA-256 of the code itself: one that was cut off
+ * A file's name is the SHA-256 of all that decides what the compiler makes, so that nobody can have code taken for
+ * what another text becomes. The file repeats that name and has the SHA-256 of the code itself: one that was cut off
  * or damaged is not believed. It is written beside and renamed, so there is never half a file under a name. Whoever may
  * write the directory is believed; the files are readable for whoever can reach them, so the directory above is closed.
  */

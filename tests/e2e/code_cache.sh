@@ -77,10 +77,10 @@ once() {
 }
 
 once first "nothing is there" 1 0 0
-files=("$state"/code/*.code)
+files=("$state"/code/"$(id -u)"/*.code)
 [ ${#files[@]} = 1 ] && [ -s "${files[0]}" ]
 result "one file of compiled code is there" $?
-[ "$(stat -c %a "$state") $(stat -c %a "$state/code") $(stat -c %a "${files[0]}")" = "700 711 644" ]
+[ "$(stat -c %a "$state" "$state/code" "${files[0]%/*}" "${files[0]}" | xargs)" = "700 700 711 644" ]
 result "the directory is closed" $?
 
 once second "the next daemon" 0 1 0
@@ -119,9 +119,9 @@ result "images that were read before are known (is: $found)" $?
 stop
 
 # leftovers of a daemon that was killed go, what is not ours stays
-touch "$state/code/new.$(basename "${files[0]}")" "$state/code/README"
+touch "${files[0]%/*}/new.$(basename "${files[0]}")" "$state/code/README"
 once leftovers "with other files beside" 0 1 0
-[ ! -e "$state/code/new.$(basename "${files[0]}")" ] && [ -e "$state/code/README" ]
+[ ! -e "${files[0]%/*}/new.$(basename "${files[0]}")" ] && [ -e "$state/code/README" ]
 result "half a file is removed, a stranger's stays" $?
 
 start writer "$state"

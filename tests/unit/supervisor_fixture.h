@@ -477,6 +477,16 @@ static inline void fh_cancel(ds_conn *conn, uint64_t image)
         fx_send(conn, &from.base, NULL, 0);
 }
 
+static inline void fh_forge(ds_conn *conn, uint64_t id)
+{
+        Detshare__Internal__FromHelper from = DETSHARE__INTERNAL__FROM_HELPER__INIT;
+
+        from.id = id;
+        from.status = 218;
+        from.message = (char *)"forged";
+        fx_send(conn, &from.base, NULL, 0);
+}
+
 /* What an image begins with says what becomes of it. */
 static inline void fh_answer(ds_conn *conn, uint64_t id, char first)
 {
@@ -490,6 +500,8 @@ static inline void fh_answer(ds_conn *conn, uint64_t id, char first)
                 _exit(8);
         if (!mode || !strstr(mode, "unsealed"))
                 fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+        if (first == 'F') /* it answers for an image that another helper has */
+                fh_forge(conn, id - 1);
         from.id = id;
         from.status = first == 'B' ? 218 : 0;
         from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled code on disk: bounded, the one that was used the longest ago goes first, also over a restart; what cannot be
- * written is counted and nothing else
+ * Compiled code on disk: each user's by itself, bounded, of the user who has most the one that was used the longest ago
+ * goes first, also over a restart; what cannot be written is counted and nothing else
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "supervisor/code_store.h"
@@ -18,6 +19,8 @@
 #include "util/macro.h"
 
 #define CODE 10000u
+#define USER 1000u
+#define OTHER 1001u
 #define FITS 8u /* files in a store of this test's */
 #define MAX_BYTES (FITS * (CODE + DS_CODE_FILE_HEADER))
 
@@ -53,29 +56,41 @@ static void key_of(int n, uint8_t key[static DS_SHA256_BYTES])
         memset(key, n, DS_SHA256_BYTES);
 }
 
-static void put(ds_code_store *store, int n, size_t size)
+static void put_for(ds_code_store *store, uid_t uid, int n, size_t size)
 {
         int fd = memfd_create("test", MFD_CLOEXEC);
         uint8_t key[DS_SHA256_BYTES];
 
         key_of(n, key);
         cr_assert_eq(ftruncate(fd, (off_t)size), 0);
-        ds_code_store_put(store, key, fd, size);
+        ds_code_store_put(store, uid, key, fd, size);
         close(fd);
 }
 
-static int there(ds_code_store *store, int n)
+static void put(ds_code_store *store, int n, size_t size)
 {
+        put_for(store, USER, n, size);
+}
+
+static int there_for(ds_code_store *store, uid_t uid, int n)
+{
+        int directory = ds_code_store_directory(store, uid);
         uint8_t key[DS_SHA256_BYTES];
         void *code = NULL;
         size_t size;
         int r;
 
         key_of(n, key);
-        r = ds_code_file_read(ds_code_store_directory(store), key, geteuid(), DS_MIB(1), &code, &size);
+        r = ds_code_file_read(directory, key, geteuid(), DS_MIB(1), &code, &size);
+        ds_close(directory);
         if (r == 0)
                 ds_free(code);
         return r == 0;
+}
+
+static int there(ds_code_store *store, int n)
+{
+        return there_for(store, USER, n);
 }
 
 /* Until so many have been written or have failed. */
@@ -99,7 +114,7 @@ Test(code_store, the_least_used_goes_when_there_are_too_many)
         key_of(0, first);
         for (int i = 0; i < 30; i++) {
                 put(store, i, CODE);
-                ds_code_store_used(store, first);
+                ds_code_store_used(store, USER, first);
                 figures = wait_for(store, (uint64_t)i + 1);
                 cr_assert_leq(figures.bytes, MAX_BYTES);
         }
@@ -154,6 +169,109 @@ Test(code_store, large_ones_are_not_kept)
         put(store, 2, CODE);
         cr_assert_eq(wait_for(store, 1).files, 1);
         cr_assert(!there(store, 1) && there(store, 2));
+        ds_code_store_free(store);
+}
+
+/* What one user's helper says that a text became is for nobody else. */
+Test(code_store, a_file_is_for_its_user)
+{
+        ds_code_store *store = open_store();
+
+        put_for(store, OTHER, 1, CODE);
+        wait_for(store, 1);
+        cr_assert(there_for(store, OTHER, 1));
+        cr_assert(!there_for(store, USER, 1));
+        put_for(store, USER, 1, CODE);
+        cr_assert_eq(wait_for(store, 2).files, 2, "each has its own");
+        ds_code_store_free(store);
+        store = open_store();
+        cr_assert(there_for(store, OTHER, 1) && there_for(store, USER, 1));
+        cr_assert(!there_for(store, 10 * USER, 1));
+        ds_code_store_free(store);
+}
+
+/* A user who has very many pushes out its own, not the few of another, which are older. */
+Test(code_store, who_has_most_gives_first)
+{
+        ds_code_store *store = open_store();
+
+        put_for(store, OTHER, 1, CODE);
+        put_for(store, OTHER, 2, CODE);
+        for (int i = 0; i < 40; i++) {
+                put(store, i, CODE);
+                wait_for(store, (uint64_t)i + 3);
+        }
+        cr_assert(there_for(store, OTHER, 1) && there_for(store, OTHER, 2));
+        cr_assert(!there(store, 33) && there(store, 34) && there(store, 39));
+        for (int i = 0; i < 40; i++) {
+                put_for(store, OTHER, i, CODE);
+                wait_for(store, (uint64_t)i + 43);
+        }
+        cr_assert(there(store, 36) && there(store, 39), "half is as good as theirs");
+        cr_assert(!there_for(store, OTHER, 35) && there_for(store, OTHER, 36));
+        ds_code_store_free(store);
+}
+
+static int mode_of(const char *below)
+{
+        char file[96];
+        struct stat st;
+
+        snprintf(file, sizeof(file), "%s/%s", path, below);
+        return lstat(file, &st) == 0 ? (int)(st.st_mode & 07777) : -1;
+}
+
+/* With a descriptor of one user's directory a helper reads its files, and finds no way to another user's. */
+static int helper_finds(ds_code_store *store)
+{
+        int directory = ds_code_store_directory(store, USER);
+        struct stat st;
+
+        if (directory < 0 || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+                return 1;
+        if (!there(store, 1) && fstatat(directory, ".", &st, 0))
+                return 2;
+        return fstatat(directory, "../1001", &st, 0) == 0 ? 3 : 0;
+}
+
+Test(code_store, a_helper_finds_no_other_users_files)
+{
+        ds_code_store *store = open_store();
+        int status = 0;
+        pid_t pid;
+
+        put(store, 1, CODE);
+        put_for(store, OTHER, 2, CODE);
+        wait_for(store, 2);
+        cr_assert_eq(mode_of("code"), 0700);
+        cr_assert_eq(mode_of("code/1000"), 0711);
+        pid = geteuid() == 0 ? fork() : -1; /* only root can be somebody else */
+        if (pid == 0)
+                _exit(helper_finds(store));
+        if (pid > 0)
+                waitpid(pid, &status, 0);
+        cr_assert_eq(status, 0, "%d", status >> 8);
+        ds_code_store_free(store);
+}
+
+/* Of a daemon that kept one file for all users, and directories that have become empty. */
+Test(code_store, what_older_daemons_left_goes)
+{
+        ds_code_store *store = open_store();
+        char command[512];
+
+        ds_code_store_free(store);
+        snprintf(command, sizeof(command),
+                "cd %s/code && chmod 711 . && mkdir 7 08 && echo >README && echo >$(printf '%%064d' 5).code", path);
+        cr_assert_eq(system(command), 0);
+        store = open_store();
+        put(store, 1, CODE);
+        cr_assert_eq(wait_for(store, 1).files, 1);
+        cr_assert_eq(mode_of("code"), 0700);
+        cr_assert_eq(mode_of("code/7"), -1);
+        cr_assert_neq(mode_of("code/08"), -1, "not a user's");
+        cr_assert_neq(mode_of("code/README"), -1);
+        cr_assert_eq(mode_of("code/0000000000000000000000000000000000000000000000000000000000000005.code"), -1);
         ds_code_store_free(store);
 }
 

@@ -74,6 +74,140 @@ Test(images, users_take_turns_at_the_helper)
         fx_stop(&f);
 }
 
+/* --- each user has a helper of its own --- */
+
+#define USER 54351u
+
+/* In a process of that user: loads the image; its status, 250 when there is none. */
+static int loads(const struct fixture *f, uid_t uid, const char *image)
+{
+        ds_conn *conn;
+        int status;
+
+        if (setresuid(uid, uid, uid))
+                return 249;
+        conn = fx_session(f);
+        status = conn ? fx_load_status(conn, image) : -1;
+        ds_conn_free(conn);
+        return status < 0 ? 250 : status;
+}
+
+static pid_t begin_load(const struct fixture *f, uid_t uid, const char *image)
+{
+        pid_t pid;
+
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0)
+                _exit(loads(f, uid, image));
+        return pid;
+}
+
+static int end_load(pid_t pid)
+{
+        int status = -1;
+
+        waitpid(pid, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+}
+
+static int started_for_users(struct fixture *f)
+{
+        if (geteuid() != 0)
+                return 0; /* only root can be somebody else */
+        fx_init(f);
+        cr_assert_eq(chmod(f->dir, 0755), 0);
+        fx_start(f);
+        return 1;
+}
+
+/* A helper that was taken over knows the number of an image that another one has: its word is not taken for that. */
+Test(images, a_helper_answers_for_no_other)
+{
+        struct fixture f;
+        pid_t slow;
+
+        if (!started_for_users(&f))
+                return;
+        cr_assert_eq(end_load(begin_load(&f, USER, "good")), 0);
+        slow = begin_load(&f, USER, "Slow: 300 ms");
+        usleep(100000);
+        cr_assert_neq(end_load(begin_load(&f, USER + 1, "Forge")), 0, "its helper is killed");
+        cr_assert_eq(end_load(slow), 0);
+        fx_stop(&f);
+}
+
+/* An image that has no end keeps its user's other images waiting and no one else's. */
+Test(images, an_image_without_end_is_its_users)
+{
+        struct fixture f;
+        uint64_t before;
+        pid_t endless;
+
+        if (!started_for_users(&f))
+                return;
+        cr_assert_eq(end_load(begin_load(&f, USER, "good")), 0);
+        endless = begin_load(&f, USER, "No end");
+        fx_await_log(&f, "image without end\n", 1);
+        before = uv_hrtime();
+        cr_assert_eq(end_load(begin_load(&f, USER + 1, "good")), 0);
+        cr_assert_lt(uv_hrtime() - before, 20000 * DS_NS_PER_MS); /* the other one is given 40 s */
+        kill(endless, SIGKILL);
+        end_load(endless);
+        fx_stop(&f);
+}
+
+/* What kills a helper kills that of its user. */
+Test(images, a_helpers_death_is_its_users)
+{
+        struct fixture f;
+        pid_t slow;
+
+        if (!started_for_users(&f))
+                return;
+        slow = begin_load(&f, USER, "Slow: 300 ms");
+        for (int i = 0; i < 5; i++)
+                cr_assert_eq(end_load(begin_load(&f, USER + 1, "Kill")), 999 % 256);
+        cr_assert_eq(end_load(slow), 0);
+        cr_assert_eq(end_load(begin_load(&f, USER + 1, "good")), 0);
+        fx_stop(&f);
+}
+
+static unsigned children_of(pid_t pid)
+{
+        char path[64], line[1000] = "";
+        unsigned n = 0;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+        file = fopen(path, "re");
+        cr_assert_not_null(file);
+        (void)!fgets(line, sizeof(line), file);
+        fclose(file);
+        for (const char *at = line; (at = strchr(at, ' ')); at++)
+                n++;
+        return n;
+}
+
+/* More users than there may be helpers: all are served, also at once, and there are never more than nine. */
+Test(images, users_share_nine_helpers)
+{
+        struct fixture f;
+        pid_t pids[24];
+
+        if (!started_for_users(&f))
+                return;
+        for (unsigned i = 0; i < 24; i++)
+                pids[i] = begin_load(&f, USER + i, i % 3 ? "good" : "Slow: 300 ms");
+        for (unsigned i = 0; i < 24; i++)
+                cr_assert_eq(end_load(pids[i]), 0, "user %u", i);
+        cr_assert_leq(children_of(f.pid), 10, "with the worker");
+        for (unsigned i = 0; i < 24; i++)
+                cr_assert_eq(end_load(begin_load(&f, USER + i, "good")), 0, "user %u again", i);
+        cr_assert_leq(children_of(f.pid), 10);
+        fx_stop(&f);
+}
+
 /* A helper that was told to stop did not die of the image that it had: its client is not told that it did. */
 Test(images, a_stop_is_no_images_fault)
 {

@@ -40,7 +40,7 @@ asan-test_supervisor_rights e2e-handover_fair e2e-serve e2e-hostile_frames asan-
 slow="e2e-channels asan-test_cuda_work e2e-eval e2e-fake_gpu e2e-calibrate e2e-programs asan-e2e-daemon_kills asan-e2e-handover e2e-daemon_kills
 test_ptx_roundtrip e2e-replay e2e-lut asan-test_policy_detshare_felt asan-test_policy_attacks asan-test_lut_learn asan-test_worker_graph_cuda
 asan-e2e-programs asan-test_device_errors_cuda e2e-code_cache e2e-transform asan-test_replay e2e-interp_corpus asan-e2e-core asan-e2e-runtime
-asan-test_cuda_device race-device_race e2e-hostile_crowd test_sim_long e2e-channels_gpu asan-test_policy_peers_kernels asan-test_policy_detshare
+asan-test_cuda_device race-device_race e2e-hostile_crowd e2e-hostile_contents test_sim_long e2e-channels_gpu asan-test_policy_peers_kernels asan-test_policy_detshare
 e2e-bimodal asan-test_cuda_forms asan-test_device_errors asan-test_ptx_tool asan-test_ptx_colour_trace e2e-runtime asan-test_worker_random_quiesce
 asan-test_cuda_load asan-test_worker_random test_lut_learn asan-test_sim_share"
 

@@ -441,7 +441,7 @@ static void run(const struct hostile *c, const struct h_child *beside, uint64_t 
         while (waitpid(pid, &status, WNOHANG) == 0 && h_now_ms() < end)
                 h_sleep_ms(1);
         kill(pid, SIGKILL);
-        h_check(WIFEXITED(status) && WEXITSTATUS(status) == c->end, "%s: %s, status %#x", c->name,
+        h_check(WIFEXITED(status) && WEXITSTATUS(status) == (int)c->end, "%s: %s, status %#x", c->name,
                 WIFEXITED(status) && WEXITSTATUS(status) <= ENDLESS ? words[WEXITSTATUS(status)] : "did not end",
                 status);
         h_check(neighbour_is_right(beside, (char)(c - cases)), "%s: the neighbour's bytes are wrong", c->name);

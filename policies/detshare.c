@@ -496,12 +496,17 @@ static int be_follows(struct detshare *d, const struct pipeline *pipeline, const
 
 static struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
 {
-        struct be *oldest = &d->be[0];
+        struct be *oldest = &d->be[0], *last = &d->be[d->be_last];
         int crowd;
 
+        /* a session's coroutines come one behind the other */
+        if (last->seen && last->id == view->id)
+                return last;
         for (uint32_t i = 0; i < BE_MAX; i++) {
-                if (d->be[i].seen && d->be[i].id == view->id)
+                if (d->be[i].seen && d->be[i].id == view->id) {
+                        d->be_last = i;
                         return &d->be[i];
+                }
                 if (d->be[i].seen < oldest->seen)
                         oldest = &d->be[i];
         }

@@ -189,6 +189,7 @@ struct detshare {
         uint64_t decision;
         struct ls ls[LS_MAX];
         struct be be[BE_MAX];
+        uint32_t be_last; /* that was found last */
         struct ended ended[ENDED];
         struct evicted evicted[ENDED];
         uint64_t be_ns, explored_ns; /* BE's time, and what of it went to exploring */

@@ -9,13 +9,39 @@
 
 #include "sched/internal.h"
 #include "sched/snapshot.h"
+#include "util/macro.h"
+
+/* The next turn of the event's user. Users whose numbers collide share their turns. */
+static uint64_t event_turn(ds_sched *sched, const ds_sched_session *session)
+{
+        uint64_t *turn = &sched->user_turns[session->config.uid * 2654435761u >> (32 - DS_SCHED_USER_BITS)];
+
+        *turn = DS_MAX(*turn, sched->event_turn) + 1;
+        return *turn;
+}
+
+/* Behind those of its turn and of earlier ones. */
+static void event_insert(ds_sched *sched, struct ds_sched_event *event)
+{
+        struct ds_sched_event *after = sched->events ? sched->events->prev : NULL;
+
+        event->turn = after ? after->turn : sched->event_turn;
+        if (event->session)
+                event->turn = event_turn(sched, event->session);
+        while (after && after->turn > event->turn)
+                after = after == sched->events ? NULL : after->prev;
+        if (after)
+                DL_APPEND_ELEM(sched->events, after, event);
+        else
+                DL_PREPEND(sched->events, event);
+}
 
 void ds_sched_event_post(ds_sched *sched, struct ds_sched_event *event)
 {
         if (event->pending)
                 return;
         event->pending = 1;
-        DL_APPEND(sched->events, event);
+        event_insert(sched, event);
         if (event->session) {
                 event->session->events_pending++;
                 ds_snapshot_session_changed(event->session);
@@ -41,8 +67,10 @@ struct ds_sched_event *ds_sched_event_pop(ds_sched *sched)
 {
         struct ds_sched_event *event = sched->events;
 
-        if (event)
+        if (event) {
                 event_unlink(sched, event);
+                sched->event_turn = event->turn;
+        }
         return event;
 }
 

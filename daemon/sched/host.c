@@ -92,6 +92,7 @@ int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *me
         host->place.dir_fd = config->policy_dir_fd;
         host->place.trust_any_owner = config->trust_any_owner;
         host->wall_ns = config->wall_ns;
+        host->cpu_ns = config->cpu_ns;
         host->budget_ns = config->policy_budget_ns ? config->policy_budget_ns : DS_HOST_BUDGET_NS;
         host->nonsense_limit = config->nonsense_limit ? config->nonsense_limit : DS_HOST_NONSENSE_LIMIT;
         host->actions = ds_alloc0(DS_HOST_ACTIONS_MAX, sizeof(*host->actions));
@@ -368,6 +369,32 @@ static void host_snapshot(ds_sched *sched, const struct telling *telling, struct
         };
 }
 
+/* The processor time of a thread costs a system call: it is looked at now and then, and again after a long decision. */
+static uint64_t watch_start(struct ds_host *host)
+{
+        uint64_t wall_ns = host->wall_ns ? host->wall_ns() : 0;
+
+        if (host->cpu_ns && wall_ns - host->seen_wall_ns >= DS_HOST_SEEN_NS) {
+                host->seen_wall_ns = wall_ns;
+                host->seen_cpu_ns = host->cpu_ns();
+        }
+        return wall_ns;
+}
+
+/*
+ * What a decision took, as its budget counts it. Programs that keep the processors busy make any decision take long;
+ * they must not cost everybody the policy. So the thread's own time counts, and of real time a part: a policy may not
+ * sleep either.
+ */
+static uint64_t watch_spent(const struct ds_host *host, uint64_t start_ns)
+{
+        uint64_t wall_ns = host->wall_ns ? host->wall_ns() - start_ns : 0;
+
+        if (!host->cpu_ns || wall_ns <= host->budget_ns)
+                return wall_ns;
+        return DS_MAX(DS_MIN(host->cpu_ns() - host->seen_cpu_ns, wall_ns), wall_ns / DS_HOST_PREEMPTED);
+}
+
 /* NULL, or why this policy must go. */
 static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
 {
@@ -409,18 +436,16 @@ static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_
                 .next_timer_ns = UINT64_MAX,
                 .actions = host->actions,
         };
-        uint64_t start_ns, spent_ns = 0;
+        uint64_t start_ns;
         char why_nonsense[128];
         const char *why;
         int r, nonsense;
 
         host_snapshot(sched, telling, &snapshot);
-        start_ns = host->wall_ns ? host->wall_ns() : 0;
+        start_ns = watch_start(host);
         r = host->plugin->policy->decide(host->plugin->state, &snapshot, &decision);
-        if (host->wall_ns)
-                spent_ns = host->wall_ns() - start_ns;
         sched->stats.decisions++;
-        why = host_watch(sched, spent_ns, r);
+        why = host_watch(sched, watch_spent(host, start_ns), r);
         if (why && host->fallback) {
                 host_fall_back(sched, why);
                 *ret_again = 0;
@@ -491,6 +516,7 @@ int ds_host_run(ds_sched *sched, uint64_t now_ns)
 {
         struct ds_host *host = &sched->host;
         uint64_t now = ds_sched_now(sched, now_ns);
+        const uint64_t until = host->wall_ns ? host->wall_ns() + DS_HOST_STEP_NS : 0;
         struct ds_sched_event *event;
         int r = 0;
 
@@ -500,8 +526,11 @@ int ds_host_run(ds_sched *sched, uint64_t now_ns)
         }
         if (now >= host->stall_ns && host->fallback)
                 host_fall_back(sched, "launches nothing and waits for nothing");
-        for (uint32_t i = 0; !r && i < DS_HOST_EVENTS_PER_STEP && (event = ds_sched_event_pop(sched)); i++)
+        for (uint32_t i = 0; !r && i < DS_HOST_EVENTS_PER_STEP && (event = ds_sched_event_pop(sched)); i++) {
                 r = host_tell(sched, event);
+                if (until && host->wall_ns() >= until)
+                        break;
+        }
         host_watch_stall(sched);
         return ds_error_trace(r);
 }

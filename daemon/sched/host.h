@@ -17,7 +17,11 @@
 
 #define DS_HOST_ACTIONS_MAX 512u      /* per decision */
 #define DS_HOST_AGAIN_MAX 8u          /* further decisions per event that a policy may ask for */
-#define DS_HOST_EVENTS_PER_STEP 4096u /* then the caller gets a turn */
+#define DS_HOST_EVENTS_PER_STEP 4096u /* then the caller gets a turn, ... */
+#define DS_HOST_STEP_NS 500000ULL     /* ... and after so much real time */
+#define DS_HOST_SEEN_NS 1000000ULL /* processor time is looked at this often: what a decision takes is known so well \
+                                    */
+#define DS_HOST_PREEMPTED 16u      /* times its budget that a decision may take while its thread has no processor */
 #define DS_HOST_TIMER_MIN_NS 10000ULL /* a policy's timer is at least this far away */
 #define DS_HOST_STALL_NS 1000000000ULL
 #define DS_HOST_BUDGET_NS 5000000ULL
@@ -37,6 +41,8 @@ struct ds_host {
         ds_plugin *fallback; /* the built-in one, ready to take over; NULL while it is in charge */
         uint64_t timer_ns;   /* UINT64_MAX = none */
         uint64_t stall_ns;   /* when the policy is given up if nothing changes; UINT64_MAX = all is well */
+        uint64_t seen_wall_ns, seen_cpu_ns; /* when cpu_ns was looked at, and what it said */
+        uint64_t (*cpu_ns)(void);           /* time of the worker's thread, NULL = wall_ns serves */
         uint32_t overrun_score, nonsense_score, nonsense_limit;
         const char *nonsense; /* what the last of it was */
         struct detshare_action *actions;

@@ -19,6 +19,8 @@
 
 #define _DS_SCHED_CLASSES 2 /* DETSHARE_CLASS_LS, DETSHARE_CLASS_BE */
 
+#define DS_SCHED_USER_BITS 10
+
 struct ds_sched {
         const struct ds_device_ops *ops;
         ds_device *device;
@@ -54,7 +56,9 @@ struct ds_sched {
         uint64_t mixed_launch; /* number of the last launch that found others' work on the device */
 
         struct ds_snapshot snapshot;
-        struct ds_sched_event *events;
+        struct ds_sched_event *events;                 /* by turn */
+        uint64_t event_turn;                           /* of the event that was told last */
+        uint64_t user_turns[1u << DS_SCHED_USER_BITS]; /* of the last event of each user; see event.c */
         struct ds_sched_event switch_event, timer_event, gone_event;
         struct ds_host host;
         struct ds_history history;

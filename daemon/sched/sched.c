@@ -133,6 +133,11 @@ int ds_sched_step(ds_sched *sched, uint64_t now_ns)
         return ds_error_trace(r);
 }
 
+int ds_sched_behind(const ds_sched *sched)
+{
+        return sched->events != NULL;
+}
+
 uint64_t ds_sched_next_timer(const ds_sched *sched)
 {
         if (sched->events || sched->touched || sched->later)

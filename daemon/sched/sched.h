@@ -189,6 +189,7 @@ struct ds_sched_config {
         void (*memory_cap)(void *user, uint64_t session, uint64_t bytes);
         void *user;
         uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
+        uint64_t (*cpu_ns)(void);  /* processor time of the calling thread, for a policy's budget; NULL = wall_ns */
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
         int trust_any_owner;       /* tests: do not insist on a root-owned (or own) policy directory */
         uint32_t nonsense_limit;   /* 0 = DS_HOST_NONSENSE_LIMIT; UINT32_MAX (tests): a policy may answer anything */
@@ -242,6 +243,9 @@ struct ds_sched_session_stats {
 int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret);
 /* Nothing may be in flight; queued operations are not told. */
 ds_sched *ds_sched_free(ds_sched *sched);
+
+/* Events are left that the policy is told of in the next step: time should not pass before. */
+int ds_sched_behind(const ds_sched *sched);
 
 int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *config, ds_sched_session **ret);
 void ds_sched_session_set(

@@ -18,6 +18,7 @@
  *   host.c     host functions of clients                       value.c   waiting for values in memory
  *   shared.c   events that sessions share                      observe.c what happens and happened, for people
  *   forms.c    other forms of kernels                          pool.c    memory whose channels are known (pool.h)
+ *   turns.c    how much of a round each user gets
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -56,6 +57,7 @@
 #define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* of parameters too large for the operation itself */
 #define DSW_USER_OPS_MAX 65536u           /* the same of all sessions of a user */
 #define DSW_USER_PARAM_BYTES DS_MIB(32)
+#define DSW_USER_STREAMS_MAX 1024u /* streams of a user that have work */
 #define DSW_SESSION_GRAPHS_MAX 4096u
 #define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* all that is kept of its graphs */
 #define DSW_USER_GRAPH_BYTES DS_MIB(512)
@@ -77,8 +79,10 @@
 #define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)    /* real time that one user may hold it while others wait */
 #define DSW_HOLD_BACK 4u                      /* of which it gets one part back in so many parts of the time */
 #define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS)  /* and after having used it up is waited for from so much on */
-#define DSW_RING_BATCH 256u                   /* records of one session before others have their turn */
+#define DSW_RING_BATCH 256u                   /* records of one user and class before others have their turn */
 #define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* after the last sign of life of an LS session */
+#define DSW_VALUE_BATCH 256u                  /* likewise looks at values that streams wait for */
+#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS)  /* real time that full rings may keep virtual time from passing */
 #define DSW_MESSAGE_MAX 4096u
 #define DSW_SUSPECTS_MAX 256u
 #define DSW_SESSION_HANDLES_MAX 4u /* see dsw_pages_hold */
@@ -244,9 +248,16 @@ struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
         int fd;
 };
 
+/* What is left of a user's share of a round; see turns.c. */
+struct dsw_turn {
+        uint32_t records, looks;
+};
+
+#define _DSW_TURN_CLASSES (DETSHARE_CLASS_LS + 1)
+
 struct dsw_user {
-        uint32_t uid, refs; /* of sessions */
-        uint32_t n_live;
+        uint32_t uid, refs;         /* of sessions */
+        uint32_t n_live, n_streams; /* operations not yet ended, and streams that have some */
         uint64_t param_bytes, graph_bytes, piece_bytes;
         int waiting;                /* a session of its found no room */
         uint32_t n_sleeping;        /* requests that wait for a time on the device clock */
@@ -255,6 +266,10 @@ struct dsw_user {
         uint64_t hold_said_wall_ns; /* when the log said last that it has held it for too long, 0 = never */
         int hold_spent;             /* its declared threads are not waited for now */
         uint64_t answered;          /* of worker->n_answered, when one of its late requests was answered last */
+        uint64_t turn_number;       /* the round that `turns` is of */
+        struct dsw_turn turns[_DSW_TURN_CLASSES];
+        uint64_t value_after; /* its sessions up to this id have had their values looked at; 0 = none */
+        int value_spent;      /* not all of its sessions had their turn in this round */
         UT_hash_handle hh;
 };
 
@@ -489,9 +504,11 @@ struct ds_worker {
         uint64_t now_ns; /* device clock, as of this step */
         ds_conn *conn;
         int epoll_fd, device_fd, signal_fd;
-        uint32_t conn_events; /* that the supervisor's socket is watched for; 0 before the first turn */
-        int frames_left;      /* read from the supervisor and not handled yet */
-        int more;             /* the last round moved something */
+        uint32_t conn_events;  /* that the supervisor's socket is watched for; 0 before the first turn */
+        int frames_left;       /* read from the supervisor and not handled yet */
+        int more;              /* the last round moved something */
+        uint64_t turn;         /* number of the round */
+        uint64_t busy_wall_ns; /* since when each round was busy; 0 = the last one was not */
 
         struct dsw_session *sessions; /* hash by id */
         struct dsw_user *users;       /* hash by uid */
@@ -674,7 +691,7 @@ void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NUL
 void dsw_users_free(ds_worker *worker);
 /* May one of its sessions have one operation more? If not, its sessions are tried again when dsw_user_ended() says so.
  */
-int dsw_user_room(struct dsw_user *user, uint32_t large_params);
+int dsw_user_room(struct dsw_user *user, uint32_t large_params, int new_stream);
 void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* an operation of it has */
 
 /* stream.c */
@@ -845,7 +862,17 @@ int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* 0, QUOTA
 void dsw_event_destroy(struct dsw_session *session, struct dsw_event *event);
 void dsw_event_destroy_all(struct dsw_session *session);
 
-/* ring.c: returns the number of records taken over */
+/* turns.c */
+size_t dsw_turns_records(const struct dsw_session *session); /* that its user may still give in this round */
+void dsw_turns_spend_records(struct dsw_session *session, size_t n);
+size_t dsw_turns_looks(const struct dsw_session *session); /* at values, likewise */
+void dsw_turns_spend_looks(struct dsw_session *session, size_t n);
+/* A round begins: `pump` for each active session; the sum of what it returns. */
+size_t dsw_turns_pump(ds_worker *worker, size_t (*pump)(struct dsw_session *session));
+/* Whether virtual time stands still after a round; busy: it took records in, or the policy is not told everything. */
+int dsw_turns_hold_time(ds_worker *worker, int busy);
+
+/* ring.c: returns the number of records taken over, at most `budget` and what its user may still give */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
 uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
 /* Its client says that it has the results of all, and did not before: 1, and the policy hears of it. */

@@ -25,6 +25,7 @@
 
 #define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
 #define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* likewise: after a round that ends later */
+#define LOOP_ADVANCES 32                    /* of virtual time per round beside clients that keep us busy */
 #define LOOP_COMPLETIONS 128                /* per poll of the device */
 #define LOOP_FRAMES 64                      /* of the supervisor per turn */
 #define LOOP_EVENTS 64                      /* per wait */
@@ -54,6 +55,14 @@ static uint64_t loop_wall_ns(void)
         struct timespec ts;
 
         clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t loop_cpu_ns(void)
+{
+        struct timespec ts;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
         return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
@@ -105,6 +114,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .memory_cap = dsw_memory_cap,
                 .user = worker,
                 .wall_ns = worker->wall_ns,
+                .cpu_ns = config->wall_ns ? NULL : loop_cpu_ns,
                 .trust_any_owner = config->trust_any_owner,
                 .transform = (enum ds_sched_transform)config->transform,
                 .evict_bound_ns = config->evict_bound_ns,
@@ -223,18 +233,6 @@ static size_t loop_pump_session(struct dsw_session *session)
         return n;
 }
 
-static size_t loop_pump_sessions(ds_worker *worker)
-{
-        struct dsw_session *session, *next;
-        size_t n = 0;
-
-        DL_FOREACH_SAFE2(worker->active, session, next, active_next)
-        {
-                n += loop_pump_session(session);
-        }
-        return n;
-}
-
 static size_t loop_pump_device(ds_worker *worker)
 {
         struct ds_completion completions[LOOP_COMPLETIONS];
@@ -283,11 +281,11 @@ static size_t loop_pump_clearing(ds_worker *worker)
 static int loop_round(ds_worker *worker)
 {
         size_t taken, moved;
-        int r;
+        int r, busy;
 
         worker->now_ns = worker->ops->now(worker->device);
         moved = dsw_pages_step(worker) + dsw_module_step(worker);
-        taken = loop_pump_sessions(worker);
+        taken = dsw_turns_pump(worker, loop_pump_session);
         moved += taken + loop_pump_device(worker);
         if (worker->lost.status)
                 return DS_WORKER_E_LOST;
@@ -306,11 +304,14 @@ static int loop_round(ds_worker *worker)
                 moved += (size_t)dsw_quiesce_step(worker);
         dsw_page_tell_beside(worker);
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
-        if (moved)
+        busy = taken || ds_sched_behind(worker->sched);
+        if (dsw_turns_hold_time(worker, busy) || (moved && !busy))
                 return 1;
         if ((dsw_pages_awaited(worker) || worker->n_preparing || worker->late) && !worker->stopping)
-                return 0;
-        return ds_error_trace(dsw_clock_advance(worker));
+                return busy;
+        for (uint32_t i = 0; (r = dsw_clock_advance(worker)) > 0 && busy && i < LOOP_ADVANCES; i++)
+                ;
+        return r < 0 ? ds_error_trace(r) : r || busy;
 }
 
 static int loop_pump(ds_worker *worker)

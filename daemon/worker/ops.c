@@ -25,7 +25,8 @@ int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stre
                 return 0;
         if (session->param_bytes + op_large(params_size) > DSW_SESSION_PARAM_BYTES)
                 return 0;
-        return ds_coroutine_room(stream->coroutine) > 0 && dsw_user_room(session->user, op_large(params_size));
+        return ds_coroutine_room(stream->coroutine) > 0 &&
+               dsw_user_room(session->user, op_large(params_size), stream->live == 0);
 }
 
 struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size)
@@ -136,7 +137,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         assert(op->seq == stream->base + op->op.seq);
         worker->totals.launches += op_kernels(&op->op);
         stream->submitted++;
-        stream->live++;
+        session->user->n_streams += stream->live++ == 0;
         session->op_index++;
         session->n_live++;
         session->user->n_live++;

@@ -166,6 +166,9 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
         size_t n = 0;
 
         (void)dsw_ring_synchronised(session); /* whoever asks: what came before was waited for before */
+        budget = DS_MIN(budget, dsw_turns_records(session));
+        if (!budget)
+                return 0;
         session->stalled = 0;
         session->graph_cost = 0;
         while (session->ring && session->head < limit && n + session->graph_cost < budget) {
@@ -186,6 +189,7 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
                 session->head += dsw_record_slots(head.size);
                 n += head.type != DS_RECORD_PAD;
         }
+        dsw_turns_spend_records(session, n + session->graph_cost);
         if (session->head != before) {
                 atomic_store_explicit(&session->page->head, session->head, memory_order_release);
                 dsw_session_dirty(session);

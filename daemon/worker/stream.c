@@ -164,6 +164,7 @@ void dsw_stream_ended(struct dsw_stream *stream, uint64_t seq)
 {
         assert(stream->live > 0);
         stream->live--;
+        stream->session->user->n_streams -= stream->live == 0;
         stream_publish(stream, seq, 1);
         stream_end_dropped(stream);
 }

@@ -6,6 +6,8 @@
  * session at its own: nothing is refused, its rings are not read further and its requests stay queued until enough of
  * its work has ended. Enough is a quarter, so that a user who stays at the bound does not make every completion a walk
  * over all of its sessions.
+ *
+ * Streams with work are bounded too: a policy looks at each of them in each decision, in time that is everybody's.
  */
 #include <assert.h>
 #include <errno.h>
@@ -75,7 +77,7 @@ void dsw_user_put(ds_worker *worker, struct dsw_user *user)
         assert(user->refs > 0);
         if (--user->refs)
                 return;
-        assert(!user->n_live && !user->param_bytes && !user->graph_bytes && !user->piece_bytes);
+        assert(!user->n_live && !user->n_streams && !user->param_bytes && !user->graph_bytes && !user->piece_bytes);
         if (worker->clock_user == user)
                 (void)dsw_clock_user_spent(worker, user);
         worker->clock_user = worker->clock_user == user ? NULL : worker->clock_user;
@@ -83,9 +85,10 @@ void dsw_user_put(ds_worker *worker, struct dsw_user *user)
                 user_free(worker, user);
 }
 
-int dsw_user_room(struct dsw_user *user, uint32_t large_params)
+int dsw_user_room(struct dsw_user *user, uint32_t large_params, int new_stream)
 {
-        if (user->n_live < DSW_USER_OPS_MAX && user->param_bytes + large_params <= DSW_USER_PARAM_BYTES)
+        if (user->n_live < DSW_USER_OPS_MAX && user->param_bytes + large_params <= DSW_USER_PARAM_BYTES &&
+                (!new_stream || user->n_streams < DSW_USER_STREAMS_MAX))
                 return 1;
         user->waiting = 1;
         return 0;
@@ -96,7 +99,7 @@ void dsw_user_ended(ds_worker *worker, struct dsw_user *user)
         struct dsw_session *session;
 
         if (!user->waiting || user->n_live > DSW_USER_OPS_MAX / 4 * 3 ||
-                user->param_bytes > DSW_USER_PARAM_BYTES / 4 * 3)
+                user->param_bytes > DSW_USER_PARAM_BYTES / 4 * 3 || user->n_streams > DSW_USER_STREAMS_MAX / 4 * 3)
                 return;
         user->waiting = 0;
         for (session = worker->sessions; session; session = session->hh.next) {

@@ -170,12 +170,13 @@ void dsw_value_reset(struct dsw_session *session)
 static size_t value_look(struct dsw_session *session)
 {
         struct dsw_op *op, *next, *far = NULL;
-        size_t n = 0;
+        size_t n = 0, looks = 0;
 
         DL_FOREACH_SAFE2(session->values, op, next, due_next)
         {
                 enum dsw_where where = dsw_memory_where(session, op->address, op->value_bytes);
 
+                looks++;
                 if (where == DSW_WHERE_NOWHERE) {
                         dsw_session_fail(session, DS_CUDA_ILLEGAL_ADDRESS, "a value that a stream waits for is gone");
                         return n;
@@ -187,6 +188,7 @@ static size_t value_look(struct dsw_session *session)
         }
         if (far && !session->probe.op && !session->error)
                 probe_submit(session, far);
+        dsw_turns_spend_looks(session, looks);
         return n;
 }
 
@@ -194,6 +196,33 @@ void dsw_value_serve(struct dsw_session *session)
 {
         if (session->values && session->state == DSW_SESSION_OPEN)
                 value_look(session);
+}
+
+/*
+ * Looks are bounded for each user in each round: those sessions of a user for which nothing is left come first in the
+ * next one.
+ */
+static int value_may_look(struct dsw_session *session)
+{
+        struct dsw_user *user = session->user;
+
+        if (session->id <= user->value_after)
+                return 0;
+        if (dsw_turns_looks(session))
+                return 1;
+        user->value_spent = 1;
+        return 0;
+}
+
+static void value_round_over(ds_worker *worker)
+{
+        struct dsw_user *user;
+
+        for (user = worker->users; user; user = user->hh.next) {
+                if (!user->value_spent)
+                        user->value_after = 0;
+                user->value_spent = 0;
+        }
 }
 
 size_t dsw_value_step(ds_worker *worker)
@@ -208,7 +237,7 @@ size_t dsw_value_step(ds_worker *worker)
         for (session = worker->sessions; session; session = session->hh.next) {
                 struct dsw_probe *probe = &session->probe;
 
-                if (!session->values || session->state != DSW_SESSION_OPEN)
+                if (!session->values || session->state != DSW_SESSION_OPEN || !value_may_look(session))
                         continue;
                 if (probe->seen_completed != worker->totals.completed)
                         probe->pause_ns = 0;
@@ -218,7 +247,9 @@ size_t dsw_value_step(ds_worker *worker)
                 probe->pause_ns = DS_MIN(DS_MAX(probe->pause_ns * 2, VALUE_PAUSE_MIN_NS), VALUE_PAUSE_MAX_NS);
                 probe->wall_ns = wall + probe->pause_ns;
                 n += value_look(session);
+                session->user->value_after = session->id;
         }
+        value_round_over(worker);
         return n;
 }
 

@@ -49,8 +49,9 @@ static uint64_t wt_wall = DS_NS_PER_S;
 static uint64_t wt_life = 100;
 static const struct ds_device_ops *wt_ops; /* NULL = the device's own; else the device is named without "sim:" */
 ds_unused static uint64_t wt_kernel_ns;
-static uint64_t wt_pool_bytes; /* of the pool that a worker makes */
-static uint64_t wt_tick;       /* that real time moves whenever it is looked at */
+static uint64_t wt_pool_bytes;    /* of the pool that a worker makes */
+static uint64_t wt_tick;          /* that real time moves whenever it is looked at */
+ds_unused static uint32_t wt_uid; /* of the clients that come */
 
 struct wt_client {
         uint64_t id;
@@ -302,7 +303,7 @@ ds_unused static struct wt_client wt_client_of(struct wt *t, uint64_t id, Detsha
 
 ds_unused static struct wt_client wt_client(struct wt *t, uint64_t id, Detshare__Class class_)
 {
-        return wt_client_of(t, id, class_, 0);
+        return wt_client_of(t, id, class_, wt_uid);
 }
 
 ds_unused static void wt_attach(struct wt *t, struct wt_client *client)

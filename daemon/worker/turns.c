@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns: how much of a round each user gets
+ *
+ * A user may have a thousand sessions. In one round the rings of all its sessions of one class give DSW_RING_BATCH
+ * records together, so that a round costs the same for each user, however many sessions it has. The session at which
+ * the share ends goes to the end of the list, so that all sessions of a user have their turn. The sessions of a user
+ * whose share is spent are skipped until the next round; nothing is refused and no order is changed.
+ *
+ * Virtual time passes only in a round in which nothing was taken in and the policy was told everything. Clients that
+ * keep their rings full could stop it for everybody: after DSW_TURNS_TIME_NS of real time without such a round, time
+ * passes all the same.
+ */
+#include <assert.h>
+
+#include "worker/internal.h"
+
+static struct dsw_turn *turn_of(const struct dsw_session *session)
+{
+        struct dsw_user *user = session->user;
+
+        assert(session->class_ < _DSW_TURN_CLASSES);
+        if (user->turn_number != session->worker->turn) {
+                user->turn_number = session->worker->turn;
+                for (uint32_t i = 0; i < _DSW_TURN_CLASSES; i++)
+                        user->turns[i] = (struct dsw_turn){.records = DSW_RING_BATCH, .looks = DSW_VALUE_BATCH};
+        }
+        return &user->turns[session->class_];
+}
+
+static size_t turn_spend(uint32_t *left, size_t n)
+{
+        *left -= (uint32_t)DS_MIN(n, (size_t)*left);
+        return *left;
+}
+
+size_t dsw_turns_records(const struct dsw_session *session)
+{
+        return turn_of(session)->records;
+}
+
+void dsw_turns_spend_records(struct dsw_session *session, size_t n)
+{
+        turn_spend(&turn_of(session)->records, n);
+}
+
+size_t dsw_turns_looks(const struct dsw_session *session)
+{
+        return turn_of(session)->looks;
+}
+
+void dsw_turns_spend_looks(struct dsw_session *session, size_t n)
+{
+        turn_spend(&turn_of(session)->looks, n);
+}
+
+size_t dsw_turns_pump(ds_worker *worker, size_t (*pump)(struct dsw_session *session))
+{
+        struct dsw_session *session, *next, *last = worker->active ? worker->active->active_prev : NULL;
+        size_t n = 0, before;
+
+        worker->turn++;
+        for (session = worker->active; session; session = session == last ? NULL : next) {
+                next = session->active_next;
+                before = dsw_turns_records(session);
+                n += pump(session);
+                if (before && !dsw_turns_records(session) && session->is_active) {
+                        DL_DELETE2(worker->active, session, active_prev, active_next);
+                        DL_APPEND2(worker->active, session, active_prev, active_next);
+                }
+        }
+        return n;
+}
+
+int dsw_turns_hold_time(ds_worker *worker, int busy)
+{
+        uint64_t now;
+
+        if (!busy) {
+                worker->busy_wall_ns = 0;
+                return 0;
+        }
+        now = DS_MAX(worker->wall_ns(), (uint64_t)1);
+        if (!worker->busy_wall_ns)
+                worker->busy_wall_ns = now;
+        return !worker->ops->advance || now - worker->busy_wall_ns < DSW_TURNS_TIME_NS;
+}

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The long forms of what `make test` does a little of: 10,000 client kills, 100 deaths of the daemon, a million hostile
+# The long forms of what `make test` does a little of: 10,000 client kills, 68,000
+# acknowledged kernels beside random kills of every process, 100 deaths of the daemon, a million hostile
 # frames, clients that come and go, idle ones, deaths of worker and helper, and the rest of the time a steady load. Ends
 # with a table and `N passed, N failed`. The figures are promises (docs of each program say which), so nothing else
 # should run on the machine.
@@ -46,7 +47,10 @@ run() {
         [ "$status" = 0 ] || [ "$3" != 0 ] || failed=$((failed + 1))
 }
 
-part_kills() { run client-kills "$build/tests/e2e/client_kills" "$build" 10000 judge; }
+part_kills() {
+        run client-kills "$build/tests/e2e/client_kills" "$build" 10000 judge
+        run kernel-kills "$build/tests/e2e/kernel_kills" "$build" 68000
+}
 part_daemon() { run daemon-kills "$build/tests/e2e/daemon_kills" "$build" 100 judge; }
 part_hostile() {
         local t

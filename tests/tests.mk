@@ -292,7 +292,7 @@ $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 
 # those that kill share what their clients do
 load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
-$(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills: $(load_obj)
+$(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills $(BUILD)/tests/e2e/kernel_kills: $(load_obj)
 
 # --- what only shows after a while: `make soak MINUTES=60` -------------------------------------------------------------------
 $(BUILD)/tests/soak: $(BUILD)/obj/tests/soak/soak.o $(BUILD)/obj/tests/e2e/harness.o $(load_obj) $(proto_obj) $(BUILD)/libdetshare-client.so

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #if defined(__SANITIZE_THREAD__) /* whose own memory lies in between */
-#define DS_IX_AREA_BASE UINT64_C(0x004000000000)
-#define DS_IX_AREA_BYTES (UINT64_C(1) << 37)
+#define DS_IX_AREA_BASE UINT64_C(0x007000000000)
+#define DS_IX_AREA_BYTES (UINT64_C(1) << 36)
 #elif defined(__SANITIZE_ADDRESS__) /* may have its heap above the windows */
 #define DS_IX_AREA_BASE UINT64_C(0x480000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 42)

@@ -15,10 +15,10 @@ bench-interp: $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores
 interp_gpu := $(patsubst tests/unit/%.c,$(BUILD)/gpu/interp/%,$(wildcard tests/unit/test_interp_kernels_*.c))
 $(BUILD)/gpu/interp/test_interp_%: tests/unit/test_interp_%.c $(wildcard tests/support/interp_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -DRIG_GPU $(LDFLAGS) -rdynamic -o $@ $< $(DAEMON_A) -lm -ldl -lcriterion
+	$(CC) $(CPPFLAGS) $(CFLAGS) -DRIG_GPU $(LDFLAGS) -rdynamic -o $@ $< $(DAEMON_A) -lxxhash -lm -ldl -lcriterion
 $(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tests/support/interp_*.h tests/support/corpus_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lm -ldl
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lxxhash -lm -ldl
 .PHONY: interp-gpu
 interp-gpu: $(interp_gpu) $(patsubst %,$(BUILD)/gpu/interp/%_diff,interp tensor corpus) | $(kernel_ptx) $(corpus_nvcc)
 CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'

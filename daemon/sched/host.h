@@ -19,9 +19,8 @@
 #define DS_HOST_AGAIN_MAX 8u          /* further decisions per event that a policy may ask for */
 #define DS_HOST_EVENTS_PER_STEP 4096u /* then the caller gets a turn, ... */
 #define DS_HOST_STEP_NS 500000ULL     /* ... and after so much real time */
-#define DS_HOST_SEEN_NS 1000000ULL /* processor time is looked at this often: what a decision takes is known so well \
-                                    */
-#define DS_HOST_PREEMPTED 16u      /* times its budget that a decision may take while its thread has no processor */
+#define DS_HOST_SEEN_NS 1000000ULL    /* between two looks at processor time, and its precision */
+#define DS_HOST_PREEMPTED 16u         /* times its budget that a decision may take while its thread has no processor */
 #define DS_HOST_TIMER_MIN_NS 10000ULL /* a policy's timer is at least this far away */
 #define DS_HOST_STALL_NS 1000000000ULL
 #define DS_HOST_BUDGET_NS 5000000ULL

@@ -310,10 +310,10 @@ struct ds_interp {
         uint64_t *var_value; /* of module->vars: offset in its area, or shared symbol */
         uint8_t *globals, *consts;
         uint64_t globals_size, consts_size, areas_size; /* areas_size: of both, which are one piece of area.h */
-        uint64_t sregs_used; /* bit per slot of sregs.c */
-        uint8_t stack;       /* some function has its stack set */
-        ds_ix_heap *heap;    /* NULL: no function calls malloc or free */
-        uint8_t prints;      /* calls vprintf or __assertfail somewhere */
+        uint64_t sregs_used;                            /* bit per slot of sregs.c */
+        uint8_t stack;                                  /* some function has its stack set */
+        ds_ix_heap *heap;                               /* NULL: no function calls malloc or free */
+        uint8_t prints;                                 /* calls vprintf or __assertfail somewhere */
         int isa;
         struct ds_ix_watch *watch; /* watch.c; NULL: nobody looks */
 };

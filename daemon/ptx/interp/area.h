@@ -5,7 +5,8 @@
  * A kernel knows the addresses of its module's variables and of what malloc gives, and the host is told them as well.
  * They are host pointers, so that an access needs no translation. Memory of the C library would show where the
  * process's heap and libraries lie, which address space randomisation hides. This memory lies at fixed addresses
- * instead: above all windows of sessions, below everything else in the process. Its addresses say how much of it others
+ * instead: above the windows of sessions and the pool of coloured memory (worker/pool.h), below everything else in
+ * the process. Its addresses say how much of it others
  * have, and nothing else.
  *
  * Pieces are whole pages. What was freed costs no memory, and its addresses are given out again. All pieces together
@@ -22,7 +23,7 @@
 #define DS_IX_AREA_BASE UINT64_C(0x480000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 42)
 #else
-#define DS_IX_AREA_BASE UINT64_C(0x500000000000)
+#define DS_IX_AREA_BASE UINT64_C(0x510000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 42)
 #endif
 

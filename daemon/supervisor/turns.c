@@ -10,6 +10,7 @@
 #define SHARED_NS DS_NS_PER_S         /* after several users were served, each has its share only */
 #define SHARES 4u                     /* of the time: a user gets one */
 #define BURST_NS (2 * DS_NS_PER_MS)   /* that a user who was quiet may be ahead of its share, times SHARES */
+#define DEBT_NS (100 * DS_NS_PER_MS)  /* that a user waits at most, also after it had all of the time alone */
 
 void ds_turn_line_init(struct ds_turn_line *line)
 {
@@ -74,7 +75,7 @@ void ds_turns_spent(struct ds_turn_line *line, uint64_t now_ns, uint64_t ns)
 {
         const uint64_t least = now_ns > BURST_NS ? now_ns - BURST_NS : 0;
 
-        line->due_ns = DS_MAX(line->due_ns, least) + SHARES * ns;
+        line->due_ns = DS_MIN(DS_MAX(line->due_ns, least) + SHARES * ns, now_ns + DEBT_NS);
 }
 
 static void serve_first(struct ds_turns *turns, struct ds_turn_line *line, uint64_t now)

@@ -15,7 +15,8 @@
  * keep the daemon's processes busy all the time, and with them a processor that the others need. A user who is alone
  * has all of it.
  *
- * A request therefore waits for at most one request of each other user, and for the few that are on their way.
+ * A request therefore waits for at most one request of each other user, and for the few that are on their way; that of
+ * a user who has had its share for up to a tenth of a second.
  */
 #pragma once
 

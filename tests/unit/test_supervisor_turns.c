@@ -210,3 +210,17 @@ Test(turns, answers_count)
         uv_run(&fx.loop, UV_RUN_DEFAULT);
         cr_assert_eq(fx.total, 3);
 }
+
+/* However much a user had while it was alone, it is served again soon when another comes. */
+Test(turns, a_debt_is_bounded)
+{
+        const uint64_t now = uv_hrtime();
+
+        ds_turns_spent(&fx.lines[0], now, 600 * DS_NS_PER_S);
+        cr_assert_leq(fx.lines[0].due_ns, now + DS_NS_PER_S / 4);
+        fx.turns.shared_ns = now;
+        ask(0, 1, 1);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(fx.total, 1);
+        cr_assert_lt(uv_hrtime() - now, 60 * DS_NS_PER_S);
+}

@@ -21,6 +21,8 @@
 
 #define CHILD_FD 3
 #define WINDOW_BYTES (16u << 10)     /* that the socket holds: a quarter of it is some four small frames */
+#define LAST_READS 64                /* of a child that has ended, which bring no whole frame */
+#define LAST_FRAMES 4096             /* and frames that are still believed */
 #define READ_NS (100 * DS_NS_PER_US) /* from one process, before others have their turn */
 
 struct ds_process {
@@ -149,11 +151,17 @@ static int read_frames(ds_process *process)
 /* Of a child that has ended: they may still lie in the socket. */
 static void read_last_words(ds_process *process)
 {
-        int all = 0, before;
+        int all = 0, before, still = 0;
 
-        do
+        /* a process that it left behind may hold the socket, say half a frame and nothing more, or go on for ever */
+        while (!process->lost && still < LAST_READS && all < LAST_FRAMES) {
                 before = all;
-        while (!process->lost && !read_some(process, &all) && (all > before || ds_conn_partial(process->conn)));
+                if (read_some(process, &all))
+                        return;
+                if (all == before && !ds_conn_partial(process->conn))
+                        return;
+                still = all == before ? still + 1 : 0;
+        }
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)

@@ -115,8 +115,8 @@ int ds_fence(int say)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return ds_error_origin(-errno);
-        /* users' images are no more urgent than users' programs */
-        if (setpriority(PRIO_PROCESS, 0, 0) < 0)
+        /* users' images are no more urgent than users' programs; what an administrator made less urgent stays so */
+        if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
                 return ds_error_origin(-errno);
         domain = fence_domain() == 0;
         if (say && root && !own_uid)

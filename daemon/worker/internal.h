@@ -268,8 +268,8 @@ struct dsw_user {
         uint64_t answered;          /* of worker->n_answered, when one of its late requests was answered last */
         uint64_t turn_number;       /* the round that `turns` is of */
         struct dsw_turn turns[_DSW_TURN_CLASSES];
-        uint64_t value_after; /* its sessions up to this id have had their values looked at; 0 = none */
-        int value_spent;      /* not all of its sessions had their turn in this round */
+        uint64_t value_pass; /* its sessions with the same number have had their values looked at in this pass */
+        int value_spent;     /* not all of its sessions had their turn in this round */
         UT_hash_handle hh;
 };
 
@@ -382,6 +382,7 @@ struct dsw_session {
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
         int is_late;
+        uint64_t value_pass; /* of the user, when its values were looked at last */
         struct dsw_session *late_prev, *late_next;
         int load_waits, load_prepared; /* see modules.c */
         int forms_wait;                /* likewise, for those of forms.c */

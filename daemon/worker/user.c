@@ -47,6 +47,8 @@ void dsw_users_free(ds_worker *worker)
                 user_free(worker, user);
 }
 
+#define USER_STREAMS_ROOM 32u /* free again: others may stay blocked for long, so a quarter may never be */
+
 int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
 {
         struct dsw_user *user = NULL;
@@ -58,6 +60,7 @@ int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
                 if (!user)
                         return ds_error_origin(-ENOMEM);
                 user->uid = uid;
+                user->value_pass = 1; /* no session has been looked at in it */
                 user->hold_wall_ns = worker->wall_ns();
                 HASH_ADD(hh, worker->users, uid, sizeof(user->uid), user);
                 if (!user->hh.tbl) {
@@ -99,7 +102,8 @@ void dsw_user_ended(ds_worker *worker, struct dsw_user *user)
         struct dsw_session *session;
 
         if (!user->waiting || user->n_live > DSW_USER_OPS_MAX / 4 * 3 ||
-                user->param_bytes > DSW_USER_PARAM_BYTES / 4 * 3 || user->n_streams > DSW_USER_STREAMS_MAX / 4 * 3)
+                user->param_bytes > DSW_USER_PARAM_BYTES / 4 * 3 ||
+                user->n_streams > DSW_USER_STREAMS_MAX - USER_STREAMS_ROOM)
                 return;
         user->waiting = 0;
         for (session = worker->sessions; session; session = session->hh.next) {

@@ -206,7 +206,7 @@ static int value_may_look(struct dsw_session *session)
 {
         struct dsw_user *user = session->user;
 
-        if (session->id <= user->value_after)
+        if (session->value_pass == user->value_pass)
                 return 0;
         if (dsw_turns_looks(session))
                 return 1;
@@ -219,8 +219,7 @@ static void value_round_over(ds_worker *worker)
         struct dsw_user *user;
 
         for (user = worker->users; user; user = user->hh.next) {
-                if (!user->value_spent)
-                        user->value_after = 0;
+                user->value_pass += !user->value_spent;
                 user->value_spent = 0;
         }
 }
@@ -247,7 +246,7 @@ size_t dsw_value_step(ds_worker *worker)
                 probe->pause_ns = DS_MIN(DS_MAX(probe->pause_ns * 2, VALUE_PAUSE_MIN_NS), VALUE_PAUSE_MAX_NS);
                 probe->wall_ns = wall + probe->pause_ns;
                 n += value_look(session);
-                session->user->value_after = session->id;
+                session->value_pass = session->user->value_pass;
         }
         value_round_over(worker);
         return n;

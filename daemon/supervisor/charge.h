@@ -39,7 +39,7 @@ enum ds_charge_slot {
         DS_CHARGE_ALLOCS,       /* how many they are, device and pinned */
         DS_CHARGE_REPLIES,      /* bytes of replies that it does not read */
         DS_CHARGE_FOREIGN,      /* descriptors that it sent and that take long to close */
-        DS_CHARGE_CALLS,        /* requests that worker or helper have not answered, also of clients that have gone */
+        DS_CHARGE_CALLS,        /* requests that the worker has not answered, also of clients that have gone */
         _DS_CHARGE_MAX,
 };
 

@@ -24,6 +24,7 @@
 
 #define HELLO_MAX_MS 5000u
 #define FRAME_MAX_MS 5000u /* from a frame's first byte to its last */
+#define OUR_DELAY_MS 100u  /* between two looks at a client that is late because it waits for its turn */
 #define QUEUED_FDS_MAX 8u  /* in replies that wait here: each is one of ours */
 #define UNREAD_FDS_MAX 64u /* in those that it has not read: one for each request that it can have open */
 #define CLIENT_FDS_MAX 2u  /* that it sent: a request's, and those of the next, which is not complete yet */
@@ -100,14 +101,29 @@ static void stop_waiting(struct ds_client *client)
 
 /* --- coming and going --------------------------------------------------------------------------------------------- */
 
+/* 1: it has sent something that nobody has looked at yet, so it is us who take time, and fn is called again. */
+static int waits_for_us(struct ds_client *client, void (*fn)(struct ds_deadline *))
+{
+        if (!client->turn.waiting)
+                return 0;
+        ds_deadline_arm(&client->supervisor->deadlines, &client->deadline, OUR_DELAY_MS, fn);
+        return 1;
+}
+
 static void hello_deadline(struct ds_deadline *deadline)
 {
-        ds_client_close(DS_CONTAINER_OF(deadline, struct ds_client, deadline), "no hello came in time");
+        struct ds_client *client = DS_CONTAINER_OF(deadline, struct ds_client, deadline);
+
+        if (!waits_for_us(client, hello_deadline))
+                ds_client_close(client, "no hello came in time");
 }
 
 static void frame_deadline(struct ds_deadline *deadline)
 {
-        ds_client_close(DS_CONTAINER_OF(deadline, struct ds_client, deadline), "a frame was not finished in time");
+        struct ds_client *client = DS_CONTAINER_OF(deadline, struct ds_client, deadline);
+
+        if (!waits_for_us(client, frame_deadline))
+                ds_client_close(client, "a frame was not finished in time");
 }
 
 static int read_credentials(struct ds_client *client, int fd)
@@ -430,8 +446,9 @@ static void hear_again(struct ds_deadline *deadline)
 
         if (!ds_foreign_too_many(&client->supervisor->foreign, client->user)) {
                 client->deaf = 0;
-                /* whole frames may have been read before */
-                want_turn(client);
+                /* whole frames may have been read before; what a paused one sent is for another daemon */
+                if (!client->paused)
+                        want_turn(client);
         } else if (++client->deaf > DEAF_LOOKS) {
                 ds_client_close(client, "its user has sent too many file descriptors that do not close");
         } else {
@@ -594,11 +611,13 @@ int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charg
 {
         const int r = ds_charge_take(charge, client->user, DS_CHARGE_CALLS, 1);
 
-        if (r)
-                ds_client_answer(client, id, DETSHARE__STATUS__QUOTA, "%s requests that are not answered yet: %llu",
-                        r == DS_CHARGE_E_USER ? "the user has as many as it may have of"
-                                              : "all users together have all",
+        if (r == DS_CHARGE_E_USER)
+                ds_client_answer(client, id, DETSHARE__STATUS__QUOTA,
+                        "the user has %llu open requests, and may have no more",
                         (unsigned long long)ds_user_limit(client->user, DS_CHARGE_CALLS));
+        else if (r)
+                ds_client_answer(client, id, DETSHARE__STATUS__QUOTA,
+                        "all users together have as many open requests as they may have");
         return r;
 }
 

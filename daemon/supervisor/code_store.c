@@ -259,11 +259,9 @@ static void row_add(ds_code_store *store, uid_t uid, const uint8_t *key, uint64_
                 row_drop(store, row);
         owner = owner_get(store, uid);
         row = owner ? calloc(1, sizeof(*row)) : NULL;
-        if (!row) {
-                if (owner)
-                        owner_put(store, owner, 0);
-                return; /* it is found again when the daemon starts */
-        }
+        /* it is found again when the daemon starts; an owner without rows is kept, as the caller may have it in hand */
+        if (!row)
+                return;
         row->owner = owner;
         memcpy(row->key, key, DS_SHA256_BYTES);
         row->bytes = bytes;

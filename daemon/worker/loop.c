@@ -316,7 +316,7 @@ static int loop_round(ds_worker *worker)
 
 static int loop_pump(ds_worker *worker)
 {
-        const uint64_t until = worker->wall_ns() + LOOP_PUMP_NS;
+        const uint64_t until = worker->wall_ns() + LOOP_PUMP_NS, stops = worker->quiesce.count;
         int r = 1;
 
         for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++) {
@@ -326,7 +326,8 @@ static int loop_pump(ds_worker *worker)
                         r = DS_WORKER_E_LOST;
                 if (r == DS_WORKER_E_LOST)
                         return r;
-                if (worker->wall_ns() >= until)
+                /* after a stop of the device, which may take longer, what it held up goes on first */
+                if (worker->wall_ns() >= until && worker->quiesce.count == stops)
                         break;
         }
         worker->more = r > 0;

@@ -58,6 +58,50 @@ static int run_one(struct sv_desk_thread *thread, struct sv_connection *connecti
         return r;
 }
 
+/* Under the lock. When an instance took the user's last request; 0: never, or longer ago than for all users here. */
+static uint64_t last_turn(const struct sv_desk *desk, uid_t uid)
+{
+        for (unsigned i = 0; i < SV_DESK_USERS; i++)
+                if (desk->users[i].uid == uid)
+                        return desk->users[i].turn;
+        return 0;
+}
+
+/* Under the lock. The user who was served the longest ago makes room for a new one. */
+static void take_turn(struct sv_desk *desk, uid_t uid)
+{
+        struct sv_desk_user *user = &desk->users[0];
+
+        for (unsigned i = 0; i < SV_DESK_USERS; i++) {
+                if (desk->users[i].turn < user->turn)
+                        user = &desk->users[i];
+                if (desk->users[i].uid == uid) {
+                        user = &desk->users[i];
+                        break;
+                }
+        }
+        *user = (struct sv_desk_user){.uid = uid, .turn = ++desk->turn};
+}
+
+/* Under the lock, when there is one: the first request of the user who was served the longest ago. */
+static struct sv_connection *choose(const struct sv_desk *desk)
+{
+        struct sv_connection *connection, *best = NULL;
+        uint64_t turn, least = 0;
+
+        TAILQ_FOREACH(connection, &desk->waiting, link)
+        {
+                if (best && connection->uid == best->uid)
+                        continue;
+                turn = last_turn(desk, connection->uid);
+                if (best && turn >= least)
+                        continue;
+                best = connection;
+                least = turn;
+        }
+        return best;
+}
+
 /* Under the lock. */
 static void take_out(struct sv_desk *desk, struct sv_connection *connection)
 {
@@ -75,8 +119,9 @@ static struct sv_connection *next_request(struct sv_desk *desk)
         while (TAILQ_EMPTY(&desk->waiting) && !desk->ends && !desk->failed)
                 (void)pthread_cond_wait(&desk->work, &desk->lock);
         if (!desk->ends && !desk->failed) {
-                connection = TAILQ_FIRST(&desk->waiting);
+                connection = choose(desk);
                 take_out(desk, connection);
+                take_turn(desk, connection->uid);
                 desk->n_busy++;
         }
         (void)pthread_mutex_unlock(&desk->lock);

@@ -2,9 +2,10 @@
 /*
  * Between the loop that speaks to clients and the threads of the instances
  *
- * The loop gives requests here; instances take them in their order, run each from its connection's buffer into the same
- * buffer, and put it back. What the threads share is behind one lock, in this file alone. When an instance fails all of
- * them end, after what they are at; what still waits then is the loop's to take out.
+ * The loop gives requests here. An instance takes the oldest request of the user who was served the longest ago, so a
+ * user with many requests has no more turns than one with one. It runs the request from its connection's buffer into
+ * the same buffer, and puts it back. What the threads share is behind one lock, in this file alone. When an instance
+ * fails all of them end, after what they are at; what still waits then is the loop's to take out.
  *
  * A request that no instance has taken yet can be taken out again: its client is gone, or it has waited for too long.
  */
@@ -17,7 +18,15 @@
 #include "serve/connection.h"
 #include "serve/samples.h"
 
+/* Users whose turns are remembered; when there are more, the one served the longest ago counts as never served. */
+#define SV_DESK_USERS 64u
+
 struct sv_desk_thread;
+
+struct sv_desk_user {
+        uid_t uid;
+        uint64_t turn; /* of the last request that an instance took; 0: none */
+};
 
 struct sv_desk {
         const struct sv_clock *clock;
@@ -28,7 +37,9 @@ struct sv_desk {
 
         pthread_mutex_t lock;
         pthread_cond_t work;
-        struct sv_connections waiting, done;
+        struct sv_connections waiting, done; /* waiting: the oldest first */
+        struct sv_desk_user users[SV_DESK_USERS];
+        uint64_t turn;              /* requests that instances have taken */
         unsigned n_waiting, n_busy; /* requests; instances that have one */
         bool ends, failed;
         struct sv_why why; /* of the failure */

@@ -21,14 +21,22 @@
 #define STOP_MS 2000u /* for answers that are still to be read when we are told to end */
 #define PAUSE_MS 100u /* without new connections, where there are no file descriptors */
 #define LOOK_MS 1000u /* at most between two looks at who took too long */
+#define REFUSALS 16u  /* of new connections in a turn: each costs a look at all that are there */
+
+/* How many connections a user has. */
+struct share {
+        uid_t uid;
+        unsigned n;
+};
 
 struct server {
         const struct sv_listen *listen;
         struct sv_subject subject;
         struct sv_desk desk;
         int socket, signals;
-        struct sv_connection *slots; /* fd -1: free */
-        struct pollfd *polls;
+        struct sv_connection *slots;  /* fd -1: free */
+        struct pollfd *polls, *looks; /* of a turn; for a moment within one */
+        struct share *shares;         /* for a moment */
         struct sv_heard *heard;
         bool stopping, failed;
         struct sv_why why;          /* of the failure */
@@ -91,20 +99,107 @@ static void forget_request(struct server *server, struct sv_connection *slot)
 }
 
 /*
- * Who has gone shows when he is read from, after what he said before: before a newcomer is refused for him, he is
- * asked.
+ * Ends the connections whose clients have hung up. One poll finds these: a refusal that reads from each connection lets
+ * a client that only connects use up the loop's time.
  */
-static void look_for_gone(struct server *server, uid_t uid)
+static void end_gone(struct server *server)
 {
-        for (unsigned i = 0; i < 2 * server->listen->n_connections; i++) {
-                struct sv_connection *slot = &server->slots[i / 2];
+        nfds_t n = 0;
 
-                if (slot->fd >= 0 && slot->uid == uid)
-                        serve_slot(server, slot);
+        for (unsigned i = 0; i < server->listen->n_connections; i++) {
+                struct sv_connection *slot = &server->slots[i];
+
+                slot->polled = (unsigned)n;
+                if (slot->fd >= 0 && !slot->gone)
+                        server->looks[n++] = (struct pollfd){.fd = slot->fd};
+        }
+        if (poll(server->looks, n, 0) <= 0)
+                return;
+        for (unsigned i = 0; i < server->listen->n_connections; i++) {
+                struct sv_connection *slot = &server->slots[i];
+
+                if (slot->fd < 0 || slot->gone || !server->looks[slot->polled].revents)
+                        continue;
+                if (slot->state == SV_WAITING)
+                        forget_request(server, slot);
+                else
+                        sv_connection_end(slot);
         }
 }
 
-static void accept_one(struct server *server, int fd)
+/* The user with the most connections, and how many `uid` has. */
+static struct share find_largest(struct server *server, uid_t uid, unsigned *ret_n)
+{
+        struct share largest = {.n = 0}, *shares = server->shares;
+        unsigned n = 0, k;
+
+        *ret_n = 0;
+        for (unsigned i = 0; i < server->listen->n_connections; i++) {
+                const struct sv_connection *slot = &server->slots[i];
+
+                if (slot->fd < 0)
+                        continue;
+                *ret_n += slot->uid == uid;
+                for (k = 0; k < n && shares[k].uid != slot->uid; k++)
+                        continue;
+                if (k == n)
+                        shares[n++] = (struct share){.uid = slot->uid};
+                if (++shares[k].n > largest.n)
+                        largest = shares[k];
+        }
+        return largest;
+}
+
+/* The connection of a user whose end loses the least, and which no instance has; NULL: there is none. */
+static struct sv_connection *end_one_of(struct server *server, uid_t uid)
+{
+        struct sv_connection *best = NULL;
+        bool best_idle = false;
+
+        for (unsigned i = 0; i < server->listen->n_connections; i++) {
+                struct sv_connection *slot = &server->slots[i];
+                const bool idle = slot->fd >= 0 && sv_connection_is_idle(slot);
+
+                if (slot->fd < 0 || slot->uid != uid || slot->state == SV_WAITING || (best_idle && !idle))
+                        continue;
+                if (!best || (idle && !best_idle) || slot->since_ms < best->since_ms) {
+                        best = slot;
+                        best_idle = idle;
+                }
+        }
+        for (unsigned i = 0; !best && i < server->listen->n_connections; i++) {
+                struct sv_connection *slot = &server->slots[i];
+
+                if (slot->fd < 0 || slot->uid != uid || !sv_desk_take_out(&server->desk, slot))
+                        continue;
+                best = slot;
+                tell(server, best, SV_STATUS_BUSY, "another user needs the connection");
+        }
+        if (best)
+                sv_connection_end(best);
+        return best;
+}
+
+/*
+ * A slot taken from the user with the most connections. NULL: that user has less than two more than `uid`, or instances
+ * have all of its requests.
+ */
+static struct sv_connection *take_slot(struct server *server, uid_t uid)
+{
+        struct sv_connection *slot;
+        struct share largest;
+        unsigned n;
+
+        largest = find_largest(server, uid, &n);
+        if (largest.n < n + 2)
+                return NULL;
+        slot = end_one_of(server, largest.uid);
+        server->heard->dropped += slot != NULL;
+        return slot;
+}
+
+/* false: the connection was refused. */
+static bool accept_one(struct server *server, int fd)
 {
         struct ucred peer = {.uid = (uid_t)-1};
         socklen_t size = sizeof(peer);
@@ -114,22 +209,27 @@ static void accept_one(struct server *server, int fd)
                 peer.uid = (uid_t)-1;
         slot = find_slot(server, peer.uid);
         if (!slot) {
-                look_for_gone(server, peer.uid);
+                end_gone(server);
                 slot = find_slot(server, peer.uid);
         }
+        if (!slot)
+                slot = take_slot(server, peer.uid);
         if (!slot) {
                 server->heard->busy++;
                 tell(server, &sorry, SV_STATUS_BUSY, "there are too many connections");
                 if (sorry.fd >= 0)
                         sv_connection_end(&sorry);
-                return;
+                return false;
         }
         sv_connection_begin(slot, fd, peer.uid);
+        return true;
 }
 
 static void accept_all(struct server *server)
 {
-        for (unsigned i = 0; i < BACKLOG; i++) {
+        unsigned refused = 0;
+
+        for (unsigned i = 0; i < BACKLOG && refused < REFUSALS; i++) {
                 int fd = accept4(server->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
                 if (fd < 0) {
@@ -137,7 +237,7 @@ static void accept_all(struct server *server)
                                 server->pause_ms = sv_now_ms() + PAUSE_MS;
                         return;
                 }
-                accept_one(server, fd);
+                refused += !accept_one(server, fd);
         }
 }
 
@@ -369,7 +469,9 @@ static int open_server(struct server *server, struct sv_why *why)
         ask_for_files(n);
         server->slots = ds_alloc0(n, sizeof(*server->slots));
         server->polls = ds_alloc0(n + 3, sizeof(*server->polls));
-        if (!server->slots || !server->polls)
+        server->looks = ds_alloc0(n, sizeof(*server->looks));
+        server->shares = ds_alloc0(n, sizeof(*server->shares));
+        if (!server->slots || !server->polls || !server->looks || !server->shares)
                 return sv_fail(why, "out of memory");
         for (unsigned i = 0; i < n; i++)
                 server->slots[i].fd = -1;
@@ -384,6 +486,8 @@ static void close_server(struct server *server)
                 sv_connection_end(&server->slots[i]);
         ds_free(server->slots);
         ds_free(server->polls);
+        ds_free(server->looks);
+        ds_free(server->shares);
         (void)ds_close(server->socket);
         (void)ds_close(server->signals);
 }

@@ -2,8 +2,9 @@
 /*
  * Requests over a Unix socket
  *
- * One thread speaks to all clients and never waits for one of them; each instance has a thread of its own, and requests
- * wait for these in the order in which they became complete. What a client can do to others is bounded:
+ * One thread speaks to all clients and never waits for one of them. Each instance has a thread of its own. Users take
+ * turns at the instances; the requests of one user run in the order in which they became complete. What a client can do
+ * to others is bounded:
  *
  *  - A connection has one request at a time, and a buffer as long as an input or output of the model is, made when a
  *    request's header is right. So memory is at most connections x that.
@@ -12,6 +13,9 @@
  *  - A request that no instance has come to for `wait_ms` is told so (BUSY): who is in front of it may take forever.
  *  - There are so many connections, half of them for one user at most; where there are no more, one of the same user
  *    that has been idle for SV_IDLE_MS is ended for a new one, else the new one is told BUSY.
+ *  - Where all connections are taken, a new one of another user takes one from the user with the most, if that user has
+ *    at least two more: an idle one, else the oldest that is in a request or answer, else one whose request waits.
+ *  - At most 16 connections are refused before the clients that are there are served again.
  *
  * The socket is the user's own (mode 600); whoever may write to it is served.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches everything, but takes 2 ms of real time to think about it: an overrun where the budget is 1 ms. */
+/* Launches everything, but takes 8 ms of processor time to think about it, which is more than a policy may take. */
 #include <time.h>
 
 #include "policies/detshare_policy.h"
@@ -15,13 +15,13 @@ static int64_t clock_us(void)
 {
         struct timespec now;
 
-        clock_gettime(CLOCK_MONOTONIC, &now);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
         return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 static int slow_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        int64_t end = clock_us() + 2000;
+        int64_t end = clock_us() + 8000;
 
         (void)state;
         while (clock_us() < end)

@@ -250,7 +250,8 @@ static void write_file(const char *path, const char *text)
 
 static void attacks(void)
 {
-        const char *fake = getenv("DETSHARE_TEST_PLACE");
+        const char *place_of_fake = getenv("DETSHARE_TEST_PLACE"),
+                   *fake = place_of_fake && *place_of_fake ? place_of_fake : NULL;
         char here[400], path[600], text[1200];
 
         if (!realpath(build, here))

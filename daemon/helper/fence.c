@@ -18,7 +18,7 @@
 
 #define MEMORY_MAX DS_GIB(4) /* an image may ask for much; not for all of the machine */
 #define FILES_MAX 4352
-#define PROCESSES_MAX 512 /* of the helper's own uid: compilers and their threads */
+#define PROCESSES_MAX 512 /* processes and threads under the helper's own uid, compilers included */
 
 /* linux/landlock.h, of which older systems have less than the kernel may offer */
 #define LANDLOCK_VERSION_FLAG 1u

@@ -22,7 +22,7 @@
 #include "util/forms_file.h"
 #include "util/macro.h"
 
-/* Of one helper; there are up to nine, each for a user. */
+/* Each limit counts for one helper; up to nine run, one for each user. */
 #define CACHE_BYTES DS_MIB(32)
 #define KNOWN_MAX DS_MIB(512) /* bytes of images that are kept, but not more than a part of the memory */
 #define KNOWN_MIN DS_MIB(32)

@@ -25,7 +25,7 @@ static uint64_t job_bytes(const struct sim_job *job)
         return job->memset.width * job->memset.height * job->memset.element_size;
 }
 
-/* What exec.c counts for all of it */
+/* Units of execution that exec.c counts for the whole copy. */
 static uint64_t job_units(const struct sim_job *job)
 {
         const bool copy = job->kind == SIM_JOB_COPY;

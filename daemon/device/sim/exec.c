@@ -63,7 +63,7 @@ struct exec {
         struct sim_probe *probe;  /* NULL: none */
         struct sim_waits *waits;  /* NULL: nobody looks */
         struct exec_tools *tools; /* NULL: the owner's thread */
-        uint32_t depth;           /* of what it is executed in the middle of */
+        uint32_t depth;           /* number of copies on this stack that wait for it */
 };
 
 /* --- how far a job is --- */

@@ -351,7 +351,7 @@ struct sim_job {
         bool executed_before; /* it was killed or evicted, and its effect is there */
         bool was_put_off;
         bool moving;      /* on the device's list of those */
-        uint64_t move_ns; /* what such a copy takes at least */
+        uint64_t move_ns; /* shortest time of such a copy, ns on the clock */
         int32_t verdict;  /* why it was given up; overrides what its execution says */
         uint64_t token, seq;
         uint64_t submit_ns, start_ns, end_ns, visible_ns;

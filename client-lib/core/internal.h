@@ -51,7 +51,7 @@
 #define DSC__SHARE_ALL 1000u /* of the GPU's time, in thousandths */
 #define DSC__PHASES 3u       /* detshare.h's */
 
-#define DSC__ALIVE_NS                                                                                            \
+#define DSC__ALIVE_NS \
         50000000u          /* how often a thread that waits without the socket looks whether the daemon is there \
                             */
 #define DSC__FDS_QUEUE 16u /* fds received and not yet taken */

@@ -26,7 +26,7 @@
 #define RATE_NS 500000u
 #define GRID_MAX (1u << 24)
 #define TRIES 5
-#define BOUNDS                                                                                                 \
+#define BOUNDS \
         5 /* none, half as many blocks as the GPU has SMs, a quarter, an eighth; the last without colours only \
            */
 

@@ -16,7 +16,7 @@
 #define REPLIES_PER_UID DS_MIB(32)
 #define REPLIES_MAX DS_MIB(128)
 #define FOREIGN_PER_UID 16u /* each has a thread */
-#define CALLS_PER_UID                                                                                   \
+#define CALLS_PER_UID \
         4096u /* 64 programs with as many as a session may have; each costs up to a KB in two processes \
                */
 #define CALLS_MAX 65536u

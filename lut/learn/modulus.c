@@ -13,7 +13,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FLIPS_NONE                                                                                                   \
+#define FLIPS_NONE \
         0.55 /* a channel follows that well only where no digit was flipped; one digit of m = 3 leaves 0.25, of many \
                 0.5 */
 #define LEAST_DIGIT 0.10 /* two flipped digits of m = 3 leave 0.06 */

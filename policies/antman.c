@@ -99,8 +99,7 @@ static struct job *job_of(struct antman *antman, const struct detshare_snapshot 
         return TABLE_TAKE(antman->jobs, snapshot->sessions[session].id, snapshot->now_ns);
 }
 
-/* --- guaranteed jobs ------------------------------------------------------------------------------------------------
- */
+/* --- guaranteed jobs ---------------------------------------------------------------------------------------------- */
 
 static int is_guaranteed(const struct detshare_snapshot *snapshot, uint32_t session)
 {
@@ -200,8 +199,7 @@ static void pass_time(struct antman *antman, uint64_t now_ns)
                 antman->percent = antman->percent + antman->step < 100 ? antman->percent + antman->step : 100;
 }
 
-/* --- opportunistic jobs ---------------------------------------------------------------------------------------------
- */
+/* --- opportunistic jobs ------------------------------------------------------------------------------------------- */
 
 /*
  * It sleeps for what it ran, times what p leaves; what its streams ran adds up. What it overslept is taken off the next
@@ -257,8 +255,7 @@ static void launch_opportunistic(
         }
 }
 
-/* --- memory
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 /* What is free and nobody guaranteed is entitled to. */
 static uint64_t memory_left(struct antman *antman, const struct detshare_snapshot *snapshot)

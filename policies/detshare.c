@@ -85,8 +85,7 @@
 #define TRIAL_TIMES 2u          /* what a request usually takes, after which a trial of more BE beside it is over */
 #define AHEAD_LEAST_NS 20000ull /* of work on the device, so that it is not idle until the next is there */
 
-/* --- launching -------------------------------------------------------------------------------------------------------
- */
+/* --- launching ---------------------------------------------------------------------------------------------------- */
 
 struct place {
         uint32_t rung, blocks, evictable;
@@ -553,8 +552,7 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
         return 1;
 }
 
-/* --- evicting --------------------------------------------------------------------------------------------------------
- */
+/* --- evicting ----------------------------------------------------------------------------------------------------- */
 
 /*
  * BE never starves: between two evictions of a coroutine it runs for a share of the time, whatever LS needs. Where it
@@ -788,8 +786,7 @@ static int detshare_decide(void *state, const struct detshare_snapshot *snapshot
         return 0;
 }
 
-/* --- the calibration -------------------------------------------------------------------------------------------------
- */
+/* --- the calibration ---------------------------------------------------------------------------------------------- */
 
 static void bounds_init(struct detshare *d, const struct detshare_policy_config *config)
 {

@@ -76,8 +76,7 @@ static int gemini_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* --- what they had --------------------------------------------------------------------------------------------------
- */
+/* --- what they had ------------------------------------------------------------------------------------------------ */
 
 static struct member *member_of(struct gemini *gemini, uint64_t session, uint64_t now_ns)
 {
@@ -130,8 +129,7 @@ static uint64_t usage(const struct gemini *gemini, struct member *member, uint64
         return sum - oldest / 1024 * (now_ns % gemini->slice_ns * 1024 / gemini->slice_ns);
 }
 
-/* --- bursts
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- bursts ------------------------------------------------------------------------------------------------------- */
 
 static void observe(struct gemini *gemini, const struct detshare_snapshot *snapshot)
 {
@@ -164,8 +162,7 @@ static uint64_t longest_burst(const struct member *member, uint64_t now_ns)
         return longest;
 }
 
-/* --- the token ------------------------------------------------------------------------------------------------------
- */
+/* --- the token ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t limit_ns(const struct gemini *gemini, const struct detshare_session_view *session)
 {
@@ -275,8 +272,7 @@ static void grant(struct gemini *gemini, const struct detshare_snapshot *snapsho
         gemini->idle_since_ns = is_idle ? snapshot->now_ns + 1 : 0;
 }
 
-/* --- deciding
- * -------------------------------------------------------------------------------------------------------- */
+/* --- deciding ----------------------------------------------------------------------------------------------------- */
 
 /* What the holder has: on the device; there or ready to go. */
 struct work {

@@ -125,8 +125,7 @@ static int orion_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* --- what there is to learn
- * ------------------------------------------------------------------------------------------ */
+/* --- what there is to learn --------------------------------------------------------------------------------------- */
 
 static void learn_latency(struct orion *orion, uint64_t ns)
 {
@@ -184,8 +183,7 @@ static void observe(struct orion *orion, const struct detshare_snapshot *snapsho
         }
 }
 
-/* --- the gate
- * -------------------------------------------------------------------------------------------------------- */
+/* --- the gate ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t duration_threshold(const struct orion *orion)
 {

@@ -74,8 +74,7 @@ static struct job *job_of(struct paella *paella, const struct detshare_snapshot 
         return TABLE_TAKE(paella->jobs, snapshot->sessions[coroutine->session].id, snapshot->now_ns);
 }
 
-/* --- what is left ---------------------------------------------------------------------------------------------------
- */
+/* --- what is left ------------------------------------------------------------------------------------------------- */
 
 static uint64_t work_of(const struct detshare_op_view *op, uint64_t ns, uint32_t n_sms)
 {
@@ -158,8 +157,7 @@ static uint64_t remaining(const struct job *job)
         return learnt > job->queued ? learnt : job->queued;
 }
 
-/* --- what is on the device ------------------------------------------------------------------------------------------
- */
+/* --- what is on the device ---------------------------------------------------------------------------------------- */
 
 struct residency {
         uint32_t n_sms, used_sms;
@@ -197,8 +195,7 @@ static struct residency look(const struct detshare_snapshot *snapshot)
         return residency;
 }
 
-/* --- dispatching ----------------------------------------------------------------------------------------------------
- */
+/* --- dispatching -------------------------------------------------------------------------------------------------- */
 
 /* Operations of the coroutine that this decision launches, to be added to. NULL: none yet. */
 static struct detshare_action *action_of(

@@ -65,8 +65,7 @@ static int reef_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* --- what is in flight
- * ----------------------------------------------------------------------------------------------- */
+/* --- what is in flight -------------------------------------------------------------------------------------------- */
 
 static struct flight *flight_find(struct reef *reef, uint64_t coroutine)
 {
@@ -148,8 +147,7 @@ static void kill_idempotent(
         }
 }
 
-/* --- padding
- * --------------------------------------------------------------------------------------------------------- */
+/* --- padding ------------------------------------------------------------------------------------------------------ */
 
 struct padding {
         const struct detshare_coroutine_view *be;
@@ -232,8 +230,7 @@ static void launch_padded(struct reef *reef, const struct detshare_snapshot *sna
         }
 }
 
-/* --- the two modes
- * --------------------------------------------------------------------------------------------------- */
+/* --- the two modes ------------------------------------------------------------------------------------------------ */
 
 /* The only LS coroutine with work; NULL: there are several. */
 static const struct detshare_coroutine_view *only_ls(const struct detshare_snapshot *snapshot)

@@ -105,8 +105,7 @@ static double smaller(double a, double b)
         return a < b ? a : b;
 }
 
-/* --- the highest rate
- * ------------------------------------------------------------------------------------------------ */
+/* --- the highest rate --------------------------------------------------------------------------------------------- */
 
 /* The largest mean of two adjacent samples, before the new one joins them. */
 static double shift(struct tgs *tgs, double rate)
@@ -164,8 +163,7 @@ static int watch(struct tgs *tgs, double seen)
         return 0;
 }
 
-/* --- the limit
- * ------------------------------------------------------------------------------------------------------- */
+/* --- the limit ---------------------------------------------------------------------------------------------------- */
 
 static void restart(struct tgs *tgs, double limit)
 {
@@ -268,8 +266,7 @@ static void sample(struct tgs *tgs)
                 sample_alone(tgs, seen);
 }
 
-/* --- time
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- time --------------------------------------------------------------------------------------------------------- */
 
 static void sampling_begin(struct tgs *tgs, uint64_t now_ns)
 {

@@ -232,8 +232,7 @@ static inline void wake_at(struct detshare *d, uint64_t ns)
                 d->timer_ns = ns;
 }
 
-/* --- what is learnt --------------------------------------------------------------------------------------------------
- */
+/* --- what is learnt ----------------------------------------------------------------------------------------------- */
 
 static inline void needs_learn(struct detshare *d, struct ls *ls, uint32_t need, uint64_t ns)
 {
@@ -264,8 +263,7 @@ static inline uint32_t needs_quantile(const struct detshare *d, const struct ls 
         return (bucket + 1) * d->n_sms / NEEDS;
 }
 
-/* --- requests --------------------------------------------------------------------------------------------------------
- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static inline struct ls *ls_find(struct detshare *d, uint64_t id, int make)
 {
@@ -474,8 +472,7 @@ static inline uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
         return ls->length_ns / 1000 * (uint64_t)d->p[P_MASK] * MASK_REQUESTS;
 }
 
-/* --- the tide --------------------------------------------------------------------------------------------------------
- */
+/* --- the tide ----------------------------------------------------------------------------------------------------- */
 
 /* Whether its next request is to be expected: it has not been idle for far longer than it ever is. */
 static inline int tide_recent(const struct detshare *d, const struct ls *ls)

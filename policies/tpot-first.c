@@ -140,8 +140,7 @@ static struct server *server_of(struct tpot *tpot, const struct detshare_snapsho
         return server;
 }
 
-/* --- sequences ------------------------------------------------------------------------------------------------------
- */
+/* --- sequences ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t *sketch_word(struct sketch *sketch, uint64_t kernel, uint64_t *ret_bit)
 {
@@ -269,8 +268,7 @@ static void observe_begin(struct tpot *tpot, const struct detshare_snapshot *sna
         }
 }
 
-/* --- slack
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- slack -------------------------------------------------------------------------------------------------------- */
 
 static int64_t decode_slack(const struct server *server, uint64_t now_ns)
 {
@@ -357,8 +355,7 @@ static struct look look(struct tpot *tpot, const struct detshare_snapshot *snaps
         return look;
 }
 
-/* --- decode
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- decode ------------------------------------------------------------------------------------------------------- */
 
 /* How many of the first operations are of the head's kind. */
 static uint32_t same_kind(
@@ -418,8 +415,7 @@ static void launch_decode(struct tpot *tpot, const struct detshare_snapshot *sna
         }
 }
 
-/* --- prefill
- * --------------------------------------------------------------------------------------------------------- */
+/* --- prefill ------------------------------------------------------------------------------------------------------ */
 
 static int64_t ttft_slack(const struct tpot *tpot, const struct server *server, uint64_t now_ns)
 {
@@ -543,8 +539,7 @@ static void launch_prefill(struct tpot *tpot, const struct detshare_snapshot *sn
         decision->again = look->prefilling + 1 < tpot->prefill_depth;
 }
 
-/* --- best effort ----------------------------------------------------------------------------------------------------
- */
+/* --- best effort -------------------------------------------------------------------------------------------------- */
 
 static void launch_be(struct tpot *tpot, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct look *look)

@@ -26,8 +26,7 @@ static uint64_t up(uint64_t bytes)
         return DS_DIV_UP(bytes, SV_BIMODAL_ALIGN) * SV_BIMODAL_ALIGN;
 }
 
-/* --- which tensors have a coloured place ---------------------------------------------------------------------------
- */
+/* --- which tensors have a coloured place -------------------------------------------------------------------------- */
 
 static bool is_good(const struct sv_bm_model *model)
 {

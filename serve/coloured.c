@@ -65,8 +65,7 @@ static int fail(const char *what, int r, struct sv_why *why)
         return sv_fail(why, "%s: %s: %s", what, detshare_strerror(r), detshare_last_error());
 }
 
-/* --- forms of kernels ----------------------------------------------------------------------------------------------
- */
+/* --- forms of kernels --------------------------------------------------------------------------------------------- */
 
 static const char *kernel_name(const struct sv_coloured *c, uint32_t kernel)
 {
@@ -231,8 +230,7 @@ static int load_forms(struct sv_coloured *c, struct sv_why *why)
         return r;
 }
 
-/* --- weights -------------------------------------------------------------------------------------------------------
- */
+/* --- weights ------------------------------------------------------------------------------------------------------ */
 
 /* The bytes of all weights that have a second place, to it or back. Ordered in the stream. */
 static int move_weights(struct sv_coloured *c, CUstream stream, enum sv_copy to, struct sv_why *why)
@@ -265,8 +263,7 @@ static int open_weights(struct sv_coloured *c, struct sv_why *why)
         return move_weights(c, NULL, SV_COLOURED, why) || SV_CU(c->model->driver, why, cuCtxSynchronize) ? -1 : 0;
 }
 
-/* --- the model's part ----------------------------------------------------------------------------------------------
- */
+/* --- the model's part --------------------------------------------------------------------------------------------- */
 
 static int find_class(struct sv_coloured *c, struct sv_why *why)
 {
@@ -350,8 +347,7 @@ void sv_coloured_figures(const struct sv_coloured *c, struct sv_coloured_figures
         };
 }
 
-/* --- an instance's part --------------------------------------------------------------------------------------------
- */
+/* --- an instance's part ------------------------------------------------------------------------------------------- */
 
 static int open_placed(struct sv_placed *p, struct sv_why *why)
 {

@@ -22,8 +22,7 @@ uint64_t sv_now_ms(void)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* --- what is served ------------------------------------------------------------------------------------------------
- */
+/* --- what is served ----------------------------------------------------------------------------------------------- */
 
 static void describe_list(FILE *to, const char *what, const struct sv_tensor *list, uint32_t n)
 {
@@ -50,8 +49,7 @@ int sv_subject_open(struct sv_subject *subject, const struct sv_pack *pack, stru
         return fclose(to) ? sv_fail(why, "the model's inputs and outputs are too many words") : 0;
 }
 
-/* --- its life ------------------------------------------------------------------------------------------------------
- */
+/* --- its life ----------------------------------------------------------------------------------------------------- */
 
 static void expect_header(struct sv_connection *connection)
 {
@@ -78,8 +76,7 @@ bool sv_connection_is_idle(const struct sv_connection *connection)
         return connection->state == SV_READ_HEADER && !connection->at;
 }
 
-/* --- answers -------------------------------------------------------------------------------------------------------
- */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 void sv_connection_answer(struct sv_connection *connection, enum sv_status status, const void *content, uint64_t bytes)
 {
@@ -131,8 +128,7 @@ static void send_some(struct sv_connection *connection)
                 expect_header(connection);
 }
 
-/* --- requests ------------------------------------------------------------------------------------------------------
- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static enum sv_said take_request(struct sv_connection *connection)
 {

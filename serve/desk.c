@@ -16,8 +16,7 @@ struct sv_desk_thread {
         struct sv_samples samples;
 };
 
-/* --- the threads ---------------------------------------------------------------------------------------------------
- */
+/* --- the threads -------------------------------------------------------------------------------------------------- */
 
 static void tell(struct sv_desk *desk)
 {
@@ -155,8 +154,7 @@ static void *work(void *user)
         return NULL;
 }
 
-/* --- their life ----------------------------------------------------------------------------------------------------
- */
+/* --- their life --------------------------------------------------------------------------------------------------- */
 
 int sv_desk_open(struct sv_desk *desk, const struct sv_clock *clock, const struct sv_subject *subject,
         struct sv_instance *instances, unsigned n, struct sv_why *why)
@@ -206,8 +204,7 @@ int sv_desk_close(struct sv_desk *desk, struct sv_samples *samples, struct sv_wh
         return desk->failed ? sv_fail(why, "%s", desk->why.text) : r;
 }
 
-/* --- the loop's side -----------------------------------------------------------------------------------------------
- */
+/* --- the loop's side ---------------------------------------------------------------------------------------------- */
 
 void sv_desk_give(struct sv_desk *desk, struct sv_connection *connection)
 {

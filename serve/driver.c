@@ -16,8 +16,7 @@
 #include "util/dropin.h"
 #include "util/macro.h"
 
-/* --- which is which ------------------------------------------------------------------------------------------------
- */
+/* --- which is which ----------------------------------------------------------------------------------------------- */
 
 struct look {
         ElfW(Addr) base;
@@ -57,8 +56,7 @@ static bool is_dropin(void *library)
         return look.ours;
 }
 
-/* --- loading -------------------------------------------------------------------------------------------------------
- */
+/* --- loading ------------------------------------------------------------------------------------------------------ */
 
 static void keep(struct sv_driver *driver, void *library, const char *path)
 {
@@ -190,8 +188,7 @@ int sv_driver_load(struct sv_driver *driver, enum sv_which which, struct sv_why 
                 driver->native && named ? named : "");
 }
 
-/* --- the first calls -----------------------------------------------------------------------------------------------
- */
+/* --- the first calls ---------------------------------------------------------------------------------------------- */
 
 int sv_driver_fail(const struct sv_driver *driver, const char *call, CUresult r, struct sv_why *why)
 {

@@ -43,8 +43,7 @@ struct server {
         uint64_t stop_ms, pause_ms; /* until then */
 };
 
-/* --- connections ---------------------------------------------------------------------------------------------------
- */
+/* --- connections -------------------------------------------------------------------------------------------------- */
 
 /* A sentence, which ends the connection. */
 static void tell(struct server *server, struct sv_connection *connection, enum sv_status status, const char *text)
@@ -270,8 +269,7 @@ static void take_done(struct server *server)
         }
 }
 
-/* --- the loop ------------------------------------------------------------------------------------------------------
- */
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
 
 /* Tells requests that no instance has come to. Returns the ms until the next has waited for too long. */
 static uint64_t check_waiting(struct server *server, uint64_t now)
@@ -398,8 +396,7 @@ static void turn(struct server *server)
                 begin_to_stop(server);
 }
 
-/* --- the socket ----------------------------------------------------------------------------------------------------
- */
+/* --- the socket --------------------------------------------------------------------------------------------------- */
 
 /* A socket that nobody listens at any more is taken away. */
 static int remove_stale(const struct sockaddr_un *address, struct sv_why *why)

@@ -48,8 +48,7 @@ static int complain(const struct sv_why *why)
         return SV_EXIT_FAILED;
 }
 
-/* --- the session ---------------------------------------------------------------------------------------------------
- */
+/* --- the session -------------------------------------------------------------------------------------------------- */
 
 /* What the session is begins with the environment's words; an option wins over them, they over the pack. */
 static int set_environment(const struct program *p, struct sv_why *why)
@@ -99,8 +98,7 @@ static int connect_daemon(struct program *p)
         return 0;
 }
 
-/* --- a model that answers ------------------------------------------------------------------------------------------
- */
+/* --- a model that answers ----------------------------------------------------------------------------------------- */
 
 static int open_instances(struct program *p, struct sv_why *why)
 {
@@ -189,8 +187,7 @@ static int look(struct program *p, struct sv_why *why)
         return sv_kernels_write(&p->instances[0], &p->cases, &p->clock, KERNEL_RUNS, p->options.kernels, why);
 }
 
-/* --- requests ------------------------------------------------------------------------------------------------------
- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static int write_latencies(const struct program *p, const struct sv_samples *samples, struct sv_why *why)
 {
@@ -292,8 +289,7 @@ static int take_requests(struct program *p, struct sv_why *why)
         return r;
 }
 
-/* --- all of it -----------------------------------------------------------------------------------------------------
- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static void on_signal(int signal)
 {

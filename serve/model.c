@@ -105,8 +105,7 @@ static int prepare_kernel(struct sv_model *model, uint32_t i, struct sv_why *why
                        : 0;
 }
 
-/* --- the model -----------------------------------------------------------------------------------------------------
- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 /* The first line of what the compiler said, which is its first complaint. */
 static int module_fail(const struct sv_model *model, CUresult r, char *log, struct sv_why *why)
@@ -204,8 +203,7 @@ uint64_t sv_model_bytes(const struct sv_pack *pack, unsigned instances)
         return pack->files[pack->weights].bytes + instances * pack->arena;
 }
 
-/* --- an instance ---------------------------------------------------------------------------------------------------
- */
+/* --- an instance -------------------------------------------------------------------------------------------------- */
 
 static void fill_params(struct sv_instance *instance)
 {

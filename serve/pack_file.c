@@ -118,8 +118,7 @@ int sv_pack_open(const char *path, struct sv_pack **ret, struct sv_why *why)
         return 0;
 }
 
-/* --- contents ------------------------------------------------------------------------------------------------------
- */
+/* --- contents ----------------------------------------------------------------------------------------------------- */
 
 static int wrong_bytes(const struct sv_pack *pack, const struct sv_file *file, struct sv_why *why)
 {

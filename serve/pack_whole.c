@@ -40,8 +40,7 @@ static int check_cases(const struct sv_pack *pack, const char *name, struct sv_w
         return 0;
 }
 
-/* --- a set of numbers below SV_BUFFERS_MAX -------------------------------------------------------------------------
- */
+/* --- a set of numbers below SV_BUFFERS_MAX ------------------------------------------------------------------------ */
 
 #define LEVELS 3
 #define LEVEL_WORDS (SV_BUFFERS_MAX / 64)
@@ -101,8 +100,7 @@ static uint32_t set_below(const struct set *set, uint32_t n)
         return NONE;
 }
 
-/* --- buffers -------------------------------------------------------------------------------------------------------
- */
+/* --- buffers ------------------------------------------------------------------------------------------------------ */
 
 /* The same buffers in three orders; by_offset are they themselves, the others are their places in that. */
 struct plan {

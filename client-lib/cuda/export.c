@@ -30,8 +30,7 @@ static CUresult unused(void)
         return (CUresult)dcu_unsupported("a slot of an export table");
 }
 
-/* --- buffers of the runtime's callbacks: zero, and there for good ---------------------------------------------------
- */
+/* --- buffers of the runtime's callbacks: zero, and there for good ------------------------------------------------- */
 
 #define RUNTIME_CALLBACKS 1024u
 #define OTHER_CALLBACKS 14u
@@ -182,8 +181,7 @@ static int module_functions(CUcontext handle, CUmodule module, void (*each)(void
         return told;
 }
 
-/* --- the tables -----------------------------------------------------------------------------------------------------
- */
+/* --- the tables --------------------------------------------------------------------------------------------------- */
 
 /* A table as the runtime sees it: in word 0 its bytes, then functions. */
 struct table {

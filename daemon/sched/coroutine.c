@@ -79,8 +79,7 @@ void ds_coroutine_changed(ds_coroutine *coroutine)
         ds_snapshot_session_changed(coroutine->session);
 }
 
-/* --- life ----------------------------------------------------------------------------------------------------------
- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 int ds_coroutine_new(ds_sched_session *session, int32_t priority, int blocking, int legacy, ds_coroutine **ret)
 {
@@ -228,8 +227,7 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine)
         return DS_MIN(DS_SCHED_QUEUE_MAX - coroutine->n_ops, DS_SCHED_SESSION_QUEUE_MAX - session->n_ops);
 }
 
-/* --- submit --------------------------------------------------------------------------------------------------------
- */
+/* --- submit ------------------------------------------------------------------------------------------------------- */
 
 static void op_bind_dependencies(ds_coroutine *coroutine, struct ds_op *op)
 {
@@ -303,8 +301,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         return 0;
 }
 
-/* --- the head and what it depends on ---------------------------------------------------------------------------------
- */
+/* --- the head and what it depends on ------------------------------------------------------------------------------ */
 
 void ds_coroutine_touch(ds_coroutine *coroutine)
 {
@@ -521,8 +518,7 @@ void ds_coroutine_return(ds_coroutine *coroutine)
         ds_ahead_clear(&coroutine->ahead);
 }
 
-/* --- telling what ended ----------------------------------------------------------------------------------------------
- */
+/* --- telling what ended ------------------------------------------------------------------------------------------- */
 
 static void coroutine_wake(ds_coroutine *waiter, uint64_t end_ns)
 {

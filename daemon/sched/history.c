@@ -63,8 +63,7 @@ static uint64_t overlap(uint64_t a_begin, uint64_t a_end, uint64_t b_begin, uint
         return end > begin ? end - begin : 0;
 }
 
-/* --- the last second ------------------------------------------------------------------------------------------------
- */
+/* --- the last second ---------------------------------------------------------------------------------------------- */
 
 static void share_turn(struct ds_history_session *history, uint64_t bucket)
 {
@@ -124,8 +123,7 @@ static uint32_t share_permille(ds_sched_session *session, uint64_t now_ns)
         return (uint32_t)DS_MIN(sum * 1000 / window, (uint64_t)1000);
 }
 
-/* --- requests
- * --------------------------------------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static void window_turn(struct ds_history_session *history, uint64_t now_ns)
 {
@@ -216,8 +214,7 @@ static void blocker_add(struct ds_history_request *request, const struct suspect
         }
 }
 
-/* --- charging
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- charging ----------------------------------------------------------------------------------------------------- */
 
 /* The cursor moves on by ns, which were waiting. rung: DETSHARE_RUNG_NONE where it was not for one. */
 static void charge_wait(
@@ -297,8 +294,7 @@ static void recharge(ds_sched_session *session, uint64_t begin_ns, uint64_t end_
         }
 }
 
-/* --- who was in the way
- * ------------------------------------------------------------------------------------------------- */
+/* --- who was in the way ------------------------------------------------------------------------------------------- */
 
 static void suspect_add(struct suspects *suspects, const struct suspect *suspect)
 {
@@ -450,8 +446,7 @@ static void busy_add(struct ds_history *all, const struct ds_history_busy *busy)
         all->n_busy = all->n_busy + 1 < 2 * DS_HISTORY_BUSY ? all->n_busy + 1 : all->n_busy + 1 - DS_HISTORY_BUSY;
 }
 
-/* --- hooks
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- hooks -------------------------------------------------------------------------------------------------------- */
 
 void ds_history_submit(ds_sched_session *session, uint64_t now_ns)
 {
@@ -567,8 +562,7 @@ void ds_history_forget(ds_sched_session *session)
         session->history = ds_free(session->history);
 }
 
-/* --- looking
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 int ds_history_is_active(const ds_sched_session *session)
 {

@@ -87,8 +87,7 @@ int ds_history_is_active(const ds_sched_session *session);
 /* Its last requests, oldest first, the active one last. Returns how many were written. */
 size_t ds_history_requests(ds_sched_session *session, uint64_t now_ns, struct ds_history_request *out, size_t n);
 
-/* --- for the scheduler's other files ---------------------------------------------------------------------------------
- */
+/* --- for the scheduler's other files ------------------------------------------------------------------------------ */
 
 struct ds_history_session; /* of one session */
 struct ds_launch_target;

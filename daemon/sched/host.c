@@ -23,8 +23,7 @@ struct telling {
         struct detshare_op_view op;
 };
 
-/* --- life
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static int host_is_builtin(const ds_plugin *plugin)
 {
@@ -211,8 +210,7 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
         return count;
 }
 
-/* --- actions
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- actions ------------------------------------------------------------------------------------------------------ */
 
 /* What became of an action; negative: fatal. */
 enum action_result {
@@ -337,8 +335,7 @@ static int host_apply(ds_sched *sched, const struct detshare_decision *decision,
         return 0;
 }
 
-/* --- decisions
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- decisions ---------------------------------------------------------------------------------------------------- */
 
 static void host_snapshot(ds_sched *sched, const struct telling *telling, struct detshare_snapshot *snapshot)
 {

@@ -25,8 +25,7 @@ int ds_launch_all_resident(
         return info->waits && blocks <= (uint64_t)blocks_per_sm * sched->info->n_sms;
 }
 
-/* --- slots -----------------------------------------------------------------------------------------------------------
- */
+/* --- slots -------------------------------------------------------------------------------------------------------- */
 
 struct ds_slot *ds_slot_take(ds_sched *sched)
 {
@@ -66,8 +65,7 @@ static struct ds_slot *slot_find(ds_sched *sched, uint64_t token)
         return slot->op && slot->generation == (uint32_t)(token >> 32) ? slot : NULL;
 }
 
-/* --- streams ---------------------------------------------------------------------------------------------------------
- */
+/* --- streams ------------------------------------------------------------------------------------------------------ */
 
 /* Our number of a stream: the ladder's rungs one after the other. */
 static uint32_t stream_number(uint32_t rung, uint32_t priority, uint32_t index)
@@ -95,8 +93,7 @@ static uint32_t stream_choose(ds_sched *sched, ds_coroutine *coroutine, uint32_t
         return first + best;
 }
 
-/* --- launching -------------------------------------------------------------------------------------------------------
- */
+/* --- launching ---------------------------------------------------------------------------------------------------- */
 
 #define TELL_SAMPLES 4            /* a kernel of which less is known is timed alone */
 #define TELL_EVERY 64             /* and one launch of so many, to see whether it has changed */
@@ -443,8 +440,7 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
         return (int)DS_MIN(n, (uint32_t)INT32_MAX);
 }
 
-/* --- completions -----------------------------------------------------------------------------------------------------
- */
+/* --- completions -------------------------------------------------------------------------------------------------- */
 
 static void complete_sample(ds_sched *sched, const struct ds_op *op, const struct ds_slot *slot)
 {

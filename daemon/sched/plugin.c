@@ -25,8 +25,7 @@
 #define PLUGIN_PATH_MAX 128
 #define PLUGINS_MAX 256 /* that are listed */
 
-/* --- where plug-ins come from
- * ------------------------------------------------------------------------------------------ */
+/* --- where plug-ins come from ------------------------------------------------------------------------------------- */
 
 static int name_is_valid(const char *name)
 {
@@ -101,8 +100,7 @@ static int plugin_open_file(
         return DS_TAKE_FD(fd);
 }
 
-/* --- checks
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------------------------------------- */
 
 static const char *check_params(const struct detshare_policy *policy)
 {
@@ -136,8 +134,7 @@ const char *ds_plugin_check(const struct detshare_policy *policy, const char *na
         return check_params(policy);
 }
 
-/* --- opening and closing
- * --------------------------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 /*
  * A path to the open file that no load in this process has used before. The loader takes a path that it knows for the
@@ -229,8 +226,7 @@ int ds_plugin_open(
         return 0;
 }
 
-/* --- parameters
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- parameters --------------------------------------------------------------------------------------------------- */
 
 static int param_read(ds_plugin *plugin, const char *text, char *message, size_t message_size)
 {
@@ -311,9 +307,7 @@ int ds_plugin_init(ds_plugin *plugin, const struct ds_plugin_world *world, const
         return ds_error_trace(ds_plugin_begin(plugin, world, message, message_size));
 }
 
-/* --- listing
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* --- listing ------------------------------------------------------------------------------------------------------ */
 
 static void listing_write(const struct detshare_policy *policy, struct ds_policy_listing *row)
 {

@@ -91,8 +91,7 @@ int ds_sched_session_idle(const ds_sched_session *session)
         return !session->n_ops && !session->n_in_flight;
 }
 
-/* --- requests --------------------------------------------------------------------------------------------------------
- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 /* A begin and an end that the policy has not heard of yet cancel out, so it always hears them in turn. */
 static void request_event(ds_sched_session *session, struct ds_sched_event *event, struct ds_sched_event *opposite)
@@ -132,8 +131,7 @@ void ds_sched_session_check_end(ds_sched_session *session)
                 request_end(session);
 }
 
-/* --- changes from outside --------------------------------------------------------------------------------------------
- */
+/* --- changes from outside ----------------------------------------------------------------------------------------- */
 
 static void session_coroutines_changed(ds_sched_session *session)
 {

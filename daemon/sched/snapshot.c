@@ -82,8 +82,7 @@ void ds_snapshot_session_changed(ds_sched_session *session)
         DL_APPEND2(session->sched->snapshot.dirty_sessions, session, dirty_prev, dirty_next);
 }
 
-/* --- coroutines: ascending by id
- * --------------------------------------------------------------------------------------- */
+/* --- coroutines: ascending by id ---------------------------------------------------------------------------------- */
 
 static uint32_t coroutine_position(const struct ds_snapshot *snapshot, uint64_t id)
 {
@@ -169,8 +168,7 @@ static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
         };
 }
 
-/* --- sessions: a hole is filled by the last one
- * -------------------------------------------------------------------------- */
+/* --- sessions: a hole is filled by the last one ------------------------------------------------------------------- */
 
 static int session_is_wanted(const ds_sched_session *session)
 {
@@ -248,8 +246,7 @@ static void session_refresh(struct ds_snapshot *snapshot, ds_sched_session *sess
         session_write(snapshot, session);
 }
 
-/* --- both
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- both --------------------------------------------------------------------------------------------------------- */
 
 void ds_snapshot_forget_coroutine(ds_coroutine *coroutine)
 {

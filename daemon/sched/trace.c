@@ -26,8 +26,7 @@ struct ds_trace {
         uint32_t known[NAMES_KNOWN]; /* where a name lies, by its hash; 0 = free */
 };
 
-/* --- names ----------------------------------------------------------------------------------------------------------
- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t name_hash(const char *name, size_t n)
 {
@@ -68,8 +67,7 @@ static uint32_t trace_name(struct ds_trace *trace, const char *name)
         return (uint32_t)used;
 }
 
-/* --- records --------------------------------------------------------------------------------------------------------
- */
+/* --- records ------------------------------------------------------------------------------------------------------ */
 
 /* NULL: nobody wants one now. Zeroed but for its kind. */
 static struct ds_trace_record *trace_next(const ds_sched *sched, enum ds_trace_kind kind)
@@ -205,8 +203,7 @@ void ds_trace_gone(const ds_sched_session *session)
         record->begin_ns = record->end_ns = session->sched->now_ns;
 }
 
-/* --- life -----------------------------------------------------------------------------------------------------------
- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void header_init(const ds_sched *sched, struct ds_trace_header *header, size_t bytes)
 {

@@ -25,8 +25,7 @@ int ds_sched_trace_start(ds_sched *sched, void *memory, size_t bytes, uint64_t n
 /* The memory is complete and the caller's. 0, or -ENOENT. */
 int ds_sched_trace_stop(ds_sched *sched, uint64_t now_ns);
 
-/* --- for the scheduler's other files; all of them return at once when there is no trace
- * -------------------------------- */
+/* --- for the scheduler's other files; all of them return at once when there is no trace --------------------------- */
 
 void ds_trace_operation(const ds_coroutine *coroutine, const struct ds_op *op, const struct ds_slot *slot,
         uint32_t part, uint64_t behind);

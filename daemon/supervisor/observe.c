@@ -67,8 +67,7 @@ static int take_answer(struct ds_worker_call *call, const struct ds_worker_answe
         return 0;
 }
 
-/* --- now ------------------------------------------------------------------------------------------------------------
- */
+/* --- now ---------------------------------------------------------------------------------------------------------- */
 
 static void activity_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
@@ -99,8 +98,7 @@ void ds_handle_list_activity(struct ds_client *client, Detshare__Request *reques
         ask(op, &message);
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------------
- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 #define SHOWN_REQUESTS_MAX 65u /* the rows in unpack.c */
 #define SHOWN_BEHIND_MAX 4u
@@ -225,8 +223,7 @@ void ds_handle_list_forms(struct ds_client *client, Detshare__Request *request, 
         ask(op, &message);
 }
 
-/* --- traces ---------------------------------------------------------------------------------------------------------
- */
+/* --- traces ------------------------------------------------------------------------------------------------------- */
 
 static void trace_start_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {

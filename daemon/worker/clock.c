@@ -25,8 +25,7 @@
 
 #define CLOCK_SAY_NS (60 * DS_NS_PER_S) /* between two lines in the log about one user */
 
-/* --- sleepers: a binary heap by wake_ns; each knows its place
- * --------------------------------------------------------- */
+/* --- sleepers: a binary heap by wake_ns; each knows its place ----------------------------------------------------- */
 
 static void sleepers_set(ds_worker *worker, size_t i, struct dsw_call *call)
 {

@@ -18,8 +18,7 @@
 #define OBSERVE_SESSIONS_MAX 128u /* of a page */
 #define OBSERVE_REQUESTS_MAX (DS_HISTORY_REQUESTS + 1)
 
-/* --- now ------------------------------------------------------------------------------------------------------------
- */
+/* --- now ---------------------------------------------------------------------------------------------------------- */
 
 static void activity_entry(const struct dsw_session *session, Detshare__ActivityEntry *entry)
 {
@@ -94,8 +93,7 @@ void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Intern
         dsw_message_send(worker, &answer, NULL, 0);
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------------
- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 /* A request as a message, with all that it points to. */
 struct explained {
@@ -176,8 +174,7 @@ void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain
         dsw_message_send(worker, &answer, NULL, 0);
 }
 
-/* --- traces ---------------------------------------------------------------------------------------------------------
- */
+/* --- traces ------------------------------------------------------------------------------------------------------- */
 
 static void trace_clear(struct dsw_trace *trace)
 {

@@ -59,8 +59,7 @@ static int none(struct maker *maker, const char *fmt, ...)
         return POOL_E_NONE;
 }
 
-/* --- what goes on --------------------------------------------------------------------------------------------------
- */
+/* --- what goes on ------------------------------------------------------------------------------------------------- */
 
 /* The step's place in the list; what comes too late for it counts for the last one. */
 static uint32_t step_of(struct maker *maker, const char *what)

@@ -58,8 +58,7 @@ struct notes {
 };
 static struct notes *notes;
 
-/* --- processes
- * -------------------------------------------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------------------------------------- */
 
 static void become_client(void)
 {
@@ -137,8 +136,7 @@ static void end(pid_t pid, const char *who)
         h_check(WIFSIGNALED(status), "%s ended by itself, status %#x", who, (unsigned)status);
 }
 
-/* --- kills
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- kills -------------------------------------------------------------------------------------------------------- */
 
 static void kill_some(long kills, int worker_every)
 {
@@ -188,8 +186,7 @@ static uint32_t kill_all(const struct h_status *before)
         return BASELINE_MS * 1000u;
 }
 
-/* --- figures
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t percentile(const uint32_t *sorted, size_t n, unsigned p)
 {
@@ -219,8 +216,7 @@ static void print_bystanders(void)
         }
 }
 
-/* --- the test
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the test ----------------------------------------------------------------------------------------------------- */
 
 static void main_part(long kills, int judge, const struct h_status *before)
 {

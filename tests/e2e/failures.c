@@ -43,8 +43,7 @@ static struct faults *faults;
 static char faults_path[64], log_path[80];
 static int own_stderr, starts_max, sweep_max;
 
-/* --- one client's life, in a process of its own
- * ------------------------------------------------------------------------ */
+/* --- one client's life, in a process of its own ------------------------------------------------------------------- */
 
 static int life_kernel(dsc_session *s, struct dsc_kernel *kernel)
 {
@@ -160,8 +159,7 @@ static void served(const char *what)
         h_check(end_of == LIFE_GOOD, "%s: the next client is not served: %d", what, end_of);
 }
 
-/* --- the daemon
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the daemon --------------------------------------------------------------------------------------------------- */
 
 static void start(void)
 {
@@ -212,8 +210,7 @@ static int disarm(void)
         return atomic_load(&faults->fired) > 0;
 }
 
-/* --- the n-th call
- * ------------------------------------------------------------------------------------------------------ */
+/* --- the n-th call ------------------------------------------------------------------------------------------------ */
 
 static const struct {
         enum fault_call call;
@@ -293,8 +290,7 @@ static void sweeps(void)
         h_check(calls > 60, "only %d calls failed", calls);
 }
 
-/* --- what lasts
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- what lasts --------------------------------------------------------------------------------------------------- */
 
 static double cpu_seconds(pid_t pid)
 {
@@ -599,8 +595,7 @@ static void closed_streams(void)
         h_check(h_daemon_stop() >= 0, "a daemon without standard streams does not stop");
 }
 
-/* --- the start
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- the start ---------------------------------------------------------------------------------------------------- */
 
 /* It ends with a status, and soon; 1: it served. */
 static int start_once(const char *socket)

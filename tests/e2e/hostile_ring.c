@@ -233,8 +233,7 @@ static void test_scribble(uint64_t *seed)
         h_check(good_round(4711), "scribble: the good client noticed");
 }
 
-/* --- storms: written at full speed while the worker reads ----------------------------------------------------------
- */
+/* --- storms: written at full speed while the worker reads --------------------------------------------------------- */
 
 static _Atomic int storming;
 

@@ -63,8 +63,7 @@ static struct {
         struct fuzz_maker maker;
 } world;
 
-/* --- time and credentials are the input's
- * ---------------------------------------------------------------------------------- */
+/* --- time and credentials are the input's ------------------------------------------------------------------------- */
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
@@ -84,8 +83,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
         return 0;
 }
 
-/* --- the listener and the processes
- * ---------------------------------------------------------------------------------------- */
+/* --- the listener and the processes ------------------------------------------------------------------------------- */
 
 int ds_listener_new(
         struct ds_supervisor *supervisor, const char *path, char *message, size_t message_size, ds_listener **ret)
@@ -253,8 +251,7 @@ void ds_process_shutdown(ds_process *process)
         process->dying = 1;
 }
 
-/* --- what the others say
- * ------------------------------------------------------------------------------------------------------ */
+/* --- what the others say ------------------------------------------------------------------------------------------ */
 
 static uint64_t number(struct fuzz_input *in)
 {
@@ -497,9 +494,7 @@ static void helper_acts(void)
                 end_process(process, how & 1);
 }
 
-/* --- clients
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 static void client_comes(size_t i)
 {
@@ -612,8 +607,7 @@ static void client_acts(void)
                 client_goes(i);
 }
 
-/* --- the history
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- the history -------------------------------------------------------------------------------------------------- */
 
 static void turn(void)
 {

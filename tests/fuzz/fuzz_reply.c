@@ -47,8 +47,7 @@ static struct {
         struct ds_completion_page *page;
 } peer;
 
-/* --- what the library asks of the system (linked with --wrap)
- * ----------------------------------------------------------- */
+/* --- what the library asks of the system (linked with --wrap) ----------------------------------------------------- */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 long __real_syscall(long number, ...);
@@ -154,8 +153,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         return (ssize_t)size;
 }
 
-/* --- answers
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 /* Numbers that a library might believe: small, near a boundary, anything. */
 static uint64_t number(void)
@@ -461,8 +459,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         return (ssize_t)size;
 }
 
-/* --- a program that uses the library
- * ------------------------------------------------------------------------------------- */
+/* --- a program that uses the library ------------------------------------------------------------------------------ */
 
 struct program {
         dsc_session *s;

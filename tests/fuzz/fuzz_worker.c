@@ -27,8 +27,7 @@ struct game {
         uint64_t next;
 };
 
-/* --- numbers that mean something
- * -------------------------------------------------------------------------------------- */
+/* --- numbers that mean something ---------------------------------------------------------------------------------- */
 
 static uint64_t known(struct game *g, const uint64_t *ids)
 {
@@ -88,8 +87,7 @@ static size_t player_listen(struct wt *t, struct player *player)
         return player->n_asked;
 }
 
-/* --- requests
- * --------------------------------------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static void send_fd(struct game *g, struct player *player, wt_request *request, int fd)
 {
@@ -303,8 +301,7 @@ static void ask(struct game *g, struct player *player)
                 kinds[fuzz_below(&g->in, DS_ARRAY_SIZE(kinds))](g, player);
 }
 
-/* --- coming, going, and what the supervisor says of its own
- * --------------------------------------------------------------- */
+/* --- coming, going, and what the supervisor says of its own ------------------------------------------------------- */
 
 static void player_close(struct game *g, struct player *player)
 {

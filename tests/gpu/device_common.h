@@ -50,8 +50,7 @@ struct dt {
         uint8_t came[DT_TOKENS];
 };
 
-/* --- harness
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- harness ------------------------------------------------------------------------------------------------------ */
 
 ds_unused static struct ds_tpc_mask dt_mask(uint32_t first, uint32_t n)
 {
@@ -248,8 +247,7 @@ ds_unused static uint64_t dt_copy(
         return token;
 }
 
-/* --- kernels
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 #define DT_PTX_HEADER ".version 7.0\n.target sm_60\n.address_size 64\n"
 
@@ -312,8 +310,7 @@ ds_unused static uint64_t dt_poke(
         return dt_launch(t, &l);
 }
 
-/* --- information and rungs
- * -------------------------------------------------------------------------------------------- */
+/* --- information and rungs ---------------------------------------------------------------------------------------- */
 
 ds_unused static void dt_test_info(const struct ds_device_ops *ops, const char *spec)
 {
@@ -357,8 +354,7 @@ ds_unused static void dt_test_rungs(const struct ds_device_ops *ops, const char 
         dt_close(t);
 }
 
-/* --- memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 ds_unused static void dt_test_spaces(const struct ds_device_ops *ops, const char *spec)
 {
@@ -545,8 +541,7 @@ ds_unused static void dt_test_slab_survives(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* --- modules
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- modules ------------------------------------------------------------------------------------------------------ */
 
 ds_unused static void dt_test_module(const struct ds_device_ops *ops, const char *spec)
 {
@@ -701,8 +696,7 @@ ds_unused static void dt_test_launch_errors(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* --- kernels at work
- * ---------------------------------------------------------------------------------------------------- */
+/* --- kernels at work ---------------------------------------------------------------------------------------------- */
 
 struct dt_saxpy_params {
         uint32_t n;
@@ -855,8 +849,7 @@ ds_unused static void dt_test_clock(const struct ds_device_ops *ops, const char 
         dt_close(t);
 }
 
-/* --- faults, limits, isolation
- * ------------------------------------------------------------------------------------------ */
+/* --- faults, limits, isolation ------------------------------------------------------------------------------------ */
 
 ds_unused static void dt_expect_fault(struct dt *t, uint64_t token, int32_t status, const char *word)
 {

@@ -6,8 +6,7 @@
  */
 #pragma once
 
-/* --- tensor maps
- * ------------------------------------------------------------------------------------------------------- */
+/* --- tensor maps -------------------------------------------------------------------------------------------------- */
 
 /* Made at any time and beside any work; what is wrong with the arguments is INVALID_VALUE and leaves the map alone. */
 ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const char *spec)
@@ -62,8 +61,7 @@ ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const
         dt_close(t);
 }
 
-/* --- clusters
- * --------------------------------------------------------------------------------------------------------- */
+/* --- clusters ----------------------------------------------------------------------------------------------------- */
 
 #define DT_PTX_RANKS                                                                                              \
         ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry ranks(.param .u64 p)\n{\n.reg .b64 %a;\n" \

@@ -73,8 +73,7 @@ static const struct {
         {"coredump", section_coredump, 30},
 };
 
-/* --- saying and counting
- * ---------------------------------------------------------------------------------------------- */
+/* --- saying and counting ------------------------------------------------------------------------------------------ */
 void fact(const char *format, ...)
 {
         char line[2048];
@@ -157,8 +156,7 @@ void series_fact(struct series *s, const char *what)
         s->n = 0;
 }
 
-/* --- the driver and the GPU
- * ------------------------------------------------------------------------------------------- */
+/* --- the driver and the GPU --------------------------------------------------------------------------------------- */
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
@@ -295,8 +293,7 @@ CUresult wait_event(CUevent event, double limit_us)
         return result;
 }
 
-/* --- the busy GPU
- * ----------------------------------------------------------------------------------------------------- */
+/* --- the busy GPU ------------------------------------------------------------------------------------------------- */
 static atomic_bool ls_running;
 static atomic_ullong ls_longest_ns, ls_launches;
 static atomic_int ls_result;
@@ -381,8 +378,7 @@ void busy_end(const char *what, double us, CUresult result)
         usleep(1000);
 }
 
-/* --- processes
- * -------------------------------------------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------------------------------------- */
 static bool say_status(const char *who, int status)
 {
         if (WIFSIGNALED(status))

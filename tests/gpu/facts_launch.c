@@ -11,8 +11,7 @@
 
 static struct series s;
 
-/* --- launch
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- launch ------------------------------------------------------------------------------------------------------- */
 static void launches(CUstream stream, CUfunction f, bool ex, const char *what)
 {
         CUlaunchConfig config = {.gridDimX = 1,
@@ -175,8 +174,7 @@ void section_launch(void)
         queue_depth(g.low, plain, true);
 }
 
-/* --- events
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 static int compare_floats(const void *a, const void *b)
 {
         float x = *(const float *)a, y = *(const float *)b;
@@ -223,8 +221,7 @@ void section_events(void)
                 (double)ms * 1e3);
 }
 
-/* --- modules
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- modules ------------------------------------------------------------------------------------------------------ */
 static void say_params(const char *name)
 {
         CUfunction f = kernel(name), function = NULL;
@@ -362,8 +359,7 @@ void section_modules(void)
         BUSY("two streams and a green context made", green_make(&late, 0, 4) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
 }
 
-/* --- local memory
- * ----------------------------------------------------------------------------------------------------- */
+/* --- local memory ------------------------------------------------------------------------------------------------- */
 static CUresult run_local(const char *name, CUstream stream)
 {
         struct {

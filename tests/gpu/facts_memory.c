@@ -41,8 +41,7 @@ CUresult vmm_access(CUdeviceptr at, size_t size)
         return cu.cuMemSetAccess(at, size, &access, 1);
 }
 
-/* --- vmm
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- vmm ---------------------------------------------------------------------------------------------------------- */
 static struct {
         struct series create, export, import, release, map, access, unmap;
 } vmm;
@@ -228,8 +227,7 @@ void section_vmm(void)
         vmm_memset();
 }
 
-/* --- pinned
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- pinned ------------------------------------------------------------------------------------------------------- */
 static void *host_map(uint64_t at, size_t size, unsigned int memfd_flags, int map_flags)
 {
         int fd = memfd_create("facts", MFD_CLOEXEC | memfd_flags);
@@ -322,8 +320,7 @@ void section_pinned(void)
         pinned_once(MIB(64), " populated", 0, MAP_POPULATE, true);
 }
 
-/* --- copies
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 static struct green copier;
 static CUdeviceptr on_device;
 
@@ -424,8 +421,7 @@ void section_copies(void)
         BUSY("cuMemFreeHost 64 MiB", cu.cuMemFreeHost(allocated));
 }
 
-/* --- memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 static void all_but_one_gib(size_t available)
 {
         CUmemGenericAllocationHandle handle;

@@ -140,8 +140,7 @@ static void filter_calls(void)
                 die("seccomp");
 }
 
-/* --- rights and limits ----------------------------------------------------------------------------------------------
- */
+/* --- rights and limits -------------------------------------------------------------------------------------------- */
 
 static void drop_rights(void)
 {
@@ -164,8 +163,7 @@ static void limit(__rlimit_resource_t resource, rlim_t value)
         }
 }
 
-/* --- files and network ----------------------------------------------------------------------------------------------
- */
+/* --- files and network -------------------------------------------------------------------------------------------- */
 
 static int set_tree(const char *path, int read_only)
 {

@@ -75,8 +75,7 @@ static void check_fake(const CUtensorMap *map, unsigned kind, unsigned rank, uin
         CHECK(memcmp(want, map, sizeof(want)) == 0);
 }
 
-/* --- arguments that make no map ------------------------------------------------------------------------------------
- */
+/* --- arguments that make no map ----------------------------------------------------------------------------------- */
 
 static struct {
         CUtensorMap first, second;
@@ -226,8 +225,7 @@ static void check_refusals(pid_t child)
                 CHECK(status == 0);
 }
 
-/* --- maps ----------------------------------------------------------------------------------------------------------
- */
+/* --- maps --------------------------------------------------------------------------------------------------------- */
 
 static void check_maps(CUdeviceptr p)
 {

@@ -30,8 +30,7 @@ static void expect(CUresult got, CUresult wanted, const char *what, int line)
 
 #define OK(call) expect(call, CUDA_SUCCESS, #call, __LINE__)
 
-/* --- what the daemon inside the test does not know by itself
- * ---------------------------------------------------------- */
+/* --- what the daemon inside the test does not know by itself ------------------------------------------------------ */
 
 static void describe_device(Detshare__Reply *reply)
 {
@@ -122,8 +121,7 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
         }
 }
 
-/* --- the threads
- * -------------------------------------------------------------------------------------------------------- */
+/* --- the threads -------------------------------------------------------------------------------------------------- */
 
 static void streams_and_events(CUdeviceptr p)
 {

@@ -41,8 +41,7 @@ static const char manifest[] =
         "module k\nweights w\narena 512\ninput x u8 64 0 64\noutput y f16 32 256 64\nkernel invert 1 0 2\n"
         "launch 0 1 1 1 a+0 a+256\nend\n";
 
-/* --- the driver ----------------------------------------------------------------------------------------------------
- */
+/* --- the driver --------------------------------------------------------------------------------------------------- */
 
 static CUresult enter(CUcontext context)
 {
@@ -78,8 +77,7 @@ static CUresult synchronize(CUstream stream)
         return CUDA_SUCCESS;
 }
 
-/* --- a model without a module --------------------------------------------------------------------------------------
- */
+/* --- a model without a module ------------------------------------------------------------------------------------- */
 
 static struct sv_driver driver = {
         .cuCtxSetCurrent_fn = enter,
@@ -121,8 +119,7 @@ static void open_model(void)
         }
 }
 
-/* --- requests that are made here ------------------------------------------------------------------------------------
- */
+/* --- requests that are made here ---------------------------------------------------------------------------------- */
 
 static void loads(void)
 {
@@ -145,8 +142,7 @@ static void loads(void)
         sv_cases_close(&cases);
 }
 
-/* --- clients -------------------------------------------------------------------------------------------------------
- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static _Atomic unsigned answered;

@@ -60,8 +60,7 @@ static pid_t children[CLIENTS];
 static struct slope slopes[_WHO_MAX];
 static _Atomic uint64_t *counts; /* shared: steps of the clients, errors */
 
-/* --- looking
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 static unsigned count_entries(pid_t pid, const char *what)
 {
@@ -137,8 +136,7 @@ static double kib_per_hour(const struct slope *s)
         return d > 0 ? (s->n * s->xy - s->x * s->y) / d * 3600 : 0;
 }
 
-/* --- clients
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 static void spawn(int i)
 {
@@ -187,8 +185,7 @@ static void another_policy(unsigned n)
         dsc_control_close(s);
 }
 
-/* --- parts
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 static void print_table(
         const char *part, int seconds, const struct process before[_WHO_MAX], const struct process after[_WHO_MAX])

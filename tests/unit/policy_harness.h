@@ -129,8 +129,7 @@ static inline uint64_t ph_now(void)
         return ph.real->now(ph.device);
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------------
- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static inline uint32_t ph_threads(const struct ph_kernel *kernel)
 {
@@ -166,8 +165,7 @@ static inline uint64_t ph_key(const struct ph_kernel *kernel)
         return kernel->key ? kernel->key : key;
 }
 
-/* --- the device -----------------------------------------------------------------------------------------------------
- */
+/* --- the device --------------------------------------------------------------------------------------------------- */
 
 static inline void ph_log_add(struct ph_op *op, const struct ds_launch *launch)
 {
@@ -206,8 +204,7 @@ static inline int ph_launch(ds_device *device, const struct ds_launch *launch, u
         return ph.real->launch(device, launch, token);
 }
 
-/* --- clients --------------------------------------------------------------------------------------------------------
- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 /* One kernel into a stream of the client; `request` 0: of no request. */
 static inline void ph_submit(
@@ -370,8 +367,7 @@ static inline void ph_leave(struct ph_client *client)
         client->session = ds_sched_session_free(client->session);
 }
 
-/* --- time -----------------------------------------------------------------------------------------------------------
- */
+/* --- time --------------------------------------------------------------------------------------------------------- */
 
 static inline uint64_t ph_next_arrival(void)
 {
@@ -439,8 +435,7 @@ static inline void ph_run_for(uint64_t ns)
         ph_run(ph_now() + ns);
 }
 
-/* --- opening and closing --------------------------------------------------------------------------------------------
- */
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 /* params: "key=value" ..., NULL */
 static inline void ph_set_policy_list(const char *policy, va_list params)
@@ -576,8 +571,7 @@ static inline void ph_close(void)
         memset(&ph, 0, sizeof(ph));
 }
 
-/* --- what happened --------------------------------------------------------------------------------------------------
- */
+/* --- what happened ------------------------------------------------------------------------------------------------ */
 
 /* The n-th of the client's launches from the end, 0 = the last; NULL when there are not so many. */
 static inline const struct ph_log *ph_before(const struct ph_client *client, uint32_t n)

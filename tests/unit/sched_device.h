@@ -440,8 +440,7 @@ static inline ds_device *sdev_new(uint32_t n_tpcs)
         return device;
 }
 
-/* --- operations and harness ------------------------------------------------------------------------------------------
- */
+/* --- operations and harness --------------------------------------------------------------------------------------- */
 
 struct top {
         struct ds_op op;

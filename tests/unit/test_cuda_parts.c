@@ -174,8 +174,7 @@ Test(jit, unknown_options_are_refused)
         cr_expect_eq(dcu_jit_begin(&jit, 1, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* --- CUDA_VISIBLE_DEVICES ------------------------------------------------------------------------------------------
- */
+/* --- CUDA_VISIBLE_DEVICES ----------------------------------------------------------------------------------------- */
 
 Test(devices, visible_as_the_variable_says)
 {
@@ -200,8 +199,7 @@ Test(devices, visible_as_the_variable_says)
         cr_expect_eq(dcu_visible_devices("MIG-1234", uuid), 0);
 }
 
-/* --- addresses ------------------------------------------------------------------------------------------------------
- */
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
 
 static CUresult add(uint64_t base, uint64_t size, enum dcu_range_kind kind)
 {
@@ -253,8 +251,7 @@ Test(range, neither_overlap_nor_get_lost)
         cr_expect_not(dcu_range_overlaps(base, 0x800));
 }
 
-/* --- handles -------------------------------------------------------------------------------------------------------
- */
+/* --- handles ------------------------------------------------------------------------------------------------------ */
 
 Test(object, a_handle_is_known_by_kind_and_generation)
 {
@@ -312,8 +309,7 @@ Test(object, owners_know_their_objects)
         cr_expect_null(owner.objects);
 }
 
-/* --- phases --------------------------------------------------------------------------------------------------------
- */
+/* --- phases ------------------------------------------------------------------------------------------------------- */
 
 Test(state, phases_decide_before_anything_else)
 {
@@ -329,8 +325,7 @@ Test(state, phases_decide_before_anything_else)
         cr_expect_eq(cuMemFree_v2(0x1000), CUDA_ERROR_DEINITIALIZED);
 }
 
-/* --- tensor maps that were made before ------------------------------------------------------------------------------
- */
+/* --- tensor maps that were made before ---------------------------------------------------------------------------- */
 
 static const uint64_t dims[5] = {64, 128, 96, 8, 4}, strides[4] = {128, 16384, 1572864, 12582912};
 static const uint32_t box[5] = {64, 32, 2, 1, 1}, steps[5] = {1, 1, 2, 1, 1};

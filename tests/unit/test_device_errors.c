@@ -20,8 +20,7 @@ static const int errors[] = {DS_CUDA_INVALID_VALUE, DS_CUDA_OUT_OF_MEMORY, DS_CU
         DS_CUDA_INVALID_HANDLE, DS_CUDA_NOT_FOUND, DS_CUDA_NOT_READY, DS_CUDA_ILLEGAL_ADDRESS,
         DS_CUDA_LAUNCH_OUT_OF_RESOURCES, DS_CUDA_LAUNCH_FAILED, DS_CUDA_NOT_SUPPORTED, DS_CUDA_UNKNOWN, -EIO, -ENOMEM};
 
-/* --- the device -----------------------------------------------------------------------------------------------------
- */
+/* --- the device --------------------------------------------------------------------------------------------------- */
 
 enum dev_call {
         DEV_OPEN,
@@ -145,8 +144,7 @@ static struct ds_device_ops failing(void)
         return ops;
 }
 
-/* --- a client whose requests may fail
- * --------------------------------------------------------------------------------- */
+/* --- a client whose requests may fail ----------------------------------------------------------------------------- */
 
 /* The status, or -1: the worker has ended. */
 static int status_of(struct wt *t, uint64_t id, uint64_t *ret)
@@ -298,8 +296,7 @@ static void life(struct wt *t, uint64_t id)
         wt_last = (struct wt_client){.ring_fd = -1};
 }
 
-/* --- the sweep
- * -------------------------------------------------------------------------------------------------------- */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 static struct wt *open_failing(const struct ds_device_ops *ops)
 {

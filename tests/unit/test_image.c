@@ -562,8 +562,7 @@ Test(image, out_of_memory_is_said)
         free(bytes);
 }
 
-/* --- options -------------------------------------------------------------------------------------------------------
- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 /* A container with one entry of stored PTX whose header of 96 bytes has this record of options. */
 static uint32_t max_registers_of(const char *options, uint32_t record, uint32_t offset, uint32_t length)

@@ -80,8 +80,7 @@ Test(mapped, what_goes_past_its_segment_is_not)
         cr_assert_eq(dsc__mapped(in_text, SIZE_MAX - 4096, &offset), -1);
 }
 
-/* --- a library that is changed on disk ------------------------------------------------------------------------------
- */
+/* --- a library that is changed on disk ---------------------------------------------------------------------------- */
 
 static char directory[64], library[96], other[96];
 

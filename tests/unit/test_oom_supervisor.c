@@ -17,8 +17,7 @@
 
 typedef void scenario(struct fixture *f);
 
-/* --- requests whose answers may be anything but missing -------------------------------------------------------------
- */
+/* --- requests whose answers may be anything but missing ----------------------------------------------------------- */
 
 /* A session, or NULL: refused. */
 static ds_conn *session(struct fixture *f)
@@ -91,8 +90,7 @@ static int ask_launch(ds_conn *conn)
                 answered(conn);                     \
         })
 
-/* --- scenarios ------------------------------------------------------------------------------------------------------
- */
+/* --- scenarios ---------------------------------------------------------------------------------------------------- */
 
 static void connect_hello(struct fixture *f)
 {
@@ -290,8 +288,7 @@ static void leave_under_load(struct fixture *f)
         ds_conn_free(conns[1]);
 }
 
-/* --- the sweep ------------------------------------------------------------------------------------------------------
- */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t serving_pid(struct fixture *f)
 {

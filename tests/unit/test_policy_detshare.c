@@ -48,8 +48,7 @@ static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel,
         return ls;
 }
 
-/* --- stairs ----------------------------------------------------------------------------------------------------------
- */
+/* --- stairs ------------------------------------------------------------------------------------------------------- */
 
 /* What an H200 gave for a GEMM of 132 blocks, one per SM: a cliff behind 132, then flat down to half. */
 static const struct detshare_profile_point gemm_points[] = {{16, 9, 174000}, {32, 9, 92200}, {66, 9, 50500},
@@ -117,8 +116,7 @@ Test(policy_detshare, all_parameters_are_listed)
         ph_close();
 }
 
-/* --- ebb and flow ----------------------------------------------------------------------------------------------------
- */
+/* --- ebb and flow ------------------------------------------------------------------------------------------------- */
 
 Test(policy_detshare, best_effort_has_the_whole_gpu_while_no_request_is_under_way)
 {
@@ -314,8 +312,7 @@ Test(policy_detshare, but_gaps_that_are_long_for_a_kernel_are_used)
         ph_close();
 }
 
-/* --- the two prices --------------------------------------------------------------------------------------------------
- */
+/* --- the two prices ----------------------------------------------------------------------------------------------- */
 
 Test(policy_detshare, beside_short_blocks_priority_alone_is_enough)
 {
@@ -510,8 +507,7 @@ Test(policy_detshare, nor_when_it_has_been_idle_for_far_longer_than_it_ever_is)
         ph_close();
 }
 
-/* --- bounds ----------------------------------------------------------------------------------------------------------
- */
+/* --- bounds ------------------------------------------------------------------------------------------------------- */
 
 /* The next one is launched 100 us before the last ends, or what LS may lose: never two of 3 ms wait on the device. */
 Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
@@ -736,8 +732,7 @@ Test(policy_detshare, kernels_with_different_stairs_stay_on_one_rung_that_is_goo
         ph_close();
 }
 
-/* --- profiles and deadlines ------------------------------------------------------------------------------------------
- */
+/* --- profiles and deadlines --------------------------------------------------------------------------------------- */
 
 Test(policy_detshare, a_kernel_known_on_few_sm_counts_is_tried_on_others_for_a_small_part_of_the_time)
 {
@@ -842,8 +837,7 @@ Test(policy_detshare, its_memory_is_bounded_and_goes_on_working)
         ph_close();
 }
 
-/* --- latencies on the simulated timing model (sim) -------------------------------------------------------------------
- */
+/* --- latencies on the simulated timing model (sim) ---------------------------------------------------------------- */
 
 static struct ph_kernel *const sim_kernels[] = {&small, &shorts, &persistent, &block2000};
 

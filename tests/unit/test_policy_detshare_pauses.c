@@ -161,8 +161,7 @@ Test(policy_detshare_pauses, who_waits_for_ls_holds_up_no_other_best_effort)
         cr_assert_geq(ended[1], ended[0] / 2, "%d of %d", (int)ended[1], (int)ended[0]);
 }
 
-/* --- what pauses say -------------------------------------------------------------------------------------------------
- */
+/* --- what pauses say ---------------------------------------------------------------------------------------------- */
 
 Test(policy_detshare_pauses, how_many_of_the_gaps_that_last_so_long_are_over_soon)
 {

@@ -59,8 +59,7 @@ static uint64_t blocks_of(const struct ph_client *client)
         return stats.blocks;
 }
 
-/* --- detshare ------------------------------------------------------------------------------------------------------
- */
+/* --- detshare ----------------------------------------------------------------------------------------------------- */
 
 Test(policy_evict, best_effort_lets_go_when_a_request_begins_and_goes_on_beside_it)
 {
@@ -174,8 +173,7 @@ Test(policy_evict, best_effort_never_starves)
         cr_assert_geq(some, 200, "%llu", (unsigned long long)some);
 }
 
-/* --- sgdrc ---------------------------------------------------------------------------------------------------------
- */
+/* --- sgdrc -------------------------------------------------------------------------------------------------------- */
 
 /* "LS tasks can write the eviction flag to preempt a BE kernel": not idempotent, and it goes on where it was. */
 Test(policy_evict, sgdrc_evicts_what_lets_go_and_it_goes_on_beside_ls)
@@ -199,8 +197,7 @@ Test(policy_evict, sgdrc_evicts_what_lets_go_and_it_goes_on_beside_ls)
         ph_close();
 }
 
-/* --- tally ---------------------------------------------------------------------------------------------------------
- */
+/* --- tally -------------------------------------------------------------------------------------------------------- */
 
 /* A best-effort kernel that was there when a request ended, and runs since; the LS session. */
 static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_client **ret_be, const char *param)
@@ -292,8 +289,7 @@ Test(policy_evict, tally_runs_originals_after_100_ms)
         ph_close();
 }
 
-/* --- the others ----------------------------------------------------------------------------------------------------
- */
+/* --- the others --------------------------------------------------------------------------------------------------- */
 
 /* They evict nothing, so a kernel that holds its SMs until it is evicted would be worse than the native one. */
 Test(policy_evict, other_policies_have_native_kernels)

@@ -35,8 +35,7 @@ static void run_to_the_end(void)
         cr_assert_eq(harness_stats(&h).actions_ignored, 0);
 }
 
-/* --- temporal: sessions that always have a next kernel
- * ------------------------------------------------------------- */
+/* --- temporal: sessions that always have a next kernel ------------------------------------------------------------ */
 
 #define SPACES 3
 static ds_coroutine *streams[SPACES];
@@ -217,8 +216,7 @@ Test(policy_peers, temporal_runs_all_streams_of_a_session)
         cr_assert_eq(b.start_ns, MS);
 }
 
-/* --- what was published is what they do without being told otherwise
- * ----------------------------------------------------- */
+/* --- what was published is what they do without being told otherwise ---------------------------------------------- */
 
 /* The constants of the authors' code, or of the papers where there is none; ours are not here. */
 static const struct {
@@ -265,8 +263,7 @@ Test(policy_peers, published_constants_are_the_defaults)
         }
 }
 
-/* --- orion
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- orion -------------------------------------------------------------------------------------------------------- */
 
 enum { KEY_LS = 1, KEY_COMPUTE, KEY_MEMORY, KEY_WIDE, KEY_UNKNOWN, KEY_MIDDLE, KEY_SHORT };
 

@@ -30,8 +30,7 @@ static void know(struct ph_client *client, const struct ph_kernel *const *kernel
                 know(client, list_, sizeof(list_) / sizeof(list_[0])); \
         } while (0)
 
-/* --- a desk
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- a desk ------------------------------------------------------------------------------------------------------- */
 
 #define DESK 4
 static struct {
@@ -128,8 +127,7 @@ static const struct detshare_op_view
 
 static const uint32_t be_and_ls[] = {DETSHARE_CLASS_BE, DETSHARE_CLASS_LS};
 
-/* --- reef
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- reef --------------------------------------------------------------------------------------------------------- */
 
 static struct ph_kernel rt = {.name = "rt", .blocks = 4, .block_ns = US * 100};
 static struct ph_kernel rt_wide = {.name = "rt_wide", .blocks = 12, .block_ns = US * 100};
@@ -429,8 +427,7 @@ Test(policy_reef, a_killed_kernel_runs_again_after_ls)
         ph_close();
 }
 
-/* --- tally
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- tally -------------------------------------------------------------------------------------------------------- */
 
 static struct ph_kernel brief = {.name = "brief", .blocks = 16, .block_ns = US * 90};
 static struct ph_kernel longer = {.name = "longer", .blocks = 16, .block_ns = US * 2000};
@@ -621,8 +618,7 @@ Test(policy_tally, nobody_waits_longer_than_the_patience)
         ph_close();
 }
 
-/* --- krisp
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- krisp -------------------------------------------------------------------------------------------------------- */
 
 static struct ph_kernel small = {.name = "small", .blocks = 4, .block_ns = US * 100};
 static struct ph_kernel half = {.name = "half", .blocks = 8, .block_ns = US * 100};
@@ -855,8 +851,7 @@ Test(policy_krisp, a_profile_says_which_size_is_right)
         cr_assert_eq(krisp_size(stairs + 3, 1, 900), 16, "one point says nothing about fewer");
 }
 
-/* --- all of them
- * ----------------------------------------------------------------------------------------------------- */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 static uint64_t dice_state;
 

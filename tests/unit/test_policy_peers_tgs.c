@@ -7,8 +7,7 @@
 
 #include "tests/unit/policy_harness.h"
 
-/* --- sample by sample
- * ------------------------------------------------------------------------------------------------ */
+/* --- sample by sample --------------------------------------------------------------------------------------------- */
 
 #define RATE 1000000.0 /* blocks per 5 s of LS alone */
 
@@ -224,8 +223,7 @@ Test(policy_tgs_loop, a_rate_can_be_smoothed)
         cr_assert(tgs.rate > RATE * 0.989 && tgs.rate < RATE * 0.991);
 }
 
-/* --- two clients
- * ------------------------------------------------------------------------------------------------------ */
+/* --- two clients -------------------------------------------------------------------------------------------------- */
 
 static struct ph_kernel work = {.name = "work", .blocks = 16, .per_sm = 8, .block_ns = US * 100};
 static struct ph_kernel batch = {.name = "batch", .blocks = 1000, .per_sm = 8, .block_ns = US * 125};

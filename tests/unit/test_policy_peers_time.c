@@ -57,8 +57,7 @@ static void check_exclusive(void)
                         cr_assert_geq(ph.log[i].start_ns, ph.log[i - 1].end_ns);
 }
 
-/* --- edf
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- edf ---------------------------------------------------------------------------------------------------------- */
 
 Test(policy_peers_time, edf_serves_the_request_that_is_due_first)
 {
@@ -153,8 +152,7 @@ Test(policy_peers_time, edf_sends_short_operations_ahead)
         ph_close();
 }
 
-/* --- gemini
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- gemini ------------------------------------------------------------------------------------------------------- */
 
 static struct ph_client *gemini_client(uint32_t request, uint32_t limit)
 {
@@ -399,8 +397,7 @@ Test(policy_peers_time, gemini_overuse_counts)
         ph_close();
 }
 
-/* --- paella
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- paella ------------------------------------------------------------------------------------------------------- */
 
 /* Something holds the GPU until 2 ms from now, so that what is submitted meanwhile is put in order. */
 static struct ph_client *paella_open(const char *a, const char *b, const char *c)
@@ -635,8 +632,7 @@ Test(policy_peers_time, paella_goes_ahead_where_nothing_else_waits)
         ph_close();
 }
 
-/* --- antman
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- antman ------------------------------------------------------------------------------------------------------- */
 
 static struct ph_client *guaranteed, *opportunistic;
 

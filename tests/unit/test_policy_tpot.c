@@ -52,8 +52,7 @@ static void prefill(struct ph_client *client, const struct ph_kernel *kernel, ui
         ph_request(client, kernel, n);
 }
 
-/* --- decode
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- decode ------------------------------------------------------------------------------------------------------- */
 
 Test(policy_tpot, decode_goes_at_once_to_the_whole_gpu)
 {
@@ -106,8 +105,7 @@ Test(policy_tpot, decode_steps_of_a_few_run_at_once)
         ph_close();
 }
 
-/* --- prefill
- * --------------------------------------------------------------------------------------------------------- */
+/* --- prefill ------------------------------------------------------------------------------------------------------ */
 
 Test(policy_tpot, prefill_is_free_without_an_answer)
 {
@@ -286,8 +284,7 @@ Test(policy_tpot, a_server_that_never_ends_a_step_does_not_keep_prefill_out)
         ph_close();
 }
 
-/* --- best effort
- * ----------------------------------------------------------------------------------------------------- */
+/* --- best effort -------------------------------------------------------------------------------------------------- */
 
 Test(policy_tpot, be_is_free_alone)
 {
@@ -356,8 +353,7 @@ Test(policy_tpot, be_waits_where_no_slack_is_left)
         ph_close();
 }
 
-/* --- what is what, when nobody says
- * --------------------------------------------------------------------------------- */
+/* --- what is what, when nobody says ------------------------------------------------------------------------------- */
 
 /* The priority of the first kernel of the n-th request; prefill has the low one. */
 static uint32_t priority(const struct ph_client *client, uint64_t request)

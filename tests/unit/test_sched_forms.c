@@ -16,8 +16,7 @@
 static struct harness h;
 static char message[256];
 
-/* --- a policy that launches everything to `rung` and does once what it is told --------------------------------------
- */
+/* --- a policy that launches everything to `rung` and does once what it is told ------------------------------------ */
 
 static uint32_t rung, depth, evictable, max_blocks, seen_completes, seen_submits;
 static struct detshare_action once;
@@ -127,8 +126,7 @@ static ds_coroutine *be_open(void)
         return stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
 }
 
-/* --- persistent ----------------------------------------------------------------------------------------------------
- */
+/* --- persistent --------------------------------------------------------------------------------------------------- */
 
 Test(sched_forms, an_evicted_kernel_goes_on_where_it_was_and_is_told_once)
 {
@@ -308,8 +306,7 @@ Test(sched_forms, a_bound_on_blocks_is_one_on_workers)
         end();
 }
 
-/* --- slices --------------------------------------------------------------------------------------------------------
- */
+/* --- slices ------------------------------------------------------------------------------------------------------- */
 
 static const struct ds_sched_forms sliced_only = {.sliced = &sdev_sliced};
 
@@ -419,8 +416,7 @@ Test(sched_forms, an_error_of_a_slice_is_the_kernels)
         cr_assert_eq(k.script.pieces, 2);
 }
 
-/* --- where there is something in the way ---------------------------------------------------------------------------
- */
+/* --- where there is something in the way -------------------------------------------------------------------------- */
 
 Test(sched_forms, a_form_that_the_device_refuses_is_native)
 {
@@ -532,8 +528,7 @@ Test(sched_forms, a_trace_shows_the_pieces)
         end();
 }
 
-/* --- the choice ----------------------------------------------------------------------------------------------------
- */
+/* --- the choice --------------------------------------------------------------------------------------------------- */
 
 static void run_alone(ds_coroutine *c, struct top *k, uint64_t duration_ns, uint32_t permille)
 {

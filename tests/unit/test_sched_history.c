@@ -452,8 +452,7 @@ Test(sched_history, a_session_that_is_cancelled_ends_its_request)
         assert_adds_up(&last[0]);
 }
 
-/* --- traces ---------------------------------------------------------------------------------------------------------
- */
+/* --- traces ------------------------------------------------------------------------------------------------------- */
 
 static _Alignas(64) uint8_t memory[DS_TRACE_BYTES_MIN];
 

@@ -26,8 +26,7 @@ static void teardown(void)
 
 TestSuite(sched_mechanisms, .init = setup, .fini = teardown);
 
-/* --- a policy that launches everything to `rung` and does once what it is told --------------------------------------
- */
+/* --- a policy that launches everything to `rung` and does once what it is told ------------------------------------ */
 
 static uint32_t rung, max_blocks, depth, again, seen_events[16];
 static struct detshare_action once;
@@ -119,8 +118,7 @@ static struct top *idempotent_init(struct top *top, uint64_t duration_ns)
         return top;
 }
 
-/* --- time against SMs ----------------------------------------------------------------------------------------------
- */
+/* --- time against SMs --------------------------------------------------------------------------------------------- */
 
 #define KEY 4711
 
@@ -336,8 +334,7 @@ Test(sched_mechanisms, profiles_come_and_go)
         cr_assert_null(points_of(5));
 }
 
-/* --- kill ------------------------------------------------------------------------------------------------------------
- */
+/* --- kill --------------------------------------------------------------------------------------------------------- */
 
 Test(sched_mechanisms, a_killed_queue_runs_again_in_order)
 {
@@ -551,8 +548,7 @@ Test(sched_mechanisms, killed_after_a_migration)
         cr_assert_eq(h.device->fences, harness_stats(&h).migrations);
 }
 
-/* --- memory, results, calibration ------------------------------------------------------------------------------------
- */
+/* --- memory, results, calibration --------------------------------------------------------------------------------- */
 
 Test(sched_mechanisms, a_memory_cap_goes_with_the_policy)
 {
@@ -651,8 +647,7 @@ Test(sched_mechanisms, a_calibration_begins_the_policy_anew)
         harness_run(&h, UINT64_MAX);
 }
 
-/* --- nonsense --------------------------------------------------------------------------------------------------------
- */
+/* --- nonsense ----------------------------------------------------------------------------------------------------- */
 
 Test(sched_mechanisms, a_policy_that_answers_nonsense_is_replaced)
 {
@@ -706,8 +701,7 @@ Test(sched_mechanisms, races_are_no_nonsense)
         cr_assert_eq(harness_stats(&h).actions_ignored, 0);
 }
 
-/* --- states ----------------------------------------------------------------------------------------------------------
- */
+/* --- states ------------------------------------------------------------------------------------------------------- */
 
 #define EDGE(from, to)                                 \
         {                                              \

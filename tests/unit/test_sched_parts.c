@@ -12,8 +12,7 @@
 
 #define US 1000ULL
 
-/* --- statistics
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- statistics --------------------------------------------------------------------------------------------------- */
 
 Test(sched_parts, statistics_follow_what_they_see)
 {
@@ -123,8 +122,7 @@ Test(sched_parts, occupancy)
         free(device);
 }
 
-/* --- ladder
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- ladder ------------------------------------------------------------------------------------------------------- */
 
 static int rung_inside(const struct ds_ladder *ladder, uint32_t rung, uint32_t of)
 {
@@ -381,8 +379,7 @@ Test(sched_parts, a_device_that_refuses_a_rung)
         free(h.device);
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 /* Whatever allocation fails, the call that needed it says so and all else goes on. Returns 0 when none failed. */
 static int scenario(int64_t fail_after)
@@ -447,9 +444,7 @@ Test(sched_parts, every_allocation_may_fail)
         cr_assert_gt(n, 20, "the sweep reached the allocations at all");
 }
 
-/* --- speed
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* --- speed -------------------------------------------------------------------------------------------------------- */
 
 static double seconds(void)
 {

@@ -35,8 +35,7 @@ static int set_policy(const char *name, const char *param)
         return ds_sched_set_policy(h.sched, name, &param, param ? 1 : 0, harness_now(&h), message, sizeof(message));
 }
 
-/* --- the probe: decisions made here ----------------------------------------------------------------------------------
- */
+/* --- the probe: decisions made here ------------------------------------------------------------------------------- */
 
 typedef int (*probe_fn)(const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
 static probe_fn probe;
@@ -68,8 +67,7 @@ static struct detshare_action *push(
         return action;
 }
 
-/* --- loading ---------------------------------------------------------------------------------------------------------
- */
+/* --- loading ------------------------------------------------------------------------------------------------------ */
 
 Test(sched_policy, refuses_what_is_not_a_usable_policy)
 {
@@ -224,8 +222,7 @@ Test(sched_policy, a_policy_that_is_not_there_at_start)
         harness_close(&other);
 }
 
-/* --- bad behaviour
- * ------------------------------------------------------------------------------------------------------- */
+/* --- bad behaviour ------------------------------------------------------------------------------------------------ */
 
 static uint64_t real_ns(void)
 {
@@ -401,8 +398,7 @@ Test(sched_policy, timers)
         cr_assert_eq(ds_sched_next_timer(h.sched), UINT64_MAX);
 }
 
-/* --- suspension, migration, loans
- * ------------------------------------------------------------------------------------------ */
+/* --- suspension, migration, loans --------------------------------------------------------------------------------- */
 
 static uint32_t wanted_kind, wanted_rung, wanted_count, wanted_bound;
 
@@ -679,8 +675,7 @@ Test(sched_policy, a_share_too_small_for_all_blocks_does_not_hold)
         cr_assert_eq(harness_stats(&h).loans, 1);
 }
 
-/* --- what the policy sees
- * ---------------------------------------------------------------------------------------------------- */
+/* --- what the policy sees ----------------------------------------------------------------------------------------- */
 
 static struct detshare_snapshot seen;
 static struct detshare_coroutine_view seen_coroutines[8];
@@ -823,8 +818,7 @@ Test(sched_policy, begin_and_end_are_told_in_turn)
         cr_assert_eq(ends, 2);
 }
 
-/* --- switching under load
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- switching under load ----------------------------------------------------------------------------------------- */
 
 Test(sched_policy, switching_live_loses_and_reorders_nothing)
 {

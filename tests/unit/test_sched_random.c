@@ -103,8 +103,7 @@ static void on_done(struct harness *harness, struct top *top)
         stream->told++;
 }
 
-/* --- what may happen
- * ------------------------------------------------------------------------------------------------------- */
+/* --- what may happen ---------------------------------------------------------------------------------------------- */
 
 static void open_session(int s)
 {

@@ -33,9 +33,7 @@ static void set_policy(const char *name, const char *const *params, size_t n)
         cr_assert_eq(r, 0, "%s", message);
 }
 
-/* --- ours
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* --- ours --------------------------------------------------------------------------------------------------------- */
 
 Test(sched_rules, fifo_serves_heads_in_the_order_of_submission)
 {

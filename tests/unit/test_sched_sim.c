@@ -158,8 +158,7 @@ static void rig_run(uint64_t until_ns)
         }
 }
 
-/* --- LS beside BE ----------------------------------------------------------------------------------------------------
- */
+/* --- LS beside BE ------------------------------------------------------------------------------------------------- */
 
 static struct work ls_work[LS_KERNELS], be_work[BE_QUEUE];
 static const char *be_kernel;
@@ -243,8 +242,7 @@ Test(sched_sim, priority_is_enough_beside_short_blocks)
         cr_assert_lt(split, alone + 3 * US / 2);
 }
 
-/* --- evictions -------------------------------------------------------------------------------------------------------
- */
+/* --- evictions ---------------------------------------------------------------------------------------------------- */
 
 #define REQUESTS 24
 #define REQUEST 20 /* kernels of 132 blocks, which need all of the GPU for a moment */
@@ -337,8 +335,7 @@ Test(sched_sim, evicting_costs_a_request_one_block_and_best_effort_little)
         cr_assert_geq(sgdrc.evictions, 1);
 }
 
-/* --- a share of the SMs ----------------------------------------------------------------------------------------------
- */
+/* --- a share of the SMs ------------------------------------------------------------------------------------------- */
 
 static struct work wave[2];
 
@@ -380,8 +377,7 @@ Test(sched_sim, shares_side_by_side_do_not_meet)
         rig_close();
 }
 
-/* --- order under a policy that throws dice ---------------------------------------------------------------------------
- */
+/* --- order under a policy that throws dice ------------------------------------------------------------------------ */
 
 #define STREAMS 4
 #define PER_STREAM 200

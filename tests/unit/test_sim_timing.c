@@ -73,8 +73,7 @@ static uint64_t latency(struct tt *tt, const char *name, uint32_t stream, uint32
         return now(tt) - begin;
 }
 
-/* --- calibration
- * ------------------------------------------------------------------------------------------------------ */
+/* --- calibration -------------------------------------------------------------------------------------------------- */
 
 Test(sim_timing, null_kernel)
 {
@@ -154,8 +153,7 @@ Test(sim_timing, copies)
         dt_close(tt.t);
 }
 
-/* --- the clock's contract
- * ----------------------------------------------------------------------------------------------- */
+/* --- the clock's contract ----------------------------------------------------------------------------------------- */
 
 Test(sim_timing, clock)
 {
@@ -258,8 +256,7 @@ Test(sim_timing, abort)
         dt_close(tt.t);
 }
 
-/* --- residency
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- residency ---------------------------------------------------------------------------------------------------- */
 
 /* End-to-begin time of a launch, less the kernel's fixed part. */
 static uint64_t busy(struct tt *tt, const struct ds_launch *l)
@@ -354,8 +351,7 @@ Test(sim_timing, huge_grids, .timeout = 60)
         dt_close(tt.t);
 }
 
-/* --- latency-sensitive beside best-effort
- * ----------------------------------------------------------------------------- */
+/* --- latency-sensitive beside best-effort ------------------------------------------------------------------------- */
 
 /* Saturates the rung for 20 ms with blocks that fill it, then waits until they run. */
 static void saturate(struct tt *tt, const char *name, uint32_t rung, uint64_t block_ns)
@@ -466,8 +462,7 @@ Test(sim_timing, bounded_kernels_do_not_hold_others)
         dt_close(tt.t);
 }
 
-/* --- determinism
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- determinism -------------------------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -595,8 +590,7 @@ Test(sim_timing, same_input_same_output, .timeout = 120)
         cr_assert(failed > 5 * seeds, "the mix has deadlines and aborts in it");
 }
 
-/* --- speed of the simulator itself
- * ---------------------------------------------------------------------------------------- */
+/* --- speed of the simulator itself -------------------------------------------------------------------------------- */
 
 Test(sim_timing, throughput, .timeout = 60)
 {

@@ -226,8 +226,7 @@ Test(images, a_stop_is_no_images_fault)
         fx_stop(&f);
 }
 
-/* --- forms of kernels: made when nobody waits, for as long as there is the module ----------------------------------
- */
+/* --- forms of kernels: made when nobody waits, for as long as there is the module --------------------------------- */
 
 static int unload_status(ds_conn *conn, uint64_t module)
 {

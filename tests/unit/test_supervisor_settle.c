@@ -152,8 +152,7 @@ Test(settle, one_that_fails_is_not_hurried)
         check_again("stirs refuses", 1);
 }
 
-/* --- left alone -----------------------------------------------------------------------------------------------------
- */
+/* --- left alone --------------------------------------------------------------------------------------------------- */
 
 static int left_frame(void *user, const uint8_t *payload, size_t size)
 {

@@ -154,8 +154,7 @@ Test(socket_file, linked_directories)
         cr_expect(strstr(message, "Not a directory"), "%s", message);
 }
 
-/* --- at the worst moment --------------------------------------------------------------------------------------------
- */
+/* --- at the worst moment ------------------------------------------------------------------------------------------ */
 
 static void put_symbolic_link(void)
 {

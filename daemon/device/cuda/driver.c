@@ -32,8 +32,7 @@
 #define NOTES_MAX 4096 /* bytes of one segment of notes that are read */
 #define PROGRAM_HEADERS_MAX 64
 
-/* --- the drop-in ---------------------------------------------------------------------------------------------------
- */
+/* --- the drop-in -------------------------------------------------------------------------------------------------- */
 
 /* What is no ELF file has no note; dlopen will say what is wrong with it. */
 static bool file_is_dropin(const char *path)

@@ -93,8 +93,7 @@ static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t clu
         return gpcs_wait(g, stream);
 }
 
-/* --- which SMs a TPC, or a group, has ------------------------------------------------------------------------------
- */
+/* --- which SMs a TPC, or a group, has ----------------------------------------------------------------------------- */
 
 /* Parts that the SMs are divided into, all of one split; which part an SM is of. */
 struct gpcs_parts {
@@ -162,8 +161,7 @@ static int gpcs_divide(struct gpcs *g, struct gpcs_parts *parts)
         return 0;
 }
 
-/* --- which SMs are together
- * ------------------------------------------------------------------------------------------- */
+/* --- which SMs are together --------------------------------------------------------------------------------------- */
 
 static uint16_t gpcs_root(struct gpcs *g, uint32_t sm)
 {
@@ -203,8 +201,7 @@ static int gpcs_clusters(struct gpcs *g)
         return done ? 0 : r;
 }
 
-/* --- the answer
- * ------------------------------------------------------------------------------------------------------- */
+/* --- the answer --------------------------------------------------------------------------------------------------- */
 
 static void gpcs_tell(struct gpcs *g, const struct gpcs_parts *tpcs)
 {
@@ -308,8 +305,7 @@ static void gpcs_groups(struct gpcs *g, const struct gpcs_parts *tpcs, struct gp
                 ds_log(DS_LOG_WARNING, "which TPCs the groups for large clusters have is not known");
 }
 
-/* --- before and after
- * ------------------------------------------------------------------------------------------------- */
+/* --- before and after --------------------------------------------------------------------------------------------- */
 
 static int gpcs_kernel(struct gpcs *g)
 {

@@ -105,8 +105,7 @@ struct sim_job;
 struct sim_stream;
 struct sim_text;
 
-/* --- memory ----------------------------------------------------------------------------------------------------------
- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 enum sim_region_kind {
         SIM_REGION_DEVICE,
@@ -161,8 +160,7 @@ struct sim_slab {
         int fd; /* the number given out by mem_create; tells a slab that was closed before it was ever mapped */
 };
 
-/* --- cost and kernels ------------------------------------------------------------------------------------------------
- */
+/* --- cost and kernels --------------------------------------------------------------------------------------------- */
 
 /* n blocks in a row that cost the same */
 struct sim_run {
@@ -265,8 +263,7 @@ struct ds_device_module {
         size_t n_kernels;
 };
 
-/* --- events ----------------------------------------------------------------------------------------------------------
- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 enum sim_event_kind {
         SIM_EVENT_BEGIN, /* the front end takes the job */
@@ -302,8 +299,7 @@ struct sim_group {
         struct sim_group *sm_next, *sm_prev;
 };
 
-/* --- jobs and streams ------------------------------------------------------------------------------------------------
- */
+/* --- jobs and streams --------------------------------------------------------------------------------------------- */
 
 enum sim_job_kind {
         SIM_JOB_KERNEL,

@@ -263,8 +263,7 @@ static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
         return limit >= 0 && limit < _DS_LIMIT_MAX ? device->limits[limit] : 0;
 }
 
-/* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear ---------------------------
- */
+/* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear -------------------------- */
 
 /* A slab is its file: nothing is given out again. */
 static int sim_mem_keep(ds_device *device, uint32_t space, uint64_t va)

@@ -41,8 +41,7 @@ void load_init(struct load *load, enum load_kind kind, const char *build, uint64
                 load->cuda = load_cuda_new(build);
 }
 
-/* --- parts ----------------------------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 static int launch(struct load *l, uint32_t stream, const struct dsc_kernel *kernel, uint64_t p, uint32_t value)
 {
@@ -139,8 +138,7 @@ void load_reset(struct load *l)
                 (void)dsc_reset(l->s);
 }
 
-/* --- steps ----------------------------------------------------------------------------------------------------------
- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static int ring_work(struct load *l, uint32_t value, uint64_t *p, uint64_t *q, uint32_t *stream)
 {

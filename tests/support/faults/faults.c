@@ -59,8 +59,7 @@ static int fault(enum fault_call call)
                 }                                \
         } while (0)
 
-/* --- memory: dlsym may itself allocate, so libc's own names are used -------------------------------------------------
- */
+/* --- memory: dlsym may itself allocate, so libc's own names are used ---------------------------------------------- */
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -84,8 +83,7 @@ EXPORT void *realloc(void *p, size_t size)
         return __libc_realloc(p, size);
 }
 
-/* --- calls
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- calls -------------------------------------------------------------------------------------------------------- */
 
 EXPORT pid_t fork(void)
 {

@@ -182,6 +182,7 @@ include serve/serve.mk
 include lut/probe/probe.mk
 include offline/offline.mk
 include tests/tests.mk
+include examples/examples.mk
 
 # --- manual pages, units ------------------------------------------------------------------------------------------------
 MAN := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(wildcard docs/man/*.scd))

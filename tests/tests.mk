@@ -373,7 +373,7 @@ e2e: $(COLOURED) $(addprefix $(BUILD)/tests/channels/,truth measured)
 # of the sanitized build: those of them that run there, and what these run
 sanitized := $(shell awk '!/^\#/ { print $$1 }' tests/e2e/sanitized.txt)
 .PHONY: e2e-sanitized
-e2e-sanitized: $(filter $(sanitized:%=$(BUILD)/tests/e2e/%),$(e2e_bin)) $(example_bin) $(TEST_MANAGER) $(BUILD)/demo/be_job \
+e2e-sanitized: $(filter $(sanitized:%=$(BUILD)/tests/e2e/%),$(e2e_bin)) $(example_bin) $(BUILD)/examples/hello $(TEST_MANAGER) $(BUILD)/demo/be_job \
 	$(BUILD)/demo/kernels.ptx $(BUILD)/e2e/death.ptx $(BUILD)/e2e/handover.ptx fake-cuda
 
 .PHONY: demo demo-build test test-build test-gpu

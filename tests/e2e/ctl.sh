@@ -232,12 +232,12 @@ exits 0 "^ls 5.000000 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh
 exits 0 "^$(realpath "$socket")\$" --socket "$(realpath --relative-to=. "$socket")" run -- sh -c 'echo "$DETSHARE_SOCKET"'
 # what is no option stays as the environment has it
 DETSHARE_CLASS=ls exits 0 "^ls\$" run -- sh -c 'echo $DETSHARE_CLASS'
-exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/tests/examples/hello"
-exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/tests/examples/hello"
-exits 1 "DETSHARE_MEM_LIMIT=1.5G is not understood" run -- env DETSHARE_MEM_LIMIT=1.5G "$build/tests/examples/hello"
-exits 1 "101 % of the SMs" run -- env DETSHARE_SM_PERCENT=101 "$build/tests/examples/hello"
+exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/examples/hello"
+exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/examples/hello"
+exits 1 "DETSHARE_MEM_LIMIT=1.5G is not understood" run -- env DETSHARE_MEM_LIMIT=1.5G "$build/examples/hello"
+exits 1 "101 % of the SMs" run -- env DETSHARE_SM_PERCENT=101 "$build/examples/hello"
 # a client without standard streams: what it prints must not go into its connection
-"$ctl" run -- sh -c "exec '$build/tests/examples/hello' <&- >&- 2>&-"
+"$ctl" run -- sh -c "exec '$build/examples/hello' <&- >&- 2>&-"
 check "a program without standard streams runs" test $? = 0
 check "and the daemon hears nothing of what it prints" sh -c "! grep 'a frame of' '$dir/daemon.log'"
 

@@ -219,7 +219,7 @@ class_of() {
 }
 if [ "$(id -u)" = 0 ]; then
         chmod 755 "$dir"
-        cp -rL "$build/detsharectl" "$build/cuda" "$build/tests/examples/hello" "$build/libdetshare-client.so.0" "$dir"
+        cp -rL "$build/detsharectl" "$build/cuda" "$build/examples/hello" "$build/libdetshare-client.so.0" "$dir"
         export LD_LIBRARY_PATH=$dir
         nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
         for list in "" "ls_uids=65534" "ls_groups=1,65534" "ls_uids=*" "ls_uids=1"; do

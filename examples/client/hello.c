@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hello: what a program can tell DetShare and ask of it, in one page
+ * hello: a client of libdetshare-client in one page: class, objective, device clock, statistics
  *
- * cc hello.c -ldetshare-client && ./a.out
+ * cc $(pkg-config --cflags detshare) hello.c $(pkg-config --libs detshare) && ./a.out
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,18 +21,18 @@ int main(void)
         struct detshare_stats stats = {.size = sizeof(stats)};
         uint64_t start, end;
 
-        /* Any call connects; asking first makes the reason of a failure plain. */
+        /* Any call would connect. An explicit connection shows why it failed. */
         if (check(detshare_connect(NULL), "connect"))
                 return 1;
 
-        /* Who we are. A class that the user may not have is refused and the session stays what it was. */
+        /* The daemon refuses a class that this user may not have; the session then keeps the class it had. */
         if (check(detshare_set_name("hello"), "name"))
                 return 1;
         if (detshare_set_class(DETSHARE_LS) == DETSHARE_E_DENIED)
-                printf("best effort it is: %s\n", detshare_last_error());
+                printf("class ls was refused, the session stays best effort: %s\n", detshare_last_error());
         check(detshare_set_slo_ns(5 * 1000 * 1000), "slo");
 
-        /* The device's clock: virtual on a simulated device, where it moves only while its clients wait. */
+        /* A simulated device has a virtual clock, which moves only while all its clients wait. */
         if (check(detshare_now(&start), "now") || check(detshare_sleep_until(start + 1000 * 1000), "sleep") ||
                 check(detshare_now(&end), "now"))
                 return 1;

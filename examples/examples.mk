@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make examples` builds the programs of examples/ as their users would; tests/e2e/examples.sh runs all of them.
+
+EXAMPLES := $(addprefix $(BUILD)/examples/,hello service job)
+# the shared runtime: DetShare's own libcudart.so.13 takes its place on a machine without NVIDIA's driver
+$(BUILD)/examples/%: examples/%.cu | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_90 -cudart shared -L$(BUILD)/cuda -o $@ $<
+$(BUILD)/examples/hello: examples/client/hello.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iclient-lib/include $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $< -L$(BUILD) -ldetshare-client
+.PHONY: examples
+examples: $(EXAMPLES) ## the programs of examples/: a service, a job, a client of the library
+e2e: $(EXAMPLES)

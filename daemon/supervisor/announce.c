@@ -12,7 +12,7 @@
 #include "util/error.h"
 
 #define LOOK_EVERY_MS 2000u
-#define START_MORE_S 10u /* time that a worker gets to start, again and again while it does */
+#define START_MORE_S 10u /* start time added per announcement, seconds; announced again while the worker starts */
 
 struct counts {
         unsigned sessions, ls;
@@ -94,7 +94,7 @@ void ds_announce_end(struct ds_supervisor *supervisor)
         ds_notify_watchdog_stop(supervisor->notify);
 }
 
-/* How the journal's lines name it: as nvidia-smi does, or as the simulated one was asked for. */
+/* Sets the GPU's name for the journal: the UUID form of nvidia-smi, or the configured name of a simulated device. */
 static void name_gpu(const struct ds_supervisor *supervisor)
 {
         const struct ds_worker_info *info = ds_worker_info(supervisor->worker);

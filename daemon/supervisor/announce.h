@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service manager hears of the supervisor's life
+ * State messages to the service manager (sd_notify)
  *
- * READY when clients are served, which is when the first worker is; until then, as long as that worker is being
- * started, more time. A line for `systemctl status` at every change of state, and now and then for what changes all the
- * time. The watchdog hears that we live while the loop turns and the worker is watched: a worker that answers, that has
- * still time to answer, or that is being replaced. A worker that hangs is the supervisor's to replace, and no reason to
- * be killed. Without a service manager all this is nothing, and costs nothing.
+ * READY is sent when the first worker is ready, because only then can clients be served. While that worker starts, the
+ * supervisor extends its start timeout. The status line of `systemctl status` is sent at every change of state, and
+ * periodically for its counts.
+ *
+ * The watchdog is fed while the loop runs and the worker is supervised: the worker answers, still has time to answer,
+ * or is being replaced. The supervisor itself replaces a worker that hangs, so a hanging worker does not end the
+ * daemon. Without a service manager every function here does nothing.
  */
 #pragma once
 
 struct ds_supervisor;
 
-/* From the first start of the worker on; 0 or -errno. */
+/* Called before the first worker is started. 0 or -errno. */
 int ds_announce_start(struct ds_supervisor *supervisor);
-/* Later calls do nothing. The loop must turn once more. */
+/* Idempotent. The loop must run once more to close the handles. */
 void ds_announce_end(struct ds_supervisor *supervisor);
-/* supervisor->state is another one than before. */
+/* Call after every change of supervisor->state. */
 void ds_announce_state(struct ds_supervisor *supervisor);
-/* The configuration is read again, and the manager is told how that went. Not while the daemon starts or stops. */
+/* Rereads the configuration and reports the result to the service manager. Not while the daemon starts or stops. */
 void ds_announce_reload(struct ds_supervisor *supervisor);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching: a client gets its ring, its completion page and the eventfd that wakes the worker
+ * Attach: a client gets its ring, its completion page and the eventfd that wakes the worker
  *
- * A ring that was kept over a restart of the daemon is given to the worker as soon as that hears of the session, so
- * that requests find it in order; the client gets it when it asks, with another page and eventfd.
+ * A ring that survived a restart of the daemon is sent to the worker as soon as the worker opens the session, so that
+ * new requests are queued behind its records. The client receives the ring when it attaches, with a new page and
+ * eventfd.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* The worker has mapped everything: the client may have it. */
+/* Called when the worker has mapped ring and page: they may now go to the client. */
 static void give_to_client(struct ds_session *session, uint64_t request_id, int event_fd)
 {
         Detshare__AttachReply attach = DETSHARE__ATTACH_REPLY__INIT;
@@ -35,9 +36,9 @@ static void give_to_client(struct ds_session *session, uint64_t request_id, int 
         session->attached = 1;
         session->attachments++;
         ds_client_reply(session->client, request_id, &reply, fds, DS_ARRAY_SIZE(fds));
-        /* the session is open with the worker, so it is still there whatever became of the client */
+        /* the worker has opened the session, so it has mapped the page and needs no copy of ours */
         session->page.fd = ds_close(session->page.fd);
-        /* another life of the daemon may read on in the ring */
+        /* the ring stays open if the next daemon may have to read on in it */
         if (!ds_notify_stores(session->supervisor->notify))
                 session->ring.fd = ds_close(session->ring.fd);
 }
@@ -112,7 +113,7 @@ int ds_session_attach_kept(struct ds_session *session)
         return r;
 }
 
-/* The worker has the ring, or will when it answers this: messages about a session are handled in order. */
+/* Sends the ring, or defers it until the worker has opened the session: it handles a session's messages in order. */
 static int send_behind(struct ds_session_call *call)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;

@@ -25,7 +25,7 @@
 #define SUM_LINE_MAX sizeof("sum 0123456789abcdef\n")
 #define NEW_FILE DS_CALIBRATION_FILE ".new"
 
-/* --- what may be kept --------------------------------------------------------------------------------------------- */
+/* --- limits of the values ----------------------------------------------------------------------------------------- */
 
 static int cell_is_wrong(const struct ds_calibration_cell *cell, uint32_t channels)
 {
@@ -50,7 +50,7 @@ const char *ds_calibration_wrong(const struct ds_calibration_gpu *gpu)
         return NULL;
 }
 
-/* --- as text, and back -------------------------------------------------------------------------------------------- */
+/* --- text format -------------------------------------------------------------------------------------------------- */
 
 static void gpu_write(const struct ds_calibration_gpu *gpu, FILE *file)
 {
@@ -69,7 +69,7 @@ static void sum_write(const char *text, size_t size, char ret[static SUM_LINE_MA
         snprintf(ret, SUM_LINE_MAX, "sum %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, size));
 }
 
-/* The file's text, malloc'ed by the C library; NULL: memory is short. */
+/* The file's text, allocated by the C library; NULL: out of memory. */
 static char *text_make(const struct ds_calibration *c, size_t *ret_size)
 {
         char *text = NULL, sum[SUM_LINE_MAX];
@@ -89,11 +89,11 @@ static char *text_make(const struct ds_calibration *c, size_t *ret_size)
         bad |= fclose(file);
         if (!bad)
                 return text;
-        free(text); /* the stream's, so the C library's */
+        free(text); /* open_memstream() allocates with the C library, not with ds_alloc() */
         return NULL;
 }
 
-/* The next line, ended by NUL; NULL: there is none. */
+/* The next line, its end replaced by NUL; NULL: end of the text. */
 static char *next_line(char **text)
 {
         char *line = *text, *end = strchr(line, '\n');
@@ -128,7 +128,7 @@ static int gpu_read(char **text, struct ds_calibration_gpu *ret)
         return ds_calibration_wrong(ret) ? -1 : 0;
 }
 
-/* NULL, or what is wrong with it. */
+/* Returns NULL, or the reason why the text is invalid. */
 static const char *text_read(struct ds_calibration *c, char *text, size_t size)
 {
         const size_t first = strlen(FIRST_LINE), last = SUM_LINE_MAX - 1;
@@ -183,7 +183,7 @@ static int file_write_at(const struct ds_calibration *c, int directory)
                 return -errno;
         text = text_make(c, &size);
         r = text ? ds_write_all(fd, text, size) : -ENOMEM;
-        free(text); /* as above */
+        free(text); /* allocated by open_memstream() */
         if (!r && renameat(directory, NEW_FILE, directory, DS_CALIBRATION_FILE) < 0)
                 r = -errno;
         if (r)

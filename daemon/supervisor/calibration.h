@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dividing the memory channels was found to do, for each GPU that was calibrated
+ * Measured cost and benefit of partitioning the memory channels, per calibrated GPU
  *
- * Apart from the file of profiles, where the rest of a calibration is, because it is needed before the first worker is
- * started, whose pool it decides about ([channels] be = auto), when nobody knows yet which GPU it will find: the worker
- * is told of all and takes its own. A GPU is its name and its number of SMs. The file is small, text, read once and
- * written anew as a whole when somebody calibrates. It is the daemon's own and is not believed: a sum over all, and
- * every figure in its bounds, else it is as if nothing had been measured, and one line in the log says so.
+ * The values have a file of their own, apart from the profiles, because the first worker's pool depends on them
+ * ([channels] be = auto). Before that worker starts nobody knows which GPU it will find, so it receives the values of
+ * all GPUs and selects its own. A GPU is identified by its name and its number of SMs.
+ *
+ * The file is small text. It is read once and rewritten as a whole at every calibration. It is checked although the
+ * daemon wrote it: a checksum over all lines, and bounds for every number. If a check fails, the daemon logs one line
+ * and continues without calibrated values.
  */
 #pragma once
 
@@ -17,39 +19,39 @@
 #include "proto/wire.h"
 
 #define DS_CALIBRATION_FILE "channels.calibration"
-#define DS_CALIBRATION_GPUS_MAX 8u /* those that were calibrated last */
+#define DS_CALIBRATION_GPUS_MAX 8u /* the most recently calibrated ones */
 #define DS_CALIBRATION_CELLS_MAX 128u
 #define DS_CALIBRATION_NAME_MAX 127u
 #define DS_CALIBRATION_PERMILLE_MAX 1000000u
 
-/* As detshare.proto's ChannelCell. */
+/* Fields as in ChannelCell of detshare.proto. */
 struct ds_calibration_cell {
         uint32_t ls_load, be_load, be_channels, be_blocks, ls_permille, be_permille;
 };
 
 struct ds_calibration_gpu {
         char name[DS_CALIBRATION_NAME_MAX + 1];
-        uint32_t channels, be; /* be 0: dividing them does not pay */
+        uint32_t channels, be; /* channels for BE; 0: partitioning does not pay */
         uint32_t n;
         struct ds_calibration_cell cells[DS_CALIBRATION_CELLS_MAX];
 };
 
 struct ds_calibration {
-        char path[PATH_MAX];             /* the state directory; "" = nothing is kept */
-        size_t n;                        /* the first was calibrated last */
-        struct ds_calibration_gpu *gpus; /* DS_CALIBRATION_GPUS_MAX of them, or NULL: no room was had */
+        char path[PATH_MAX];             /* the state directory; "": nothing is saved */
+        size_t n;                        /* number of gpus, the most recently calibrated first */
+        struct ds_calibration_gpu *gpus; /* array of DS_CALIBRATION_GPUS_MAX, or NULL: out of memory */
 };
 
-/* path: the state directory, NULL: in memory. Reads what is there; a file that cannot be used is none. */
+/* path: the state directory, or NULL: keep values in memory only. Reads the file; an unusable file counts as absent. */
 void ds_calibration_open(struct ds_calibration *c, const char *path);
 void ds_calibration_close(struct ds_calibration *c);
 
-/* Is it one that may be kept? NULL, or why not, in words. */
+/* Checks the values of one GPU. Returns NULL if they are valid, else the reason as text. */
 const char *ds_calibration_wrong(const struct ds_calibration_gpu *gpu);
-/* NULL: this GPU was not calibrated. */
+/* NULL: this GPU is not calibrated. */
 const struct ds_calibration_gpu *ds_calibration_find(const struct ds_calibration *c, const char *name);
-/* In place of what there was of that GPU. 0; -ENOMEM; -EIO: it could not be written, and holds until the daemon ends.
- */
+/* Replaces the values of that GPU. 0; -ENOMEM; -EIO: the file was not written, the values hold until the daemon
+ * ends. */
 int ds_calibration_put(struct ds_calibration *c, const struct ds_calibration_gpu *gpu);
-/* As if it had not been calibrated. 0 or -EIO, as above. */
+/* Removes the values of that GPU. 0 or -EIO, as above. */
 int ds_calibration_forget(struct ds_calibration *c, const char *name);

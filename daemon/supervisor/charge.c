@@ -18,7 +18,7 @@ struct ds_user {
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
-        uint64_t turn[2]; /* of users->turns; the second: in the background */
+        uint64_t turn[2]; /* values of users->turns at the last service; [1]: in the background */
         int has_rights;
         struct ds_rights rights;
         struct ds_rate rate;
@@ -33,7 +33,8 @@ struct ds_users {
         uint32_t charges;
         uint64_t turns;
         struct ds_log_budgets log;
-        uint64_t full_ns[RATES_KEPT]; /* of buckets whose users have gone: coming again is no way around a rate */
+        /* times when the rate buckets of disconnected users are full again: reconnecting does not refill a bucket */
+        uint64_t full_ns[RATES_KEPT];
 };
 
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
@@ -81,7 +82,8 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                         return ds_error_origin(-ENOMEM);
                 user->users = users;
                 user->uid = uid;
-                user->turn[0] = user->turn[1] = users->turns; /* who comes anew is no better off than who stays */
+                /* a new user has no precedence over users that are already served */
+                user->turn[0] = user->turn[1] = users->turns;
                 ds_turn_line_init(&user->turns);
                 ds_rate_init(&user->rate);
                 user->rate.full_ns = users->full_ns[uid % RATES_KEPT];
@@ -139,7 +141,7 @@ uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)
         return user->usage[slot];
 }
 
-/* The rule that bounds the slot, or _DS_RULE_MAX: none does. */
+/* The rule that bounds the slot; _DS_RULE_MAX: none. */
 static enum ds_rule_key slot_rule(enum ds_charge_slot slot)
 {
         if (slot == DS_CHARGE_CONNECTIONS)

@@ -23,11 +23,13 @@
 #include "util/frame.h"
 
 #define HELLO_MAX_MS 5000u
-#define FRAME_MAX_MS 5000u /* from a frame's first byte to its last */
-#define OUR_DELAY_MS 100u  /* between two looks at a client that is late because it waits for its turn */
-#define QUEUED_FDS_MAX 8u  /* in replies that wait here: each is one of ours */
-#define UNREAD_FDS_MAX 64u /* in those that it has not read: one for each request that it can have open */
-#define CLIENT_FDS_MAX 2u  /* that it sent: a request's, and those of the next, which is not complete yet */
+#define FRAME_MAX_MS 5000u /* time from the first byte of a frame to its last */
+#define OUR_DELAY_MS 100u  /* delay before a late client that still waits for service is checked again */
+#define QUEUED_FDS_MAX 8u  /* descriptors in replies that are still queued here; each is open in the supervisor */
+/* descriptors in replies that the client has not read: one for each request that it can have open */
+#define UNREAD_FDS_MAX 64u
+/* descriptors received from the client: those of one request, and of the next, incomplete one */
+#define CLIENT_FDS_MAX 2u
 #define GROUPS_MAX 64u
 #define MESSAGE_TEXT_MAX 4096u
 
@@ -35,9 +37,9 @@
 #define DEAF_LOOKS 200u
 
 enum client_state {
-        CLIENT_NEW, /* no hello yet */
+        CLIENT_NEW, /* connected, no hello yet */
         CLIENT_READY,
-        CLIENT_CLOSED, /* the loop still has the handle */
+        CLIENT_CLOSED, /* closed, but libuv still owns the handle */
         _CLIENT_STATE_MAX,
         _CLIENT_STATE_INVALID = -EINVAL,
 };
@@ -55,16 +57,17 @@ struct ds_client {
         gid_t groups[GROUPS_MAX];
         ds_user *user;
         struct ds_rights rights;
-        struct ds_turn turn; /* waits with something to say */
-        int overdue;         /* its socket has spoken again meanwhile, and is not looked at until it was served */
-        struct ds_rate_waiter waiter; /* when its user asks too fast */
+        struct ds_turn turn;          /* waits for service: its socket is readable or a frame is buffered */
+        int overdue;                  /* its socket became readable again; it is read after its next service */
+        struct ds_rate_waiter waiter; /* waits here while its user exceeds its request rate */
         struct ds_charge charge, unread;
         struct ds_session *session;
-        int paused;                  /* what it asks is for another life of the daemon */
-        int elsewhere;               /* others hold its connection, which outlives us */
-        unsigned deaf;               /* looks since its user sent more files than were closed; 0: it is listened to */
-        struct ds_deadline hearing;  /* the next look */
-        struct ds_deadline deadline; /* hello, then the rest of a frame */
+        int paused; /* its requests are left for the next daemon to read */
+        /* the connection is stored for the next daemon, so closing it here must not shut it down */
+        int elsewhere;
+        unsigned deaf;               /* checks since its user sent more files than were closed; 0: the client is read */
+        struct ds_deadline hearing;  /* time of the next such check */
+        struct ds_deadline deadline; /* for the hello, then for the rest of a frame */
         struct client_op_list ops;
         uint32_t n_ops;
         TAILQ_ENTRY(ds_client) link;
@@ -86,7 +89,7 @@ static void set_state(struct ds_client *client, enum client_state state)
         client->state = state;
 }
 
-/* Something was read, or can be. */
+/* Queues the client for service: a frame was read or its socket is readable. */
 static void want_turn(struct ds_client *client)
 {
         ds_turns_wait(&client->supervisor->turns, ds_user_turn_line(client->user), &client->turn);
@@ -99,9 +102,9 @@ static void stop_waiting(struct ds_client *client)
         ds_rate_forget(ds_user_rate(client->user), &client->waiter);
 }
 
-/* --- coming and going --------------------------------------------------------------------------------------------- */
+/* --- creation and closing ----------------------------------------------------------------------------------------- */
 
-/* 1: it has sent something that nobody has looked at yet, so it is us who take time, and fn is called again. */
+/* 1: its data has arrived but was not read yet, so the delay is the supervisor's; fn is scheduled again. */
 static int waits_for_us(struct ds_client *client, void (*fn)(struct ds_deadline *))
 {
         if (!client->turn.waiting)
@@ -133,13 +136,13 @@ static int read_credentials(struct ds_client *client, int fd)
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client->creds, &size) < 0)
                 return ds_error_origin(-errno);
         size = sizeof(client->groups);
-        /* with more groups than we look at it is in none */
+        /* a client with more groups than fit here counts as a member of none */
         if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, client->groups, &size) == 0)
                 client->n_groups = size / sizeof(gid_t);
         return 0;
 }
 
-/* For its connection: what it sent and nobody took. */
+/* Callback of its connection: closes received descriptors that no request used. */
 static void close_fds(void *user, const int *fds, size_t n)
 {
         struct ds_client *client = user;
@@ -167,7 +170,8 @@ static void client_freep(struct ds_client **p)
                 client_free(*p);
 }
 
-/* restored: it was there before, and nobody asks whether it may be. Takes fd, also on failure. */
+/* restored: the session existed before the restart, so its limits are not checked again. Consumes fd, also on
+ * failure. */
 static int client_make(struct ds_supervisor *supervisor, int fd, int restored, struct ds_client **ret)
 {
         ds_cleanup(client_freep) struct ds_client *client = ds_alloc0(1, sizeof(*client));
@@ -280,7 +284,7 @@ void ds_client_close(struct ds_client *client, const char *why)
 
                 ds_session_leave(session);
         }
-        /* the connection goes with the memory; the peer hears of it now */
+        /* the connection is freed later, with its memory; shutdown() informs the peer now */
         if (!client->elsewhere)
                 shutdown(ds_conn_fd(client->conn), SHUT_RDWR);
         uv_close((uv_handle_t *)&client->poll, closed_cb);
@@ -300,7 +304,7 @@ void ds_client_let_go(struct ds_client *client)
 
 /* --- frames ------------------------------------------------------------------------------------------------------- */
 
-/* What the row of the call demands. 0: the handler may have it. */
+/* Checks the conditions of the call's row in the RPC table. 0: the handler may run. */
 static int check_right(struct ds_client *client, const struct ds_rpc *rpc, const Detshare__Request *request)
 {
         if (client->supervisor->state == DS_DAEMON_STOPPING) {
@@ -373,7 +377,7 @@ static void handle_frame(struct ds_client *client, const uint8_t *payload, size_
         close_fds(client, fds, request->fds);
 }
 
-/* Half a frame must become a whole one in time, counted from when it began. */
+/* A partly received frame must be complete in time, counted from its first byte. */
 static void watch_partial(struct ds_client *client, int any)
 {
         struct ds_deadlines *deadlines = &client->supervisor->deadlines;
@@ -386,16 +390,16 @@ static void watch_partial(struct ds_client *client, int any)
                 ds_deadline_arm(deadlines, &client->deadline, FRAME_MAX_MS, frame_deadline);
 }
 
-/* May its user ask for one more thing now? If not, the client is called when it may. */
+/* 1: its user's rate allows one more request. 0: the client is queued and called when the rate allows one. */
 static int may_ask(struct ds_client *client)
 {
         return ds_rate_take(ds_user_rate(client->user), &client->supervisor->deadlines, &client->waiter, uv_hrtime());
 }
 
-/* What comes behind a request that was handled, or instead of one. n: of ds_conn_next, r: of ds_conn_read. */
+/* Continues after a request was handled, or when none was. n: result of ds_conn_next(), r: of ds_conn_read(). */
 static void after_frame(struct ds_client *client, int n, int r)
 {
-        if (client->waiter.waiting && r == 0) /* it is us who take time now */
+        if (client->waiter.waiting && r == 0) /* the supervisor causes the delay now, so the client has no deadline */
                 ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
         else if (n < 0 || r == DS_CONN_E_PROTOCOL)
                 ds_client_close(client, "a frame of wrong length, or too many file descriptors");
@@ -409,7 +413,7 @@ static void after_frame(struct ds_client *client, int n, int r)
                 watch_partial(client, n == 1);
 }
 
-/* One request, if its user may ask for one now. */
+/* Handles one request, if its user's rate allows one. */
 static void take_frame(struct ds_client *client)
 {
         const uint8_t *payload;
@@ -437,8 +441,8 @@ static void may_ask_again(struct ds_rate_waiter *waiter)
 }
 
 /*
- * Files that a user sent are closed by threads, which takes a moment on a busy machine. So long nobody of that user is
- * listened to; where they do not close at all, who has something to say goes.
+ * Threads close the files that a user sent, which takes a while on a busy machine. Until then no client of that user is
+ * read. If the files do not close at all, a client of the user that has data is closed.
  */
 static void hear_again(struct ds_deadline *deadline)
 {
@@ -446,7 +450,7 @@ static void hear_again(struct ds_deadline *deadline)
 
         if (!ds_foreign_too_many(&client->supervisor->foreign, client->user)) {
                 client->deaf = 0;
-                /* whole frames may have been read before; what a paused one sent is for another daemon */
+                /* whole frames may be buffered already; those of a paused client are for the next daemon */
                 if (!client->paused)
                         want_turn(client);
         } else if (++client->deaf > DEAF_LOOKS) {
@@ -485,18 +489,18 @@ void ds_client_resume(struct ds_client *client)
 {
         client->paused = 0;
         set_elsewhere(client, 0);
-        /* whole frames may have been read that its user might not ask for yet */
+        /* whole frames may be buffered that its user's rate did not allow yet */
         want_turn(client);
         update_poll(client);
 }
 
-/* Nothing is read from it for now. */
+/* 1: its socket is not read for now. */
 static int is_silent(const struct ds_client *client)
 {
         return client->waiter.waiting || client->paused || client->deaf;
 }
 
-/* Its socket has something, or its peer is gone: then what it asked before is for nobody. */
+/* Its socket is readable or its peer is gone; in the second case its unread requests are dropped. */
 static void client_spoke(struct ds_client *client, int events)
 {
         if ((events & UV_DISCONNECT) && (is_silent(client) || client->turn.waiting)) {
@@ -520,7 +524,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 ds_client_close(client, NULL);
                 return;
         }
-        (void)pay_unread(client); /* it can only have become less */
+        (void)pay_unread(client); /* cannot fail: the amount can only have decreased */
         if (events & (UV_READABLE | UV_DISCONNECT))
                 client_spoke(client, events);
         if (client->state != CLIENT_CLOSED)
@@ -541,7 +545,7 @@ static void update_poll(struct ds_client *client)
 
 /* --- replies ------------------------------------------------------------------------------------------------------ */
 
-/* What waits here for the client to read is paid for by its user. 0, or FULL. */
+/* Charges the replies that are queued here to its user. 0, or DS_CONN_E_FULL. */
 static int pay_unread(struct ds_client *client)
 {
         size_t queued = ds_conn_queued(client->conn);
@@ -552,7 +556,8 @@ static int pay_unread(struct ds_client *client)
         return queued && ds_charge_take(&client->unread, client->user, DS_CHARGE_REPLIES, queued) ? DS_CONN_E_FULL : 0;
 }
 
-/* One that does not read must not keep file descriptors of ours, nor what the kernel lets all users have in flight. */
+/* A client that does not read must not hold the supervisor's descriptors, nor use up the kernel's limit of
+ * descriptors in flight, which all users share. */
 static int may_send(struct ds_client *client, size_t n_fds)
 {
         if (n_fds && (ds_conn_queued_fds(client->conn) + n_fds > QUEUED_FDS_MAX ||
@@ -576,7 +581,7 @@ void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *rep
                 ds_client_answer(client, id, DETSHARE__STATUS__INTERNAL, "the reply does not fit into a frame");
                 return;
         }
-        /* a message with nothing but defaults is empty, and frames are not */
+        /* a message of default values encodes to 0 bytes, but a frame must not be empty */
         if (size == 0) {
                 bytes = id_zero;
                 size = sizeof(id_zero);
@@ -621,7 +626,7 @@ int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charg
         return r;
 }
 
-/* --- questions to the worker -------------------------------------------------------------------------------------- */
+/* --- requests to the worker --------------------------------------------------------------------------------------- */
 
 void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer))
@@ -666,7 +671,7 @@ void *ds_client_op_end(struct ds_client_op *op)
         return ds_free(op);
 }
 
-/* --- who it is ---------------------------------------------------------------------------------------------------- */
+/* --- identity ----------------------------------------------------------------------------------------------------- */
 
 struct ds_supervisor *ds_client_supervisor(const struct ds_client *client)
 {

@@ -25,13 +25,14 @@
 #define DIRECTORY "code"
 #define LOCK "lock"
 #define WHAT "compiled code is"
-#define NOTES_MAX 64u /* that wait; more are forgotten */
-#define LARGE_PART 4  /* what takes more than this part would only push the rest out */
+#define NOTES_MAX 64u /* queued notes; further ones are dropped */
+/* a file larger than max_bytes / LARGE_PART is not kept, because it would evict most other files */
+#define LARGE_PART 4
 #define END_SECONDS 2
 
-#define OWNER_NAME_MAX 11 /* a uid's digits, NUL */
+#define OWNER_NAME_MAX 11 /* decimal digits of a uid, and NUL */
 
-/* A user with files. */
+/* A user that has files in the store. */
 struct owner {
         TAILQ_ENTRY(owner) link;
         uid_t uid;
@@ -40,18 +41,18 @@ struct owner {
 
 TAILQ_HEAD(owner_list, owner);
 
-/* A file. */
+/* One file. */
 struct row {
         TAILQ_ENTRY(row) link;
         struct owner *owner;
         uint8_t key[DS_SHA256_BYTES];
         uint64_t bytes;
-        int64_t used_ns; /* as the file's time of modification says it */
+        int64_t used_ns; /* last use, which is stored as the file's modification time */
 };
 
 TAILQ_HEAD(row_list, row);
 
-/* Something for the thread to do. fd -1: the file was used. */
+/* A job for the thread. fd -1: the file was used; else: write it. */
 struct note {
         uid_t uid;
         uint8_t key[DS_SHA256_BYTES];
@@ -64,11 +65,11 @@ struct ds_code_store {
         pthread_t thread;
         int running;
         uint64_t max_bytes;
-        /* the thread's */
-        struct row_list rows; /* latest use first */
+        /* used by the thread only */
+        struct row_list rows; /* most recently used first */
         struct owner_list owners;
         uint64_t n_rows, bytes;
-        /* both's, under the lock */
+        /* used by both, under the lock */
         pthread_mutex_t lock;
         pthread_cond_t wake;
         struct note notes[NOTES_MAX];
@@ -79,18 +80,20 @@ struct ds_code_store {
 
 /* --- the directory ------------------------------------------------------------------------------------------------ */
 
-/* 0, or -1: there is none to use, and it was said why. */
+/* 0, or -1: there is no usable directory, and the reason was logged. */
 static int store_open(ds_code_store *store, const char *path)
 {
         ds_cleanup(ds_closep) int above = ds_state_directory(path, WHAT);
 
         if (above < 0)
                 return -1;
-        /* a helper has its user's directory below it: from there no way leads to another's */
+        /* a helper holds a descriptor of its user's directory below; this mode stops it from reaching other users'
+         * directories */
         store->directory = ds_state_directory_below(above, path, DIRECTORY, 0700, WHAT);
         if (store->directory < 0)
                 return -1;
-        (void)fchmod(store->directory, 0700); /* one of an older daemon was open; root's is not ours to change */
+        /* corrects the mode that an older daemon gave; a directory of root's cannot be changed, and need not be */
+        (void)fchmod(store->directory, 0700);
         store->lock_fd = openat(above, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (store->lock_fd < 0 || flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {
                 ds_log(DS_LOG_INFO, "%s is only read: %s", path,
@@ -100,13 +103,13 @@ static int store_open(ds_code_store *store, const char *path)
         return 0;
 }
 
-/* Its name in the store's. */
+/* Name of the user's directory. */
 static void owner_name(uid_t uid, char ret[static OWNER_NAME_MAX])
 {
         snprintf(ret, OWNER_NAME_MAX, "%u", (unsigned)uid);
 }
 
-/* 1 when a directory of that name is a user's. */
+/* 1: the name is that of a user's directory. */
 static int owner_is_name(const char *name, uid_t *ret_uid)
 {
         char again[OWNER_NAME_MAX];
@@ -124,9 +127,9 @@ static int owner_open(const ds_code_store *store, uid_t uid)
         return openat(store->directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* --- users: the thread's ------------------------------------------------------------------------------------------ */
+/* --- users (thread only) ------------------------------------------------------------------------------------------ */
 
-/* Memory comes from the C library here: the daemon's allocator is its loop's. */
+/* Uses the C library's malloc(): the daemon's allocator belongs to the loop's thread. */
 static struct owner *owner_get(ds_code_store *store, uid_t uid)
 {
         struct owner *owner;
@@ -144,8 +147,8 @@ static struct owner *owner_get(ds_code_store *store, uid_t uid)
         return owner;
 }
 
-/* A user without files needs no directory. One whose helper has it open gets what it makes from now on out of memory.
- */
+/* Removes a user without files, and its directory. A helper that has that directory open gets later results from
+ * memory. */
 static void owner_put(ds_code_store *store, struct owner *owner, int remove)
 {
         char name[OWNER_NAME_MAX];
@@ -159,7 +162,7 @@ static void owner_put(ds_code_store *store, struct owner *owner, int remove)
         free(owner);
 }
 
-/* The one that has most, of what there is too much of. */
+/* The user that has most of the exceeded resource, bytes or files. */
 static struct owner *owner_most(ds_code_store *store)
 {
         const int by_bytes = store->bytes > store->max_bytes;
@@ -173,7 +176,7 @@ static struct owner *owner_most(ds_code_store *store)
         return most;
 }
 
-/* --- rows: the thread's ------------------------------------------------------------------------------------------- */
+/* --- rows (thread only) ------------------------------------------------------------------------------------------- */
 
 static void row_insert(ds_code_store *store, struct row *row)
 {
@@ -206,7 +209,7 @@ static struct row *row_find(ds_code_store *store, uid_t uid, const uint8_t *key)
         return NULL;
 }
 
-/* The user stays, also without rows. */
+/* Keeps the user, even if this was its last row. */
 static void row_drop(ds_code_store *store, struct row *row)
 {
         TAILQ_REMOVE(&store->rows, row, link);
@@ -259,7 +262,8 @@ static void row_add(ds_code_store *store, uid_t uid, const uint8_t *key, uint64_
                 row_drop(store, row);
         owner = owner_get(store, uid);
         row = owner ? calloc(1, sizeof(*row)) : NULL;
-        /* it is found again when the daemon starts; an owner without rows is kept, as the caller may have it in hand */
+        /* the next start of the daemon finds the file; an owner without rows is kept, since the caller may be using
+         * it */
         if (!row)
                 return;
         row->owner = owner;
@@ -284,7 +288,7 @@ static void scan_file(ds_code_store *store, int directory, uid_t uid, const char
         struct stat st;
 
         if (!strncmp(name, "new.", 4) && ds_code_file_is_name(name + 4)) {
-                (void)unlinkat(directory, name, 0); /* one that was not finished */
+                (void)unlinkat(directory, name, 0); /* an unfinished file */
                 return;
         }
         if (!ds_code_file_is_name(name) || fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -294,7 +298,7 @@ static void scan_file(ds_code_store *store, int directory, uid_t uid, const char
                 (int64_t)st.st_mtim.tv_sec * (int64_t)DS_NS_PER_S + st.st_mtim.tv_nsec);
 }
 
-/* A stream of the directory's names; NULL: it cannot be read. */
+/* Opens a stream of the directory's names; NULL: it cannot be read. */
 static DIR *scan_open(int directory)
 {
         int fd = directory < 0 ? -1 : fcntl(directory, F_DUPFD_CLOEXEC, 0);
@@ -329,7 +333,7 @@ static void scan(ds_code_store *store)
         if (!dir)
                 return;
         while ((entry = readdir(dir))) {
-                /* of a daemon that kept one file for all users */
+                /* files of an older daemon, which had one directory for all users */
                 if (ds_code_file_is_name(entry->d_name))
                         (void)unlinkat(store->directory, entry->d_name, 0);
                 else if (owner_is_name(entry->d_name, &uid))
@@ -341,7 +345,7 @@ static void scan(ds_code_store *store)
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-/* The user's directory, made where it has none. */
+/* Opens the user's directory and creates it if necessary. */
 static int note_directory(ds_code_store *store, uid_t uid)
 {
         ds_cleanup(ds_closep) int directory = owner_open(store, uid);
@@ -353,7 +357,7 @@ static int note_directory(ds_code_store *store, uid_t uid)
         if (mkdirat(store->directory, name, 0711) < 0 && errno != EEXIST)
                 return -errno;
         directory = owner_open(store, uid);
-        /* a helper, which is nobody who has rights here, reads files by their names */
+        /* a helper has no rights here but must open files by name: execute permission only */
         if (directory < 0 || fchmod(directory, 0711) < 0)
                 return -errno;
         return DS_TAKE_FD(directory);
@@ -447,7 +451,7 @@ static int thread_start(ds_code_store *store)
         return r;
 }
 
-/* --- what others call --------------------------------------------------------------------------------------------- */
+/* --- interface ---------------------------------------------------------------------------------------------------- */
 
 int ds_code_store_new(const char *path, uint64_t max_bytes, ds_code_store **ret)
 {
@@ -495,7 +499,8 @@ ds_code_store *ds_code_store_free(ds_code_store *store)
         if (store->running)
                 store_end(store);
         if (store->running)
-                return NULL; /* a disk that does not answer: the process ends with it */
+                /* a disk does not respond, so the thread never ends: the memory is left to the end of the process */
+                return NULL;
         while (!TAILQ_EMPTY(&store->rows))
                 row_drop(store, TAILQ_FIRST(&store->rows));
         while (!TAILQ_EMPTY(&store->owners))
@@ -512,7 +517,7 @@ int ds_code_store_directory(const ds_code_store *store, uid_t uid)
         return owner_open(store, uid);
 }
 
-/* Takes fd over. */
+/* Consumes fd. */
 static void note_add(ds_code_store *store, uid_t uid, const uint8_t *key, int fd, uint64_t bytes)
 {
         struct note *note;

@@ -17,18 +17,18 @@
 #include "util/macro.h"
 
 #define DURATION_MAX 1000000u
-#define STEPS_MIN 2 /* of the ladder, as daemon/sched/ladder.h has them */
+#define STEPS_MIN 2 /* bounds of the ladder, as in daemon/sched/ladder.h */
 #define STEPS_MAX 24
 #define CALLS_MAX 1000000u
-#define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that bytes do not overflow */
-#define POOL_MIB_MAX 262144u              /* as daemon/worker/pool.h has addresses for */
+#define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that the number of bytes does not overflow */
+#define POOL_MIB_MAX 262144u              /* as many as daemon/worker/pool.h reserves addresses for */
 #define PARAMS_TOTAL_MAX 1024u
 #define SECTION_NAME_MAX 63
 #define BLANKS " \t\r\n\f\v"
 
 enum section {
-        SECTION_NONE, /* before the first */
-        SECTION_KEYS, /* its keys are rows of the table */
+        SECTION_NONE, /* before the first section */
+        SECTION_KEYS, /* its keys are rows of the table `keys` */
         SECTION_RULES,
         SECTION_POLICY,
 };
@@ -41,10 +41,10 @@ struct reading {
         size_t message_size;
         unsigned line;
         size_t bytes;
-        uint64_t seen; /* keys given, by row of the table */
+        uint64_t seen; /* keys given in this file, one bit per row of the table */
         int error;
         enum section kind;
-        char section[SECTION_NAME_MAX + 1]; /* as it stands there */
+        char section[SECTION_NAME_MAX + 1]; /* section name as written in the file */
         enum ds_rule_from from;
         uint32_t id;
 };
@@ -52,12 +52,12 @@ struct reading {
 struct key {
         const char *section, *name;
         int (*set)(struct reading *r, const char *key, const char *value, size_t offset);
-        size_t offset; /* in struct ds_config */
+        size_t offset; /* offset of the target in struct ds_config */
 };
 
 static int fail(struct reading *r, const char *fmt, ...) ds_printf(2, 3);
 
-/* The first error stays. */
+/* Only the first error is kept. */
 static int fail(struct reading *r, const char *fmt, ...)
 {
         va_list args;
@@ -146,7 +146,7 @@ static int set_number(struct reading *r, const char *key, const char *value, siz
         return set_in_range(r, key, value, offset, UINT32_MAX);
 }
 
-/* What the worker takes a number of: microseconds or seconds. */
+/* A number that the worker also accepts: microseconds or seconds. */
 static int set_duration(struct reading *r, const char *key, const char *value, size_t offset)
 {
         return set_in_range(r, key, value, offset, DURATION_MAX);
@@ -157,7 +157,7 @@ static int set_percent(struct reading *r, const char *key, const char *value, si
         return set_in_range(r, key, value, offset, 100);
 }
 
-/* As many as the scheduler has rungs for. */
+/* Bounded by the number of rungs that the scheduler supports. */
 static int set_steps(struct reading *r, const char *key, const char *value, size_t offset)
 {
         uint64_t n;
@@ -239,7 +239,7 @@ int ds_lookup_failed(int error)
                error == ERANGE;
 }
 
-/* 0: none, also where an earlier file has one. */
+/* 0 means no pool and overrides an earlier file. */
 static int set_pool(struct reading *r, const char *key, const char *value, size_t offset)
 {
         uint64_t n;
@@ -250,7 +250,7 @@ static int set_pool(struct reading *r, const char *key, const char *value, size_
         return 0;
 }
 
-/* Best effort's share of the channels. */
+/* BE's share of the channels. */
 static int set_share(struct reading *r, const char *key, const char *value, size_t offset)
 {
         struct ds_sectors_share share;
@@ -261,7 +261,7 @@ static int set_share(struct reading *r, const char *key, const char *value, size
         return set_string(r, key, value, offset);
 }
 
-/* A user's or a group's number, by name or as it is. */
+/* The number of a user or group, given by name or as a number. */
 static int find_id(struct reading *r, const char *key, const char *name, int group, uint32_t *ret)
 {
         const struct passwd *pw;
@@ -307,7 +307,7 @@ static int for_each_item(struct reading *r, const char *key, const char *value,
 {
         char copy[256], *state = NULL;
 
-        assert(strlen(value) < sizeof(copy)); /* shorter than a line */
+        assert(strlen(value) < sizeof(copy)); /* a value is shorter than a line */
         snprintf(copy, sizeof(copy), "%s", value);
         for (char *item = strtok_r(copy, ", \t", &state); item; item = strtok_r(NULL, ", \t", &state))
                 if (fn(r, key, item, arg) < 0)
@@ -315,7 +315,7 @@ static int for_each_item(struct reading *r, const char *key, const char *value,
         return 0;
 }
 
-/* The list of an earlier file is replaced. */
+/* Replaces the list of an earlier file. */
 static int set_uids(struct reading *r, const char *key, const char *value, size_t unused)
 {
         r->config->rules.ls.every_uid = 0;
@@ -365,9 +365,9 @@ static const struct key keys[] = {
         {"class", "ls_groups", set_gids, 0},
 };
 
-/* --- sections of users and groups --------------------------------------------------------------------------------- */
+/* --- sections [user NAME] and [group NAME] ------------------------------------------------------------------------ */
 
-/* unit 0: classes; otherwise a number of units, or `none` where that can be. */
+/* unit 0: a list of classes; otherwise a number of units, or `none` where that is allowed. */
 static const struct rule_key {
         const char *name;
         enum ds_rule_key key;
@@ -397,7 +397,7 @@ static int parse_classes(struct reading *r, const char *key, const char *value, 
 {
         if (for_each_item(r, key, value, add_class, 0) < 0)
                 return -1;
-        /* only these two words are there */
+        /* the value was checked: it contains only these two words */
         *ret = (strstr(value, "ls") ? DS_CLASS_BIT_LS : 0) | (strstr(value, "be") ? DS_CLASS_BIT_BE : 0);
         return 0;
 }
@@ -439,7 +439,7 @@ static int set_rule(struct reading *r, const char *name, const char *key, const 
         return fail(r, "there is no key %s", key);
 }
 
-/* --- sections of policies ----------------------------------------------------------------------------------------- */
+/* --- sections [policy NAME] --------------------------------------------------------------------------------------- */
 
 static int same_key(const char *text, const char *name)
 {
@@ -456,7 +456,7 @@ static void param_deinit(struct ds_config_param *param)
         *param = (struct ds_config_param){0};
 }
 
-/* The row for it: that of an earlier file, or a new one. NULL: see r->error. */
+/* The row of the parameter: the one of an earlier file, or a new one. NULL: see r->error. */
 static struct ds_config_param *param_row(struct reading *r, const char *policy, const char *name, const char *key)
 {
         struct ds_config *config = r->config;
@@ -548,7 +548,7 @@ static int set_key(struct reading *r, const char *name, const char *full, const 
         return fail(r, "there is no key %s", full);
 }
 
-/* inih's: 1 = fine. Its idea of the section may be cut short; ours is not. */
+/* Callback of inih; returns 1 on success. inih may truncate the section name, so r->section is used instead. */
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
         struct reading *r = user;
@@ -573,7 +573,7 @@ static int on_key(void *user, const char *section, const char *name, const char 
         return 0;
 }
 
-/* "user alice" with word "user": "alice"; NULL when it is another section. */
+/* For "user alice" and word "user": "alice"; NULL: a section of another kind. */
 static const char *section_of(const char *name, const char *word)
 {
         size_t n = strlen(word);
@@ -605,7 +605,7 @@ static int enter_section(struct reading *r)
         return fail(r, "there is no section %s", full);
 }
 
-/* A line that begins with '['. What stands behind the name, inih would skip without a word. */
+/* Parses a line that begins with '['. inih would ignore text after the ']'; here it is an error. */
 static int read_section(struct reading *r, const char *line)
 {
         const char *end = strchr(line, ']'), *rest;
@@ -625,7 +625,7 @@ static int check_line(struct reading *r, const char *line)
 {
         size_t end = strcspn(line, "\r\n");
 
-        /* an end of line is \n or \r\n */
+        /* a line ends with \n or \r\n */
         if (line[end] == '\r' && line[end + 1] != '\n' && line[end + 1])
                 return fail(r, "a carriage return stands within the line");
         for (const char *c = line; c < line + end; c++)
@@ -638,7 +638,7 @@ static int check_line(struct reading *r, const char *line)
         return line[0] == '[' ? read_section(r, line) : 0;
 }
 
-/* inih's fgets: counts lines and refuses those that inih would misread. */
+/* Replaces fgets() for inih: counts lines and rejects those that inih would misread. */
 static char *read_line(char *line, int size, void *user)
 {
         struct reading *r = user;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration: a file, and the *.conf of the directory conf.d beside it
+ * The configuration: one file, and the files *.conf in the directory conf.d beside it
  *
- * INI files read with inih, whose silent traps are closed here: lines that it would cut, indented lines that it
- * would append to the value before, names that it would shorten, what it skips behind a section's name, comments that
- * become part of a value, keys given twice. The first error ends the reading and is named with file, line and key. What
- * is not given keeps its value; a later file wins key by key.
+ * INI files, parsed with inih. inih silently accepts some mistakes; this code rejects them: lines that inih would
+ * truncate, indented lines that it would append to the previous value, names that it would shorten, text after a
+ * section's name, comments that become part of a value, and keys given twice. The first error ends the reading; the
+ * message names file, line and key. A key that is absent keeps its value; a later file overrides an earlier one key by
+ * key.
  *
  *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  state=PATH
  *                   spin_us=N  transform=always|auto|never  evict_us=N  graph_piece_us=N
@@ -19,9 +20,9 @@
  *   [user NAME]     classes=ls,be  sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  memory=MIB  pinned=MIB
  *                   sessions=N  connections=N
  *   [group NAME]    calls_per_second=N  calls_burst=N   (numbers may be `none`)
- *   [policy NAME]   KEY=VALUE, as the policy knows them
+ *   [policy NAME]   KEY=VALUE, as the policy defines them
  *
- * Nobody but root may be able to write what root's daemon believes: such files and directories are refused.
+ * A daemon that runs as root refuses files and directories that anybody but root can write to.
  */
 #pragma once
 
@@ -34,37 +35,37 @@
 #include "supervisor/rules.h"
 
 /* Contract codes */
-#define DS_CONFIG_E_INVALID 1 /* see the message */
+#define DS_CONFIG_E_INVALID 1 /* the message says why */
 
-#define DS_CONFIG_BYTES_MAX (1u << 20) /* of one file */
-#define DS_CONFIG_FILES_MAX 256u       /* of conf.d */
+#define DS_CONFIG_BYTES_MAX (1u << 20) /* size limit of one file */
+#define DS_CONFIG_FILES_MAX 256u       /* files in conf.d */
 #define DS_CONFIG_PARAMS_MAX DS_POLICY_PARAMS_MAX
-#define DS_CONFIG_POLICY_MAX 63u /* characters of its name */
+#define DS_CONFIG_POLICY_MAX 63u /* characters of a policy's name */
 
-/* "key=value" of a policy, and where it stands. */
+/* A policy parameter "key=value", and where it is given ("FILE:LINE"). */
 struct ds_config_param {
         char *policy, *text, *where;
         unsigned file;
 };
 
-/* When kernels are given forms that can be sliced and evicted */
+/* When kernels get forms that can be sliced and evicted */
 enum ds_transform {
         DS_TRANSFORM_NOT_SAID,
-        DS_TRANSFORM_AUTO,   /* behind their clients' backs */
-        DS_TRANSFORM_ALWAYS, /* before they are loaded, and used wherever there are any: tests */
+        DS_TRANSFORM_AUTO,   /* in the background, after the module is loaded */
+        DS_TRANSFORM_ALWAYS, /* before the module is loaded, and used wherever a form exists: for tests */
         DS_TRANSFORM_NEVER,
         _DS_TRANSFORM_MAX,
         _DS_TRANSFORM_INVALID = -EINVAL,
 };
 
-/* The one of that name, or INVALID; and back. */
+/* The value for that name, or INVALID; and the reverse. */
 enum ds_transform ds_transform_find(const char *name);
 const char *ds_transform_name(enum ds_transform transform);
 
-/* Strings are owned (NULL: not given); limits are 0 when not given. */
+/* Strings are owned, NULL if not given; numbers are 0 if not given. */
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas, *state;
-        char *policy_where; /* "FILE:LINE: KEY", where the policy is named */
+        char *policy_where; /* "FILE:LINE: KEY" of the line that names the policy */
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
@@ -72,26 +73,26 @@ struct ds_config {
         uint64_t compiled_code; /* bytes on disk */
         uint64_t ladder_steps, ladder_by_gpc, settle_never;
         uint64_t transform;  /* enum ds_transform */
-        uint64_t pool_bytes; /* of memory whose channels are known */
-        char *pool_be, *lut; /* auto, off, N or N/M; where tables of channels lie */
+        uint64_t pool_bytes; /* bytes of device memory whose channels are known */
+        char *pool_be, *lut; /* pool_be: auto, off, N or N/M; lut: directory of the channel tables */
         struct ds_rules rules;
         struct ds_config_param *params;
         size_t n_params, params_capacity;
-        unsigned files; /* read so far */
+        unsigned files; /* number of files read so far */
 };
 
-/* Reads into *config, which must be initialised (zeroed or read before). name is for messages. 0, INVALID or -ENOMEM.
- */
+/* Reads into *config, which must be zeroed or hold the result of an earlier call. name is used in messages. 0,
+ * INVALID or -ENOMEM. */
 int ds_config_read(FILE *stream, const char *name, struct ds_config *config, char *message, size_t message_size);
-/* As ds_config_read; what cannot be opened, is no file, or may be written by others, is INVALID. */
+/* As ds_config_read(). A file that cannot be opened, is not a regular file, or that others can write to is INVALID. */
 int ds_config_load(const char *path, struct ds_config *config, char *message, size_t message_size);
-/* The file (which need not be there unless must_exist) and what lies in conf.d beside it, in the order of the names. */
+/* Reads the file (which may be absent unless must_exist), then the files of conf.d beside it in alphabetical order. */
 int ds_config_load_all(const char *path, int must_exist, struct ds_config *config, char *message, size_t message_size);
 void ds_config_deinit(struct ds_config *config);
 
-/* errno of a look-up of a user or group that found nothing: 1 if it says nothing of whether there is one. */
+/* errno of a failed user or group look-up: 1 if the error does not tell whether the name exists. */
 int ds_lookup_failed(int error);
 
-/* The parameters given for that policy; they stay the config's. Returns how many. */
+/* The parameters given for that policy; the config still owns them. Returns their number. */
 size_t ds_config_params(
         const struct ds_config *config, const char *policy, const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which files are the configuration, and whether they may be believed; see config.h
+ * Finds the configuration files and checks who may write to them; see config.h
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define DIRECTORY "conf.d"
 #define SUFFIX ".conf"
 
-/* Root's daemon takes orders of root only. NULL: it may be believed. */
+/* Returns NULL if a daemon of root's may trust the file, else the reason why not. */
 static const char *why_not(const struct stat *st)
 {
         if (geteuid() != 0)
@@ -29,7 +29,7 @@ static const char *why_not(const struct stat *st)
         return NULL;
 }
 
-/* Opened without waiting for anybody: what lies there may be a FIFO. */
+/* Opens without blocking, because the path may name a FIFO. */
 static int open_checked(const char *path, int directory, int *ret_fd, char *message, size_t message_size)
 {
         ds_cleanup(ds_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -88,7 +88,7 @@ static int is_config(const struct dirent *entry)
         return entry->d_name[0] != '.' && n > strlen(SUFFIX) && !strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX);
 }
 
-/* By bytes: the same order in every locale. */
+/* Sorts by byte values: the same order in every locale. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
         return strcmp((*a)->d_name, (*b)->d_name);

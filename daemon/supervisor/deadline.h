@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deadlines: one timer of the loop for everything that must happen in time
+ * Deadlines: one timer of the loop for all timeouts of the supervisor
  *
- * A deadline is embedded in the object that it watches. Disarming it is immediate, so that the object can be freed at
- * once, which a timer handle of its own would not allow. Armed deadlines form a list sorted by time; almost
- * all are one of a few constants away, so inserting from the end is short.
+ * A deadline is embedded in the object that it watches. Disarming is immediate, so the object can be freed at once; a
+ * libuv timer per object would not allow that. Armed deadlines form a list sorted by time. Almost all use one of a few
+ * constant delays, so an insertion that searches from the end is short.
  */
 #pragma once
 
@@ -15,7 +15,8 @@
 struct ds_deadline {
         TAILQ_ENTRY(ds_deadline) link;
         uint64_t at_ms;
-        void (*fn)(struct ds_deadline *deadline); /* NULL while not armed; disarmed when it is called */
+        /* callback; NULL while not armed. The deadline is disarmed before the call */
+        void (*fn)(struct ds_deadline *deadline);
 };
 
 struct ds_deadlines {
@@ -23,15 +24,15 @@ struct ds_deadlines {
         TAILQ_HEAD(ds_deadline_list, ds_deadline) list;
 };
 
-/* The memory must stay until the loop has closed the timer. */
+/* The memory must stay valid until the loop has closed the timer. */
 int ds_deadlines_init(struct ds_deadlines *deadlines, uv_loop_t *loop);
 /* No deadline may be armed. */
 void ds_deadlines_deinit(struct ds_deadlines *deadlines);
 
-/* ms from now; an armed one is moved. */
+/* ms from now; an armed deadline is moved. */
 void ds_deadline_arm(struct ds_deadlines *deadlines, struct ds_deadline *deadline, uint64_t ms,
         void (*fn)(struct ds_deadline *deadline));
-/* One that is not armed is fine. */
+/* A deadline that is not armed is allowed. */
 void ds_deadline_disarm(struct ds_deadlines *deadlines, struct ds_deadline *deadline);
 static inline int ds_deadline_armed(const struct ds_deadline *deadline)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the configuration and the machine to what holds for everybody
+ * Default limits, from the configuration and the machine
  *
- * What the configuration does not say follows from the machine: its memory, and the files that the process may have
- * open. Those built-in limits leave uid 0 as much as all together; what [limits] says holds for uid 0 too.
+ * A limit that the configuration does not set follows from the machine: its memory, and the number of files that the
+ * process may open. The built-in limits allow uid 0 as much as all users together; a limit of [limits] also holds for
+ * uid 0.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 #define DS_CONNECTIONS_MAX 4096u
 #define DS_CONNECTIONS_PER_UID 256u
 
-/* root: for uid 0. */
+/* everybody: for all users; root: for uid 0. */
 struct ds_defaults {
         struct ds_charge_limits limits;
         struct ds_rights everybody, root;

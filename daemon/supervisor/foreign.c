@@ -13,16 +13,16 @@
 #include "util/foreign.h"
 #include "util/macro.h"
 
-#define LOOK_FIRST_MS 2u /* for threads that are through */
+#define LOOK_FIRST_MS 2u /* delay before the loop looks for threads that have finished */
 #define LOOK_MAX_MS 500u
 #define STACK_BYTES ((size_t)128 << 10)
 
-/* Lives until both the thread and the loop are through with it. */
+/* Freed when both the thread and the loop have released it. */
 struct ds_foreign_batch {
         TAILQ_ENTRY(ds_foreign_batch) link;
         struct ds_charge charge;
         uint32_t look_ms;
-        int without_thread; /* yet: there may be room for one later */
+        int without_thread; /* 1: no thread could be started yet; retried later */
         _Atomic int holders;
         size_t n;
         int fds[];
@@ -70,7 +70,7 @@ static void *closer(void *arg)
         return NULL;
 }
 
-/* 0 or -errno. No signal is for the thread. */
+/* 0 or -errno. The thread blocks all signals. */
 static int start_thread(struct ds_foreign_batch *batch)
 {
         pthread_attr_t attributes;
@@ -99,15 +99,15 @@ static void look_in(struct ds_foreign *foreign, uint32_t ms)
 }
 
 /*
- * Never here, where it might not end: what finds no thread waits for one, and its user, who is charged for it, is not
- * listened to until then.
+ * The loop's thread never closes the files itself, because close() may never return. If no thread can be started, a
+ * later attempt follows. Until then the user, to whom the files are charged, is not read.
  */
 static void start(struct ds_foreign_batch *batch)
 {
         batch->without_thread = start_thread(batch) != 0;
 }
 
-/* Threads that are through have let go of their batch. */
+/* Frees the batches whose threads have finished. */
 static void collect_now(struct ds_foreign *foreign)
 {
         struct ds_foreign_batch *batch, *next;

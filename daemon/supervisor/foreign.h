@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File descriptors of clients that the daemon wants to be rid of
+ * Closing of file descriptors that clients sent
  *
- * What a client sent and nobody wants has to be closed, and closing may take as long as the client likes
- * (util/foreign.h). Memory files are closed at once. Everything else is closed by a thread made for it, and charged to
- * its user until it is closed: a user with more of them than it may have is not listened to any more, so that it can
- * neither stop the daemon nor fill it with threads and open files. Others notice nothing.
+ * Descriptors that a client sent and that no request used must be closed, and a client can make close() take as long as
+ * it likes (util/foreign.h). Memory files are closed at once. Every other file is closed by a thread made for it, and
+ * is charged to its user until then. A user with too many such files is not read any more. So it can neither block the
+ * daemon nor exhaust its threads and open files, and other users notice nothing.
  */
 #pragma once
 
@@ -15,23 +15,23 @@
 #include "supervisor/charge.h"
 #include "supervisor/deadline.h"
 
-#define DS_FOREIGN_MAX 256 /* at once: the kernel hands over at most 253 */
+#define DS_FOREIGN_MAX 256 /* descriptors per call; the kernel passes at most 253 in a message */
 
 struct ds_foreign_batch;
 
 TAILQ_HEAD(ds_foreign_list, ds_foreign_batch);
 
-/* Part of the supervisor. */
+/* Part of struct ds_supervisor. */
 struct ds_foreign {
         struct ds_deadlines *deadlines;
         struct ds_deadline deadline;
-        struct ds_foreign_list batches; /* that have threads */
+        struct ds_foreign_list batches; /* batches whose threads still run */
 };
 
 void ds_foreign_init(struct ds_foreign *foreign, struct ds_deadlines *deadlines);
-/* What is not closed by now goes with the process. Before the deadlines are let go. */
+/* Files that are still open are left to the end of the process. Call before the deadlines are freed. */
 void ds_foreign_deinit(struct ds_foreign *foreign);
-/* Takes n descriptors over. */
+/* Consumes n descriptors. */
 void ds_foreign_close(struct ds_foreign *foreign, ds_user *user, const int *fds, size_t n);
-/* 1: the user has so many that do not close that nothing more is to be taken from it. */
+/* 1: too many files of this user have not closed yet, so nothing more may be read from it. */
 int ds_foreign_too_many(struct ds_foreign *foreign, const ds_user *user);

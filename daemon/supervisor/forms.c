@@ -14,7 +14,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-/* The helper's words where there is nothing wrong. */
+/* Reasons that the helper reports without an error. */
 static const char no_ptx[] = "there is no PTX of it";
 static const char no_room[] = "there is no room for its forms in what its user may have";
 
@@ -55,9 +55,9 @@ void ds_module_forms_deinit(struct ds_module_forms *forms)
         forms->why = ds_free(forms->why);
 }
 
-/* --- a module is loaded ------------------------------------------------------------------------------------------- */
+/* --- loading of a module ------------------------------------------------------------------------------------------ */
 
-/* A second descriptor of the client's file, charged as a file; without one there will be no forms. */
+/* Keeps a second descriptor of the client's file, charged as a file; without one the module gets no forms. */
 static void keep_source(struct ds_session_call *call, int fd, uint64_t bytes)
 {
         struct ds_module_source *source = &call->source;
@@ -101,7 +101,7 @@ static void say_failed(struct ds_session *session, const char *why)
 
 void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *result)
 {
-        /* its forms are its own, or there are none */
+        /* the forms were made with the module, or there are none */
         if (result->report_bytes)
                 ds_module_source_drop(&call->source);
         else if (!result->status && call->job.forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE &&
@@ -109,7 +109,7 @@ void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *
                 say_failed(call->session, result->message);
 }
 
-/* --- its forms ---------------------------------------------------------------------------------------------------- */
+/* --- forms of a loaded module ------------------------------------------------------------------------------------- */
 
 void ds_forms_leave(struct ds_session_call *call)
 {
@@ -131,7 +131,7 @@ static void forms_refuse(struct ds_session_call *call, struct ds_module_forms *f
         say_failed(call->session, why);
         forms_drop_image(forms);
         ds_free(forms->why);
-        /* without memory for the words it is asked again in the next worker's life */
+        /* without memory for the reason, the next worker's request is tried again */
         forms->why = ds_strdup(why);
         ds_module_source_drop(&forms->source);
 }
@@ -142,14 +142,14 @@ static void forms_loaded(struct ds_worker_call *base, const struct ds_worker_ans
         struct ds_module_forms *forms = forms_of(call);
         int status = answer ? answer->message->status : 0;
 
-        /* a worker that has died will ask again; one that has no such module any more will not */
+        /* a restarted worker sends its request again; a worker without such a module does not */
         if (forms && status && status != DETSHARE__STATUS__NO_SUCH)
                 forms_refuse(
                         call, forms, answer->message->message[0] ? answer->message->message : "it cannot be loaded");
         ds_session_call_free(call);
 }
 
-/* The image, or why there is none. The call ends with the answer. */
+/* Sends the image, or the reason why there is none. The call ends with the worker's answer. */
 static void forms_send(struct ds_session_call *call, const struct ds_module_forms *forms)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -162,13 +162,13 @@ static void forms_send(struct ds_session_call *call, const struct ds_module_form
         come.why = forms->why ? forms->why : (char *)"";
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_MODULE_FORMS;
         message.module_forms = &come;
-        /* a worker that does not know the session asks when it does */
+        /* a worker that has not opened the session yet requests the forms later */
         if (session->presence != DS_PRESENCE_OPEN ||
                 ds_worker_send(session->supervisor->worker, &message, &forms->fd, forms->fd >= 0, &call->base))
                 ds_session_call_free(call);
 }
 
-/* Charged as the module's own image is. 0, or there is no room. */
+/* Charges the image as that of the module itself. 0; nonzero: the user's limit is reached. */
 static int forms_charge(struct ds_session_call *call, const struct ds_helper_result *result)
 {
         const struct ds_worker_info *info = ds_worker_info(call->session->supervisor->worker);

@@ -75,7 +75,7 @@ static int check_share(struct ds_client *client, uint64_t id, struct ds_gpu_shar
         return -1;
 }
 
-/* 0, or the request was answered: a user without any class is not served. */
+/* 0, or the request was answered: a user that may have no class is refused. */
 static int check_user(struct ds_client *client, uint64_t id)
 {
         char name[DS_RULE_NAME_MAX];
@@ -88,7 +88,7 @@ static int check_user(struct ds_client *client, uint64_t id)
         return -1;
 }
 
-/* An administrator who sets another's session says what holds. */
+/* An administrator who sets another user's session is not bound by that user's limit. */
 static uint32_t percent_limit(const struct ds_client *client, const struct ds_session *session)
 {
         return session->client == client ? (uint32_t)ds_client_rights(client)->of[DS_RULE_SM_PERCENT].value : 100;
@@ -104,7 +104,7 @@ static struct ds_gpu_share share_limit(const struct ds_client *client, const str
                 (uint32_t)rights[DS_RULE_GPU_REQUEST].value, (uint32_t)rights[DS_RULE_GPU_LIMIT].value};
 }
 
-/* A program that may not be what it asks for runs all the same; the reply says what it is. */
+/* A program that may not have the requested class runs with the other one; the reply names its class. */
 static Detshare__Class grant_class(const struct ds_client *client, Detshare__Class class_)
 {
         if (ds_client_may(client, class_))
@@ -215,8 +215,8 @@ void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *f
 
 /* --- one session -------------------------------------------------------------------------------------------------- */
 
-/* The session that a SetSession is about, or NULL: it was answered. Others' are denied alike whether they exist or not.
- */
+/* The session that a SetSession names, or NULL: the request was answered. A user gets the same answer for a session
+ * of another user as for one that does not exist. */
 static struct ds_session *set_session_target(struct ds_client *client, const Detshare__Request *request)
 {
         struct ds_session *own = ds_client_session(client), *session;
@@ -248,7 +248,7 @@ static int check_share_rights(
         const int request = share.request > most.request;
         char name[DS_RULE_NAME_MAX];
 
-        /* asking for no limit is asking for what there may be */
+        /* a request without a limit means the largest permitted one */
         if (!request && share.limit <= most.limit && share.request <= most.limit)
                 return 0;
         ds_client_answer(client, id, DETSHARE__STATUS__DENIED,
@@ -300,7 +300,7 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         const Detshare__SetSession *set = request->set_session;
         struct ds_session *session = set_session_target(client, request);
 
-        /* all or nothing */
+        /* nothing is applied unless all of it is permitted */
         if (!session || check_set(client, request->id, set, session))
                 return;
         if (set->set_class)
@@ -319,7 +319,7 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         ds_client_answer(client, request->id, 0, "%s", "");
 }
 
-/* Users may end their own sessions; whether another's is there they do not learn. */
+/* Users may end their own sessions; the answer does not reveal whether another user's session exists. */
 static int may_kill(const struct ds_client *client, const struct ds_session *session)
 {
         return ds_client_is_admin(client) ||
@@ -344,7 +344,7 @@ void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *f
         }
         snprintf(why, sizeof(why), "session %llu was killed by uid %u", (unsigned long long)id,
                 (unsigned)ds_user_uid(ds_client_user(client)));
-        /* the answer first: it may be the killer's own */
+        /* answer before closing: the session may be the caller's own */
         ds_client_answer(client, request->id, 0, "%s", "");
         session = ds_session_find(ds_client_supervisor(client), id);
         if (session)

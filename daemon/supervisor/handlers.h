@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of the requests that the supervisor answers itself; see rpc_table.c for what is checked before them
+ * Handlers of the requests that the supervisor answers itself; rpc_table.c lists the checks before them
  */
 #pragma once
 

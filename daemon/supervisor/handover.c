@@ -35,7 +35,7 @@ int ds_handover_begin(struct ds_supervisor *supervisor)
 {
         struct ds_session *session;
 
-        /* what came and has not gone on yet is in the store as it is */
+        /* a handover that has not resumed yet is still in the store, unchanged */
         if (supervisor->handover || supervisor->exit_status || !ds_notify_stores(supervisor->notify))
                 return 0;
         if (supervisor->state != DS_DAEMON_SERVING && supervisor->state != DS_DAEMON_RESTARTING)

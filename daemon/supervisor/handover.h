@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A restart of the daemon under its clients
+ * Restart of the daemon that keeps its clients
  *
- * Where the service manager keeps files for us (notify.h), a daemon that is told to stop does not close its clients.
- * The worker takes no more work, ends what it has, and goes. Then what the supervisor knows is written to one file
- * (saved.h), and that file and all that it names (connections, slabs, images, rings) are stored with the manager, which
- * gives them to the daemon that it starts next. For that one it is as if a worker had ended in order: the sessions are
- * there, in their windows and with their charges, and are told to a new worker when they next ask for something.
- * If the manager was told to stop us for good it throws the files away, and clients see the end of their connection.
+ * If the service manager offers a file descriptor store (notify.h), a daemon that stops does not close its clients. The
+ * worker admits no more work, finishes its current work and exits. Then the supervisor writes its state to one file
+ * (saved.h). It stores that file with the manager, and with it all files that the state names: connections, slabs,
+ * images, rings. The manager passes them to the next daemon.
  *
- * What clients notice. Nothing but time, as long as what they had in flight ended within DS_HANDOVER_GRACE_MS: records
- * of their ring that no worker has taken are run by the next one, requests that were not answered are sent again by
- * the client library, as after a worker's death. What did not end in time is lost, as with a worker; so are the
- * contents of modules' own writable variables. Control connections (detsharectl) are closed.
+ * That daemon treats them as after an orderly end of a worker. The sessions exist, with their windows and charges, and
+ * a new worker opens each of them at its next request. If the manager stops the daemon for good it closes the files,
+ * and clients see the end of their connection.
  *
- * What cannot be stored (too many files, a manager that does not listen) is closed as in any stop, session by
- * session. No user takes more than an equal share of the room and the time as long as another one wants some
- * (handover_fair.h), and small files that cannot change travel inside the state (saved.h). What comes back is checked
- * as if anybody could have written it: a session that is not all right is refused with one line in the log, and its
- * client closed; the others go on. The store is emptied when the new daemon serves; one that fails before that leaves
- * it to the next try.
+ * Clients notice only a delay, if their running work ends within DS_HANDOVER_GRACE_MS. Ring records that no worker has
+ * taken are run by the next worker. The client library sends unanswered requests again, as after a worker's death. Work
+ * that does not end in time is lost, as in a worker's death; so are the contents of modules' own writable variables.
+ * Control connections (detsharectl) are closed.
  *
- * handover.c decides when, handover_save.c stores, handover_walk.c shows what a session has, handover_take.c reads.
+ * Sessions that cannot be stored (too many files, no answer of the manager) are closed one by one, as in any stop. No
+ * user takes more than an equal share of room and time while another user needs some (handover_fair.h). Small files
+ * that cannot change are saved inside the state (saved.h).
+ *
+ * The next daemon checks all stored data as untrusted input. It refuses a session that is not valid with one log line
+ * and closes its client; the others continue. The store is emptied when the new daemon serves; a daemon that fails
+ * before that leaves the store for the next attempt.
+ *
+ * handover.c decides when, handover_save.c stores, handover_walk.c lists the records of a session, handover_take.c
+ * reads.
  */
 #pragma once
 
@@ -31,22 +35,24 @@
 struct ds_given_file;
 struct ds_supervisor;
 
-#define DS_HANDOVER_STATE "handover" /* the state's name in the store */
+#define DS_HANDOVER_STATE "handover" /* name of the state file in the store */
 
-/* --- the end of a life -------------------------------------------------------------------------------------------- */
+/* --- before the restart ------------------------------------------------------------------------------------------- */
 
-/* A stop begins. 1: its clients are to go on, they are not read any more, and the worker gets the longer grace. */
+/* Called when a stop begins. 1: the clients are kept and not read any more, and the worker gets the longer grace
+ * time. */
 int ds_handover_begin(struct ds_supervisor *supervisor);
-/* The worker is gone: store what can be. Those clients are let go; the others are for the caller to close. */
+/* Called when the worker is gone: stores all sessions that can be stored and lets their clients go. The caller
+ * closes the others. */
 void ds_handover_save(struct ds_supervisor *supervisor);
 
-/* --- the next one ------------------------------------------------------------------------------------------------- */
+/* --- after the restart -------------------------------------------------------------------------------------------- */
 
-/* Take what the service manager gave. Nothing is read from clients and nobody is told anything yet. 0 or -ENOMEM. */
+/* Reads the files that the service manager passed. No client is read and no message is sent yet. 0 or -ENOMEM. */
 int ds_handover_take(struct ds_supervisor *supervisor);
-/* The same of other files; those that are taken or closed are -1 then. */
+/* The same for other files; each file that was used or closed is -1 afterwards. */
 int ds_handover_take_files(struct ds_supervisor *supervisor, struct ds_given_file *files, size_t n);
-/* The first worker is ready: the sessions go on. */
+/* Called when the first worker is ready: the sessions continue. */
 void ds_handover_resume(struct ds_supervisor *supervisor);
-/* It never got so far, and the store is as it was. Also when there is nothing. */
+/* Called when the start failed: leaves the store unchanged. Allowed if there is no handover. */
 void ds_handover_drop(struct ds_supervisor *supervisor);

@@ -15,32 +15,32 @@ struct fair_session {
         size_t number;
         uint32_t uid;
         struct ds_fair_room need;
-        uint64_t part; /* of the limit of which it needs the most */
+        uint64_t part; /* its largest part of any limit */
 };
 
-/* A user's sessions are sessions[next .. end). */
+/* A user; its remaining sessions are sessions[next .. end). */
 struct fair_user {
         size_t next, end;
-        int begun; /* there is room for the next one already, which is counted in has */
+        int begun; /* 1: the room of its next session is already counted in `has` */
         struct ds_fair_room has;
         uint64_t spent_ns;
 };
 
 struct ds_fair {
-        struct fair_session *sessions; /* by user, the smallest first */
+        struct fair_session *sessions; /* sorted by user, then by size, ascending */
         struct fair_user *users;
         size_t n_users;
-        struct fair_user *turn; /* whose turn is not over; NULL: nobody's */
+        struct fair_user *turn; /* user whose turn is not over; NULL: none */
         struct ds_fair_room limits, left;
 };
 
-/* More than a limit is one more than it, so that sums do not overflow. */
+/* Amounts above the limit count as limit + 1, so that sums do not overflow. */
 static uint64_t part_of(uint64_t amount, uint64_t limit)
 {
         return (DS_MIN(amount, limit + 1) << PART_SHIFT) / DS_MAX(limit, 1u);
 }
 
-/* The largest part of a limit that this and more come to. */
+/* The largest part of any limit that a + b needs. */
 static uint64_t largest_part(const struct ds_fair *fair, const struct ds_fair_room *a, const struct ds_fair_room *b)
 {
         uint64_t largest = 0;
@@ -108,7 +108,7 @@ ds_fair *ds_fair_free(ds_fair *fair)
         return ds_free(fair);
 }
 
-/* What each user with sessions that wait may have spent in the end, if no other one comes to an end before. */
+/* Time that each waiting user may have spent in total, ns, if no user finishes early. */
 static uint64_t level_ns(const ds_fair *fair, uint64_t left_ns)
 {
         uint64_t spent = 0, waiting = 0;
@@ -122,7 +122,7 @@ static uint64_t level_ns(const ds_fair *fair, uint64_t left_ns)
         return waiting ? (left_ns + spent) / waiting : 0;
 }
 
-/* The user who would have the least with its next session, of those who have time left. */
+/* The user with time left that would hold the smallest part after its next session. */
 static struct fair_user *least(const ds_fair *fair, uint64_t level)
 {
         static const struct ds_fair_room nothing;
@@ -144,7 +144,7 @@ static struct fair_user *least(const ds_fair *fair, uint64_t level)
         return found;
 }
 
-/* 1: the user's next session has its room. */
+/* 1: the room of the user's next session is reserved. */
 static int take_room(ds_fair *fair, struct fair_user *user)
 {
         const struct ds_fair_room *need = &fair->sessions[user->next].need;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which session a restart hands over next, and how long that may take
+ * Order in which a restart hands sessions over, and the time for each
  *
- * A restart can hand over so many files, bytes of their names, bytes of the state, and all of it in so much time. Each
- * user may use an equal share of each of them, root as well; what a user does not need, the others may use (max-min
- * fairness). Within a user the smallest session comes first, so that as many as possible go on.
+ * A restart can hand over a limited number of files, bytes of file names and bytes of state, in a limited time. Each
+ * user may use an equal share of each, root as well; a share that a user does not need is available to the others
+ * (max-min fairness). Within a user the smallest session comes first, so that as many as possible continue.
  *
- * Room. The next session is that of the user who would have the least afterwards, by the resource of which it needs
- * the largest part. So a session is handed over whenever its user's sessions up to it need no more than an equal share,
- * whatever the others have.
+ * Room: the next session is that of the user who would hold the least afterwards, measured by the resource of which it
+ * needs the largest part. So a session is handed over whenever its user's sessions up to it need no more than an equal
+ * share, whatever the others hold.
  *
- * Time. A user who has used its share waits, in the middle of a session if need be, until the others have what they
- * want or have used as much. Then it goes on with an equal part of what is left.
+ * Time: a user that has used its share waits, even in the middle of a session, until the others have finished or have
+ * used as much. Then it continues with an equal part of the remaining time.
  *
- * Pure bookkeeping: it reads no clock and stores nothing.
+ * Pure bookkeeping: it reads no clock and stores no files.
  */
 #pragma once
 
@@ -21,10 +21,10 @@
 #include <stdint.h>
 
 /* Contract codes */
-#define DS_FAIR_E_END 1  /* nothing waits any more, or there is no time */
-#define DS_FAIR_E_FULL 2 /* this session does not fit into what is left, and does not come again */
+#define DS_FAIR_E_END 1  /* no session is left, or no time */
+#define DS_FAIR_E_FULL 2 /* the session does not fit into the remaining room and will not be returned again */
 
-#define DS_FAIR_TURN_MIN_NS UINT64_C(10000000) /* a turn is not shorter, so that some progress is made in it */
+#define DS_FAIR_TURN_MIN_NS UINT64_C(10000000) /* shortest turn, ns, so that each turn makes some progress */
 
 enum ds_fair_kind {
         DS_FAIR_FILES,
@@ -33,7 +33,7 @@ enum ds_fair_kind {
         _DS_FAIR_MAX,
 };
 
-/* Amounts of each: at most UINT32_MAX where they are limits. */
+/* One amount per resource; at most UINT32_MAX if it is a limit. */
 struct ds_fair_room {
         uint64_t of[_DS_FAIR_MAX];
 };
@@ -45,18 +45,18 @@ struct ds_fair_session {
 
 typedef struct ds_fair ds_fair;
 
-/* sessions is copied; its elements are numbered from 0. 0 or -ENOMEM. */
+/* Copies sessions; its elements are numbered from 0. 0 or -ENOMEM. */
 int ds_fair_new(const struct ds_fair_session *sessions, size_t n, const struct ds_fair_room *limits, ds_fair **ret);
-/* NULL is fine; returns NULL. */
+/* NULL is allowed; returns NULL. */
 ds_fair *ds_fair_free(ds_fair *fair);
 /*
- * The session to work on now, and for how long; left_ns is what is left for all of them. 0: say ds_fair_took() next.
- * FULL: *ret_session is the one that does not fit. END.
+ * The session to work on now, and the length of its turn; left_ns is the time left for all sessions. 0: call
+ * ds_fair_took() next. DS_FAIR_E_FULL: *ret_session does not fit. DS_FAIR_E_END.
  */
 int ds_fair_next(ds_fair *fair, uint64_t left_ns, size_t *ret_session, uint64_t *ret_turn_ns);
-/* The turn of the session that came last is over after ns. done: the session wants no more of them. */
+/* Ends the turn of the session that was returned last, after ns. done: the session needs no more turns. */
 void ds_fair_took(ds_fair *fair, uint64_t ns, int done);
-/* What the sessions that came so far leave of the limits. */
+/* The part of the limits that the sessions returned so far do not use. */
 const struct ds_fair_room *ds_fair_left(const ds_fair *fair);
 
 static inline void ds_fair_freep(ds_fair **p)

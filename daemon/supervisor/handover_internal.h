@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What handover.c and its parts share: the names of the files in the store, and the records of a session
+ * Internals of handover.c and its parts: names of the files in the store, and the records of a session
  *
- * "s<session>.<file>", both hexadecimal, files counted from 1. Short, because systemd hands all names over in one
- * string of the environment, which the kernel bounds at 128 KiB.
+ * A name is "s<session>.<file>", both hexadecimal, files counted from 1. Names are short, because systemd passes all of
+ * them in one environment string, which the kernel limits to 128 KiB.
  */
 #pragma once
 
@@ -16,18 +16,18 @@ struct ds_session;
 struct ds_supervisor;
 
 #define DS_HANDOVER_NAME_MAX 32u
-#define DS_HANDOVER_NAMES_MAX 120000u /* bytes of all names, with what is between them */
+#define DS_HANDOVER_NAMES_MAX 120000u /* bytes of all names and their separators */
 
 /* Returns the name's length. */
 size_t ds_handover_name(char name[static DS_HANDOVER_NAME_MAX], uint64_t session, uint32_t file);
-/* Is it one that we may have given? */
+/* 1: the name has the form of ds_handover_name(). */
 int ds_handover_is_name(const char *name);
 
-/* A record, and the file that belongs to it, which stays the session's; -1 = none. Nonzero ends the walk. */
+/* Receives a record and its file, which the session still owns; -1: no file. A nonzero result ends the walk. */
 typedef int (*ds_handover_put_fn)(void *user, Detshare__Internal__SavedRecord *record, int fd);
 
 /*
- * Everything of a session, from its SavedSession to its SavedDone, in the order in which it is taken. As long as
- * nothing of the session changes, each walk shows the same. 0, what put returned, or -ENOMEM.
+ * Passes all records of a session to put, from its SavedSession to its SavedDone, in the order in which they are read
+ * back. While the session does not change, each walk yields the same records. 0, the result of put, or -ENOMEM.
  */
 int ds_handover_walk(struct ds_session *session, ds_handover_put_fn put, void *user);

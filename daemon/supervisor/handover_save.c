@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Storing: see handover.h
+ * Storing of sessions; see handover.h
  *
- * Nothing but this runs meanwhile, so a session's walk (handover_internal.h) shows the same records each time. The
- * first walk counts what the session needs. handover_fair.h says which session comes next; further walks store its
- * files, each of them from where the one before was interrupted. The last walk writes the records of a session whose
+ * No other code runs meanwhile, so each walk of a session (handover_internal.h) yields the same records. The first walk
+ * counts the resources that the session needs. handover_fair.h selects the session to continue with. Further walks
+ * store its files; each starts where the previous one stopped. The last walk writes the records of a session whose
  * files are all stored.
  */
 #include <assert.h>
@@ -28,12 +28,12 @@
 #include "util/macro.h"
 
 #define STORE_MAX_NS (3 * DS_NS_PER_S)   /* for the files of all sessions */
-#define STATE_MAX_NS (2 * DS_NS_PER_S)   /* for the state, without which they are in vain */
-#define UNSTORE_MAX_NS (1 * DS_NS_PER_S) /* for what the next daemon would throw away */
-/* Files that the manager is given before it must have handled them: so much of a user's delay others can have. */
+#define STATE_MAX_NS (2 * DS_NS_PER_S)   /* for the state file, without which the other files are useless */
+#define UNSTORE_MAX_NS (1 * DS_NS_PER_S) /* for removing files that the next daemon would discard */
+/* Files sent to the manager before it must have handled them: the delay that one user's files can cause to others. */
 #define WINDOW_FIRST 4u
 #define WINDOW_MAX 16u
-#define WINDOW_FAST_NS (2 * DS_NS_PER_MS) /* a file */
+#define WINDOW_FAST_NS (2 * DS_NS_PER_MS) /* per file */
 #define WHY_MAX 192
 
 enum walk_mode {
@@ -44,29 +44,29 @@ enum walk_mode {
 
 /* A session, or the pool of coloured memory. */
 struct saved {
-        uint64_t id;                /* 0: the pool */
+        uint64_t id;                /* session id; 0: the pool */
         struct ds_session *session; /* NULL: the pool */
-        uint64_t inside_max;        /* bytes of files that may lie in the state */
+        uint64_t inside_max;        /* bytes of files that may be saved inside the state */
         uint32_t n_files, n_stored;
         uint64_t names_bytes, state_bytes;
-        int refused; /* it cannot be handed over, and the log says why */
+        int refused; /* 1: it cannot be handed over, and the log says why */
 };
 
 struct saving {
         struct ds_supervisor *supervisor;
         ds_saved_writer *writer;
-        struct saved *sessions; /* by id */
+        struct saved *sessions; /* sorted by id */
         size_t n_sessions;
         struct saved pool;
-        /* the walk */
+        /* state of the walk */
         enum walk_mode mode;
         struct saved *saved;
-        uint32_t file;       /* the last one's number */
-        uint64_t inside_max; /* what is left of it */
-        /* the turn */
+        uint32_t file;       /* number of the last file */
+        uint64_t inside_max; /* remaining bytes of saved->inside_max */
+        /* state of the turn */
         uint64_t turn_until_ns;
         int turn_over;
-        uint32_t window, not_synced; /* files */
+        uint32_t window, not_synced; /* files sent to the manager: the most, and those not known to be handled */
 };
 
 static int is_complete(const struct saved *saved)
@@ -74,7 +74,7 @@ static int is_complete(const struct saved *saved)
         return !saved->refused && saved->n_stored == saved->n_files;
 }
 
-/* Its client is closed. The budget of lines is its user's. */
+/* Refuses the session, so its client will be closed. The log line counts against its user's budget. */
 static void ds_printf(2, 3) refuse(struct saved *saved, const char *fmt, ...)
 {
         const struct ds_session *session = saved->session;
@@ -95,12 +95,12 @@ static void ds_printf(2, 3) refuse(struct saved *saved, const char *fmt, ...)
                 ds_log(DS_LOG_WARNING, "coloured memory cannot be handed over: %s", why);
 }
 
-/* --- a record ----------------------------------------------------------------------------------------------------- */
+/* --- records ------------------------------------------------------------------------------------------------------ */
 
 /*
- * The manager keeps one of two handles of the same open file, and sessions may have the same image or the same memory:
- * a memory file is opened once more, so that each has one of its own. -1: it is no such file (or cannot be opened):
- * what a GPU's driver made is found again by what it is shared as (handover_take.c).
+ * Opens a memory file once more. The manager drops a second handle of the same open file, and sessions may share an
+ * image or memory, so each needs an open file of its own. -1: not a memory file, or opening failed; files of a GPU's
+ * driver are found again by their share id (handover_take.c).
  */
 static int open_again(int fd)
 {
@@ -111,12 +111,12 @@ static int open_again(int fd)
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return -1;
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        /* a client's file may have a lease on it: opening would wait for the client, 45 s for each */
+        /* non-blocking: a client may hold a lease on its file, and open() would wait up to 45 s for it */
         again = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
         return again >= 0 ? again : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Waits until the manager has handled what it was given, so that its delay is part of this turn and of no later one. */
+/* Waits until the manager has handled all files sent, so that its delay counts to this turn and not to a later one. */
 static void sync_store(struct saving *saving)
 {
         const uint64_t begin = uv_hrtime();
@@ -154,7 +154,7 @@ static void store_file(struct saving *saving, int fd)
                 sync_store(saving);
 }
 
-/* 1: the file, of *ret_bytes bytes, travels inside the record. */
+/* 1: the file, of *ret_bytes bytes, is saved inside the record. */
 static int lies_inside(
         struct saving *saving, const Detshare__Internal__SavedRecord *record, int fd, uint64_t *ret_bytes)
 {
@@ -167,7 +167,8 @@ static int lies_inside(
         return 1;
 }
 
-/* A file of a request that is not complete. A file system that a user serves could make fstat() and open() wait. */
+/* For a file of an incomplete request: 1: fstat() and open() cannot block. A file system served by a user could
+ * block them. */
 static int is_harmless(int fd)
 {
         return ds_foreign_is_memory(fd) || ds_foreign_is_disk_file(fd);
@@ -199,7 +200,7 @@ static void write_record(struct saving *saving, const Detshare__Internal__SavedR
                 refuse(saving->saved, "%s", r > 0 ? "the state is full" : "the daemon is out of memory");
 }
 
-/* Never ends the walk: the rest of a session that is refused is skipped. */
+/* Never ends the walk; it skips the remaining records of a refused session. */
 static int put_record(void *user, Detshare__Internal__SavedRecord *record, int fd)
 {
         static uint8_t buffer[DS_SAVED_INSIDE_MAX];
@@ -226,7 +227,7 @@ static int put_record(void *user, Detshare__Internal__SavedRecord *record, int f
         } else if (record->file > saving->saved->n_stored) {
                 store_file(saving, fd);
         }
-        record->content = NULL; /* it lives here */
+        record->content = NULL; /* `content` is a variable of this function */
         return 0;
 }
 
@@ -255,7 +256,7 @@ static void walk(struct saving *saving, struct saved *saved, enum walk_mode mode
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the ns that it took. */
+/* Returns the time used, ns. */
 static uint64_t take_turn(struct saving *saving, struct saved *saved, uint64_t turn_ns)
 {
         const uint64_t begin = uv_hrtime();
@@ -270,7 +271,7 @@ static uint64_t take_turn(struct saving *saving, struct saved *saved, uint64_t t
         return uv_hrtime() - begin;
 }
 
-/* Removes the files of a session from the store. Returns how many the manager may still have. */
+/* Removes the files of a session from the store. Returns how many the manager may still hold. */
 static uint32_t unstore(struct saving *saving, struct saved *saved, uint64_t until_ns)
 {
         char name[DS_HANDOVER_NAME_MAX];
@@ -285,8 +286,8 @@ static uint32_t unstore(struct saving *saving, struct saved *saved, uint64_t unt
 }
 
 /*
- * Removes the files of sessions that are refused, or of all sessions, so that the manager does not keep gigabytes that
- * nobody will use. The next daemon closes the files that the manager did not remove in time.
+ * Removes the files of refused sessions, or of all sessions, so that the manager does not keep gigabytes of unused
+ * memory. The next daemon closes the files that were not removed in time.
  */
 static void unstore_some(struct saving *saving, int all)
 {
@@ -312,7 +313,7 @@ static int by_user(const void *a, const void *b)
         return u < v ? -1 : u > v;
 }
 
-/* Users have equal parts of the bytes inside the state, and so have the sessions of one user. */
+/* Divides the bytes inside the state equally between users, and each user's part between its sessions. */
 static int share_inside(struct saving *saving)
 {
         const size_t n = saving->n_sessions;
@@ -335,7 +336,7 @@ static int share_inside(struct saving *saving)
         return 0;
 }
 
-/* Names the limit that the session does not fit into. */
+/* Logs the limit that the session exceeds. */
 static void refuse_full(struct saved *saved, const struct ds_fair_room *limits, const struct ds_fair_room *left)
 {
         if (saved->n_files > left->of[DS_FAIR_FILES])
@@ -352,7 +353,7 @@ static void refuse_full(struct saved *saved, const struct ds_fair_room *limits, 
                         (unsigned long long)left->of[DS_FAIR_STATE]);
 }
 
-/* What sessions may use: all but the state itself and the pool. */
+/* The limits for sessions: all files but the state and the pool. */
 static struct ds_fair_room get_limits(const struct saving *saving)
 {
         const size_t files = ds_notify_stores(saving->supervisor->notify) - 1;
@@ -425,15 +426,16 @@ static int store_sessions(struct saving *saving)
         return 0;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
+/* --- the whole state ---------------------------------------------------------------------------------------------- */
 
-/* What it asked and nobody has answered it asks again; those that the worker had were answered when that went. */
+/* Ends the session's pending calls. Its client sends unanswered requests again; calls that the worker had were
+ * answered when the worker exited. */
 static struct ds_session *end_calls(struct ds_supervisor *supervisor, uint64_t id)
 {
         struct ds_session_call *call;
         struct ds_session *session;
 
-        /* answering may end the client, and the session with it */
+        /* an answer may close the client, and the session with it */
         while ((session = ds_session_find(supervisor, id)) && (call = TAILQ_FIRST(&session->calls))) {
                 if (call->rpc)
                         ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the daemon is being restarted");
@@ -443,7 +445,7 @@ static struct ds_session *end_calls(struct ds_supervisor *supervisor, uint64_t i
         return session;
 }
 
-/* Lists the sessions that do GPU work. All their calls are ended first, since ending one may end its session. */
+/* Lists the sessions that use the GPU. All their calls are ended first, since that may end a session. */
 static int collect(struct saving *saving)
 {
         struct ds_supervisor *supervisor = saving->supervisor;
@@ -477,7 +479,7 @@ static int put_header(struct saving *saving)
         return ds_saved_write(saving->writer, &record);
 }
 
-/* Its records, if all its files are stored. */
+/* Writes the records of a session whose files are all stored. */
 static void write_saved(struct saving *saving, struct saved *saved)
 {
         const uint64_t at = ds_saved_tell(saving->writer);
@@ -489,13 +491,13 @@ static void write_saved(struct saving *saving, struct saved *saved)
                 (void)ds_saved_back_to(saving->writer, at);
 }
 
-/* The pool of coloured memory, where sessions have some of it: else the next daemon makes its own. */
+/* Saves the pool of coloured memory if a session uses part of it; otherwise the next daemon makes a new pool. */
 static void save_pool(struct saving *saving)
 {
         struct saved *pool = &saving->pool;
 
         if (!ds_pool_lent(saving->supervisor) || !saving->supervisor->pool.complete) {
-                pool->n_files = 1; /* not complete, and nobody has any of it */
+                pool->n_files = 1; /* the pool is incomplete or unused: mark it as not saved */
                 return;
         }
         walk(saving, pool, WALK_COUNT);
@@ -521,7 +523,7 @@ static int store_state(struct saving *saving)
         return r;
 }
 
-/* Returns how many sessions there are in the state. */
+/* Returns the number of sessions in the state. */
 static size_t save_sessions(struct saving *saving)
 {
         size_t n = 0;
@@ -538,7 +540,7 @@ static size_t save_sessions(struct saving *saving)
         return n;
 }
 
-/* The clients of those that are stored go on elsewhere. */
+/* Lets the clients of stored sessions go: they continue with the next daemon. */
 static void let_go(struct saving *saving)
 {
         for (size_t i = 0; i < saving->n_sessions; i++) {

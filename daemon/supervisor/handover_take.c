@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking over: see handover.h
+ * Reading of the stored sessions; see handover.h
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -26,21 +26,22 @@
 
 #define WHY_MAX 160
 
-/* What is to be forgotten when all goes on, and the sessions of it until then. */
+/* The number of restored sessions, until they continue. */
 struct ds_handover {
         size_t n_sessions;
 };
 
 struct taking {
         struct ds_supervisor *supervisor;
-        struct ds_given_file **files; /* ours, by name */
+        struct ds_given_file **files; /* files with names of ours, sorted by name */
         size_t n_files;
-        struct ds_session *session; /* being built; NULL: what comes is of one that was refused */
-        uint64_t id;                /* of the session that comes, also of a refused one */
-        uint32_t uid;               /* and its user's, as the state has it */
+        /* session under construction; NULL: the records read now belong to a refused session */
+        struct ds_session *session;
+        uint64_t id;  /* id of the session being read, also of a refused one */
+        uint32_t uid; /* uid of that session, as saved */
         size_t n_taken, n_refused;
         struct ds_log_budgets budgets;
-        uint64_t lent; /* slabs of the pool that a session has, a bit each */
+        uint64_t lent; /* slabs of the pool that sessions use, one bit each */
         char why[WHY_MAX];
 };
 
@@ -72,7 +73,7 @@ static int sort_files(struct taking *taking, struct ds_given_file *files, size_t
         return 0;
 }
 
-/* -1: there is none, or it has been taken. */
+/* -1: no such file, or it was used already. */
 static int take_name(struct taking *taking, const char *name)
 {
         struct ds_given_file **found =
@@ -91,7 +92,7 @@ static int take_file(struct taking *taking, uint32_t file)
         return take_name(taking, name);
 }
 
-/* Device memory of a GPU is a file of its driver's, of which nothing can be said here. */
+/* Device memory of a GPU is a file of the driver, whose properties cannot be checked here. */
 static int is_slab(const struct taking *taking, int fd, const Detshare__Internal__Slab *slab)
 {
         struct stat st;
@@ -114,7 +115,7 @@ static int is_connection(int fd)
                getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens;
 }
 
-/* The configuration may be another one than that of the life before. */
+/* Applies the current configuration, which may differ from that of the previous daemon. */
 static void adapt(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
 {
         const struct ds_rights was = {.of = {
@@ -127,9 +128,9 @@ static void adapt(struct ds_session *session, const Detshare__Internal__SavedSes
         ds_reload_adapt(session, &was);
 }
 
-/* --- one record --------------------------------------------------------------------------------------------------- */
+/* --- records ------------------------------------------------------------------------------------------------------ */
 
-/* Why the session is refused; returns nonzero. */
+/* Records why the session is refused; returns nonzero. */
 static int ds_printf(2, 3) refuse(struct taking *taking, const char *fmt, ...)
 {
         va_list args;
@@ -166,7 +167,7 @@ static int take_client(struct taking *taking, const Detshare__Internal__SavedSes
         return 0;
 }
 
-/* The manager may have kept it under the name of another session that has it, too. */
+/* Finds a shared file that the manager kept under the name of another session. */
 static int take_shared(const struct taking *taking, uint64_t id)
 {
         ds_share *share = ds_shares_at(taking->supervisor->shares, id);
@@ -213,7 +214,7 @@ static int take_mapping(struct taking *taking, const Detshare__Internal__Restore
         return 0;
 }
 
-/* A transformed image has a report behind it (util/forms_file.h). */
+/* 1: valid. A transformed image has a report behind it (util/forms_file.h). */
 static int is_image(int fd, uint64_t bytes)
 {
         struct stat st;
@@ -291,7 +292,8 @@ static int take_under_way(struct taking *taking, const Detshare__Internal__Saved
         return r ? refuse(taking, "what was under way with it is not possible") : 0;
 }
 
-/* Before all sessions. What is not right is no pool, and sessions that have some of it are refused. */
+/* Reads the pool, before all sessions. If the pool is invalid it is dropped, and sessions that use part of it are
+ * refused. */
 static void take_pool(struct taking *taking, const Detshare__Internal__SavedRecord *record)
 {
         struct ds_supervisor *supervisor = taking->supervisor;
@@ -315,7 +317,7 @@ static int take_lent(struct taking *taking, const Detshare__Internal__RestoreLen
         return 0;
 }
 
-/* What the session has. */
+/* Reads one part of the session. */
 static int take_part(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
         switch (record->body_case) {
@@ -363,7 +365,7 @@ static void drop_session(struct taking *taking)
 
 static void begin_session(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
-        /* one whose end is missing */
+        /* the end of the previous session is missing */
         if (taking->id)
                 drop_session(taking);
         taking->id = record->session->session;
@@ -373,7 +375,8 @@ static void begin_session(struct taking *taking, const Detshare__Internal__Saved
                 drop_session(taking);
 }
 
-/* A file that lies inside of its record: only what cannot change, and is no memory of anybody, does. */
+/* A file that was saved inside its record. Only files that cannot change and are not a client's memory are valid
+ * here. */
 static int take_content(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
         int r;
@@ -421,7 +424,7 @@ static void take_record(struct taking *taking, const Detshare__Internal__SavedRe
                 drop_session(taking);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
+/* --- the whole state ---------------------------------------------------------------------------------------------- */
 
 static int check_header(struct taking *taking, ds_saved_reader *reader)
 {
@@ -473,7 +476,7 @@ static void read_state(struct taking *taking)
         ds_log(DS_LOG_ERROR, "the state of the daemon before cannot be used: %s; its clients are closed", taking->why);
 }
 
-/* Those of sessions that were refused, or of nobody. */
+/* Closes the files of refused sessions, and files that no session names. */
 static void close_rest(struct taking *taking)
 {
         size_t n = 0;

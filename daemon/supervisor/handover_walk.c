@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session as records: see handover_internal.h
+ * Conversion of a session to records; see handover_internal.h
  */
 #include <assert.h>
 
@@ -21,7 +21,7 @@ struct walk {
         void *user;
 };
 
-/* --- what it has -------------------------------------------------------------------------------------------------- */
+/* --- parts of a session ------------------------------------------------------------------------------------------- */
 
 static int put_ledger(void *user, Detshare__Internal__ToWorker *message, int fd)
 {
@@ -111,7 +111,7 @@ static int put_queued_fd(void *user, int fd)
         return walk->put(walk->user, &record, fd);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
+/* --- the whole session -------------------------------------------------------------------------------------------- */
 
 static void fill_range(Detshare__Internal__Range *range, const struct ds_window *window)
 {

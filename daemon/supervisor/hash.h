@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * uthash as the daemon uses it: through the allocator seam, and without the exit() that it brings for a failed
- * allocation. After HASH_ADD the element was added if ds_hash_added() says so.
+ * uthash with the daemon's allocator, and without its exit() after a failed allocation. After HASH_ADD, ds_hash_added()
+ * says whether the element was added.
  */
 #pragma once
 

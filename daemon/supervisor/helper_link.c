@@ -20,13 +20,14 @@
 #include "util/macro.h"
 
 #define OUT_MAX (1u << 20)
-#define AT_ONCE_MAX 8u      /* of those that a compiler works on; the helper takes more */
-#define JOB_MAX_MS 40000u   /* longer than the helper gives a compiler */
-#define FORMS_MAX_MS 90000u /* likewise, with forms of its kernels made, and those compiled */
+#define AT_ONCE_MAX 8u      /* most images that compilers work on at the same time; the helper itself allows more */
+#define JOB_MAX_MS 40000u   /* more than the helper's own limit for a compiler */
+#define FORMS_MAX_MS 90000u /* likewise, for an image whose forms are made and compiled */
 #define PLACES (AT_ONCE_MAX + 1)
-/* Processes. With fewer images under way than may be, one of so many is free or idle: no user waits for another's. */
+/* Most helper processes. While fewer than AT_ONCE_MAX images are in progress, one of these is free or idle, so no
+ * user waits for another user's helper. */
 #define READERS_MAX PLACES
-#define IDLE_MS 120000u /* longer than a program needs to start again */
+#define IDLE_MS 120000u /* time after which an idle helper is ended; longer than a program needs to restart */
 #define FORMS_MADE DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE
 #define BACKOFF_FIRST_MS 50u
 #define BACKOFF_MAX_MS 5000u
@@ -37,29 +38,29 @@
 
 TAILQ_HEAD(job_list, ds_helper_job);
 
-/* A process that reads one user's images, or a place for one. */
+/* A helper process that serves one user, or a slot for one. */
 struct reader {
         ds_helper *helper;
-        ds_process *process; /* NULL: there is none, or not yet another */
-        int usable;          /* process is there and not lost */
-        int retired;         /* it was ended here, for the user who is named below, or for nobody */
-        int assigned;        /* it is for uid; else for the user who comes next */
+        ds_process *process; /* NULL: none, or not restarted yet */
+        int usable;          /* the process exists and is not lost */
+        int retired;         /* the supervisor ended it, for another user (uid below) or without a successor */
+        int assigned;        /* it serves uid; otherwise it is free for the next user */
         uid_t uid;
-        int has_directory;                  /* of the user's compiled code */
-        unsigned n_in_flight, n_background; /* background ones apart; those */
-        int alone;                          /* what is in flight is a suspect */
-        int blamed;                         /* it is known which image it is dying of */
+        int has_directory;                  /* it has the directory of the user's compiled code */
+        unsigned n_in_flight, n_background; /* images sent to it: for clients; in the background */
+        int alone;                          /* the image in flight is a suspect, so no other may be sent */
+        int blamed;                         /* the image that kills the process is known */
         uint64_t started_ns, used_ns, pass;
         uint32_t backoff_ms;
-        struct ds_deadline deadline; /* process NULL: to start another; else it is idle until then */
+        struct ds_deadline deadline; /* process NULL: time of the restart; otherwise end of its idle time */
 };
 
-/* An image that a helper has. */
+/* An image that was sent to a helper. */
 struct in_flight {
         struct reader *reader;
-        struct ds_helper_job *job; /* NULL: it was cancelled, its answer is for nobody */
-        uint64_t id;               /* 0: the place is free */
-        ds_user *user;             /* a reference: whose it was, also when it was cancelled */
+        struct ds_helper_job *job; /* NULL: cancelled, its answer is dropped */
+        uint64_t id;               /* 0: the slot is free */
+        ds_user *user;             /* the image's user, also after a cancel; a reference */
         int background;
         uint64_t sent_ns;
         struct ds_deadline deadline;
@@ -70,10 +71,10 @@ struct ds_helper {
         int stopping;
         struct job_list jobs, background;
         struct in_flight in_flight[PLACES];
-        unsigned n_in_flight, n_background; /* as a reader's, of all */
+        unsigned n_in_flight, n_background; /* sums over all readers */
         struct reader readers[READERS_MAX];
         uint64_t last_id, pass;
-        int said; /* a helper has told the log of its compiler */
+        int said; /* 1: a helper has logged which compiler it uses */
         struct ds_helper_figures figures;
 };
 
@@ -124,7 +125,7 @@ static int reader_is_idle(const struct reader *reader)
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
 
-/* It is the client's file: the last one to close it frees its pages. */
+/* The client's file is closed through ds_foreign_close(), because the last close frees its pages and may take long. */
 static void close_image(ds_helper *helper, struct ds_helper_job *job)
 {
         ds_foreign_close(&helper->supervisor->foreign, job->user, &job->fd, 1);
@@ -138,7 +139,7 @@ static void finish(ds_helper *helper, struct ds_helper_job *job, struct ds_helpe
         job->done(job, result);
 }
 
-/* The place is free again; returns who was in it, NULL for one that was cancelled. */
+/* Frees the slot; returns its job, or NULL if that was cancelled. */
 static struct ds_helper_job *land(struct in_flight *place)
 {
         struct reader *reader = place->reader;
@@ -172,7 +173,7 @@ static void fail(ds_helper *helper, struct ds_helper_job *job, const char *why)
                 finish(helper, job, &result);
 }
 
-/* What was sent last of all that the helper has; NULL: nothing is. */
+/* The image that was sent last to this helper; NULL: none. */
 static struct in_flight *last_place(struct reader *reader)
 {
         struct in_flight *last = NULL, *place;
@@ -186,10 +187,10 @@ static struct in_flight *last_place(struct reader *reader)
 }
 
 /*
- * A helper died. Of one image: then it is to blame. Of one of several: each is tried again, alone, before any other of
- * its user's, in the order in which they were sent, so that only the one that kills fails. What nobody waits for is not
- * tried again. One that was told to stop died of none: who waits for it is told what all are told, or asks the next
- * daemon.
+ * Ends the jobs of a helper that died. If it had one image, that image is to blame and fails. If it had several, each
+ * is retried alone, before other images of its user and in the order of sending, so that only the harmful one fails.
+ * Background jobs are not retried. If the supervisor stops, no image is to blame: its client gets the answer that all
+ * clients get, or asks the next daemon.
  */
 static void fail_in_flight(struct reader *reader, const char *why)
 {
@@ -243,7 +244,7 @@ void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user
         send_next(helper);
 }
 
-/* A compiler at work for nobody is ended, so that whoever comes and goes does not keep it from others. */
+/* Cancels an image whose client has gone, so that clients which connect and leave do not keep compilers busy. */
 static void send_cancel(struct in_flight *place)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
@@ -273,7 +274,7 @@ void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
                 TAILQ_REMOVE(&helper->jobs, job, link);
         job->queued = 0;
         close_image(helper, job);
-        /* for a simulated device nothing is compiled: the answer is on its way, but where forms are made */
+        /* without a compilation (simulated device, no forms) the answer arrives soon anyway */
         if (place && place->reader->usable && (job->forms || !ds_worker_info(helper->supervisor->worker)->simulated))
                 send_cancel(place);
 }
@@ -290,13 +291,13 @@ static void job_deadline(struct ds_deadline *deadline)
         struct in_flight *place = DS_CONTAINER_OF(deadline, struct in_flight, deadline);
         struct reader *reader = place->reader;
 
-        /* killed first, so that no other image is sent to it */
+        /* killed before fail(), so that no other image is sent to it */
         ds_process_kill(reader->process, "an image keeps it busy for too long");
         reader->blamed = 1;
         fail(reader->helper, land(place), "reading the image took too long");
 }
 
-/* Images that all helpers together may have. */
+/* The most images that all helpers together may have. */
 static unsigned at_once(void)
 {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -313,7 +314,7 @@ static unsigned user_in_flight(const ds_helper *helper, const ds_user *user)
         return n;
 }
 
-/* The process that is this user's; NULL: none is. */
+/* The reader that serves this user; NULL: none. */
 static struct reader *reader_of(ds_helper *helper, uid_t uid)
 {
         for (size_t i = 0; i < READERS_MAX; i++)
@@ -322,7 +323,7 @@ static struct reader *reader_of(ds_helper *helper, uid_t uid)
         return NULL;
 }
 
-/* How far a place is from serving somebody new: 0: it can; 3: it cannot now. */
+/* Cost of giving this reader to a new user. 0: free; 3: not possible now. */
 static int reader_distance(const struct reader *reader)
 {
         if (!reader_is_idle(reader) || (reader->process && !reader->usable))
@@ -332,7 +333,7 @@ static int reader_distance(const struct reader *reader)
         return 2;
 }
 
-/* The place for a user that has none: one that is free, else the one that was used the longest ago; NULL: none now. */
+/* A reader for a new user: a free one, else the idle one with the oldest last use; NULL: none now. */
 static struct reader *reader_free(ds_helper *helper)
 {
         struct reader *best = NULL, *reader;
@@ -349,7 +350,7 @@ static struct reader *reader_free(ds_helper *helper)
         return best;
 }
 
-/* For this user from now on. Another one's process ends first: nothing that it knows or is comes with it. */
+/* Assigns the reader to this user. Another user's process ends first, so that none of its state is carried over. */
 static void reader_assign(struct reader *reader, uid_t uid)
 {
         const int fresh = !reader->assigned;
@@ -369,7 +370,7 @@ static void reader_assign(struct reader *reader, uid_t uid)
         ds_process_kill(reader->process, NULL);
 }
 
-/* Whether the user's process can take this one now; one that it has yet to get can. */
+/* 1: the user's reader, or one that can be assigned now, can take this job. */
 static int reader_takes(ds_helper *helper, const struct reader *reader, const struct ds_helper_job *job)
 {
         if (!reader)
@@ -378,13 +379,14 @@ static int reader_takes(ds_helper *helper, const struct reader *reader, const st
                 return 0;
         if (job->background || !reader->n_in_flight)
                 return 1;
-        /* images of a simulated device take the helper's own time, so a second one would only wait there */
+        /* the helper checks images of a simulated device itself, one after the other */
         return !job->suspect && !ds_worker_info(helper->supervisor->worker)->simulated;
 }
 
 /*
- * Of the users that have not enough already, one that has the least, and of those the one that was served longest ago.
- * Of each only the first image, so that one which is to be tried alone is not passed by others. NULL: none now.
+ * The next job for a client. Of the users below their limit, it belongs to a user with the fewest images in flight, and
+ * of those to the user that was served longest ago. Only the first job of a user counts, so that none overtakes an
+ * image that must run alone. NULL: none now.
  */
 static struct ds_helper_job *next_job(ds_helper *helper)
 {
@@ -418,7 +420,7 @@ static struct ds_helper_job *next_job(ds_helper *helper)
         return best;
 }
 
-/* One at a time, and only when nobody waits; users take turns. */
+/* One at a time, and only while no client waits; users take turns. */
 static struct ds_helper_job *next_background(ds_helper *helper)
 {
         struct ds_helper_job *best = NULL, *job;
@@ -435,7 +437,8 @@ static struct ds_helper_job *next_background(ds_helper *helper)
         return best;
 }
 
-/* Made since its user had no directory: a helper that cannot take it compiles more than it would have to. */
+/* The user had no directory when the helper started, and has one now. If the helper cannot receive it, it compiles
+ * more than necessary. */
 static void send_directory(struct reader *reader)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
@@ -456,7 +459,7 @@ static void send_directory(struct reader *reader)
                 reader->has_directory = !ds_process_send(reader->process, bytes, size, &fd, 1);
 }
 
-/* 0; or -1: a helper that cannot take it is on its way out, and the job waits for the next. */
+/* 0; or -1: the helper cannot receive the image because it is ending, and the job waits for the next one. */
 static int send_check(struct reader *reader, const struct ds_helper_job *job, uint64_t id)
 {
         const struct ds_worker_info *info = ds_worker_info(reader->helper->supervisor->worker);
@@ -515,7 +518,7 @@ static int send_job(struct reader *reader, struct ds_helper_job *job)
         return 0;
 }
 
-/* To its user's process, if that is there at once. 0, or -1: it waits. */
+/* Sends the job to its user's helper. 0, or -1: the helper is not ready and the job waits. */
 static int dispatch(ds_helper *helper, struct ds_helper_job *job)
 {
         const uid_t uid = ds_user_uid(job->user);
@@ -534,7 +537,7 @@ static void send_next(ds_helper *helper)
 
         if (helper->stopping)
                 return;
-        /* a user whose process is not there yet is passed by until it is */
+        /* skips users whose helper is still starting */
         while ((job = next_job(helper)))
                 if (dispatch(helper, job) && reader_of(helper, ds_user_uid(job->user))->usable)
                         return;
@@ -545,7 +548,7 @@ static void send_next(ds_helper *helper)
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-/* Nothing that the helper can still change, and as large as it says. */
+/* Checks that the helper cannot change the file any more, and that its size is as reported. */
 static int check_image_fd(int fd, uint64_t bytes)
 {
         int seals = fcntl(fd, F_GET_SEALS), want = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
@@ -556,7 +559,7 @@ static int check_image_fd(int fd, uint64_t bytes)
         return fstat(fd, &st) == 0 && bytes > 0 && (uint64_t)st.st_size == bytes && bytes <= DS_IMAGE_BYTES_MAX;
 }
 
-/* What was compiled is kept, for the user whose helper says that it was. */
+/* Counts the result and stores compiled code, in the directory of the user that this helper serves. */
 static void count(const struct in_flight *place, const Detshare__Internal__FromHelper *message, int fd)
 {
         ds_helper *helper = place->reader->helper;
@@ -583,7 +586,7 @@ static void count(const struct in_flight *place, const Detshare__Internal__FromH
                 ds_code_store_put(store, uid, message->key.data, fd, message->bytes + message->report_bytes);
 }
 
-/* Of what a client or nobody waited for, which place says. */
+/* Counts forms, separately for clients' jobs and background jobs. */
 static void count_forms(ds_helper *helper, const Detshare__Internal__FromHelper *message, const struct in_flight *place)
 {
         struct ds_helper_figures *figures = &helper->figures;
@@ -620,7 +623,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 return ds_error_fold(r);
         message = (const Detshare__Internal__FromHelper *)unpacked;
         place = message->id ? find_place(helper, message->id) : NULL;
-        /* it answers for no other helper's image */
+        /* a helper may answer only for images that it was sent */
         if (!place || place->reader != reader || message->fds != (message->status == 0))
                 return ds_error_origin(-EPROTO);
         if (message->fds && ds_process_take_fds(reader->process, &fd, 1))
@@ -647,7 +650,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         return 0;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- life cycle --------------------------------------------------------------------------------------------------- */
 
 static void on_lost(void *user)
 {
@@ -705,7 +708,7 @@ static int reader_start(struct reader *reader)
         return 0;
 }
 
-/* Now, or in a while. */
+/* Starts the process now, or later if that fails. */
 static void reader_begin(struct reader *reader)
 {
         if (reader_start(reader))
@@ -720,7 +723,7 @@ static void start_again(struct ds_deadline *deadline)
         send_next(reader->helper);
 }
 
-/* Of all that are there the one that was started first; NULL: there is none. */
+/* The running process that was started first; NULL: none. */
 static struct reader *reader_first(const ds_helper *helper)
 {
         const struct reader *first = NULL, *reader;

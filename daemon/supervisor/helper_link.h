@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helpers as the supervisor sees them: processes without privilege that read images and have them compiled
+ * The helpers: unprivileged processes that read images and have them compiled
  *
- * An image may take over the helper that reads it. So each helper serves one user (a uid), which this process decides
- * and the helper cannot change:
+ * A malicious image may take control of the helper that reads it. So each helper serves one user (a uid). This process
+ * decides which, and the helper cannot change it:
  *
- *   - What a helper remembers is of its user's images. It answers only for images that it was sent.
- *   - What it has compiled is kept on disk for its user (code_store.h), and it is given that user's files only.
+ *   - A helper caches only results of its user's images. It answers only for images that it was sent.
+ *   - Compiled code is kept on disk per user (code_store.h); a helper receives only its user's directory.
  *   - The worker shares a loaded image only between equal bytes, or between sessions that were given the same sealed
- *     file, which no helper gets of another one.
+ *     file, and a helper never gets the file of another one.
  *   - Helpers cannot reach each other (helper/fence.h).
  *
- * A helper is started for a user whose image comes, at most READERS_MAX of them. One that has been idle for a while is
- * ended, and one that is idle gives way to another user's when there are as many as may be; the one that was started
- * first stays, and is started with the daemon for whoever comes first.
+ * A helper is started when a user's first image arrives; at most READERS_MAX run. A helper that stays idle is ended.
+ * When all slots are in use, an idle helper is replaced by one for the new user. The first one is started with the
+ * daemon, for the first user that comes, and is not ended when idle.
  *
- * Jobs wait here, not there; as many are sent as compilers may work at once, one to each helper for a simulated device.
- * Users take turns, and one of many slots is not given to a single user, root apart: images that take long keep only
- * their own user's waiting. What is made behind clients' backs (forms of kernels) is sent one at a time, and only when
- * no client waits. An image that kills or stalls a helper takes only itself down: the helper is started again, its
- * user's images that were with it are tried again one by one, and it goes on with the next. What a helper hands back is
- * checked: a sealed memory file of the size it says.
+ * Jobs are queued here, not in the helper. At most as many are sent as compilers may run at once; one per helper for a
+ * simulated device. Users take turns, and no single user except root gets all slots, so slow images delay only their
+ * own user. Background jobs (forms of kernels) are sent one at a time, and only while no client waits.
+ *
+ * An image that kills or stalls a helper affects only that helper. The supervisor restarts it, retries the user's other
+ * images one by one, and continues. The result of a helper is checked: it must be a sealed memory file of the reported
+ * size.
  */
 #pragma once
 
@@ -35,58 +36,58 @@ struct ds_supervisor;
 
 typedef struct ds_helper ds_helper;
 
-/* What became of an image. */
+/* The result for an image. */
 struct ds_helper_result {
         int status; /* 0 or CUresult */
         const char *message;
-        int fd; /* sealed memory file; set to -1 by who keeps it */
+        int fd; /* sealed memory file; a receiver that keeps it sets this to -1 */
         uint64_t bytes, hash;
-        uint64_t report_bytes;   /* behind the image in the file; 0: it has no forms */
-        uint64_t variable_bytes; /* of the GPU's memory */
+        uint64_t report_bytes;   /* size of the report that follows the image in the file; 0: no forms */
+        uint64_t variable_bytes; /* bytes of GPU memory for the module's variables */
 };
 
-/* Zero-initialised; embedded in what waits for it. */
+/* Zero-initialise it; embed it in the object that waits for the result. */
 struct ds_helper_job {
         TAILQ_ENTRY(ds_helper_job) link;
         int queued;
-        int suspect;   /* its helper died while it had this one and others */
-        ds_user *user; /* whose turn it takes; outlives the job */
+        int suspect;   /* its helper died while it had this image and others */
+        ds_user *user; /* the user in whose turn it is served; outlives the job */
         uint64_t bytes;
-        int fd;                               /* the client's image; the job's */
-        uint64_t offset;                      /* of it in the file */
+        int fd;                               /* the client's image file; owned by the job */
+        uint64_t offset;                      /* offset of the image in the file */
         uint32_t max_registers, optimization; /* as in ModuleLoad */
         Detshare__Internal__ImageForms forms;
-        int background; /* no client waits for it */
+        int background; /* no client waits for the result */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 
-/* How images were come by since the daemon was started. */
+/* Counts since the start of the daemon. */
 struct ds_helper_figures {
-        uint64_t images;     /* that were asked for, and were good */
-        uint64_t known;      /* of them, read before */
-        uint64_t remembered; /* compiled before: in memory */
-        uint64_t stored;     /* compiled before: on disk */
-        uint64_t compiled;   /* now */
-        uint64_t damaged;    /* files on disk that were not what was written */
-        /* transformed images: made now, and how long that took; made before; that could not be made */
+        uint64_t images;     /* valid images requested */
+        uint64_t known;      /* part of images: the result of an earlier check was reused */
+        uint64_t remembered; /* found in the helper's cache of compiled code */
+        uint64_t stored;     /* found on disk */
+        uint64_t compiled;   /* compiled */
+        uint64_t damaged;    /* files on disk whose content did not match their checksum */
+        /* transformed images: made, time for making them, found, failed */
         uint64_t forms_made, forms_ns, forms_found, forms_failed;
 };
 
 int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
-/* No job may be queued; all processes must have ended. NULL is fine; returns NULL. */
+/* No job may be queued and all processes must have ended. NULL is allowed; returns NULL. */
 ds_helper *ds_helper_free(ds_helper *helper);
-/* The first process. 0 or a negative errno. */
+/* Starts the first process. 0 or a negative errno. */
 int ds_helper_start(ds_helper *helper);
-/* Takes fd over; offset and options have been set. done runs once, later, unless the job is cancelled. */
+/* Consumes fd; the caller has set offset and options. done is called once, later, unless the job is cancelled. */
 void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
-/* One that is not queued is fine. */
+/* A job that is not queued is allowed. */
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job);
 const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper);
-/* Of the process that was started first; 0: there is none. */
+/* pid of the process that was started first; 0: none. */
 pid_t ds_helper_pid(const ds_helper *helper);
-/* Processes that have not ended. */
+/* Number of processes that have not ended. */
 unsigned ds_helper_count(const ds_helper *helper);
-/* End of file for all; no new one is started. */
+/* Closes the connection of all processes, which then exit; none is started again. */
 void ds_helper_stop(ds_helper *helper);
 void ds_helper_kill(ds_helper *helper);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines for systemd's journal, with fields
+ * Log lines with fields for systemd's journal
  *
- * Under the journal the supervisor's lines go there by its own protocol, so that they can be searched by what they are
- * about: DETSHARE_CLIENT= (a session's number), DETSHARE_CLIENT_PID=, DETSHARE_CLIENT_UID=, DETSHARE_GPU=, and
- * MESSAGE_ID= for the events of log.h. libsystemd's call for this waits while the journal's queue is full, which a loop
- * that serves clients must not: lines are sent without waiting, those that do not fit are counted, and the count is
- * said with the next one that does. What the journal takes from nobody else's lines it adds itself (_PID=, _UID=, ...).
+ * If standard error belongs to the journal, lines are sent in the journal's own protocol, so that they can be searched
+ * by field: DETSHARE_CLIENT= (a session's number), DETSHARE_CLIENT_PID=, DETSHARE_CLIENT_UID=, DETSHARE_GPU=, and
+ * MESSAGE_ID= for the events of log.h. The journal adds its trusted fields (_PID=, _UID=, ...).
+ *
+ * libsystemd's function for this blocks while the journal's queue is full, which the loop of a server must not do. So
+ * lines are sent without blocking. Lines that do not fit are counted, and the next line that fits is preceded by the
+ * count.
  */
 #pragma once
 
-/* From now on, if standard error is the journal's; else everything stays as it is. socket NULL: the journal's own. */
+/* Enables the protocol if standard error belongs to the journal; otherwise changes nothing. socket NULL: the
+ * journal's own. */
 void ds_journal_start(const char *identifier, const char *socket);
-/* The GPU that the daemon owns, for every line from now on; kept by value. */
+/* Sets the DETSHARE_GPU= field of all later lines; gpu is copied. */
 void ds_journal_set_gpu(const char *gpu);
-/* Lines go to standard error again. */
+/* Later lines go to standard error again. */
 void ds_journal_stop(void);

@@ -121,7 +121,7 @@ ds_ledger *ds_ledger_free(ds_ledger *ledger)
         return ds_free(ledger);
 }
 
-/* Is [va, va + bytes) inside the half of the window that its kind belongs to? */
+/* 1: [va, va + bytes) lies in the half of the window for its kind of memory. */
 static int in_half(const ds_ledger *ledger, uint64_t va, uint64_t bytes, int pinned)
 {
         uint64_t half = ledger->window.bytes / 2, base = ledger->window.base + (pinned ? half : 0);
@@ -201,7 +201,7 @@ struct ds_ledger_physical *ds_ledger_physical_find(const ds_ledger *ledger, uint
         return physical;
 }
 
-/* Takes the reference over. */
+/* Consumes the reference. */
 int ds_ledger_physical_enlist(ds_ledger *ledger, uint64_t id, int imported, ds_share *share)
 {
         struct ds_ledger_physical *physical = ds_alloc0(1, sizeof(*physical));
@@ -274,7 +274,7 @@ int ds_ledger_mapping_add(ds_ledger *ledger, const Detshare__Internal__Mapping *
         return 0;
 }
 
-/* A slab has one for its file and one for the worker's. */
+/* The share has a descriptor of its own, next to the slab's. */
 int ds_ledger_slab_share(ds_ledger *ledger, struct ds_ledger_slab *slab)
 {
         int fd, r;
@@ -368,7 +368,7 @@ struct ds_ledger_graph *ds_ledger_graph_find(ds_ledger *ledger, uint64_t id)
         return graph;
 }
 
-/* An updated one takes the place of the one before. */
+/* Adds a graph; an updated graph replaces its previous version. */
 int ds_ledger_graph_add(ds_ledger *ledger, const Detshare__Internal__Graph *said, const struct ds_ledger_beside *beside)
 {
         struct ds_ledger_graph *graph, *before = ds_ledger_graph_find(ledger, said->graph);
@@ -431,7 +431,7 @@ int ds_ledger_lent_change(ds_ledger *ledger, const Detshare__Internal__Lent *sai
         return 0;
 }
 
-/* Removals; ids are never 0, which stands for "nothing removed". */
+/* Removals; an id of 0 means "nothing removed", since ids are never 0. */
 static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *entry)
 {
         if (entry->alloc_removed) {

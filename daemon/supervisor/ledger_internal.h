@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ledger's files share: its entries, and how one is added
+ * Internals of the ledger's files: its entries, and the functions that add one
  *
- *   ledger.c          the books: entries that come and go by what the worker says
- *   ledger_replay.c   all of them, in order, for the next worker
- *   ledger_restore.c  all of them, as an earlier daemon wrote them down
+ *   ledger.c          adds and removes entries by the worker's messages
+ *   ledger_replay.c   sends all entries, in order, to the next worker
+ *   ledger_restore.c  restores all entries that an earlier daemon wrote
  *
- * Who adds believes nothing of what it was said: DS_LEDGER_E_PROTOCOL where it makes no sense, a negative errno without
- * memory; nothing is added then.
+ * The functions that add entries do not trust their input. They return DS_LEDGER_E_PROTOCOL for invalid input and a
+ * negative errno without memory; in both cases nothing is added.
  */
 #pragma once
 
@@ -18,8 +18,8 @@
 struct ds_ledger_slab {
         uint64_t va, bytes;
         int pinned, fd;
-        uint32_t n_allocs; /* that lie in it */
-        ds_share *share;   /* once it was exported */
+        uint32_t n_allocs; /* number of allocations in the slab */
+        ds_share *share;   /* NULL until the slab is exported */
         struct ds_charge slab_charge, bytes_charge;
         UT_hash_handle hh;
 };
@@ -29,7 +29,7 @@ struct ds_ledger_physical {
         ds_share *share;
         int imported;
         uint32_t n_mappings;
-        struct ds_charge one, file; /* the worker's */
+        struct ds_charge one, file; /* for the handle; for the file descriptor that the worker holds */
         UT_hash_handle hh;
 };
 
@@ -75,33 +75,33 @@ struct ds_ledger {
         struct ds_ledger_alloc *allocs;
         struct ds_ledger_physical *physicals;
         struct ds_ledger_mapping *mappings;
-        uint64_t physical_bytes; /* of its own */
+        uint64_t physical_bytes; /* sum of the handles that this session created, not imported */
         struct ds_ledger_module *modules;
         struct ds_ledger_graph *graphs;
         struct ds_ledger_stream *streams;
         uint64_t slab_bytes, alloc_bytes; /* device memory */
         uint32_t n_writable;              /* modules with writable globals */
-        uint64_t lent, lent_bytes;        /* slabs of the pool, a bit each; of one */
+        uint64_t lent, lent_bytes;        /* slabs of the pool, one bit each; bytes per slab */
         struct ds_charge lent_charge;
-        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers once a worker has died, else NULL */
+        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers after the first death of a worker, else NULL */
 };
 
 int ds_ledger_slab_add(ds_ledger *ledger, const Detshare__Internal__Slab *said, const struct ds_ledger_beside *beside);
-/* The one in which all of this lies, or NULL. */
+/* The slab that contains the whole range, or NULL. */
 struct ds_ledger_slab *ds_ledger_slab_around(const ds_ledger *ledger, uint64_t va, uint64_t bytes);
 int ds_ledger_alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said);
 struct ds_ledger_physical *ds_ledger_physical_find(const ds_ledger *ledger, uint64_t id);
-/* Takes the reference over. */
+/* Consumes the reference. */
 int ds_ledger_physical_enlist(ds_ledger *ledger, uint64_t id, int imported, ds_share *share);
 int ds_ledger_mapping_add(ds_ledger *ledger, const Detshare__Internal__Mapping *said);
-/* It becomes what other sessions can have, too. */
+/* Makes the slab's memory sharable with other sessions. */
 int ds_ledger_slab_share(ds_ledger *ledger, struct ds_ledger_slab *slab);
 int ds_ledger_module_add(
         ds_ledger *ledger, const Detshare__Internal__Module *said, const struct ds_ledger_beside *beside);
 struct ds_ledger_graph *ds_ledger_graph_find(ds_ledger *ledger, uint64_t id);
-/* An updated one takes the place of the one before. */
+/* Adds a graph; an updated graph replaces its previous version. */
 int ds_ledger_graph_add(
         ds_ledger *ledger, const Detshare__Internal__Graph *said, const struct ds_ledger_beside *beside);
 int ds_ledger_stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said);
-/* added: 1, or 0 of slabs that were given back. */
+/* added: 1 for slabs that were lent, 0 for returned ones. */
 int ds_ledger_lent_change(ds_ledger *ledger, const Detshare__Internal__Lent *said, int added);

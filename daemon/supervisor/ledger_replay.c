@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the next worker is told of a session: what it has, so that it has it again
+ * Replay: the messages with which the next worker restores a session
  */
 #include <stdlib.h>
 
@@ -95,7 +95,7 @@ static int replay_placed(ds_ledger *ledger, uint64_t session, ds_ledger_replay_f
         return r;
 }
 
-/* One RestoreSlab with the allocations from *at on that lie in it; fd only with the slab's first. */
+/* One RestoreSlab with the slab's allocations from *at on; fd only with the slab's first message. */
 static int replay_ranges(const struct ds_ledger_slab *slab, struct ds_ledger_alloc **sorted, size_t n, size_t *at,
         uint64_t session, ds_ledger_replay_fn fn, void *user, int fd)
 {
@@ -215,7 +215,7 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
                 r = replay_placed(ledger, session, fn, user);
         if (r >= 0)
                 r = replay_lent(ledger, session, fn, user);
-        /* slot 0 always exists; only its progress needs saying */
+        /* stream slot 0 always exists; only its progress must be sent */
         if (r >= 0 && ledger->progress)
                 r = replay_stream(ledger, &legacy, session, fn, user);
         for (struct ds_ledger_stream *stream = ledger->streams; r >= 0 && stream; stream = stream->hh.next)

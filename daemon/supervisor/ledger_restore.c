@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other way round: what an earlier daemon wrote down of a session becomes a ledger again
+ * Restore: rebuilds a ledger from the records of an earlier daemon
  */
 #include <string.h>
 
 #include "supervisor/ledger_internal.h"
 #include "util/error.h"
 
-/* That one of an earlier life, which may be here already because another session has it too; or NULL. */
+/* The share with this id if it is restored already, because another session has it too; or NULL. */
 static ds_share *share_known(ds_shares *shares, uint64_t id, const ProtobufCBinaryData *secret)
 {
         ds_share *share = secret->len == DS_SHARE_SECRET_BYTES ? ds_shares_at(shares, id) : NULL;
@@ -80,7 +80,7 @@ int ds_ledger_restore_slab(
 
         if (!restore->slab)
                 return DS_LEDGER_E_PROTOCOL;
-        /* more allocations of a slab follow without its file */
+        /* further messages of a slab carry allocations, but not its file */
         if (*fd >= 0)
                 r = ds_ledger_slab_add(ledger, restore->slab, &beside);
         if (!r && had_fd)
@@ -105,7 +105,7 @@ int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__Restor
                 .module_charge = &object,
                 .image_charge = &image,
                 .variables_charge = &variables};
-        uint64_t most = UINT64_MAX / 4; /* sums of charges must not overflow */
+        uint64_t most = UINT64_MAX / 4; /* bound, so that sums of charges do not overflow */
         int r;
 
         if (!restore->module || restore->charged_bytes > most || restore->variable_bytes > most ||

@@ -19,22 +19,23 @@
 #include "util/foreign.h"
 #include "util/macro.h"
 
-#define PAUSE_MS 100u      /* when not even turning away works: the loop must not spin on those who wait */
-#define ACCEPTS_PER_TURN 8 /* so that a crowd of newcomers does not hold up those who are there */
+/* pause after a failed accept, so that the loop does not spin while connections are pending */
+#define PAUSE_MS 100u
+#define ACCEPTS_PER_TURN 8 /* bound per turn of the loop, so that many new connections do not delay existing clients */
 
 struct ds_listener {
         uv_poll_t poll;
         struct ds_supervisor *supervisor;
         int fd, reserve_fd;
         int polled;
-        int given; /* by the service manager: the file is not ours */
+        int given; /* passed by the service manager, which owns the socket file */
         char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
-        struct ds_socket_file file; /* not of a socket that was given */
+        struct ds_socket_file file; /* unused if the socket was passed by the service manager */
         struct ds_log_budget log;
         struct ds_deadline pause;
 };
 
-/* --- a socket that was given -------------------------------------------------------------------------------------- */
+/* --- socket from the service manager ------------------------------------------------------------------------------ */
 
 static int option_of(int fd, int option)
 {
@@ -44,7 +45,7 @@ static int option_of(int fd, int option)
         return getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0 ? -1 : value;
 }
 
-/* What is wrong with it, NULL = nothing. */
+/* Returns NULL if the socket is usable, else the reason why not. */
 static const char *unfit(int fd)
 {
         if (option_of(fd, SO_DOMAIN) < 0)
@@ -76,7 +77,7 @@ static void name_path(ds_listener *listener)
                 snprintf(listener->path, sizeof(listener->path), "a socket without a name");
 }
 
-/* 0 or a contract code; listener->given says whether there was one. */
+/* 0 or a contract code; listener->given: 1 if the service manager passed a socket. */
 static int take_given(ds_listener *listener, ds_notify *notify, char *message, size_t message_size)
 {
         const struct ds_options *options = listener->supervisor->options;
@@ -106,7 +107,8 @@ static int take_given(ds_listener *listener, ds_notify *notify, char *message, s
         return 0;
 }
 
-/* A unit without FileDescriptorName= gives its socket another name, and clients would wait there for ever. */
+/* Warns about a socket under another name: without FileDescriptorName= in the unit, the socket has a default name,
+ * is not used, and clients would wait for ever. */
 static void look_for_misnamed(ds_notify *notify)
 {
         struct ds_given_file *files;
@@ -167,7 +169,8 @@ int ds_listener_new(
         return 0;
 }
 
-/* Out of file descriptors: take the newcomer with the reserved one and close it. 0: nobody was waiting. */
+/* Called without free file descriptors: uses the reserved one to accept a connection and close it. 0: no connection
+ * was pending. */
 static int turn_away(ds_listener *listener)
 {
         int fd;
@@ -187,7 +190,7 @@ static void accept_one(ds_listener *listener, int fd)
         int r;
 
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-        r = ds_client_new(listener->supervisor, fd); /* fd is not ours any more */
+        r = ds_client_new(listener->supervisor, fd); /* consumes fd */
         if (r > 0 && ds_log_may(&listener->log, uv_hrtime(), DS_LOG_WARNING))
                 ds_log_about(&(struct ds_log_about){.pid = peer.pid, .uid = peer.uid}, DS_LOG_WARNING,
                         "a connection was refused (pid %d, uid %u): %s the connections that may be", (int)peer.pid,

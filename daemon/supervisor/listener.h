@@ -2,9 +2,10 @@
 /*
  * The listening socket
  *
- * Made by hand, because libuv shortens long paths silently (socket_file.h). A socket file that nobody listens on is
- * replaced; one that somebody does is not touched. When file descriptors run out, newcomers are closed at once with the
- * help of one that is kept in reserve: they hear it, and the loop does not spin.
+ * Created with system calls, because libuv silently shortens long paths (socket_file.h). A socket file without a
+ * listener is replaced; a socket file with a listener is not touched. When file descriptors run out, a descriptor kept
+ * in reserve is used to accept new connections and close them at once: the client sees the refusal, and the loop does
+ * not spin.
  */
 #pragma once
 
@@ -15,16 +16,17 @@ struct ds_supervisor;
 typedef struct ds_listener ds_listener;
 
 /* Contract codes */
-#define DS_LISTENER_E_REFUSED 1 /* see the message */
+#define DS_LISTENER_E_REFUSED 1 /* the message says why */
 
 /*
- * Takes the service manager's socket if it gave one, which stays the manager's file in the end; else binds and listens
- * at path. Clients wait until ds_listener_start.
+ * Uses the socket of the service manager if it passed one; its file then stays. Otherwise binds and listens at path.
+ * Connections stay pending until ds_listener_start().
  */
 int ds_listener_new(
         struct ds_supervisor *supervisor, const char *path, char *message, size_t message_size, ds_listener **ret);
 int ds_listener_start(ds_listener *listener);
-/* Where clients connect: of a socket that was given, what it says itself. */
+/* The path that clients connect to; for a passed socket, as the kernel reports it. */
 const char *ds_listener_path(const ds_listener *listener);
-/* Removes the socket file if it is still ours. The memory goes when the loop has closed it. Returns NULL. */
+/* Removes the socket file if it is still this daemon's. The loop frees the memory when it has closed the socket.
+ * Returns NULL. */
 ds_listener *ds_listener_free(ds_listener *listener);

@@ -2,9 +2,9 @@
 /*
  * detshared: the daemon that owns one GPU and shares it
  *
- * Reads options and configuration, finds its other programs and its policies relative to itself, and runs the
- * supervisor until it is told to stop. It always stays in the foreground, as service managers want it; --foreground
- * is accepted for scripts that say so. Exit status: 0 stopped when told to, 1 failed, 2 usage.
+ * Reads options and configuration, finds its other programs and its policies relative to its own path, and runs the
+ * supervisor until it is stopped. It always stays in the foreground, as service managers expect; --foreground is
+ * accepted for scripts. Exit status: 0 stopped on request, 1 failure, 2 wrong usage.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,13 +28,13 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define DEFAULT_DEVICE "cuda:0" /* where there is a GPU */
+#define DEFAULT_DEVICE "cuda:0" /* on a machine with a GPU */
 #define DEFAULT_SIMULATED "sim:h200"
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
 #define DEFAULT_POLICY "detshare"
 #define EXIT_USAGE 2
-#define NICE (-10) /* also in the service unit */
+#define NICE (-10) /* the service unit has the same value */
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;
 static const char *arg_transform;
@@ -92,7 +92,7 @@ static int check_transform(void)
         return usage("--transform is always, auto or never, not '%s'", arg_transform);
 }
 
-/* -1: go on; otherwise the exit status. */
+/* -1: continue; otherwise the exit status. */
 static int parse_options(int argc, char **argv)
 {
         static const struct option options[] = {
@@ -126,7 +126,7 @@ static int parse_options(int argc, char **argv)
                         help();
                         return 0;
                 } else if (c != OPT_FOREGROUND) {
-                        return EXIT_USAGE; /* getopt has said why */
+                        return EXIT_USAGE; /* getopt has printed the error */
                 }
         }
         if (optind < argc)
@@ -146,9 +146,9 @@ static int read_config(struct ds_config *config)
         return -1;
 }
 
-/* --- what belongs to the daemon ----------------------------------------------------------------------------------- */
+/* --- programs and policies of the daemon -------------------------------------------------------------------------- */
 
-/* The directory of this program. */
+/* Path of the directory of this program. */
 static int own_directory(char *buffer, size_t size)
 {
         ssize_t n = readlink("/proc/self/exe", buffer, size - 1);
@@ -164,7 +164,7 @@ static int own_directory(char *buffer, size_t size)
         return 0;
 }
 
-/* The first existing of the patterns, relative to `directory`; 0 if there is one. */
+/* Finds the first pattern that matches a file, relative to `directory`; 0 if one does. */
 static int find_first(const char *directory, const char *const *patterns, char *buffer, size_t size)
 {
         for (; *patterns; patterns++) {
@@ -223,13 +223,13 @@ static int find_parts(struct ds_options *options)
         return 0;
 }
 
-/* The default policy if it is installed, else the one that needs no plug-in. */
+/* The default policy if it is installed, else the built-in one. */
 static const char *default_policy(const struct ds_options *options)
 {
         return ds_policy_installed(options, DEFAULT_POLICY) ? DEFAULT_POLICY : DS_POLICY_BUILTIN;
 }
 
-/* The worker would say so, too, but not where its name stands. */
+/* The worker would also report a missing policy, but without the place in the configuration. */
 static int check_policy(const struct ds_options *options)
 {
         if (strchr(options->policy, '/') || ds_policy_installed(options, options->policy))
@@ -241,8 +241,8 @@ static int check_policy(const struct ds_options *options)
 }
 
 /*
- * A GPU is there when its driver has made the nodes for it, whether or not it can be used: then the worker says why
- * not, which is better than a simulated GPU that nobody asked for.
+ * Uses the GPU if its driver has created device nodes, even if the GPU may be unusable. The worker then reports why,
+ * which is better than an unexpected simulated GPU.
  */
 static const char *default_device(void)
 {
@@ -258,7 +258,7 @@ static const char *default_device(void)
 
 /* --- start -------------------------------------------------------------------------------------------------------- */
 
-/* 0, 1 and 2 must be something, or a client's socket would become standard output. */
+/* 0, 1 and 2 must be open, or a client's socket would become standard output. */
 static void open_standard_fds(void)
 {
         int fd;
@@ -281,9 +281,10 @@ static void raise_file_limit(void)
 }
 
 /*
- * Everybody's requests pass through this process and the worker, which inherits it. Programs that flood them would
- * otherwise also keep the processor from them, for milliseconds at a time. What one user can make them do is bounded
- * (turns.h), and the helper goes back to 0. Under a service manager the unit decides, and this fails.
+ * Requests of all users pass through this process and the worker, which inherits the priority. Otherwise programs that
+ * flood the daemon with requests would also compete with it for the processor, for milliseconds at a time. The work per
+ * user is bounded (turns.h), and the helper sets its priority back to 0. Under a service manager the unit sets the
+ * priority, and this call fails.
  */
 static void raise_priority(void)
 {
@@ -310,7 +311,7 @@ static int run(struct ds_options *options)
         return r;
 }
 
-/* An option wins over the configuration. 0 or -1: out of memory. */
+/* An option overrides the configuration. 0 or -1: out of memory. */
 static int override(char **key, const char *option)
 {
         char *copy = option ? ds_strdup(option) : NULL;
@@ -326,7 +327,7 @@ static int override(char **key, const char *option)
         return 0;
 }
 
-/* systemd may name several directories: the first is ours. */
+/* systemd may pass several directories; the first one is used. */
 static int find_state(struct ds_config *config)
 {
         const char *given = config->state ? NULL : getenv("STATE_DIRECTORY");
@@ -356,7 +357,7 @@ int main(int argc, char **argv)
         struct ds_options options = {.config = &config};
         int r;
 
-        signal(SIGHUP, SIG_IGN); /* until there is something to reload */
+        signal(SIGHUP, SIG_IGN); /* ignored until a reload is possible */
 
         open_standard_fds();
         umask(0022);
@@ -365,10 +366,11 @@ int main(int argc, char **argv)
                 return r;
         ds_log_setup("detshared", arg_debug ? DS_LOG_DEBUG : DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
+        /* the limit of file sizes also applies to memfds: exceeding it must be an error, not a signal */
+        signal(SIGXFSZ, SIG_IGN);
         raise_file_limit();
         raise_priority();
-        /* before anything is opened: what came is known by its number */
+        /* before any file is opened: passed files are identified by their numbers */
         if (ds_notify_new(&options.notify))
                 return EXIT_FAILURE;
         ds_journal_start("detshared", NULL);

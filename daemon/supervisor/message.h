@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing messages into one buffer that the whole supervisor shares: everything is packed and sent in one step, on one
+ * Packs messages into one buffer that the whole supervisor shares. Packing and sending happen in one step on one
  * thread.
  */
 #pragma once

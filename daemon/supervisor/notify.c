@@ -21,29 +21,29 @@
 
 #define MESSAGE_MAX 1024
 #define STORE_NAME_MAX 255
-/* A manager that is busy gets this long to take something that matters, and then nothing of the kind for a while. */
+/* Longest wait for a busy manager to accept an important message. After a timeout, no message waits for DEAF_NS. */
 #define WAIT_US 500000
 #define DEAF_NS (5 * DS_NS_PER_S)
 
 struct ds_notify {
-        int fd; /* -1: no manager listens */
+        int fd; /* -1: there is no service manager */
         struct sockaddr_un address;
         socklen_t address_size;
-        size_t keeps_files; /* at most so many, 0: none */
-        uint64_t wait_us;   /* that the socket is set to */
-        uint64_t deaf_ns;   /* when it did not take something in time, 0 = it does */
+        size_t keeps_files; /* most files in the store; 0: there is no store */
+        uint64_t wait_us;   /* current send timeout of the socket */
+        uint64_t deaf_ns;   /* time of the last timeout, 0: none */
         uint64_t watchdog_us;
-        uv_timer_t *timer; /* freed by its own close callback */
+        uv_timer_t *timer; /* freed by its close callback */
         int (*alive)(void *user);
         void *alive_user;
         struct ds_given_file *files;
         size_t n_files;
-        char status[MESSAGE_MAX]; /* what was said last */
+        char status[MESSAGE_MAX]; /* last status line sent */
 };
 
-/* --- what comes at start ------------------------------------------------------------------------------------------ */
+/* --- input at start ----------------------------------------------------------------------------------------------- */
 
-/* 0, also when the variable says nothing useful. */
+/* 0, also if the variable is absent or unusable. */
 static int open_socket(ds_notify *notify)
 {
         const char *path = getenv("NOTIFY_SOCKET");
@@ -74,7 +74,7 @@ static int is_yes(const char *variable)
         return value && value[0] && strcmp(value, "0") != 0;
 }
 
-/* A manager that says how many files it keeps knows better than the unit. */
+/* The manager's own number (FDSTORE) has precedence over the unit's. */
 static size_t files_kept(void)
 {
         static const char *const says[] = {"FDSTORE", "DETSHARE_FDSTORE"};
@@ -99,7 +99,7 @@ static void read_watchdog(ds_notify *notify)
                 ds_log(DS_LOG_WARNING, "WATCHDOG_USEC or WATCHDOG_PID is not understood: the watchdog is not told");
 }
 
-/* Takes over fd and name, whatever comes. */
+/* Consumes fd and name in every case. */
 static void add_file(ds_notify *notify, int fd, char *name)
 {
         char *own = ds_strdup(name);
@@ -191,7 +191,7 @@ struct ds_given_file *ds_notify_files(ds_notify *notify, size_t *ret_n)
         return notify ? notify->files : NULL;
 }
 
-/* --- what it is told ---------------------------------------------------------------------------------------------- */
+/* --- messages to the manager -------------------------------------------------------------------------------------- */
 
 static uint64_t monotonic_ns(void)
 {
@@ -209,7 +209,7 @@ static void set_wait(ds_notify *notify, uint64_t us)
                 notify->wait_us = us;
 }
 
-/* One message. Its queue may be full, which is waited for as long as this, 0 = not at all. 0 or -errno. */
+/* Sends one message. wait_us: longest wait while the manager's queue is full, 0: none. 0 or -errno. */
 static int send_within(ds_notify *notify, const char *text, int fd, uint64_t wait_us)
 {
         struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
@@ -236,7 +236,7 @@ static int send_within(ds_notify *notify, const char *text, int fd, uint64_t wai
 }
 
 /*
- * important: what is sent may wait, unless that was in vain just before. 0 or -errno, of which nobody need do anything.
+ * important: the message may wait, unless another one has just timed out. 0 or -errno, which callers may ignore.
  */
 static int send_message(ds_notify *notify, const char *text, int fd, int important)
 {
@@ -294,7 +294,7 @@ void ds_notify_status(ds_notify *notify, const char *fmt, ...)
         va_start(args, fmt);
         vsnprintf(text + prefix, sizeof(text) - prefix, fmt, args);
         va_end(args);
-        /* a line break would begin another assignment */
+        /* a line break would start another assignment */
         for (char *c = text + prefix; *c; c++)
                 if ((unsigned char)*c < ' ')
                         *c = ' ';
@@ -327,7 +327,7 @@ int ds_notify_watchdog_start(ds_notify *notify, uv_loop_t *loop, int (*alive)(vo
 
         if (!notify || !notify->watchdog_us || notify->fd < 0)
                 return 0;
-        /* three chances within the time: one that the manager's full queue refuses does not matter */
+        /* three messages per timeout: one that a full queue rejects does no harm */
         ms = DS_MAX(notify->watchdog_us / 3000, 1u);
         notify->timer = ds_alloc0(1, sizeof(*notify->timer));
         if (!notify->timer)
@@ -351,14 +351,14 @@ void ds_notify_watchdog_stop(ds_notify *notify)
                 uv_close((uv_handle_t *)DS_TAKE_PTR(notify->timer), free_timer);
 }
 
-/* --- the store ---------------------------------------------------------------------------------------------------- */
+/* --- the file descriptor store ------------------------------------------------------------------------------------ */
 
 size_t ds_notify_stores(const ds_notify *notify)
 {
         return notify ? notify->keeps_files : 0;
 }
 
-/* A backslash would come back as an escape. */
+/* 1: a valid name. systemd would return a backslash as an escape sequence. */
 static int is_name(const char *name)
 {
         size_t length = strlen(name);
@@ -381,11 +381,11 @@ int ds_notify_store(ds_notify *notify, const char *name, int fd, uint64_t wait_n
                 return ds_error_origin(-EINVAL);
         snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
         r = send_within(notify, text, fd, DS_MAX(wait_ns, DS_NS_PER_MS) / DS_NS_PER_US);
-        /* a manager that is busy is for the caller to judge */
+        /* the caller decides what a busy manager means */
         return !r || r == -EAGAIN ? r : ds_error_origin(r);
 }
 
-/* The manager closes the file that comes with the word when it has done all that came before (systemd 246). */
+/* The manager closes the passed pipe end when it has handled all earlier messages (systemd 246). */
 int ds_notify_sync(ds_notify *notify, uint64_t wait_ns)
 {
         ds_cleanup(ds_closep) int ours = -1;

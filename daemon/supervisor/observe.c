@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens and what happened: asked of the worker, shown to those who may see it
+ * Requests for activity, past requests and traces: forwarded to the worker, filtered for the client
  *
- * The worker knows sessions by number and user. Whom a request waited for is named to administrators and to that
- * session's own user; to others it is "another client".
+ * The worker identifies sessions by number and user. The session that a request waited for is named to administrators
+ * and to that session's own user; for other users it is "another client".
  */
 #include <assert.h>
 
@@ -40,7 +40,7 @@ static void ask(struct ds_client_op *op, Detshare__Internal__ToWorker *message)
                 ds_deadline_arm(&supervisor->deadlines, &op->deadline, WORKER_MAX_MS, worker_deadline);
 }
 
-/* The answer has what was asked for. If not, the client was told why; either way the operation has ended. */
+/* 1: the answer has the expected body. 0: the client got the error. In both cases the operation has ended. */
 static int take_answer(struct ds_worker_call *call, const struct ds_worker_answer *answer,
         Detshare__Internal__FromWorker__BodyCase expect, struct ds_client **ret_client, uint64_t *ret_id)
 {
@@ -67,7 +67,7 @@ static int take_answer(struct ds_worker_call *call, const struct ds_worker_answe
         return 0;
 }
 
-/* --- now ---------------------------------------------------------------------------------------------------------- */
+/* --- activity ----------------------------------------------------------------------------------------------------- */
 
 static void activity_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
@@ -98,12 +98,12 @@ void ds_handle_list_activity(struct ds_client *client, Detshare__Request *reques
         ask(op, &message);
 }
 
-/* --- requests ----------------------------------------------------------------------------------------------------- */
+/* --- request history ---------------------------------------------------------------------------------------------- */
 
-#define SHOWN_REQUESTS_MAX 65u /* the rows in unpack.c */
+#define SHOWN_REQUESTS_MAX 65u /* as many rows as unpack.c allows */
 #define SHOWN_BEHIND_MAX 4u
 
-/* A request as the client may see it. */
+/* A request with the fields that the client may see. */
 struct shown {
         Detshare__RequestEntry entry;
         Detshare__BlockerEntry blockers[SHOWN_BEHIND_MAX], *behind[SHOWN_BEHIND_MAX];
@@ -160,7 +160,8 @@ static void explain_done(struct ds_worker_call *call, const struct ds_worker_ans
         ds_client_reply(client, id, &reply, NULL, 0);
 }
 
-/* 0, or the request was answered. Others' sessions are denied alike whether they exist or not. */
+/* 0, or the request was answered. A user gets the same answer for a session of another user as for one that does not
+ * exist. */
 static int check_session(struct ds_client *client, const char *what, uint64_t request_id, uint64_t id)
 {
         const struct ds_session *session = ds_session_find(ds_client_supervisor(client), id);

@@ -11,12 +11,12 @@
 
 #define CHUNK_MIN 4096u
 
-/* Text of one kind; room behind it takes what comes next. */
+/* Text for one of the two outputs; later text is appended while there is room. */
 struct ds_output_chunk {
         TAILQ_ENTRY(ds_output_chunk) link;
         struct ds_charge charge;
         int to_stderr;
-        uint32_t at, end, room; /* unread: [at, end) */
+        uint32_t at, end, room; /* unread text: [at, end); capacity */
         uint8_t text[];
 };
 
@@ -58,7 +58,7 @@ void ds_output_leave(struct ds_output *output)
         ds_output_deinit(output);
 }
 
-/* --- what comes --------------------------------------------------------------------------------------------------- */
+/* --- text from the worker ----------------------------------------------------------------------------------------- */
 
 static struct ds_output_chunk *chunk_try(struct ds_session *session, size_t room)
 {
@@ -80,7 +80,7 @@ static struct ds_output_chunk *chunk_try(struct ds_session *session, size_t room
         return chunk;
 }
 
-/* NULL: there is no room even after everything older has gone. */
+/* Drops older text as needed. NULL: no room even without any older text. */
 static struct ds_output_chunk *chunk_new(struct ds_session *session, size_t room)
 {
         struct ds_output *output = &session->output;
@@ -129,9 +129,9 @@ void ds_output_add(struct ds_session *session, int to_stderr, const uint8_t *tex
         answer_ready(session);
 }
 
-/* --- what is asked for -------------------------------------------------------------------------------------------- */
+/* --- reads by the client ------------------------------------------------------------------------------------------ */
 
-/* Text of one kind from the front, at most a page of it. */
+/* Takes text for one output from the front, at most one page. */
 static size_t take_page(struct ds_output *output, uint8_t *page, int *ret_to_stderr)
 {
         struct ds_output_chunk *chunk = TAILQ_FIRST(&output->chunks);
@@ -156,7 +156,7 @@ static size_t take_page(struct ds_output *output, uint8_t *page, int *ret_to_std
 
 static void answer(struct ds_session *session, uint64_t request_id)
 {
-        static uint8_t page[DS_OUTPUT_PAGE_MAX]; /* one thread, packed before it is used again */
+        static uint8_t page[DS_OUTPUT_PAGE_MAX]; /* static: one thread, and the reply is packed before the next call */
         struct ds_output *output = &session->output;
         Detshare__OutputReply body = DETSHARE__OUTPUT_REPLY__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
@@ -173,7 +173,8 @@ static void answer(struct ds_session *session, uint64_t request_id)
         ds_client_reply(session->client, request_id, &reply, NULL, 0);
 }
 
-/* Those that wait for no more than is here. Answering may end the session's client, and with it all that wait. */
+/* Answers reads that wait for no more than is available. An answer may close the session's client, which drops all
+ * reads. */
 static void answer_ready(struct ds_session *session)
 {
         struct ds_output *output = &session->output;
@@ -217,7 +218,7 @@ void ds_output_read(struct ds_session *session, uint64_t request_id, uint64_t up
 {
         uint64_t printed = session->page.map ? atomic_load(&session->page.map->output) : 0;
 
-        /* more than has been printed is not waited for */
+        /* a read never waits for more bytes than have been printed */
         upto = DS_MIN(upto, printed);
         if (upto <= session->output.total)
                 answer(session, request_id);
@@ -236,7 +237,7 @@ void ds_output_worker_lost(struct ds_session *session, uint64_t printed)
         answer_ready(session);
 }
 
-/* --- from one life of the daemon to the next ---------------------------------------------------------------------- */
+/* --- handover to the next daemon ---------------------------------------------------------------------------------- */
 
 int ds_output_show(const struct ds_output *output,
         int (*fn)(void *user, int to_stderr, const uint8_t *text, size_t size), void *user)

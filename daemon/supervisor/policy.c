@@ -14,7 +14,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* A policy that the worker is asked to change to; what the next worker needs of it is here before that. */
+/* A policy change requested from the worker. It holds all that the next worker needs, should this one die first. */
 struct change {
         struct ds_worker_call call;
         struct ds_supervisor *supervisor;
@@ -33,7 +33,7 @@ size_t ds_policy_params(const struct ds_config *config, const char *policy, char
         return n;
 }
 
-/* Is the parameter's name a word of it? */
+/* 1: the parameter's name occurs in `words`. */
 static int names_param(const char *words, const char *text)
 {
         const size_t n = strcspn(text, "=");
@@ -76,7 +76,7 @@ int ds_policy_installed(const struct ds_options *options, const char *name)
         return options->policy_dir[0] && n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
 }
 
-/* What stands in a section with a misspelt name would never be looked at. */
+/* Warns about parameters in a section whose policy does not exist, since no worker would check them. */
 static void warn_of_unknown(const struct ds_supervisor *supervisor, const struct ds_config *config)
 {
         for (size_t i = 0; i < config->n_params; i++) {
@@ -149,7 +149,7 @@ static struct change *change_new(struct ds_supervisor *supervisor, const struct 
         return change;
 }
 
-/* What the next worker starts with. */
+/* Stores the policy for the next worker's start. */
 static struct change *change_remember(struct change *change)
 {
         ds_worker_take_policy(change->supervisor->worker, change->name, change->params, change->n_params);
@@ -184,12 +184,12 @@ static void change_done(struct ds_worker_call *call, const struct ds_worker_answ
                 change_free(change);
                 return;
         }
-        /* without an answer the next worker has to try */
+        /* no answer: the next worker starts with it */
         ds_log(DS_LOG_INFO, "policy %s (by the configuration)", change->name);
         change_remember(change);
 }
 
-/* 0: the worker was asked, and the change is the call's. */
+/* 0: the request was sent, and the call owns the change. */
 static int ask_worker(struct change *change)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -210,7 +210,7 @@ int ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *c
         struct change *change;
 
         warn_of_unknown(supervisor, config);
-        /* what set-policy has chosen meanwhile stays, unless the file has chosen anew */
+        /* a policy chosen with set-policy stays, unless the file names another one now */
         if (!renamed && !supervisor->policy_refused && (!active || same_params(config, supervisor->config, name)))
                 return 0;
         change = change_new(supervisor, config, name);

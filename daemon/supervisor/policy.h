@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy as it is configured: its name, and the parameters of [policy NAME]
+ * The configured policy: its name, and the parameters of [policy NAME]
  *
- * The parameters are given whenever that policy is chosen without others: at start, by a reload, by set-policy. Only
- * the worker knows whether it takes them, so a refusal comes later than the reload that it belongs to: the policy stays
- * what it is, the log and the status say why, and the next reload tries again.
+ * The parameters apply whenever that policy is chosen without other parameters: at start, by a reload, by set-policy.
+ * Only the worker knows whether the policy accepts them, so a refusal arrives after the reload. Then the old policy
+ * stays active, log and status give the reason, and the next reload tries again.
  */
 #pragma once
 
@@ -16,20 +16,19 @@ struct ds_options;
 struct ds_supervisor;
 
 #define DS_POLICY_WORDS_MAX 512
-#define DS_POLICY_BUILTIN "fifo" /* needs no plug-in */
+#define DS_POLICY_BUILTIN "fifo" /* built in: needs no plug-in */
 
-/* Is there a policy of that name? Whether it can be loaded only the worker knows. */
+/* 1: a policy of that name exists. Only the worker knows whether it can be loaded. */
 int ds_policy_installed(const struct ds_options *options, const char *name);
-/* The policy to start with. 0 or -errno. */
+/* Sets the first worker's policy. 0 or -errno. */
 int ds_policy_start(struct ds_supervisor *supervisor);
 /*
- * The configuration is about to become that one: so does the policy, if the file says so. 0, or -ENOMEM: nothing was
- * asked of the worker.
+ * Called before the configuration is replaced: changes the policy if the file requires it. 0, or -ENOMEM: no request
+ * was sent to the worker.
  */
 int ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *config);
-/* The texts of its parameters; they stay the config's. Returns how many. */
+/* The texts of the policy's parameters; the config still owns them. Returns their number. */
 size_t ds_policy_params(const struct ds_config *config, const char *policy, char *params[DS_CONFIG_PARAMS_MAX]);
-/* What the worker says of parameters that came from the configuration, with the place where they stand if it can be
- * told. */
+/* The worker's message about parameters of the configuration, preceded by file and line if they can be determined. */
 const char *ds_policy_words(
         const struct ds_config *config, const char *policy, const char *words, char buffer[static DS_POLICY_WORDS_MAX]);

@@ -10,9 +10,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FIRST_ENTRIES 256u /* of the table of a new loop, more than enough */
+#define FIRST_ENTRIES 256u /* more entries than a new loop's table has */
 
-/* Kept while the table may grow: what a failed reallocation gets. */
+/* Spare memory while the table may grow, used when a reallocation fails. */
 static void *reserve;
 static size_t reserve_bytes;
 
@@ -69,7 +69,7 @@ void ds_poll_settled(void)
         reserve = ds_free(reserve);
 }
 
-/* As libuv rounds: two entries of its own, and a power of two. */
+/* Size as libuv computes it: entries rounded to a power of two, with two entries for itself. */
 static size_t table_bytes(unsigned fd)
 {
         size_t entries = 1;

@@ -17,8 +17,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PATIENCE_MS 900000u   /* to find channels with... */
-#define PATIENCE_PAGE_MS 250u /* ... and for each page of 2 MiB: an H200 takes 80 ms where there is no table */
+#define PATIENCE_MS 900000u   /* time to find the channels, ms: constant part */
+#define PATIENCE_PAGE_MS 250u /* part per page of 2 MiB; an H200 takes 80 ms where there is no table */
 
 void ds_pool_init(struct ds_pool *pool)
 {
@@ -85,7 +85,7 @@ int ds_pool_take_over(struct ds_pool *pool, const Detshare__Internal__PoolPiece 
                 return ds_error_origin(-EPROTO);
         if (!is_slab)
                 bytes = (uint64_t)st.st_size;
-        /* the file of facts goes to clients, who must not be able to write it */
+        /* clients receive the file of facts and must not be able to write to it */
         if (S_ISREG(st.st_mode) || simulated || !is_slab) {
                 if (!ds_page_file_has(*fd, bytes, is_slab ? 0 : F_SEAL_WRITE))
                         return ds_error_origin(-EPROTO);
@@ -146,7 +146,7 @@ uint32_t ds_pool_lent(const struct ds_supervisor *supervisor)
         return n;
 }
 
-/* What was measured, and of which GPU that is told. */
+/* The calibrated share of that GPU. */
 static const char *auto_wanted(const struct ds_calibration *calibration, const char *gpu, const char **ret_why)
 {
         const struct ds_calibration_gpu *known = gpu ? ds_calibration_find(calibration, gpu) : NULL;

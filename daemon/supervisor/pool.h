@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of coloured memory, as the supervisor keeps it: files that outlive a worker
+ * The pool of coloured memory in the supervisor: files that outlive a worker
  *
- * A worker that has made a pool (daemon/worker/pool.h) says so behind its Ready, piece by piece. All later workers are
- * given the pieces before anything else, so that a session's slabs are what they were. A pool that is not complete when
- * its worker ends is forgotten, and the next worker makes another. Which session has which slab stands in the ledgers.
- * At a planned restart of the daemon a pool of which sessions have some goes to the next daemon with them.
+ * A worker that has made a pool (daemon/worker/pool.h) sends its pieces after Ready. Every later worker receives the
+ * pieces before any other message, so that sessions keep their slabs. If a worker ends before its pool is complete, the
+ * pieces are dropped and the next worker makes a new pool. The ledgers record which session has which slab. At a
+ * planned restart of the daemon, a pool that sessions use goes to the next daemon with them.
  *
- * The file of facts is the worker's word: it is checked before a figure of it is shown or reckoned with.
+ * The file of facts is written by the worker, so it is checked before any value of it is used.
  */
 #pragma once
 
@@ -24,36 +24,36 @@ struct ds_worker_link;
 struct ds_pool {
         int complete;
         uint32_t n_taken;
-        int slabs[DS_POOL_SLABS_MAX], file; /* -1: none */
-        struct ds_pool_file facts;          /* when it is complete */
+        int slabs[DS_POOL_SLABS_MAX], file; /* file descriptors; -1: none */
+        struct ds_pool_file facts;          /* valid when complete */
 };
 
 void ds_pool_init(struct ds_pool *pool);
 void ds_pool_deinit(struct ds_pool *pool);
-/* The words of a worker that was not given one; takes the fd. 0 or -EPROTO. */
+/* Adds a piece from a worker that had received no pool; consumes the fd. 0 or -EPROTO. */
 int ds_pool_take(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int *fd);
 /*
- * A piece of a supervisor before (handover.h): as above, and checked as what anybody could have written. device: the
- * files of slabs are of a GPU's driver, or a simulated device's memory. The slabs that are lent are told by sessions.
+ * Adds a piece from the previous supervisor (handover.h), checked as untrusted input. simulated: slabs are files of a
+ * simulated device's memory, else of a GPU's driver. The sessions' records say which slabs are lent.
  */
 int ds_pool_take_over(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int simulated, int *fd);
-/* For the next one: fn is called with each piece, and its file, in order, until it returns nonzero, which is returned.
- */
+/* Passes each piece and its file to fn, in order, until fn returns nonzero, which is returned. */
 typedef int (*ds_pool_piece_fn)(void *user, Detshare__Internal__PoolPiece *piece, int fd);
 int ds_pool_show(const struct ds_pool *pool, ds_pool_piece_fn fn, void *user);
-/* To a worker that has just become ready: all of it, if there is one; else what was begun is forgotten. 0 or -EPIPE. */
+/* For a worker that has just become ready: sends the whole pool if there is one, else drops an incomplete one. 0 or
+ * -EPIPE. */
 int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link);
 /*
- * Best effort's share as the worker is told it; NULL: there is to be no pool, and *ret_why says why. "auto": what was
- * measured (calibration.h) on the GPU, gpu; NULL: which that is nobody knows yet.
+ * BE's share of the channels, as text for the worker; NULL: no pool is to be made, and *ret_why is the reason. With
+ * "auto" it is the measured share (calibration.h) of the GPU `gpu`; NULL: the GPU is not known yet.
  */
 const char *ds_pool_wanted(const struct ds_config *config, const struct ds_calibration *calibration, const char *gpu,
         const char **ret_why);
-/* How long a worker may take until it is ready that makes such a pool: all of it may have to be probed. */
+/* Time that a worker may take until it is ready, ms, if it makes this pool: all of the pool may have to be probed. */
 uint32_t ds_pool_patience_ms(const struct ds_config *config);
-/* How many slabs sessions have. */
+/* Number of slabs that sessions have. */
 uint32_t ds_pool_lent(const struct ds_supervisor *supervisor);
-/* Into the status; lent: slabs that sessions have. The list of channels is written to `list`. */
+/* Fills in the pool's part of the status; lent: slabs that sessions have. The channel numbers are written to `list`. */
 void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config,
         const struct ds_calibration *calibration, const char *gpu, uint32_t lent,
         uint32_t list[static DS_POOL_CHANNELS_MAX], Detshare__StatusReply *status);

@@ -20,20 +20,20 @@
 #include "util/macro.h"
 
 #define CHILD_FD 3
-#define WINDOW_BYTES (16u << 10)     /* that the socket holds: a quarter of it is some four small frames */
-#define LAST_READS 64                /* of a child that has ended, which bring no whole frame */
-#define LAST_FRAMES 4096             /* and frames that are still believed */
-#define READ_NS (100 * DS_NS_PER_US) /* from one process, before others have their turn */
+#define WINDOW_BYTES (16u << 10)     /* bytes that the socket buffers; a quarter of it holds about four small frames */
+#define LAST_READS 64                /* reads without a whole frame after a child has ended */
+#define LAST_FRAMES 4096             /* frames accepted after a child has ended */
+#define READ_NS (100 * DS_NS_PER_US) /* longest time to read from one process before other handles are served */
 
 struct ds_process {
         uv_poll_t poll;
         uv_signal_t child;
-        int handles; /* open, or not yet closed */
+        int handles; /* libuv handles that are not closed yet */
         ds_conn *conn;
         pid_t pid;
-        int events;  /* polled for */
-        int awaited; /* to have read what it has */
-        int broken;  /* it is being killed: what it still says does not count */
+        int events;  /* events that the loop polls for */
+        int awaited; /* the loop waits until it has read its socket */
+        int broken;  /* it is being killed: its further messages are ignored */
         int lost, ended;
         char name[32];
         const struct ds_process_ops *ops;
@@ -42,7 +42,7 @@ struct ds_process {
 
 static void process_poll(ds_process *process);
 
-/* In the child, between fork and exec: async-signal-safe calls only. */
+/* Runs in the child, between fork and exec: async-signal-safe calls only. */
 static void child_exec(int fd, pid_t parent, const char *const *argv)
 {
         sigset_t none;
@@ -50,7 +50,7 @@ static void child_exec(int fd, pid_t parent, const char *const *argv)
 
         for (int sig = 1; sig < 32; sig++)
                 signal(sig, SIG_DFL);
-        signal(SIGINT, SIG_IGN); /* the terminal's is for the parent, who then says what to do */
+        signal(SIGINT, SIG_IGN); /* a terminal sends SIGINT to parent and child; the parent decides what to do */
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -115,7 +115,7 @@ static void set_lost(ds_process *process)
         process->ops->lost(process->user);
 }
 
-/* What one read brings. 0: go on; 1: the connection is over. *ret_n: frames that came */
+/* Reads once and handles the frames. 0: continue; 1: the connection has ended. *ret_n: number of frames. */
 static int read_some(ds_process *process, int *ret_n)
 {
         const uint8_t *payload;
@@ -135,7 +135,7 @@ static int read_some(ds_process *process, int *ret_n)
         return r != 0 || process->broken;
 }
 
-/* As above with all that is there, or what READ_NS are enough for: answers go before clients' further requests. */
+/* As above, until no data is left or READ_NS have passed: answers have precedence over further requests of clients. */
 static int read_frames(ds_process *process)
 {
         const uint64_t until = uv_hrtime() + READ_NS;
@@ -148,12 +148,13 @@ static int read_frames(ds_process *process)
         return r;
 }
 
-/* Of a child that has ended: they may still lie in the socket. */
+/* Reads the frames that a child left in the socket when it ended. */
 static void read_last_words(ds_process *process)
 {
         int all = 0, before, still = 0;
 
-        /* a process that it left behind may hold the socket, say half a frame and nothing more, or go on for ever */
+        /* bounded, because a process that the child left behind may hold the socket: it may send half a frame, or
+         * endless frames */
         while (!process->lost && still < LAST_READS && all < LAST_FRAMES) {
                 before = all;
                 if (read_some(process, &all))
@@ -173,7 +174,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         if (events & UV_WRITABLE)
                 process->awaited = 0;
         if (((events & (UV_READABLE | UV_DISCONNECT)) && read_frames(process)) || process->broken) {
-                /* there may be no EOF to wait for: whatever comes next, it is over */
+                /* there may be no end of file to wait for, so it is lost now */
                 kill(process->pid, SIGKILL);
                 set_lost(process);
                 return;
@@ -212,7 +213,7 @@ static void child_cb(uv_signal_t *handle, int signum)
         process->ops->ended(process->user, how, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Before the fork: a child may have ended before fork() returns, and its SIGCHLD must find somebody. */
+/* Called before the fork: a child may end before fork() returns, and its SIGCHLD must be handled. */
 static int process_watch(ds_process *process, uv_loop_t *loop)
 {
         int r = uv_signal_init(loop, &process->child);
@@ -240,7 +241,7 @@ static int process_open(ds_process *process, uv_loop_t *loop, int fd, size_t out
         return 0;
 }
 
-/* A process that could not be watched: it goes at once, and so do the handles that there are. */
+/* Frees a process that could not be watched: kills it and closes its handles. */
 static void process_abandon(ds_process *process)
 {
         if (process->pid > 0) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of profiles
+ * The profile database
  *
- * The file is locked for as long as it is open (locking_mode EXCLUSIVE), which spares SQLite's shared memory: a mapped
- * file on a full disk ends the process that writes to it. A second daemon with the same directory keeps its own in
- * memory.
+ * The file is locked while it is open (locking_mode EXCLUSIVE). So SQLite needs no shared memory, which is a mapped
+ * file: on a full disk, a write to such a mapping ends the process. A second daemon with the same directory keeps its
+ * profiles in memory.
  */
 #include "supervisor/profile_db.h"
 
@@ -26,14 +26,14 @@
 #include "util/macro.h"
 
 #define APPLICATION_ID 0x44745072 /* "DtPr" */
-#define SCHEMA_VERSION 3          /* 1 had no footprint, 2 no forms */
-#define PAGES_MAX 16384           /* of 4 KiB */
+#define SCHEMA_VERSION 3          /* version 1 had no footprint, version 2 no forms */
+#define PAGES_MAX 16384           /* pages of 4 KiB */
 #define BUSY_MS 500
-#define EVICT_PART 16 /* of the rows, at a time */
+#define EVICT_PART 16 /* 1/16 of the rows are evicted at a time */
 #define TIME_MAX_NS (3600 * DS_NS_PER_S)
 #define SMS_MAX 65536u
 #define BOUND_MAX 2u
-#define FOOTPRINT_MAX (UINT64_C(1) << 50) /* more than any GPU has */
+#define FOOTPRINT_MAX (UINT64_C(1) << 50) /* bytes; more memory than any GPU has */
 #define LOADS_MAX 16u
 #define POINTS_TEXT_MAX (DS_PROFILE_POINTS_MAX * 48u)
 #define SHAPE_TEXT_MAX 40u
@@ -42,9 +42,9 @@
 
 struct ds_profile_db {
         sqlite3 *sql;
-        char path[PATH_MAX]; /* of the file; "" = in memory */
+        char path[PATH_MAX]; /* path of the file; "": in memory */
         uint64_t max_rows;
-        int failing; /* said already */
+        int failing; /* 1: the failure was logged already */
         struct ds_profile_figures figures;
 };
 
@@ -60,7 +60,7 @@ static const char schema[] =
         "ls_permille INTEGER NOT NULL, be_permille INTEGER NOT NULL, checksum INTEGER NOT NULL, "
         "PRIMARY KEY(model, ls_load, be_load, be_sms, be_blocks));";
 
-/* The columns of a row, in the order of column_read. */
+/* The columns of a row, in the order in which column_read() reads them. */
 #define COLUMNS "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum, footprint, forms"
 
 static uint64_t now_ms(void)
@@ -71,7 +71,7 @@ static uint64_t now_ms(void)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* --- rows as text, and back --------------------------------------------------------------------------------------- */
+/* --- text form of rows -------------------------------------------------------------------------------------------- */
 
 void ds_profile_set_name(struct ds_profile_row *row, const char *name)
 {
@@ -143,7 +143,7 @@ static int shape_read(uint32_t n[3], const char *text)
         return sscanf(text, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &n[0], &n[1], &n[2]) == 3 ? 0 : -1;
 }
 
-/* "" where nothing is known of them. */
+/* "" if nothing is known about the forms. */
 static void forms_write(const struct ds_profile_row *row, char text[static FORMS_TEXT_MAX])
 {
         text[0] = 0;
@@ -162,7 +162,8 @@ static int forms_read(struct ds_profile_row *row, const char *text)
                        : -1;
 }
 
-/* Over all that a row says but when it was used. What a version did not have is not in it where there is none. */
+/* Covers all columns except the time of last use. Columns that an older version did not have count only if they are
+ * set. */
 static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
 {
         char points[POINTS_TEXT_MAX], forms[FORMS_TEXT_MAX];
@@ -219,7 +220,7 @@ static int prepare(ds_profile_db *db, const char *text, const char *model, sqlit
         return r ? r : sqlite3_bind_text(*ret, 1, model, -1, SQLITE_STATIC);
 }
 
-/* A statement that gives no rows, done with. */
+/* Runs and finalises a statement that returns no rows. */
 static int finish(sqlite3_stmt *statement)
 {
         int r = sqlite3_step(statement);
@@ -228,7 +229,8 @@ static int finish(sqlite3_stmt *statement)
         return r == SQLITE_DONE ? SQLITE_OK : r;
 }
 
-/* Our statements are right, so where one makes no sense the file's tables or columns are no longer ours. */
+/* 1: the file is damaged. SQLITE_ERROR counts too: the statements are correct, so an error means foreign tables or
+ * columns. */
 static int is_damage(int r)
 {
         return (r & 0xff) == SQLITE_CORRUPT || (r & 0xff) == SQLITE_NOTADB || (r & 0xff) == SQLITE_ERROR ||
@@ -249,7 +251,7 @@ static uint32_t column_u32(sqlite3_stmt *statement, int i)
         return n < 0 || n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-/* COLUMNS of the current row. 0, or -1: it is damaged. */
+/* Reads COLUMNS of the current row. 0, or -1: the row is damaged. */
 static int column_read(sqlite3_stmt *statement, const char *model, struct ds_profile_row *row)
 {
         *row = (struct ds_profile_row){
@@ -290,7 +292,7 @@ static void set_aside(ds_profile_db *db, const char *why)
         ds_log(DS_LOG_WARNING, "%s %s: it is %s.damaged now, and profiles begin anew", db->path, why, DS_PROFILE_FILE);
 }
 
-/* The file is there afterwards, and nobody else's. -errno. */
+/* Creates the file if necessary; it must belong to this user only. 0 or -errno. */
 static int make_file(const char *path)
 {
         struct stat st;
@@ -322,7 +324,7 @@ static int settings(ds_profile_db *db)
         return r ? r : run(db, pages);
 }
 
-/* In a file that is ours: before that not a byte of it is written. */
+/* Called only when the file is known to be this daemon's; before that, nothing is written to it. */
 static int use_wal(ds_profile_db *db)
 {
         return run(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=4194304");
@@ -346,7 +348,7 @@ static int make_schema(ds_profile_db *db)
         return r;
 }
 
-/* Of an earlier version. */
+/* Updates a file of an earlier version. */
 static int update_schema(ds_profile_db *db, int64_t version)
 {
         int r = run(db, "BEGIN IMMEDIATE");
@@ -361,7 +363,7 @@ static int update_schema(ds_profile_db *db, int64_t version)
         return r;
 }
 
-/* One word from quick_check: "ok". */
+/* quick_check returns the single row "ok". */
 static int check_whole(ds_profile_db *db)
 {
         sqlite3_stmt *statement = NULL;
@@ -375,7 +377,8 @@ static int check_whole(ds_profile_db *db)
         return r;
 }
 
-/* SQLITE_OK; *ret_why: it is to be moved aside; else it cannot be used now. */
+/* SQLITE_OK: usable. Otherwise *ret_why, if set, is the reason to move the file aside; if not set, it cannot be used
+ * now. */
 static int look(ds_profile_db *db, const char **ret_why)
 {
         int64_t pages = 0, application = 0, version = 0, rows = 0;
@@ -409,7 +412,7 @@ static int look(ds_profile_db *db, const char **ret_why)
         return r;
 }
 
-/* 0: the file is open. 1: it was moved aside. -1: it cannot be used, and it was said why. */
+/* 0: the file is open. 1: it was moved aside. -1: it cannot be used; the reason was logged. */
 static int open_file(ds_profile_db *db)
 {
         const char *why = NULL;
@@ -447,7 +450,7 @@ static void open_memory(ds_profile_db *db)
                 ds_log(DS_LOG_WARNING, "profiles are not kept: %s", db->sql ? sqlite3_errmsg(db->sql) : "no memory");
 }
 
-/* The file, a new one in its place, or memory. */
+/* Opens the file, a new one in its place, or a database in memory. */
 static void open_any(ds_profile_db *db)
 {
         int r = 1;
@@ -505,7 +508,8 @@ static int count_rows(ds_profile_db *db)
         return r;
 }
 
-/* At least `n`: those of which nothing was measured go first, whoever has many; then those used the longest ago. */
+/* Deletes at least n rows: first rows without measurements, since one program may create many; then the least
+ * recently used. */
 static int evict(ds_profile_db *db, uint64_t n)
 {
         char text[160];
@@ -527,7 +531,7 @@ static int trim(ds_profile_db *db)
         return r ? r : count_rows(db);
 }
 
-/* What a transaction does. rows belong to the caller. */
+/* The work of one transaction. The caller owns rows. */
 struct task {
         int (*fn)(ds_profile_db *db, struct task *task);
         const char *model, *filter;
@@ -563,7 +567,7 @@ static void failed(ds_profile_db *db, int r)
                 db->path[0] ? db->path : "profiles in memory", sqlite3_errstr(r));
 }
 
-/* The file as large as it may get is made smaller, a damaged one is replaced, and it is tried again. */
+/* Runs the task. If the file is full, evicts rows and retries; if it is damaged, replaces it and retries. */
 static int transact(ds_profile_db *db, struct task *task)
 {
         int64_t pages = 0;
@@ -586,7 +590,7 @@ static int transact(ds_profile_db *db, struct task *task)
         return 0;
 }
 
-/* --- what can be done --------------------------------------------------------------------------------------------- */
+/* --- operations --------------------------------------------------------------------------------------------------- */
 
 static int delete_row(ds_profile_db *db, int64_t id)
 {
@@ -622,7 +626,7 @@ static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profil
         return sqlite3_bind_text(statement, 13, forms, -1, SQLITE_TRANSIENT);
 }
 
-/* In place of the one of the same key. */
+/* Replaces the row with the same key. */
 static int write_row(ds_profile_db *db, const char *model, const struct ds_profile_row *row)
 {
         struct ds_profile_row copy = *row;
@@ -643,7 +647,7 @@ static int write_row(ds_profile_db *db, const char *model, const struct ds_profi
         return r;
 }
 
-/* SQLITE_OK and *ret_found: 1 when there is one that may be used. */
+/* SQLITE_OK, and *ret_found: 1 if there is a valid row. */
 static int read_row(ds_profile_db *db, const char *model, uint64_t key, struct ds_profile_row *row, int *ret_found)
 {
         sqlite3_stmt *statement = NULL;
@@ -710,8 +714,8 @@ static uint32_t point_position(const struct ds_profile_row *row, uint32_t n_sms)
 }
 
 /*
- * What the row had stays where nothing better came: the worker may have spoken before it heard of it. Those that came
- * have the room.
+ * Merges stored points into the new ones where these are no better: the worker may have sent its points before it
+ * received the stored ones. If there is no room for all, new points have precedence.
  */
 static void merge_points(struct ds_profile_row *row, const struct ds_profile_row *came)
 {

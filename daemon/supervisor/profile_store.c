@@ -17,16 +17,16 @@
 TAILQ_HEAD(job_list, ds_profile_job);
 
 struct ds_profile_store {
-        uv_async_t ended; /* to the loop: jobs are over */
+        uv_async_t ended; /* wakes the loop: jobs are finished */
         char *path;
         uint64_t max_rows;
         pthread_t thread;
         int running;
-        /* both's, under the lock */
+        /* used by both, under the lock */
         pthread_mutex_t lock;
         pthread_cond_t wake;
         struct job_list todo, over;
-        unsigned n_jobs; /* in both lists, and the one at work */
+        unsigned n_jobs; /* jobs in both lists, and the one in progress */
         int stop;
         struct ds_profile_figures figures;
 };
@@ -120,7 +120,7 @@ static int thread_start(ds_profile_store *store)
         return -r;
 }
 
-/* --- what others call --------------------------------------------------------------------------------------------- */
+/* --- interface ---------------------------------------------------------------------------------------------------- */
 
 static void tell(ds_profile_store *store)
 {
@@ -188,11 +188,11 @@ int ds_profile_store_new(uv_loop_t *loop, const char *path, uint64_t max_rows, d
                 ds_profile_store_free(store);
                 return ds_error_origin(r);
         }
-        *ret = store; /* the loop has its handle from here on */
+        *ret = store; /* from here on the loop has the handle, so the caller must free the store */
         return ds_error_fold(thread_start(store));
 }
 
-/* What was not begun is over. */
+/* Cancels the jobs that have not begun. */
 static void drop_todo(ds_profile_store *store)
 {
         struct ds_profile_job *job;
@@ -227,14 +227,14 @@ void ds_profile_store_stop(ds_profile_store *store)
                 thread_end(store);
         drop_todo(store);
         tell(store);
-        /* a thread that waits for a disk which does not answer may still use the handle's memory: it stays */
+        /* the memory of the handle is not freed: a thread that is blocked by the disk may still use it */
         uv_close((uv_handle_t *)&store->ended, NULL);
 }
 
 ds_profile_store *ds_profile_store_free(ds_profile_store *store)
 {
         if (!store || store->running)
-                return NULL; /* the process ends with it */
+                return NULL; /* leaked; the process is about to end */
         assert(TAILQ_EMPTY(&store->todo) && TAILQ_EMPTY(&store->over));
         pthread_mutex_destroy(&store->lock);
         pthread_cond_destroy(&store->wake);

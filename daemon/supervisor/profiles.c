@@ -22,14 +22,14 @@
 #define CELL_BLOCKS_MAX 65536u
 #define CELL_PERMILLE_MAX 1000000u
 
-/* A list that waits for the worker to say what it has refined. */
+/* A list request that waits until the worker has sent its latest measurements. */
 struct list_op {
         struct ds_client_op op;
         uint64_t after, since_ms;
         char filter[DS_PROFILE_NAME_MAX + 1];
 };
 
-/* Rows as messages. */
+/* Rows in the form of messages. */
 struct packed {
         Detshare__Profile profiles[DS_PROFILE_JOB_ROWS], *pointers[DS_PROFILE_JOB_ROWS];
         Detshare__ProfilePoint points[DS_PROFILE_JOB_ROWS][POINTS_MAX],
@@ -37,10 +37,10 @@ struct packed {
         size_t n;
 };
 
-/* One message is made and sent at a time. */
+/* One buffer is enough: messages are packed and sent one at a time. */
 static struct packed packed;
 
-/* --- rows and messages -------------------------------------------------------------------------------------------- */
+/* --- conversion of rows and messages ------------------------------------------------------------------------------ */
 
 static void pack_row(struct ds_profile_row *row)
 {
@@ -80,7 +80,7 @@ static void pack_row(struct ds_profile_row *row)
         packed.pointers[packed.n++] = to;
 }
 
-/* NULL, or what is wrong with it. */
+/* Returns NULL, or the reason why the profile is invalid. */
 static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_row *row)
 {
         *row = (struct ds_profile_row){
@@ -101,7 +101,7 @@ static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_r
         return ds_profile_row_wrong(row);
 }
 
-/* A job of the GPU's that this daemon has. */
+/* Key of this daemon's GPU in the database. */
 void ds_profiles_gpu(struct ds_supervisor *supervisor, char ret[static DS_PROFILE_MODEL_MAX + 1])
 {
         const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
@@ -127,14 +127,14 @@ static void job_end(struct ds_profile_job *job)
         ds_profile_job_free(job);
 }
 
-/* One that nobody waits for: without room for it, it is as if nothing had been said. */
+/* For a job without a waiting client: it is dropped if the queue is full. */
 static void job_start(struct ds_supervisor *supervisor, struct ds_profile_job *job)
 {
         if (ds_profile_store_do(supervisor->profiles, job))
                 ds_profile_job_free(job);
 }
 
-/* --- the worker --------------------------------------------------------------------------------------------------- */
+/* --- messages of the worker --------------------------------------------------------------------------------------- */
 
 static void seen_done(struct ds_profile_job *job)
 {
@@ -161,7 +161,7 @@ void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal
 
         if (!job)
                 return;
-        assert(seen->n_profiles <= DS_PROFILE_JOB_ROWS); /* the row in unpack.c */
+        assert(seen->n_profiles <= DS_PROFILE_JOB_ROWS); /* bounded by its row in unpack.c */
         for (size_t i = 0; i < seen->n_profiles; i++)
                 (void)unpack_row(seen->profiles[i], &job->rows[i]);
         job_start(supervisor, job);
@@ -228,14 +228,14 @@ int ds_profiles_start(struct ds_supervisor *supervisor)
                 ds_profile_store_new(&supervisor->loop, supervisor->config->state, 0, &supervisor->profiles));
 }
 
-/* --- administrators ----------------------------------------------------------------------------------------------- */
+/* --- requests of administrators ----------------------------------------------------------------------------------- */
 
 static void answer_busy(struct ds_client *client, uint64_t id)
 {
         ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "too much is to be read and written: ask again");
 }
 
-/* Who asked, if it is still there. */
+/* The client of the request; NULL: it is gone. */
 static struct ds_client *asker(const struct ds_profile_job *job)
 {
         struct ds_session *session = ds_session_find(job->user, job->session);
@@ -243,7 +243,7 @@ static struct ds_client *asker(const struct ds_profile_job *job)
         return session ? session->client : NULL;
 }
 
-/* Takes the job; it is answered when that is done. */
+/* Consumes the job; the request is answered when the job is done. */
 static void job_ask(struct ds_client *client, uint64_t id, struct ds_profile_job *job)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -292,7 +292,8 @@ static void reply_forgotten(struct ds_client *client, const struct ds_profile_jo
         ds_client_reply(client, job->request_id, &reply, NULL, 0);
 }
 
-/* It asks again, also for those of other names: it does not know how they are called. */
+/* The worker drops all its profiles and requests them again, also those that still exist: the filter is a name, and
+ * the worker knows only keys. */
 static void worker_forgets(struct ds_supervisor *supervisor)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -321,7 +322,7 @@ static void job_answer(struct ds_profile_job *job)
         ds_profile_job_free(job);
 }
 
-/* A part of a name; 0, or it was answered. */
+/* Checks a name filter; 0, or the request was answered. */
 static int check_filter(struct ds_client *client, uint64_t id, const char *filter)
 {
         if (strlen(filter) <= DS_PROFILE_NAME_MAX)
@@ -361,7 +362,7 @@ static void flush_deadline(struct ds_deadline *deadline)
         finish_list(DS_CONTAINER_OF(deadline, struct ds_client_op, deadline));
 }
 
-/* The worker says first what it has refined. */
+/* The worker first sends its latest measurements. */
 void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -380,7 +381,7 @@ void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *reques
         snprintf(op->filter, sizeof(op->filter), "%s", list->filter);
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FLUSH;
         message.profile_flush = &flush;
-        /* with the first page the worker's words were heard */
+        /* the worker sends its measurements only for the first page */
         if (list->after || ds_worker_send(supervisor->worker, &message, NULL, 0, &op->op.call))
                 finish_list(&op->op);
         else
@@ -402,7 +403,7 @@ void ds_handle_forget_profiles(struct ds_client *client, Detshare__Request *requ
         job_ask(client, request->id, job);
 }
 
-/* The worker knows them at once; it keeps what it has measured better itself. */
+/* Sends the rows to the worker, which uses them at once; points that it has measured better itself stay. */
 static void tell_worker(struct ds_supervisor *supervisor, struct ds_profile_job *job)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -459,13 +460,14 @@ void ds_profiles_client_gone(struct ds_client *client)
                 put_back(supervisor);
 }
 
-/* What the owner of the run asked for; its call ends before it goes. */
+/* A change of the policy for a run. Its call ends before the client does. */
 struct run_op {
         struct ds_client_op op;
         const char *policy;
 };
 
-/* It has not become the policy; with other parameters it may have been before. */
+/* The policy refused to start. The same policy may have been running with other parameters, so the old one is
+ * restored. */
 static void run_refused(struct ds_client *client, const char *policy)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -515,7 +517,7 @@ static void run_begin(struct ds_client *client, const Detshare__Request *request
         set.n_params = request->profile_run->n_params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
-        /* from now on: it may go before the answer comes */
+        /* set before the answer, because the client may disconnect before it arrives */
         supervisor->profiling = ds_client_session(client)->id;
         if (!ds_worker_send(supervisor->worker, &message, NULL, 0, &run->op.call))
                 return;
@@ -543,7 +545,7 @@ void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request,
 
 /* --- calibration -------------------------------------------------------------------------------------------------- */
 
-/* As they go to a client. */
+/* Channel calibration as sent to a client. */
 struct packed_channels {
         Detshare__ChannelCalibration channels;
         Detshare__ChannelCell cells[DS_CALIBRATION_CELLS_MAX], *pointers[DS_CALIBRATION_CELLS_MAX];
@@ -632,7 +634,7 @@ static int same_combination(const Detshare__CalibrationCell *a, const Detshare__
                a->be_blocks == b->be_blocks;
 }
 
-/* NULL, or what is wrong with cell `at`. */
+/* Returns NULL, or the reason why cell `at` is invalid. */
 static const char *cell_wrong(const Detshare__PutCalibration *put, size_t at, uint32_t n_sms)
 {
         const Detshare__CalibrationCell *cell = put->cells[at];
@@ -651,7 +653,7 @@ static const char *cell_wrong(const Detshare__PutCalibration *put, size_t at, ui
         return NULL;
 }
 
-/* -1: it was answered. */
+/* -1: the request was answered. */
 static int check_cells(struct ds_client *client, const Detshare__Request *request)
 {
         const struct ds_worker_info *info = ds_worker_info(ds_client_supervisor(client)->worker);
@@ -671,7 +673,7 @@ static int check_cells(struct ds_client *client, const Detshare__Request *reques
         return -1;
 }
 
-/* What is said of channels is kept at once. -1: it was answered. */
+/* Stores the channel calibration at once. -1: the request was answered. */
 static int take_channels(struct ds_client *client, const Detshare__Request *request)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -700,7 +702,7 @@ static int take_channels(struct ds_client *client, const Detshare__Request *requ
         return -1;
 }
 
-/* NULL: it was answered. */
+/* NULL: the request was answered. */
 static struct ds_profile_job *calibration_job(
         struct ds_client *client, uint64_t id, enum ds_profile_what what, size_t n)
 {

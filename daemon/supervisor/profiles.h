@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles of kernels: between the worker, who measures, the store, which keeps, and administrators, who look
+ * Profiles of kernels: exchanged between the worker (measures), the store (keeps) and administrators (read)
  *
- * The worker says which kernels it sees for the first time and hears what is stored of them, whoever measured it; what
- * it refines from the times of what runs it says every few seconds. A worker that is started anew asks for all again.
- * Kernels of one image are the same for all users and share their rows; what a list says about them is for
- * administrators alone.
+ * The worker reports each kernel that it sees for the first time and receives the stored profile, whoever measured it.
+ * Every few seconds it sends profiles that it has refined from running kernels. A restarted worker requests all
+ * profiles again. Kernels of one image are the same for all users and share their rows; only administrators may list
+ * them.
  *
- * A profiling run (`detsharectl profile run`) sets the policy "profile" for as long as the connection that asked for it
- * lives: however it ends, the policy in charge is put back, with the parameters that it had. Calibrations (`detsharectl
- * calibrate`) do the same with the policy "calibrate", and what they find out is kept with the profiles, for each GPU.
+ * A profiling run (`detsharectl profile run`) sets the policy "profile" as long as the connection that requested it
+ * exists. However it ends, the previous policy is restored with its parameters. Calibrations (`detsharectl calibrate`)
+ * do the same with the policy "calibrate"; their results are stored with the profiles, per GPU.
  */
 #pragma once
 
@@ -25,16 +25,16 @@ struct ds_supervisor;
 #define DS_PROFILE_POLICY "profile"
 #define DS_CALIBRATE_POLICY "calibrate"
 
-/* The GPU, as profiles and calibrations are kept for it: its name and its number of SMs. */
+/* The GPU's key for profiles and calibrations: its name and its number of SMs. */
 void ds_profiles_gpu(struct ds_supervisor *supervisor, char ret[static DS_PROFILE_MODEL_MAX + 1]);
-/* The store begins to work. 0 or -errno. */
+/* Starts the store. 0 or -errno. */
 int ds_profiles_start(struct ds_supervisor *supervisor);
-/* A worker that has just become ready hears what its GPU was calibrated to. */
+/* Sends the calibration of its GPU to a worker that has just become ready. */
 void ds_profiles_worker_ready(struct ds_supervisor *supervisor);
-/* What the worker says unasked. */
+/* Reports of the worker. */
 void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileSeen *seen);
 void ds_profiles_refined(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileRefined *refined);
-/* A client goes: if it was profiling, the policy is put back. */
+/* A client disconnects: if it ran a profiling run, the previous policy is restored. */
 void ds_profiles_client_gone(struct ds_client *client);
 
 void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds);

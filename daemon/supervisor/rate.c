@@ -20,7 +20,7 @@ void ds_rate_deinit(struct ds_rate *rate)
         assert(!ds_deadline_armed(&rate->deadline));
 }
 
-/* 0, or how long until the next request may be made. */
+/* 0, or the time until the next request is allowed. */
 static uint64_t wait_ns(const struct ds_rate *rate, uint64_t now_ns)
 {
         uint64_t spent = rate->full_ns > now_ns ? rate->full_ns - now_ns : 0;
@@ -34,7 +34,7 @@ static void spend(struct ds_rate *rate, uint64_t now_ns)
         rate->full_ns = DS_MAX(rate->full_ns, now_ns) + rate->interval_ns;
 }
 
-/* Whole milliseconds, and never none: the loop has other things to do. */
+/* Rounds up to at least 1 ms, so that the loop can handle other events meanwhile. */
 static void arm(struct ds_rate *rate, uint64_t ns)
 {
         ds_deadline_arm(rate->deadlines, &rate->deadline, 1 + ns / DS_NS_PER_MS, rate_deadline);
@@ -61,7 +61,7 @@ void ds_rate_set(struct ds_rate *rate, uint64_t per_second, uint64_t burst)
         assert(per_second > 0);
         rate->interval_ns = per_second == UINT64_MAX ? 0 : DS_NS_PER_S / per_second;
         rate->burst = burst ? burst : per_second == UINT64_MAX ? 1 : per_second;
-        /* what was spent by other numbers is at most a whole bucket of the new ones */
+        /* credit spent at the old rate counts at most as one whole bucket of the new rate */
         rate->full_ns = DS_MIN(rate->full_ns, uv_hrtime() + rate->burst * rate->interval_ns);
         if (!TAILQ_EMPTY(&rate->waiters))
                 arm(rate, 0);
@@ -76,7 +76,7 @@ int ds_rate_take(struct ds_rate *rate, struct ds_deadlines *deadlines, struct ds
         }
         if (rate->interval_ns == 0 && TAILQ_EMPTY(&rate->waiters))
                 return 1;
-        /* behind those who wait already */
+        /* a new request queues behind those that wait */
         if (TAILQ_EMPTY(&rate->waiters) && wait_ns(rate, now_ns) == 0) {
                 spend(rate, now_ns);
                 return 1;

@@ -25,14 +25,14 @@ void ds_reload_deinit(struct ds_supervisor *supervisor)
         supervisor->reloaded = config_free(supervisor->reloaded);
 }
 
-/* --- what cannot be changed --------------------------------------------------------------------------------------- */
+/* --- keys that need a restart ------------------------------------------------------------------------------------- */
 
 static int differ(const char *a, const char *b)
 {
         return a && b ? strcmp(a, b) != 0 : a != b;
 }
 
-/* Keys that count when the daemon starts: compared with what it was started with. "" when there are none. */
+/* Lists the changed keys that apply only at start, compared with the values at start. "" if there are none. */
 static void name_restart_keys(const struct ds_config *started, const struct ds_config *now, char *text, size_t size)
 {
         const struct {
@@ -63,7 +63,7 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                         at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", keys[i].name);
 }
 
-/* --- who is there already ----------------------------------------------------------------------------------------- */
+/* --- existing clients --------------------------------------------------------------------------------------------- */
 
 static void adapt_class(struct ds_session *session, const struct ds_rights *was)
 {
@@ -71,7 +71,8 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
         const Detshare__Class other =
                 session->class_ == DETSHARE__CLASS__LS ? DETSHARE__CLASS__BE : DETSHARE__CLASS__LS;
 
-        /* an administrator may have given it more than its user has: only what was taken away counts */
+        /* an administrator may have granted more than the user's rights: only a right that was removed changes the
+         * class */
         if (!(was->of[DS_RULE_CLASSES].value & bit) || ds_client_may(session->client, session->class_) ||
                 !ds_client_may(session->client, other))
                 return;
@@ -81,7 +82,7 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
                 other == DETSHARE__CLASS__LS ? "ls" : "be");
 }
 
-/* Nonzero when the session has another share now. */
+/* Nonzero if the session's share has changed. */
 static int adapt_share(struct ds_session *session, const struct ds_rights *was)
 {
         const struct ds_granted *now = ds_client_rights(session->client)->of;
@@ -109,7 +110,8 @@ void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was)
                 ds_session_changed(session);
 }
 
-/* Everybody's rights anew. Nothing that somebody has is taken away; what they ask for next is measured by them. */
+/* Computes the rights of all clients again. Existing resources stay; the next requests are checked against the new
+ * rights. */
 static void adapt_clients(struct ds_supervisor *supervisor)
 {
         struct ds_client *client = NULL;
@@ -163,7 +165,7 @@ int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t
                 config_free(config);
                 return r == DS_CONFIG_E_INVALID ? DS_RELOAD_E_REFUSED : ds_error_trace(r);
         }
-        /* from here on nothing can fail but these two, which change nothing then */
+        /* after this point only these two calls can fail, and a failure changes nothing */
         r = ds_supervisor_find_admins(supervisor);
         if (!r)
                 r = ds_policy_reload(supervisor, config);

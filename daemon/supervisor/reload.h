@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the configuration again while serving
+ * Reload of the configuration while serving
  *
- * All of it is read and checked before any of it counts: a configuration with an error changes nothing. Otherwise it
- * counts at once, also for those who are there: nothing that they have is taken away, what they ask for next is
- * measured by the new limits, their share of the SMs changes, and a class that is not allowed any more becomes the
- * other. The policy changes if the file's did, the worker's times too. What only a restart can change is named in the
- * log.
+ * The whole configuration is read and checked before any of it applies: an error changes nothing. A valid configuration
+ * applies at once, also to existing clients. They keep what they hold, and their next requests are checked against the
+ * new limits. Their share of the SMs changes, and a class that is no longer allowed is replaced by the other. The
+ * policy changes if the file's policy did; so do the worker's times. Keys that only a restart can change are named in
+ * the log.
  */
 #pragma once
 
@@ -17,11 +17,12 @@ struct ds_session;
 struct ds_supervisor;
 
 /* Contract codes */
-#define DS_RELOAD_E_REFUSED 1 /* nothing has changed; see the message */
+#define DS_RELOAD_E_REFUSED 1 /* nothing has changed; the message says why */
 
-/* message: what happened, or why not, in a few words: file, line and key where there is one. 0, REFUSED or -errno. */
+/* message: the result in a few words; for an error with file, line and key. 0, DS_RELOAD_E_REFUSED or -errno. */
 int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t message_size);
-/* Class and share of the SMs follow what its user may have now; was: what it might (only these two are looked at). */
+/* Adapts class and share of the SMs to the user's current rights; was: its previous rights (only these two are
+ * used). */
 void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was);
-/* The configuration that was read last goes; that of the start counts again. */
+/* Frees the reloaded configuration; the one from the start is used again. */
 void ds_reload_deinit(struct ds_supervisor *supervisor);

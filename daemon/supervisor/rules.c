@@ -29,7 +29,7 @@ void ds_rules_deinit(struct ds_rules *rules)
         *rules = (struct ds_rules){0};
 }
 
-/* The section's row, made when it is new; NULL with *ret_error. */
+/* The section's row, a new one if necessary; NULL: see *ret_error. */
 static struct ds_rule *rule_get(struct ds_rules *rules, enum ds_rule_from from, uint32_t id, int *ret_error)
 {
         struct ds_rule *more;
@@ -78,7 +78,7 @@ int ds_rules_set(struct ds_rules *rules, enum ds_rule_from from, uint32_t id, en
         return 0;
 }
 
-/* --- who may what ------------------------------------------------------------------------------------------------- */
+/* --- rights of a process ------------------------------------------------------------------------------------------ */
 
 static int in_group(const struct ds_identity *who, gid_t gid)
 {
@@ -90,7 +90,7 @@ static int in_group(const struct ds_identity *who, gid_t gid)
         return 0;
 }
 
-/* The more generous of two values: classes add up, of numbers the larger holds. */
+/* The more generous of two values: the union of classes, the larger of two numbers. */
 static uint64_t more_generous(enum ds_rule_key key, uint64_t a, uint64_t b)
 {
         if (key == DS_RULE_CLASSES)
@@ -102,7 +102,7 @@ static void give(struct ds_rights *rights, enum ds_rule_key key, uint64_t value,
 {
         struct ds_granted *right = &rights->of[key];
 
-        /* of one rank the most generous; of different ranks the one that comes later here */
+        /* within one rank the more generous value applies; between ranks the later call */
         if (right->from == from && from == DS_FROM_GROUP) {
                 if (more_generous(key, right->value, value) == right->value)
                         return;

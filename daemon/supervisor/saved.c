@@ -188,7 +188,7 @@ int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord
         return 0;
 }
 
-/* --- files inside ------------------------------------------------------------------------------------------------- */
+/* --- embedded files ----------------------------------------------------------------------------------------------- */
 
 int ds_saved_may_lie_inside(int fd, uint64_t *ret_bytes)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file in which a supervisor leaves its state to the next one
+ * The file in which a supervisor passes its state to the next one
  *
- * A memfd with one record behind another, each a length and a SavedRecord (proto/internal.proto), sealed when it is
- * complete. It is a file so that it can lie in the service manager's store with the files that it speaks of, and so
- * that nothing of it touches a disk. Records are small; what is large (a session's allocations) is many of them, so
- * that reading needs little memory and one session's damage is not another's. A small file that cannot change any more
- * lies in its record: thousands of them cost the service manager nothing.
+ * A memfd that holds a sequence of records, each a length and a SavedRecord (proto/internal.proto), and is sealed when
+ * complete. As a file it can be kept in the service manager's store, next to the files that it names, and never touches
+ * a disk. Records are small: large lists (a session's allocations) are split into many records, so that reading needs
+ * little memory and damage to one session does not affect another. A small immutable file is embedded in its record:
+ * thousands of such files would otherwise fill the store.
  *
- * The reader trusts nothing: not the kind of file, not its seals, not a length, not a message. What cannot be a record
- * is said to be damaged and the reader goes on behind it; where a length cannot be right, what is behind is lost.
+ * The reader trusts no part of its input: not the type of the file, its seals, a length or a message. An invalid record
+ * is reported as damaged, and reading continues behind it; after an invalid length the rest of the file is lost.
  */
 #pragma once
 
@@ -19,43 +19,44 @@
 #include "internal.pb-c.h"
 
 #define DS_SAVED_VERSION 2u
-#define DS_SAVED_VERSION_OLDEST 1u       /* without files inside */
-#define DS_SAVED_MAX (256u << 20)        /* bytes of the state */
-#define DS_SAVED_INSIDE_MAX (64u * 1024) /* bytes of a file that lies inside */
-#define DS_SAVED_INSIDE_ALL (128u << 20) /* bytes of all files that lie inside */
+#define DS_SAVED_VERSION_OLDEST 1u       /* without embedded files */
+#define DS_SAVED_MAX (256u << 20)        /* most bytes of the state */
+#define DS_SAVED_INSIDE_MAX (64u * 1024) /* most bytes of one embedded file */
+#define DS_SAVED_INSIDE_ALL (128u << 20) /* most bytes of all embedded files */
 
 /* Contract codes */
-#define DS_SAVED_E_END 1     /* no more records */
-#define DS_SAVED_E_DAMAGED 2 /* this one is none */
-#define DS_SAVED_E_FULL 3    /* no room for this one */
+#define DS_SAVED_E_END 1     /* no record is left */
+#define DS_SAVED_E_DAMAGED 2 /* this record is invalid */
+#define DS_SAVED_E_FULL 3    /* no room for this record */
 
 typedef struct ds_saved_writer ds_saved_writer;
 typedef struct ds_saved_reader ds_saved_reader;
 
 int ds_saved_writer_new(ds_saved_writer **ret);
-/* NULL is fine; returns NULL. */
+/* NULL is allowed; returns NULL. */
 ds_saved_writer *ds_saved_writer_free(ds_saved_writer *writer);
-/* 0, FULL, or -errno: nothing of it is written then. */
+/* 0, DS_SAVED_E_FULL or -errno; on an error, nothing of the record is written. */
 int ds_saved_write(ds_saved_writer *writer, const Detshare__Internal__SavedRecord *record);
-/* Bytes of the state that the record takes. DS_SAVED_MAX + 1: it is too large for a record. */
+/* Bytes that the record takes in the state. DS_SAVED_MAX + 1: the record is too large. */
 uint64_t ds_saved_size(const Detshare__Internal__SavedRecord *record);
-/* Where the next record comes, and back to there. */
+/* Position of the next record; and back to such a position. */
 uint64_t ds_saved_tell(const ds_saved_writer *writer);
 int ds_saved_back_to(ds_saved_writer *writer, uint64_t at);
-/* Nothing more is written: the file, sealed, the caller's. -errno. */
+/* Seals the file, which the caller owns afterwards. 0 or -errno. */
 int ds_saved_finish(ds_saved_writer *writer, int *ret_fd);
 
-/* fd stays the caller's and may be closed at once. 0, DAMAGED (no file of ours) or -errno. */
+/* The caller keeps fd and may close it at once. 0, DS_SAVED_E_DAMAGED (not a state file) or -errno. */
 int ds_saved_reader_new(int fd, ds_saved_reader **ret);
 ds_saved_reader *ds_saved_reader_free(ds_saved_reader *reader);
-/* The next record, good until the next call on the reader. 0, END or DAMAGED. */
+/* The next record, valid until the next call on the reader. 0, DS_SAVED_E_END or DS_SAVED_E_DAMAGED. */
 int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord **ret);
 
-/* 1: a memory file whose bytes cannot change any more, and few enough to lie inside. */
+/* 1: an immutable memory file, small enough to be embedded. */
 int ds_saved_may_lie_inside(int fd, uint64_t *ret_bytes);
-/* All of such a file into bytes. 0 or -errno. */
+/* Reads the whole file into bytes. 0 or -errno. */
 int ds_saved_read_file(int fd, uint8_t *bytes, size_t size);
-/* The file again, the caller's: a sealed memory file. 0, DAMAGED (more than may lie inside) or -errno. */
+/* Creates the embedded file again, a sealed memory file that the caller owns. 0, DS_SAVED_E_DAMAGED (larger than
+ * allowed) or -errno. */
 int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int *ret_fd);
 
 static inline void ds_saved_writer_freep(ds_saved_writer **p)

@@ -13,7 +13,7 @@
 #include "util/macro.h"
 #include "util/text.h"
 
-#define INVALID_VALUE 1 /* CUDA's */
+#define INVALID_VALUE 1 /* CUDA_ERROR_INVALID_VALUE */
 #define OUT_OF_MEMORY 2
 #define LAUNCH_FAILED 719 /* CUDA_ERROR_LAUNCH_FAILED: work was lost with the worker */
 
@@ -30,7 +30,7 @@ static int take_window(struct ds_session *session, char *message, size_t message
         return 0;
 }
 
-/* Who has as many as it may have, and who says so. */
+/* Sets the message for an exhausted limit: which limit, and which rule sets it. */
 static void say_full(const struct ds_session *session, int code, char *message, size_t message_size)
 {
         char name[DS_RULE_NAME_MAX + 4];
@@ -44,7 +44,7 @@ static void say_full(const struct ds_session *session, int code, char *message, 
                 snprintf(message, message_size, "the daemon has as many sessions as it may have");
 }
 
-/* What a session that can do GPU work has besides. */
+/* Creates the parts that only a session with GPU work needs. */
 static int session_build(struct ds_session *session, char *message, size_t message_size)
 {
         int r;
@@ -95,7 +95,7 @@ void ds_session_set_name(struct ds_session *session, const char *from)
 {
         size_t n = strnlen(from, DS_SESSION_NAME_MAX);
 
-        /* do not cut through a UTF-8 sequence */
+        /* do not cut inside a UTF-8 sequence */
         while (n > 0 && from[n] && ((unsigned char)from[n] & 0xc0) == 0x80)
                 n--;
         memcpy(session->name, from, n);
@@ -118,7 +118,7 @@ void ds_session_ask_share(struct ds_session *session, struct ds_gpu_share asked,
         session->share.request = DS_MIN(asked.request, DS_MIN(most.request, limit));
 }
 
-/* Without an id, in no list. NULL: out of memory. */
+/* Allocates a session without an id, not in any list. NULL: out of memory. */
 static struct ds_session *session_alloc(struct ds_supervisor *supervisor, ds_user *user)
 {
         struct ds_session *session = ds_alloc0(1, sizeof(*session));
@@ -135,7 +135,7 @@ static struct ds_session *session_alloc(struct ds_supervisor *supervisor, ds_use
         return session;
 }
 
-/* 0, or the session is in no list. */
+/* 0; otherwise the session is in no list. */
 static int session_enlist(struct ds_session *session, uint64_t id)
 {
         struct ds_supervisor *supervisor = session->supervisor;
@@ -177,7 +177,7 @@ int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, d
         return 0;
 }
 
-/* --- from an earlier life of the daemon --------------------------------------------------------------------------- */
+/* --- restore after a restart of the daemon ------------------------------------------------------------------------ */
 
 static void restore_fields(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
 {
@@ -208,7 +208,7 @@ static int restore_window(struct ds_session *session, const Detshare__Internal__
         if (ds_windows_take_at(session->supervisor->windows, &wanted))
                 return DS_SESSION_E_REFUSED;
         *window = wanted;
-        /* it was checked when it was given */
+        /* the limit was checked when the window was assigned */
         ds_charge_force(charge, session->user, DS_CHARGE_WINDOWS, 1);
         return 0;
 }
@@ -284,14 +284,14 @@ struct ds_session *ds_session_find(struct ds_supervisor *supervisor, uint64_t id
         return session && session->client ? session : NULL;
 }
 
-/* --- leaving ------------------------------------------------------------------------------------------------------ */
+/* --- end of a session --------------------------------------------------------------------------------------------- */
 
 static void close_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
         struct ds_session *session = call->session;
 
-        /* without an answer the worker is gone, and ds_sessions_bury comes next */
+        /* no answer: the worker is gone, and ds_sessions_bury() follows */
         if (!answer)
                 return;
         session_free(session);
@@ -309,7 +309,7 @@ void ds_session_leave(struct ds_session *session)
                 session_free(session);
                 return;
         }
-        /* what the worker does not know of yet */
+        /* calls that were not sent to the worker yet */
         for (call = TAILQ_FIRST(&session->calls); call; call = next) {
                 next = TAILQ_NEXT(call, link);
                 if (!call->base.id)
@@ -320,7 +320,7 @@ void ds_session_leave(struct ds_session *session)
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE;
         message.close = &close;
         call = ds_session_call_new(session, NULL, 0, close_done);
-        /* otherwise it goes with the worker */
+        /* if closing fails, the worker is restarted, which also closes the session */
         if (!call || ds_worker_send(session->supervisor->worker, &message, NULL, 0, &call->base))
                 ds_worker_kill(session->supervisor->worker, "a session could not be closed");
 }
@@ -366,7 +366,7 @@ int ds_session_refuse_window(struct ds_session *session, char *message, size_t m
                 snprintf(message, message_size, "the user has as many windows as it may have");
                 return DETSHARE__STATUS__QUOTA;
         }
-        /* those refused are kept, so that the next is another */
+        /* refused windows stay assigned, so that the next window differs */
         session->refused[session->n_refused++] = session->window;
         session->window = (struct ds_window){0};
         r = take_window(session, message, message_size);
@@ -388,7 +388,7 @@ void ds_session_accept_window(struct ds_session *session)
         }
 }
 
-/* --- addresses beside the window ---------------------------------------------------------------------------------- */
+/* --- addresses outside of the window ------------------------------------------------------------------------------ */
 
 int ds_session_is_reserved(const struct ds_session *session, uint64_t base, uint64_t bytes)
 {
@@ -432,7 +432,7 @@ int ds_session_reserve(
                 snprintf(message, message_size, "%llu bytes of addresses are not free", (unsigned long long)bytes);
                 return OUT_OF_MEMORY;
         }
-        /* nobody has more than is left for others */
+        /* a user may not hold more addresses than remain for the others */
         if (user_reserved(session) > ds_windows_extra_left(session->supervisor->windows)) {
                 ds_windows_release_extra(session->supervisor->windows, free);
                 snprintf(message, message_size, "the user's sessions have reserved too many addresses");
@@ -442,7 +442,7 @@ int ds_session_reserve(
         return 0;
 }
 
-/* A request under way may come to map something there. */
+/* 1: a pending request may map memory in the range. */
 static int is_being_mapped(const struct ds_session *session, const struct ds_window *range)
 {
         const struct ds_session_call *call;
@@ -472,7 +472,7 @@ int ds_session_unreserve(struct ds_session *session, uint64_t base, char *messag
         return INVALID_VALUE;
 }
 
-/* --- the worker's view -------------------------------------------------------------------------------------------- */
+/* --- worker state of the session ---------------------------------------------------------------------------------- */
 
 void ds_session_make_set(const struct ds_session *session, Detshare__Internal__SessionSet *set)
 {
@@ -513,7 +513,7 @@ int ds_session_apply(
         return ds_ledger_apply(session->ledger, entry, beside);
 }
 
-/* Does the session have requests with the worker that put work on the device? */
+/* 1: a request with the worker may put work on the device. */
 static int has_work_call(const struct ds_session *session)
 {
         const struct ds_session_call *call;
@@ -525,8 +525,8 @@ static int has_work_call(const struct ds_session *session)
 }
 
 /*
- * Has all ended that the worker had taken over, and did it say so? Then what is in the ring behind its head is only
- * late: whoever comes next reads on there.
+ * 1: the worker finished all the work that it took and recorded that. Records behind the ring's head are then only
+ * delayed: the next worker reads on there.
  */
 static int ended_in_order(const struct ds_session *session)
 {
@@ -556,7 +556,7 @@ static void session_worker_lost(struct ds_session *session)
         ds_ledger_sums(session->ledger, &sums);
         if (sums.writable_globals)
                 session->lost_globals = 1;
-        /* an error that the session has already stays the one it has */
+        /* an error that the session already has is kept */
         if (session->page.map && atomic_load(&session->page.map->error))
                 session->sticky = atomic_load(&session->page.map->error);
         else if (session->lost_work || session->lost_globals)
@@ -592,7 +592,7 @@ static void set_fault(struct ds_session *session, int32_t status, const char *me
 
         snprintf(session->fault, sizeof(session->fault), "%s", message);
         session->lost_work = 1;
-        /* an error that it has already stays the one it has; session_worker_lost takes it from there */
+        /* an error that the page already has is kept; session_worker_lost() reads it there */
         if (page)
                 atomic_compare_exchange_strong(&page->error, &none, status);
 }
@@ -604,7 +604,7 @@ void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__I
         unsigned n = 0;
         size_t at = 0;
 
-        /* kernels have the names that clients give them */
+        /* the message may contain a kernel's name, which the client chose */
         snprintf(message, sizeof(message), "%s", lost->message[0] ? lost->message : "a kernel failed");
         ds_text_make_safe(message);
         for (size_t i = 0; i < lost->n_suspects; i++)

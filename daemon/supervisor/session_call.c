@@ -13,7 +13,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OUT_OF_MEMORY 2 /* CUDA's */
+#define OUT_OF_MEMORY 2 /* CUDA_ERROR_OUT_OF_MEMORY */
 
 struct ds_session_call *ds_session_call_new(
         struct ds_session *session, const struct ds_rpc *rpc, uint64_t request_id, ds_worker_done_fn done)
@@ -61,7 +61,8 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         return ds_free(call);
 }
 
-/* A worker that is told to end says so; where another follows, the client need not know. */
+/* A stopping worker answers SHUTTING_DOWN; if another daemon follows, the client gets RESTARTING instead and
+ * retries. */
 static int final_status(const struct ds_session *session, int status)
 {
         return status == DETSHARE__STATUS__SHUTTING_DOWN && session->supervisor->handing_over
@@ -81,7 +82,7 @@ void ds_session_call_fail(struct ds_session_call *call, int status, const char *
         va_start(args, fmt);
         vsnprintf(text, sizeof(text), fmt, args);
         va_end(args);
-        /* first the call: answering may end the session */
+        /* the call is freed first, since the answer may end the session */
         ds_session_call_free(call);
         if (client)
                 ds_client_answer(client, id, status, "%s", text[0] ? text : "it failed");
@@ -95,7 +96,7 @@ void ds_session_call_lost(struct ds_session_call *call)
                 ds_session_call_fail(call, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
                 return;
         }
-        /* a reset is what ends the error: it is to be asked again */
+        /* a reset clears the error, so the client must retry it */
         if (sticky && call->rpc && call->rpc->call != DETSHARE__REQUEST__CALL_RESET_SESSION)
                 ds_session_call_fail(call, sticky, "%s",
                         call->session->fault[0] ? call->session->fault
@@ -134,14 +135,14 @@ static void open_done(struct ds_worker_call *base, const struct ds_worker_answer
                 ds_client_close(session->client, "the session could not be opened");
                 return;
         }
-        /* the worker has mapped it: from here on nobody else can map it for writing */
+        /* the worker has mapped the page; no one else may map it writable from here on */
         if (ds_page_seal(&session->page))
                 ds_client_close(session->client, "its page could not be sealed");
         else
                 session->sealed = 1;
 }
 
-/* Something could not be given back: the session is told what it is told of lost globals. */
+/* If something could not be restored, the session gets the same error as for lost globals. */
 static void restore_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
@@ -201,7 +202,7 @@ static int send_open(struct ds_session *session)
         return r;
 }
 
-/* Not fatal: a kernel that needs it says so itself. */
+/* A failure is not fatal: a kernel that needs the limit fails by itself. */
 static void limit_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
@@ -216,7 +217,7 @@ static void limit_done(struct ds_worker_call *base, const struct ds_worker_answe
         ds_session_call_free(call);
 }
 
-/* A limit that the session raised belongs to the context that was lost: raise it again. */
+/* A raised limit is part of the lost context, so it is set again. */
 static int send_limit(struct ds_session *session, uint32_t limit)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -252,7 +253,7 @@ static int send_limits(struct ds_session *session)
         return r;
 }
 
-/* The worker counts on from here. */
+/* Sets the values from which the worker continues to count. */
 static void fill_page(struct ds_session *session)
 {
         struct ds_completion_page *page = session->page.map;
@@ -261,7 +262,7 @@ static void fill_page(struct ds_session *session)
         atomic_store(&page->error, session->sticky);
         atomic_store(&page->output, session->output.total);
         atomic_store(&page->head, session->ring_kept ? session->ring_head : 0);
-        /* also of streams that are gone: whoever remembers their numbers must not wait for them */
+        /* also for destroyed streams, so that a client that still has their numbers does not wait */
         for (size_t i = 0; progress && i < DS_STREAMS_MAX; i++)
                 atomic_store(&page->stream_done[i], progress[i]);
 }
@@ -289,7 +290,7 @@ int ds_session_open(struct ds_session *session)
                 r = ds_ledger_replay(session->ledger, session->id, send_restore, session);
         if (!r && session->ring_kept)
                 r = ds_session_attach_kept(session);
-        /* half restored is worse than not at all */
+        /* a partly restored session is not usable */
         if (r)
                 ds_worker_kill(session->supervisor->worker, "a session could not be restored");
         return r;
@@ -297,14 +298,14 @@ int ds_session_open(struct ds_session *session)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* A worker only knows that the session came to it with an error; what it was is known here. */
+/* The worker knows only the session's error code; the supervisor adds the message. */
 static void explain(const struct ds_session *session, Detshare__Reply *reply)
 {
         if (reply->status && reply->status == session->sticky && session->fault[0])
                 reply->message = (char *)session->fault;
 }
 
-/* The next worker's time does not begin before what a client was told, which need not be in any page yet. */
+/* The next worker's clock starts no earlier than a time that a client has received, which no page may show yet. */
 static void note_clock(struct ds_supervisor *supervisor, const Detshare__Reply *reply)
 {
         if (reply->result_case == DETSHARE__REPLY__RESULT_CLOCK && reply->clock)
@@ -329,7 +330,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
                         answer->message->message);
                 return;
         }
-        reply = *answer->message->reply; /* what it points to stays the answer's */
+        reply = *answer->message->reply; /* a shallow copy: the answer owns the pointers */
         reply.status = final_status(call->session, reply.status);
         explain(call->session, &reply);
         note_clock(call->session->supervisor, &reply);
@@ -342,8 +343,8 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
 }
 
 /*
- * A client that has not heard yet that its ring was kept says 0, or nothing that can be trusted: all that is in the
- * ring came before its request then.
+ * A client that does not know yet that its ring was kept sends 0 or an invalid tail. Then all records in the ring
+ * precede its request.
  */
 static uint64_t true_tail(const struct ds_session *session, uint64_t said)
 {
@@ -352,7 +353,7 @@ static uint64_t true_tail(const struct ds_session *session, uint64_t said)
         return atomic_load(&session->ring.header->tail);
 }
 
-/* The call to the worker, which is opened for the session if need be. */
+/* Sends the call to the worker; opens the session there first if necessary. */
 static void send_request(struct ds_session_call *call, Detshare__Request *request, const int *fds, size_t n_fds)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -382,9 +383,9 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon cannot hand the request on");
 }
 
-/* --- what a request may come to hold ------------------------------------------------------------------------------ */
+/* --- charges for requests ----------------------------------------------------------------------------------------- */
 
-/* 0, or the call was answered and is gone. */
+/* 0; otherwise the call was answered and freed. */
 static int charge(struct ds_session_call *call, struct ds_charge *to, enum ds_charge_slot slot, uint64_t amount)
 {
         ds_user *user = call->session->user;
@@ -429,7 +430,7 @@ static int check_request(struct ds_session_call *call, Detshare__Request *reques
         case DETSHARE__REQUEST__CALL_BORROW_SLAB:
                 return charge(
                         call, &call->bytes, DS_CHARGE_DEVICE_BYTES, call->session->supervisor->pool.facts.slab_bytes);
-        case DETSHARE__REQUEST__CALL_MEM_IMPORT: /* its bytes are charged to whom they belong */
+        case DETSHARE__REQUEST__CALL_MEM_IMPORT: /* its bytes are charged to the exporting user */
                 return check_memory(call, DS_CHARGE_DEVICE_BYTES, 0);
         default:
                 return 0;
@@ -438,7 +439,7 @@ static int check_request(struct ds_session_call *call, Detshare__Request *reques
 
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
-/* The helper has read the image: load what it made of it. */
+/* The helper has finished: loads its image into the worker. */
 static void image_done(struct ds_helper_job *job, struct ds_helper_result *result)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
@@ -447,7 +448,7 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         unsigned cost;
 
         if (result->status && call->session->supervisor->handing_over) {
-                /* whether it was the image's fault or that of a helper that had to go: it is asked again */
+                /* the cause may be the image or the helper's end, so the client retries */
                 ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the daemon is being restarted");
                 return;
         }
@@ -472,7 +473,7 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         call->base.image_charge = &call->bytes;
         call->base.variables_charge = &call->variables;
         call->base.source = &call->source;
-        /* the worker may have been replaced and the session attached anew while the helper was at work */
+        /* the session may have been attached again, in a new worker, while the helper worked */
         request.ring_tail = call->attachments == call->session->attachments ? call->ring_tail : 0;
         request.call_case = DETSHARE__REQUEST__CALL_MODULE_LOAD;
         request.module_load = &load;
@@ -515,7 +516,7 @@ static void send_import(struct ds_session_call *call, Detshare__Request *request
         send_request(call, request, &fd, 1);
 }
 
-/* The file of a graph is the ledger's when the worker has taken it; until then the call's. */
+/* The call owns the graph's file until the worker has accepted it, then the ledger. */
 static void take_graph(struct ds_session_call *call, Detshare__Request *request, int *fds)
 {
         uint64_t bytes = request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE ? request->graph_create->bytes

@@ -5,7 +5,7 @@
 #include "supervisor/supervisor.h"
 #include "util/macro.h"
 
-#define INVALID_VALUE 1 /* CUDA's */
+#define INVALID_VALUE 1 /* CUDA_ERROR_INVALID_VALUE */
 #define INVALID_HANDLE 400
 
 static int has_room(struct ds_session_call *call)
@@ -49,7 +49,7 @@ static int check_import(struct ds_session_call *call, Detshare__MemImport *impor
         call->share_offset = found.offset;
         call->share_size = found.size;
         import->bytes = ds_share_bytes(found.share);
-        import->token.len = 0; /* the worker need not know it */
+        import->token.len = 0; /* the worker does not need the token */
         return 0;
 }
 
@@ -92,7 +92,7 @@ static void reply_token(struct ds_session_call *call, Detshare__Reply *reply, st
         reply->mem_export = &words->token;
 }
 
-/* A user's limit is one of each of its sessions. */
+/* The user's limit also bounds each of its sessions. */
 static void clamp_info(const struct ds_session *session, Detshare__MemInfoReply *info)
 {
         uint64_t limit = ds_user_limit(session->user, DS_CHARGE_DEVICE_BYTES);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests about memory that a session maps itself, or shares: what the supervisor checks and adds
+ * Requests about memory that a session maps itself or shares: checks and additions by the supervisor
  *
- * The worker is told what to do with memory; who may have it, and at which addresses, is known here only.
+ * The worker only carries out the operations. The supervisor knows who may have which memory, at which addresses.
  */
 #pragma once
 
 #include "detshare.pb-c.h"
 #include "supervisor/session_call.h"
 
-/* Of MemMap, MemCreate, MemImport, before it goes to the worker. 0, or the call was answered and is gone. */
+/* Checks a MemMap, MemCreate or MemImport before it goes to the worker. 0; otherwise the call was answered and
+ * freed. */
 int ds_session_memory_check(struct ds_session_call *call, Detshare__Request *request);
 
-/* What is added to a reply of the worker; it must live until the reply is sent. */
+/* Parts that the supervisor adds to a reply of the worker; must live until the reply is sent. */
 struct ds_session_memory_words {
         Detshare__PhysicalReply physical;
         Detshare__TokenReply token;

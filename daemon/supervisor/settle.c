@@ -7,9 +7,10 @@
 #include "supervisor/supervisor.h"
 #include "util/macro.h"
 
-#define SETTLE_APART_MS 1000u      /* after a failure */
-#define SETTLE_APART_MAX_MS 60000u /* after many */
-/* A driver that takes so long for one is not helped by another one; shorter than a process waits for the next one. */
+#define SETTLE_APART_MS 1000u      /* pause between two processes after a failure */
+#define SETTLE_APART_MAX_MS 60000u /* longest pause, after repeated failures */
+/* Longest time for one context switch. A driver that takes longer would not do better with another process. It is
+ * shorter than the time after which an idle process exits. */
 #define SETTLE_TURN_MS 10000u
 #define OUT_MAX (2 * DS_PROCESS_FRAME_MAX)
 
@@ -26,7 +27,7 @@ void ds_settle_init(struct ds_settle *settle, struct ds_supervisor *supervisor)
         settle->off = options->config->settle_never || strncmp(options->device, "cuda:", strlen("cuda:"));
 }
 
-/* It says nothing. */
+/* The process never sends a message. */
 static int settle_frame(void *user, const uint8_t *payload, size_t size)
 {
         (void)user;
@@ -47,7 +48,7 @@ static void settle_arm(struct ds_settle *settle, uint64_t ms)
         ds_deadline_arm(&settle->supervisor->deadlines, &settle->deadline, ms, settle_deadline);
 }
 
-/* What is owed is had as soon as one may be started. */
+/* Schedules the next start, at which a pending context switch is made. */
 static void settle_wait(struct ds_settle *settle)
 {
         const uint64_t now = now_ms();
@@ -55,7 +56,7 @@ static void settle_wait(struct ds_settle *settle)
         settle_arm(settle, settle->next_ms > now ? settle->next_ms - now : 0);
 }
 
-/* how: what the first of those that could not says to the log. */
+/* how: the reason; only the first failure is logged. */
 static void settle_failed(struct ds_settle *settle, const char *how)
 {
         settle->apart_ms = DS_MIN(2 * settle->apart_ms, (uint64_t)SETTLE_APART_MAX_MS);
@@ -68,7 +69,8 @@ static void settle_failed(struct ds_settle *settle, const char *how)
                 how);
 }
 
-/* One that ends with 0 waited for long: if a turn is owed, then it was asked for when nobody read any longer. */
+/* Exit status 0 means that it was idle for long. If a context switch is still pending, it was requested while the
+ * process was exiting. */
 static void settle_ended(void *user, const char *how, int killed)
 {
         struct ds_settle *settle = user;
@@ -99,7 +101,8 @@ static void settle_send(struct ds_settle *settle)
         static const uint8_t turn = 0;
 
         if (ds_process_send(settle->process, &turn, sizeof(turn), NULL, 0))
-                ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline); /* its end comes */
+                /* the process is ending, and its end is reported */
+                ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         else
                 settle_arm(settle, SETTLE_TURN_MS);
 }
@@ -125,7 +128,7 @@ static void settle_begin(struct ds_settle *settle)
         settle_send(settle);
 }
 
-/* One may be started now, or the turn that was sent last has been had, or will not be. */
+/* Time to start a process, or time limit of the last context switch. */
 static void settle_deadline(struct ds_deadline *deadline)
 {
         struct ds_settle *settle = DS_CONTAINER_OF(deadline, struct ds_settle, deadline);
@@ -133,7 +136,7 @@ static void settle_deadline(struct ds_deadline *deadline)
         if (!settle->process)
                 settle_begin(settle);
         else if (ds_process_is_unread(settle->process))
-                ds_process_kill(settle->process, NULL); /* which is a failure */
+                ds_process_kill(settle->process, NULL); /* counts as a failure */
         else
                 settle->owed = 0;
 }
@@ -145,14 +148,14 @@ void ds_settle_turn(struct ds_settle *settle)
         settle->owed = 1;
         if (!settle->process)
                 settle_wait(settle);
-        else if (!ds_process_is_unread(settle->process)) /* else that one is still to come */
+        else if (!ds_process_is_unread(settle->process)) /* otherwise that request is still to be carried out */
                 settle_send(settle);
 }
 
 void ds_settle_break(struct ds_settle *settle)
 {
         settle->broken = 1;
-        settle->owed = 0; /* the next worker says what it needs */
+        settle->owed = 0; /* the next worker sends its own requests */
         ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         if (settle->process)
                 ds_process_kill(settle->process, NULL);

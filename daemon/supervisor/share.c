@@ -18,7 +18,7 @@ struct ds_share {
         int fd;
         uint64_t bytes;
         ds_user *user;
-        ds_shares *shares; /* that it is in; NULL: not published */
+        ds_shares *shares; /* the set that contains it; NULL: not published */
         struct ds_charge file_charge, bytes_charge;
         uint8_t secret[DS_SHARE_SECRET_BYTES];
         UT_hash_handle hh;
@@ -156,7 +156,7 @@ void ds_share_token(const ds_share *share, uint64_t offset, uint64_t size, uint8
         memcpy(ret, &token, sizeof(token));
 }
 
-/* In a time that says nothing about where they differ. */
+/* Constant-time comparison: the time does not reveal where the secrets differ. */
 static int same_secret(const uint8_t *a, const uint8_t *b)
 {
         unsigned different = 0;

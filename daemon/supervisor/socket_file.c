@@ -14,9 +14,9 @@
 #include "util/macro.h"
 
 #define BACKLOG 1024
-#define MODE 0666 /* everybody may connect; what they may do is decided by who they are */
+#define MODE 0666 /* all users may connect; the rules decide what each may do */
 
-/* A file that the daemon may trust belongs to one of these. */
+/* 1: a file of this owner may be trusted. */
 static int is_ours(uid_t uid)
 {
         return uid == 0 || uid == geteuid();
@@ -60,7 +60,7 @@ static int is_safe(const struct stat *st)
         return is_ours(st->st_uid) && (!(st->st_mode & 0022) || st->st_mode & S_ISVTX);
 }
 
-/* Opens the directory, which may be named by a symbolic link of ours but not by one of somebody else. */
+/* Opens the directory. A symbolic link to it may belong to root or the daemon's user, but to nobody else. */
 static int open_directory(const char *path, int *ret_fd, char *message, size_t message_size)
 {
         char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -69,7 +69,7 @@ static int open_directory(const char *path, int *ret_fd, char *message, size_t m
 
         directory_of(path, directory);
         if (geteuid() == 0)
-                mkdir(directory, 0755); /* one level, "/run/detshare"; what is wrong otherwise is found below */
+                mkdir(directory, 0755); /* only the last level, "/run/detshare"; other errors are found by open() */
         fd = open(directory, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return refuse_path(path, errno, message, message_size);
@@ -93,7 +93,7 @@ static int open_directory(const char *path, int *ret_fd, char *message, size_t m
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
-/* 0: the name is free now. */
+/* Removes a socket file without a listener. 0: the name is free. */
 static int clear_stale(
         const struct ds_socket_file *file, const struct sockaddr_un *address, char *message, size_t message_size)
 {
@@ -101,7 +101,7 @@ static int clear_stale(
         struct stat st;
 
         if (fstatat(file->directory, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return 0; /* bind says what is wrong */
+                return 0; /* bind() reports other errors */
         if (!S_ISSOCK(st.st_mode)) {
                 snprintf(message, message_size, "%s exists and is not a socket", address->sun_path);
                 return DS_SOCKET_FILE_E_REFUSED;
@@ -118,7 +118,7 @@ static int clear_stale(
         return 0;
 }
 
-/* The socket file has its mode from the beginning: chmod would follow what somebody put in its place. */
+/* The socket file has its mode from the beginning: a later chmod() could be redirected to another file. */
 static int bind_with_mode(int fd, const struct sockaddr_un *address)
 {
         const mode_t before = umask(0777 & ~MODE);
@@ -128,7 +128,7 @@ static int bind_with_mode(int fd, const struct sockaddr_un *address)
         return r;
 }
 
-/* What lies at the name is a socket of this user: nothing was put in its place, and the directory was not moved. */
+/* Checks that the file is a socket of this user, so that neither it nor the directory was replaced meanwhile. */
 static int look_at(struct ds_socket_file *file, const char *path, char *message, size_t message_size)
 {
         struct stat st;

@@ -2,13 +2,13 @@
 /*
  * The file of the listening socket
  *
- * Everybody may connect, so the file has mode 0666 from the moment at which it exists: it is made with that mode, and
- * no later call names it by its path. A daemon that runs as root makes and removes it only in a directory where other
- * users cannot replace it: the directory belongs to root or to the daemon's user, and nobody else may write it, unless
- * its sticky bit is set as in /tmp. Names in the directory are looked up through a descriptor of it.
+ * All users may connect, so the file has mode 0666. It is created with that mode, and no later call uses its path. A
+ * daemon that runs as root creates and removes it only in a directory where other users cannot replace it: the
+ * directory belongs to root or to the daemon's user, and nobody else may write to it, unless its sticky bit is set as
+ * in /tmp. Names are looked up relative to a descriptor of the directory.
  *
- * The path above the directory may belong to others. They can move the directory away, and then a client no longer
- * finds the daemon; they cannot make it touch another file.
+ * The path above the directory may belong to others. They can move the directory, and then clients do not find the
+ * daemon; they cannot make the daemon touch another file.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <sys/un.h>
 
 /* Contract codes */
-#define DS_SOCKET_FILE_E_REFUSED 1 /* see the message */
+#define DS_SOCKET_FILE_E_REFUSED 1 /* the message says why */
 
 struct ds_socket_file {
         int directory; /* -1: no file was made */
@@ -27,11 +27,11 @@ struct ds_socket_file {
 };
 
 /*
- * Listens at `path` and writes the descriptor to *ret_fd, which the caller closes. Makes the directory if it is missing
- * and the daemon is root, and replaces a socket file that nobody listens at. Changes the process's umask while it
- * binds: other threads must give explicit modes to the files that they create. Returns 0, a contract code with words
- * for the user in `message`, or -errno. `file` is filled in only for 0.
+ * Listens at `path` and stores the descriptor in *ret_fd; the caller closes it. Creates the directory if it is missing
+ * and the daemon is root, and replaces a socket file without a listener. Changes the process's umask during bind(), so
+ * other threads must pass explicit modes when they create files. Returns 0, a contract code with a user message in
+ * `message`, or -errno. `file` is set only on success.
  */
 int ds_socket_file_open(struct ds_socket_file *file, const char *path, int *ret_fd, char *message, size_t message_size);
-/* Removes the file if it is still the one that was made. */
+/* Removes the file if it is still the one created. */
 void ds_socket_file_remove(struct ds_socket_file *file);

@@ -12,7 +12,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* what: as in "profiles are not kept". */
+/* Logs the refusal. what: like "profiles are", followed by "not kept". */
 static int refused(const char *path, const char *name, const char *what)
 {
         ds_log(DS_LOG_WARNING, "%s%s%s: %s; %s not kept", path, name[0] ? "/" : "", name, strerror(errno), what);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state directory: where things are kept that outlive the daemon
+ * The state directory: files that outlive the daemon
  *
- * It is made if it is not there. Nobody but the daemon's user and root may write there, or what is kept would be
- * anybody's word.
+ * It is created if absent. Only the daemon's user and root may be able to write to it, since its content is trusted.
  */
 #pragma once
 
-/* A descriptor of it, or -1: it cannot be used, and it was said why, and that `what` "is not kept". */
+/* Opens the directory. -1: it is unusable; the reason was logged, followed by `what` "not kept". */
 int ds_state_directory(const char *path, const char *what);
-/* The same of a directory in it; mode: of one that is made. */
+/* The same for a directory inside it; mode: of a new one. */
 int ds_state_directory_below(int above, const char *path, const char *name, unsigned mode, const char *what);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures and lists: what the supervisor knows itself, joined with what the worker says
+ * Status and lists: the supervisor's own data, combined with the worker's
  *
- * The worker is asked with a deadline, so that status answers while it restarts or hangs: then its figures are
- * the last known ones and the reply says so. What the supervisor counts itself (windows, charges, memory, modules) is
- * always exact.
+ * The supervisor asks the worker with a time limit, so that the status is available while the worker restarts or hangs. Then the
+ * last known values of the worker are returned, and the reply says so. Values that the supervisor counts itself
+ * (windows, charges, memory, modules) are always exact.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -26,7 +26,7 @@
 
 #define WORKER_MAX_MS 1000u
 #define CLIENTS_PAGE 128u
-#define FDS_SHARE 20u /* of the time, for counting descriptors */
+#define FDS_SHARE 20u /* at most 1/20 of the time is spent on counting descriptors */
 #define POLICY_NAME_MAX 63u
 #define PARAM_BYTES_MAX 256u
 
@@ -39,7 +39,7 @@ struct policy_op {
         struct ds_client_op op;
         size_t n_params;
         char *params[DS_POLICY_PARAMS_MAX];
-        int configured; /* the parameters are the configuration's */
+        int configured; /* the parameters came from the configuration */
         char name[POLICY_NAME_MAX + 1];
 };
 
@@ -72,13 +72,13 @@ static uint64_t thread_ns(void)
         return (uint64_t)now.tv_sec * DS_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Without `beside`, which are not held for clients. */
+/* Counts open descriptors without `beside`, the number of those that are not held for clients. */
 static uint32_t count_fds(uint32_t beside)
 {
         DIR *directory = opendir("/proc/self/fd");
         uint32_t n = 0;
 
-        beside += 3; /* ., .. and the directory's own */
+        beside += 3; /* ".", ".." and the directory's own descriptor */
         if (!directory)
                 return 0;
         while (readdir(directory))
@@ -88,8 +88,8 @@ static uint32_t count_fds(uint32_t beside)
 }
 
 /*
- * Everybody may ask, and ten thousand descriptors take ten milliseconds to count: what is counted anew takes no more
- * than a twentieth of the time, whoever asks and how often.
+ * Every user may request the status, and counting ten thousand descriptors takes ten milliseconds. So counting takes at
+ * most a twentieth of the time, however often it is requested; otherwise the last count is returned.
  */
 static uint32_t open_fds(struct ds_supervisor *supervisor)
 {
@@ -104,7 +104,7 @@ static uint32_t open_fds(struct ds_supervisor *supervisor)
         return fds->n;
 }
 
-/* What the sessions' ledgers add up to. */
+/* Adds the sums of all sessions' ledgers. */
 static void add_sessions(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
 {
         const struct ds_session *session;
@@ -201,7 +201,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         status.topology = (char *)info->topology;
         status.open_fds = open_fds(supervisor);
         status.windows = ds_windows_count(supervisor->windows);
-        /* connections that only ask do not count: with nobody there it is 0 */
+        /* control connections do not count, so that the value is 0 without other clients */
         status.charges = ds_users_charges(supervisor->users) - supervisor->n_control_only;
         status.worker_answers = fresh;
         add_sessions(supervisor, &status);
@@ -283,7 +283,7 @@ void ds_handle_get_status(struct ds_client *client, Detshare__Request *request, 
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
-/* Of an ascending list, the entry with this id. */
+/* The entry with this id in an ascending list. */
 static const Detshare__StatsReply *find_stats(const Detshare__Internal__SessionListReply *list, uint64_t id)
 {
         for (size_t i = 0; list && i < list->n_sessions; i++)
@@ -337,7 +337,7 @@ static void reply_clients(
         {
                 if (session->id <= after || !session->client)
                         continue;
-                /* others' sessions are not everybody's business */
+                /* only administrators see the sessions of other users */
                 if (!admin && session->user != ds_client_user(client))
                         continue;
                 if (list.n_clients == CLIENTS_PAGE) {
@@ -447,7 +447,7 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
         if (op->configured)
                 words = ds_policy_words(ds_client_supervisor(client)->config, op->name, words, place);
         if (status == 0) {
-                /* a worker started later gets it too */
+                /* also for workers that start later */
                 if (ds_worker_set_policy(ds_client_supervisor(client)->worker, op->name, op->params, op->n_params))
                         status = DETSHARE__STATUS__INTERNAL;
                 else
@@ -490,7 +490,7 @@ void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, 
         if (check_policy(client, request->id, set))
                 return;
         own = *set;
-        /* without parameters it gets those of the configuration */
+        /* no parameters in the request: those of the configuration apply */
         if (set->n_params == 0) {
                 own.n_params = ds_policy_params(ds_client_supervisor(client)->config, set->name, params);
                 own.params = params;
@@ -501,10 +501,10 @@ void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, 
         op = ds_client_op_new(client, request->id, bytes, set_policy_done);
         if (!op)
                 return;
-        assert(set->n_params <= DS_ARRAY_SIZE(op->params)); /* the row in unpack.c */
+        assert(set->n_params <= DS_ARRAY_SIZE(op->params)); /* bounded by its row in unpack.c */
         snprintf(op->name, sizeof(op->name), "%s", set->name);
         op->configured = set == &own;
-        /* the parameters' text lies behind the op */
+        /* the text of the parameters is stored behind the op */
         text = (char *)(op + 1);
         for (size_t i = 0; i < set->n_params; i++) {
                 op->params[op->n_params++] = text;

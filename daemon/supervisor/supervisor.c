@@ -63,7 +63,7 @@ int ds_supervisor_find_admins(struct ds_supervisor *supervisor)
         return 0;
 }
 
-/* --- building ----------------------------------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *handle, int signum)
 {
@@ -92,7 +92,7 @@ static int start_signals(struct ds_supervisor *supervisor)
         return 0;
 }
 
-/* Clients wait while the worker has enough to do. */
+/* 1: clients may be served. They wait while the worker has enough unread requests. */
 static int may_serve(void *user)
 {
         const struct ds_supervisor *supervisor = user;
@@ -124,7 +124,7 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         r = ds_policy_start(supervisor);
         if (r)
                 return ds_error_fold(r);
-        /* for a simulated device nothing is compiled, but forms of kernels are made */
+        /* a simulated device needs no compiler, but forms of kernels are made */
         if (supervisor->config->state && (strncmp(supervisor->options->device, "sim:", strlen("sim:")) ||
                                                  supervisor->options->transform != DS_TRANSFORM_NEVER))
                 r = ds_code_store_new(
@@ -216,7 +216,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         return ds_free(supervisor);
 }
 
-/* --- the worker's life -------------------------------------------------------------------------------------------- */
+/* --- state of the worker ------------------------------------------------------------------------------------------ */
 
 void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
 {
@@ -270,7 +270,7 @@ int ds_supervisor_run(struct ds_supervisor *supervisor)
 
 /* --- stopping ----------------------------------------------------------------------------------------------------- */
 
-/* A second SIGTERM must not kill us on the last steps, with an exit status that says so. */
+/* A second SIGTERM must not kill the daemon during its last steps and so change its exit status. */
 static void block_signals(void)
 {
         sigset_t set;
@@ -299,7 +299,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         if (supervisor->handing_over)
                 ds_handover_save(supervisor);
         ds_handover_drop(supervisor);
-        /* nobody is left who could answer them */
+        /* their requests can no longer be answered */
         while ((client = TAILQ_FIRST(&supervisor->clients)))
                 ds_client_close(client, NULL);
         if ((supervisor->helper && ds_helper_count(supervisor->helper)) || !ds_settle_gone(&supervisor->settle))
@@ -323,7 +323,7 @@ static void stop_deadline(struct ds_deadline *deadline)
 
         ds_worker_kill(supervisor->worker, "it does not stop");
         ds_helper_kill(supervisor->helper);
-        ds_settle_leave(&supervisor->settle); /* a driver may keep even who was killed */
+        ds_settle_leave(&supervisor->settle); /* a driver may delay the end even of a killed process */
         ds_supervisor_check_stop(supervisor);
 }
 

@@ -6,11 +6,12 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define SERVE_NS (100 * DS_NS_PER_US) /* before the sockets are looked at again */
-#define SHARED_NS DS_NS_PER_S         /* after several users were served, each has its share only */
-#define SHARES 4u                     /* of the time: a user gets one */
-#define BURST_NS (2 * DS_NS_PER_MS)   /* that a user who was quiet may be ahead of its share, times SHARES */
-#define DEBT_NS (100 * DS_NS_PER_MS)  /* that a user waits at most, also after it had all of the time alone */
+#define SERVE_NS (100 * DS_NS_PER_US) /* time for serving before the sockets are polled again */
+/* time after service to several users during which each is limited to its share */
+#define SHARED_NS DS_NS_PER_S
+#define SHARES 4u                    /* a user gets 1/SHARES of the time */
+#define BURST_NS (2 * DS_NS_PER_MS)  /* lead over its share that an idle user may accumulate, multiplied by SHARES */
+#define DEBT_NS (100 * DS_NS_PER_MS) /* longest wait of a user, even after it had all of the time alone */
 
 void ds_turn_line_init(struct ds_turn_line *line)
 {
@@ -37,7 +38,7 @@ static void due_cb(struct ds_deadline *deadline)
         uv_idle_start(&turns->idle, idle_cb);
 }
 
-/* The first line that may be served now. NULL: none; *ret_ns is then when one may be. */
+/* The first line that may be served now. NULL: none; *ret_ns: the earliest time when one may be. */
 static struct ds_turn_line *next_line(const struct ds_turns *turns, uint64_t now, uint64_t *ret_ns)
 {
         const int shared = turns->shared_ns && now - turns->shared_ns < SHARED_NS;
@@ -53,7 +54,7 @@ static struct ds_turn_line *next_line(const struct ds_turns *turns, uint64_t now
         return NULL;
 }
 
-/* The loop turns by itself as long as somebody can be served, and when somebody can again. */
+/* Keeps the loop running while a line may be served, and arms the deadline for the next one. */
 static void update(struct ds_turns *turns, int may, uint64_t now)
 {
         uint64_t due_ns;
@@ -86,7 +87,7 @@ static void serve_first(struct ds_turns *turns, struct ds_turn_line *line, uint6
                 turns->shared_ns = now;
         turns->last = line;
         ds_turns_forget(turns, line, turn);
-        /* behind the others, also if it has nobody else: whoever waits anew stands at the end */
+        /* the line moves to the end, behind all others */
         if (!TAILQ_EMPTY(&line->turns)) {
                 TAILQ_REMOVE(&turns->lines, line, link);
                 TAILQ_INSERT_TAIL(&turns->lines, line, link);
@@ -150,7 +151,7 @@ void ds_turns_wait(struct ds_turns *turns, struct ds_turn_line *line, struct ds_
                 TAILQ_INSERT_TAIL(&turns->lines, line, link);
         TAILQ_INSERT_TAIL(&line->turns, turn, link);
         uv_check_start(&turns->check, check_cb);
-        /* the check comes after looking at the sockets, which is not to wait now */
+        /* the check handle runs after polling, which must not block now */
         uv_idle_start(&turns->idle, idle_cb);
 }
 

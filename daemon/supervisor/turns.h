@@ -2,21 +2,21 @@
 /*
  * Turns: users are served round robin, one request each
  *
- * Problem. A loop that handles whatever a socket brings serves a user by the number of its connections: beside 250 of
- * one user, a request of another waits for thousands.
+ * Problem. A loop that handles every readable socket serves users in proportion to their number of connections. If one
+ * user has 250 connections, a request of another user waits for thousands of requests.
  *
- * A connection with something to say takes its place in its user's line, and the users' lines stand in a ring. After
- * the loop has looked at all sockets, and so has taken all answers of worker and helper, it serves one request of the
- * first connection of each line, round and round, for a fraction of a millisecond. Then it looks at the sockets again.
- * It serves nobody while the worker has enough to do (`may`), so that requests wait at their senders' cost and not
- * behind each other on the way to the worker.
+ * A connection with data is queued in its user's line, and the lines form a ring. After the loop has polled all
+ * sockets, and so has handled all answers of worker and helper, it serves one request of the first connection of each
+ * line, round robin, for a fraction of a millisecond. Then it polls again. It serves no client while the worker has
+ * enough unread requests (`may`). So requests wait in their senders' sockets, and not behind each other on the way to
+ * the worker.
  *
- * While several users are there, each gets a quarter of this process's time at most: a user that floods would otherwise
- * keep the daemon's processes busy all the time, and with them a processor that the others need. A user who is alone
- * has all of it.
+ * While several users are active, each gets at most a quarter of this process's time. Otherwise a user that floods the
+ * daemon would keep its processes busy all the time, and with them a processor that others need. A user that is alone
+ * gets all of the time.
  *
- * A request therefore waits for at most one request of each other user, and for the few that are on their way; that of
- * a user who has had its share for up to a tenth of a second.
+ * So a request waits for at most one request of each other user, and the few that are already with the worker. A
+ * request of a user that has used up its share waits for up to a tenth of a second.
  */
 #pragma once
 
@@ -26,45 +26,45 @@
 
 #include "supervisor/deadline.h"
 
-/* Embedded in a connection; zero-initialised but for serve. */
+/* Embed it in a connection; zero-initialise all but serve. */
 struct ds_turn {
         TAILQ_ENTRY(ds_turn) link;
         int waiting;
-        void (*serve)(struct ds_turn *turn); /* one request; it may wait again at once */
+        void (*serve)(struct ds_turn *turn); /* handles one request; it may queue itself again */
 };
 
-/* Embedded in a user. */
+/* Embed it in a user. */
 struct ds_turn_line {
         TAILQ_HEAD(ds_turn_list, ds_turn) turns;
         TAILQ_ENTRY(ds_turn_line) link;
-        uint64_t due_ns; /* not served before, while others are there */
+        uint64_t due_ns; /* earliest time of the next service while other users are active */
 };
 
-/* Part of the supervisor. */
+/* Part of struct ds_supervisor. */
 struct ds_turns {
         uv_check_t check;
-        uv_idle_t idle; /* keeps the loop turning while somebody can be served */
+        uv_idle_t idle; /* active while a line may be served, so that the loop does not block */
         TAILQ_HEAD(ds_turn_lines, ds_turn_line) lines;
         struct ds_deadlines *deadlines;
-        struct ds_deadline due;          /* of the first line, while none is due */
-        const struct ds_turn_line *last; /* served last, only to compare with */
-        uint64_t shared_ns;              /* when a line was served after another one, the last time; 0 = never */
-        int (*may)(void *user);          /* 0: nobody is served; what changes that wakes the loop */
+        struct ds_deadline due;          /* armed for the first due line while none is due */
+        const struct ds_turn_line *last; /* line served last; compared only */
+        uint64_t shared_ns;              /* last time when service changed from one line to another; 0: never */
+        int (*may)(void *user);          /* 0: no client is served; a change of its value wakes the loop */
         void *user;
 };
 
 void ds_turn_line_init(struct ds_turn_line *line);
-/* Asserts that nobody waits. */
+/* Asserts that no connection waits. */
 void ds_turn_line_deinit(struct ds_turn_line *line);
 
-/* The memory must stay until the loop has closed the handles. 0 or -errno. */
+/* The memory must stay valid until the loop has closed the handles. 0 or -errno. */
 int ds_turns_init(
         struct ds_turns *turns, uv_loop_t *loop, struct ds_deadlines *deadlines, int (*may)(void *user), void *user);
-/* Nobody may wait. */
+/* No connection may wait. */
 void ds_turns_deinit(struct ds_turns *turns);
-/* So much time, ns, was spent for a user outside of its turn: on an answer to it. */
+/* Charges time, ns, that was spent for the user outside of its turn, on an answer. */
 void ds_turns_spent(struct ds_turn_line *line, uint64_t now_ns, uint64_t ns);
-/* At the end of its user's line; one that waits already keeps its place. */
+/* Queues at the end of its user's line; a queued one keeps its place. */
 void ds_turns_wait(struct ds_turns *turns, struct ds_turn_line *line, struct ds_turn *turn);
-/* One that does not wait is fine. */
+/* One that is not queued is allowed. */
 void ds_turns_forget(struct ds_turns *turns, struct ds_turn_line *line, struct ds_turn *turn);

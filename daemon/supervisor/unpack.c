@@ -8,7 +8,7 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-/* Every repeated field of the two schemas, one row each. */
+/* Limits of all repeated fields of the two schemas, one row each. */
 static const struct ds_field_limit field_limits[] = {
         {"detshare.ClientList", "clients", 128},
         {"detshare.PolicyList", "policies", 64},
@@ -53,8 +53,9 @@ static const struct ds_field_limit field_limits[] = {
 };
 
 /*
- * Where a message lies unless it is large: so that memory which is short does not cost us the words of the worker. One
- * message is alive at a time; a second one would take the heap. AddressSanitizer sees more on the heap.
+ * Static memory for a message of normal size, so that messages of the worker are not lost when the heap is exhausted.
+ * It holds one message; a second one uses the heap. With AddressSanitizer it is tiny, because errors on the heap are
+ * easier to detect.
  */
 #ifndef __has_feature /* gcc 12 */
 #define __has_feature(name) 0
@@ -67,19 +68,19 @@ static const struct ds_field_limit field_limits[] = {
 static struct {
         _Alignas(16) uint8_t bytes[BLOCK_BYTES];
         size_t used;
-        uint32_t pieces; /* of messages that are alive */
+        uint32_t pieces; /* allocations in use */
 } block;
 
 struct budget {
         size_t left;
-        int broken; /* an allocation went past it */
+        int broken; /* 1: an allocation exceeded the budget */
 };
 
 static void *budget_alloc(void *data, size_t size)
 {
         struct budget *budget = data;
 
-        /* what the heap itself needs per block counts too: a frame of tiny strings is mostly that */
+        /* includes the heap's overhead per block, which dominates for a frame of tiny strings */
         size = DS_ALIGN_UP(DS_MAX(size, (size_t)1), (size_t)16);
         if (size + 16 > budget->left) {
                 budget->broken = 1;
@@ -113,8 +114,8 @@ const struct ds_field_limit *ds_field_limit_find(const char *message, const char
 }
 
 /*
- * What the schema does not know says nothing here, and is not passed on: the protobuf library takes some of it in forms
- * that it refuses to read again once it has written them, and a worker that cannot read its supervisor's words ends.
+ * Removes fields that the schema does not know. protobuf-c accepts some encodings that it refuses to read after it has
+ * written them again, and a worker that cannot read a message of its supervisor ends.
  */
 static void drop_unknown(ProtobufCMessage *message)
 {
@@ -150,7 +151,7 @@ static int check_repeated(ProtobufCMessage *message, const ProtobufCFieldDescrip
         return 0;
 }
 
-/* The schema is not recursive, so neither is this beyond its few levels. */
+/* Recursion is bounded by the schema's few levels, since no message is recursive. */
 static int check_message(ProtobufCMessage *message)
 {
         const char *base = (const char *)message;

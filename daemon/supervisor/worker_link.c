@@ -18,24 +18,24 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OUT_MAX (64u << 20) /* bytes waiting for the worker; past it, it does not live */
-#define READY_MAX_MS 60000u /* from start to READY */
+#define OUT_MAX (64u << 20) /* most bytes queued for the worker; above that it counts as dead */
+#define READY_MAX_MS 60000u /* from start to Ready */
 #define PING_EVERY_MS 5000u
-#define PING_MAX_MS 10000u /* unanswered: the worker hangs */
+#define PING_MAX_MS 10000u /* time to answer a ping; after that the worker hangs */
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 5000u
-#define SETTLED_NS DS_NS_PER_S /* a worker that dies sooner after READY makes the next start wait */
+#define SETTLED_NS DS_NS_PER_S /* after this time a worker's death does not delay the next start */
 #define HUNG_AGAIN_NS (600 * DS_NS_PER_S)
-#define EARLY_DEATHS_MAX 3u /* then the policy is suspected */
+#define EARLY_DEATHS_MAX 3u /* deaths of a worker soon after its start until its policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define ARGUMENTS_MAX 56
-#define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
+#define OLD_MAX 3u /* most workers that are lost but not reaped; with more the next start waits */
 
-/* A worker whose successor has been started already: it has only to be buried. */
+/* A lost worker whose successor has been started; it only has to be reaped. */
 struct old_worker {
         ds_worker_link *link;
         ds_process *process;
-        int said; /* why it went is in the log */
+        int said; /* 1: the reason of its end was logged */
 };
 
 /* A message that the worker has not answered. */
@@ -53,20 +53,20 @@ struct ds_worker_link {
         uint64_t next_id;
         struct unanswered *unanswered;
         struct ds_worker_call ping, params_call, stop;
-        struct ds_deadline deadline; /* READY, next ping, ping's answer, or next start: one at a time */
+        struct ds_deadline deadline; /* one at a time: for Ready, the next ping, its answer, or the next start */
         struct ds_worker_info info;
-        int was_ready;   /* ever */
-        int device_lost; /* it said so */
+        int was_ready;   /* a worker has been ready at least once */
+        int device_lost; /* the worker reported it */
         uint32_t n_old;
         int stopping;
         uint64_t ready_ns;
-        uint64_t hung_ns; /* a worker did, 0 = never */
+        uint64_t hung_ns; /* time of the last hang, 0: never */
         uint32_t starts, early_deaths, backoff_ms;
-        char policy[64]; /* of the next worker */
+        char policy[64]; /* policy of the next worker */
         size_t n_params;
         char *params[DS_POLICY_PARAMS_MAX];
         char active_policy[64];
-        char reason[256]; /* what a worker said before it gave up */
+        char reason[256]; /* last error message of a worker that failed to start */
 };
 
 static const struct ds_log_about worker_lost = {.event = DS_EVENT_WORKER_LOST};
@@ -140,7 +140,7 @@ ds_worker_link *ds_worker_link_free(ds_worker_link *link)
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-/* The message of that id is to be answered; it has the call's charge until then. 0 or -ENOMEM. */
+/* Registers the call for the answer with that id and takes over its charge until then. 0 or -ENOMEM. */
 static int expect(ds_worker_link *link, uint64_t id, struct ds_worker_call *call)
 {
         struct unanswered *unanswered = ds_alloc0(1, sizeof(*unanswered));
@@ -181,7 +181,7 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
                         return ds_error_trace(r);
         }
         r = ds_process_send(link->process, bytes, size, fds, n_fds);
-        /* it has just gone, which nobody has been told yet: the call ends when they are, like those sent before it */
+        /* the worker may have just died; then the call ends with its loss, like those sent before */
         return call ? 0 : r;
 }
 
@@ -215,7 +215,7 @@ static struct ds_worker_call *find_call(ds_worker_link *link, uint64_t id)
         return unanswered ? unanswered->call : NULL;
 }
 
-/* Returns the call, which has its charge again; NULL: it was cancelled. */
+/* Returns the call and its charge; NULL: it was cancelled. */
 static struct ds_worker_call *end_unanswered(ds_worker_link *link, struct unanswered *unanswered)
 {
         struct ds_worker_call *call = unanswered->call;
@@ -240,9 +240,9 @@ static void fail_calls(ds_worker_link *link)
         }
 }
 
-/* --- what the worker says ----------------------------------------------------------------------------------------- */
+/* --- messages of the worker --------------------------------------------------------------------------------------- */
 
-/* The worker's own words, for its successor and for who asks. */
+/* Checks the topology text, which is passed to the next worker and to clients. */
 static void take_topology(struct ds_worker_info *info, const char *topology)
 {
         size_t length = strspn(topology, "0123456789abcdef");
@@ -261,7 +261,7 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
                 .simulated = ready->simulated,
                 .n_sms = ready->n_sms,
                 .n_tpcs = ready->n_tpcs,
-                /* one that is to be there soon does not look */
+                /* a worker that restarts quickly does not determine it */
                 .n_gpcs = ready->n_gpcs ? ready->n_gpcs : info->n_gpcs,
                 .n_rungs = ready->n_rungs,
                 .own_bytes = ready->own_bytes,
@@ -292,7 +292,7 @@ static void params_done(struct ds_worker_call *call, const struct ds_worker_answ
                         ds_policy_words(link->supervisor->config, link->policy, answer->message->message, words));
 }
 
-/* A new worker comes up with the policy's defaults: give it the parameters that were set. */
+/* A new worker starts with the policy's defaults: sends the parameters that were set. */
 static void send_params(ds_worker_link *link)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -312,7 +312,7 @@ static void send_params(ds_worker_link *link)
 static int handle_ready(ds_worker_link *link, const Detshare__Internal__FromWorker *message)
 {
         if (link->state != DS_WORKER_STARTING || message->body_case != DETSHARE__INTERNAL__FROM_WORKER__BODY_READY) {
-                /* the words of one that cannot start */
+                /* the error message of a worker that cannot start */
                 if (message->message[0])
                         snprintf(link->reason, sizeof(link->reason), "%s", message->message);
                 return -EPROTO;
@@ -328,7 +328,8 @@ static int handle_ready(ds_worker_link *link, const Detshare__Internal__FromWork
         return 0;
 }
 
-/* The books first. Returns how many fds the entry took, or a negative errno. */
+/* Updates the ledger before the answer is delivered. Returns the number of fds that the entry consumed, or a
+ * negative errno. */
 static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *entry, struct ds_worker_call *call,
         int *fds, size_t n_fds)
 {
@@ -350,7 +351,8 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
                 beside.source = call->source;
         }
         r = ds_session_apply(session, entry, &beside);
-        if (r == -ENOMEM) { /* what the session holds cannot be kept in mind: it ends, and with it what it holds */
+        /* the ledger cannot record the session's memory, so the session ends and its memory is freed */
+        if (r == -ENOMEM) {
                 ds_client_close(session->client, "there is no memory for its books");
                 return needs;
         }
@@ -370,7 +372,7 @@ static int take_output(ds_worker_link *link, const Detshare__Internal__Output *o
         return 0;
 }
 
-/* Its last words. Nothing more is heard of it, so that the next one can be started now. */
+/* The worker's last message. Its connection ends here, so that the next worker can be started at once. */
 static int take_device_lost(ds_worker_link *link, const Detshare__Internal__DeviceLost *lost)
 {
         if (lost->status <= 0)
@@ -429,7 +431,7 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 return ds_error_origin(-EPROTO);
         unanswered = find_unanswered(link, message->id);
         call = unanswered ? end_unanswered(link, unanswered) : NULL;
-        if (!call) /* its client has gone, or there is only the ledger */
+        if (!call) /* the client is gone, or the message has only a ledger entry */
                 return 0;
         answer.fds = fds + taken;
         answer.n_fds = n_fds - (size_t)taken;
@@ -437,7 +439,7 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
         return 0;
 }
 
-/* The user whose request this answers, NULL: nobody's. */
+/* The user whose request this message answers; NULL: none. */
 static ds_user *user_of(ds_worker_link *link, uint64_t id)
 {
         const struct unanswered *unanswered = find_unanswered(link, id);
@@ -459,7 +461,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         if (r)
                 return ds_error_fold(r);
         message = (const Detshare__Internal__FromWorker *)unpacked;
-        /* one that has much to restore before it comes to the ping does not hang */
+        /* any message counts as a sign of life: the worker may be busy with restoring */
         if (link->ping.id)
                 arm(link, PING_MAX_MS, hang_deadline);
         if (message->fds > DS_FRAME_FDS_MAX || ds_process_take_fds(link->process, fds, message->fds))
@@ -477,11 +479,11 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         return r;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- life cycle --------------------------------------------------------------------------------------------------- */
 
 static void old_lost(void *user)
 {
-        assert(0); /* they were lost before they were old */
+        assert(0); /* already lost */
 }
 
 static int old_frame(void *user, const uint8_t *payload, size_t size)
@@ -509,12 +511,13 @@ static int is_settled(const ds_worker_link *link)
         return link->ready_ns && uv_hrtime() - link->ready_ns >= SETTLED_NS;
 }
 
-/* Start the next worker without waiting for the end of this one, which is lost. */
+/* Starts the next worker before this lost one has ended. */
 static void start_beside(ds_worker_link *link)
 {
         struct old_worker *old;
 
-        /* one that dies soon by itself has to say how first: the next may have to wait, or to do without its policy */
+        /* after an early death, wait for the exit status: it decides whether the next start is delayed or the policy
+         * replaced */
         if (link->stopping || !link->ready_ns || link->n_old >= OLD_MAX || !(link->device_lost || is_settled(link)))
                 return;
         old = ds_alloc0(1, sizeof(*old));
@@ -553,7 +556,7 @@ static void suspect_policy(ds_worker_link *link, const char *why)
         drop_params(link);
 }
 
-/* Milliseconds until the next start. crashed: the last one did it to itself. */
+/* Time until the next start, ms. crashed: the last worker failed by itself. */
 static uint32_t backoff(ds_worker_link *link, int crashed)
 {
         if (is_settled(link)) {
@@ -578,14 +581,13 @@ static void on_ended(void *user, const char *how, int killed)
                 return;
         }
         if (!link->was_ready) {
-                /* what it could say itself is in the log; a worker that has closed its socket is killed without delay
-                 */
+                /* a worker's error message was logged; a worker that closes its socket is killed without delay */
                 if (!link->reason[0])
                         snprintf(link->reason, sizeof(link->reason), "it %s", killed ? "gave up, or was killed" : how);
                 ds_supervisor_worker_failed(link->supervisor, link->reason);
                 return;
         }
-        /* one that cannot start beside another that is still going need not be to blame for it */
+        /* a start that fails while an old worker still runs may be the old one's fault */
         ms = backoff(link, !killed && !link->n_old);
         ds_log_about(
                 &worker_lost, DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
@@ -613,14 +615,14 @@ static void add_option(struct arguments *args, const char *name, const char *val
         args->argv[args->n++] = value;
 }
 
-/* Of a number that was not set nothing is said: the worker has its own. */
+/* NULL if the number is 0 (not set): the worker has its own default. */
 static const char *number_of(char text[static 24], uint64_t n)
 {
         snprintf(text, 24, "%llu", (unsigned long long)n);
         return n ? text : NULL;
 }
 
-/* Which of them it finds the worker sees. */
+/* Passes the values of all calibrated GPUs; the worker selects its own. */
 static void add_calibrated(const struct ds_calibration *calibration, struct arguments *args)
 {
         for (size_t i = 0; i < calibration->n; i++) {
@@ -633,8 +635,9 @@ static void add_calibrated(const struct ds_calibration *calibration, struct argu
 }
 
 /*
- * Best effort's share of a pool that the worker is to make, or NULL. Of a pool that is there already it is given the
- * files. Only the daemon's first worker makes one: labelling takes long on a GPU, and after a fault everybody waits.
+ * BE's share of the pool that the worker is to make; NULL: none. An existing pool is passed to the worker as files.
+ * Only the daemon's first worker makes a pool: finding the channels takes long on a GPU, and after a fault all sessions
+ * wait.
  */
 static const char *pool_to_make(const ds_worker_link *link)
 {
@@ -667,8 +670,9 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--device", options->device);
         add_option(args, "--policy", link->policy);
         add_option(args, "--policy-dir", options->policy_dir);
-        add_option(args, "--libcuda", options->config->libcuda); /* that of the start */
-        /* a simulated device's time is its clients', and must not begin again */
+        /* the value from the start; a reload does not change it */
+        add_option(args, "--libcuda", options->config->libcuda);
+        /* the clock of a simulated device must continue, because clients have read it */
         if (!strncmp(options->device, "sim:", strlen("sim:")))
                 add_option(args, "--clock-ns", number_of(args->clock, link->supervisor->device_now_ns));
         add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
@@ -689,7 +693,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         assert(args->n < ARGUMENTS_MAX);
 }
 
-/* All of a pool may have to be probed. */
+/* Time limit for Ready: the worker may have to probe all of a pool. */
 static uint32_t ready_max_ms(const ds_worker_link *link)
 {
         return pool_to_make(link) ? ds_pool_patience_ms(link->supervisor->options->config) : READY_MAX_MS;
@@ -734,7 +738,7 @@ static void hang_deadline(struct ds_deadline *deadline)
 {
         ds_worker_link *link = link_of(deadline);
 
-        /* on a GPU it may have been the driver: once is no proof */
+        /* on a GPU the driver may have caused the hang, so the policy is suspected only after a second one */
         if (link->info.simulated || (link->hung_ns && uv_hrtime() - link->hung_ns < HUNG_AGAIN_NS))
                 suspect_policy(link, "the worker hung");
         link->hung_ns = uv_hrtime();
@@ -776,11 +780,11 @@ void ds_worker_set_limits(ds_worker_link *link)
         limits.spin_ns = config->spin_us * DS_NS_PER_US;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS;
         message.limits = &limits;
-        /* one that is not there is started with them */
+        /* without a ready worker: the next one gets the values at its start */
         (void)ds_worker_send(link, &message, NULL, 0, NULL);
 }
 
-/* It has answered all that it was asked, and takes nothing more. */
+/* The worker has answered all requests and accepts no more. */
 static void stop_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
         ds_worker_link *link = DS_CONTAINER_OF(call, ds_worker_link, stop);
@@ -834,7 +838,7 @@ int ds_worker_watched(const ds_worker_link *link)
 
         if (link->stopping || link->state == DS_WORKER_LOST)
                 return 1;
-        /* one that is overdue is called by the next turn of the loop */
+        /* an expired deadline is handled in the next turn of the loop */
         return ds_deadline_armed(deadline) || (link->process && ds_process_dying(link->process));
 }
 
@@ -886,7 +890,7 @@ void ds_worker_policy_again(ds_worker_link *link)
         set.params = link->params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
-        /* one that is not there comes up with it */
+        /* without a ready worker: the next one starts with this policy */
         (void)ds_worker_send(link, &message, NULL, 0, NULL);
         ds_worker_note_policy(link, link->policy);
 }

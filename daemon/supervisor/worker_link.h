@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker as the supervisor sees it: a process that is started, asked, watched and replaced
+ * The supervisor's link to the worker process: start, calls, supervision, replacement
  *
- * Every question that wants an answer is a struct ds_worker_call, embedded in whatever asked; its done function runs
- * once, with the answer, or without one when the worker has died. A call may be cancelled; the request that it sent
- * stays the worker's work, and charged to its user, until it is answered. The worker is replaced at once when it dies
- * (with a growing pause when it dies right after starting), breaks the protocol, or does not answer a ping in time. A
- * worker that hung is given the built-in policy, since only a policy's code can make it hang; or the driver of a GPU,
- * where it takes two within ten minutes.
+ * Every request that needs an answer is a struct ds_worker_call, embedded in the requesting object. Its done function
+ * is called once, with the answer, or without one if the worker died. A call may be cancelled; the worker still carries
+ * out the request, which stays charged to its user until it is answered.
  *
- * The next one starts as soon as the connection to the last is over, or as that has said that its device's context is
- * lost: a process with a context takes 0.3 s to go, and what it had in flight cannot be awaited anyway. The last is
- * then killed and reaped beside.
+ * The worker is replaced at once when it dies (after a growing pause when it dies soon after its start), breaks the
+ * protocol, or does not answer a ping in time. The successor of a worker that hung gets the built-in policy, because
+ * only a policy's code can make a worker hang. On a GPU the driver can too, so there the policy is replaced only at the
+ * second hang within ten minutes.
+ *
+ * The next worker starts as soon as the connection of the last one ends, or the last one reports that its context is
+ * lost. It does not wait for the end of the process, which takes 0.3 s with a context and cannot save running work. The
+ * old process is then killed and reaped in parallel.
  */
 #pragma once
 
@@ -35,27 +37,27 @@ enum ds_worker_state {
         DS_WORKER_DOWN, /* no process; a start may be scheduled */
         DS_WORKER_STARTING,
         DS_WORKER_READY,
-        DS_WORKER_LOST, /* connection over, not yet reaped */
+        DS_WORKER_LOST, /* connection ended, not yet reaped */
         _DS_WORKER_STATE_MAX,
         _DS_WORKER_STATE_INVALID = -EINVAL,
 };
 
-/* An answer; fds that the done function keeps are set to -1. */
+/* An answer; the done function sets fds that it keeps to -1. */
 struct ds_worker_answer {
         const Detshare__Internal__FromWorker *message;
-        int *fds; /* those beside the answer that no ledger entry took */
+        int *fds; /* those that no ledger entry consumed */
         size_t n_fds;
 };
 
-/* Zero-initialised but for done, image_fd (-1) and charge. */
+/* Zero-initialise all but done, image_fd (-1) and charge. */
 struct ds_worker_call {
-        uint64_t id; /* 0 while it is not with the worker */
-        /* For one more open request, of its user; empty in a call of the daemon's own. The link has it while the worker
-         * has the request, also when the call was cancelled; otherwise its owner releases it. */
+        uint64_t id; /* 0 while the worker does not have it */
+        /* Charge for one open request of the user; empty for a call of the daemon itself. The link holds it while
+         * the worker has the request, also after a cancel; otherwise the call's owner releases it. */
         struct ds_charge charge;
-        /* answer NULL: the worker died. The call is the caller's again. */
+        /* answer NULL: the worker died. The caller owns the call again. */
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer);
-        /* What a module in the answer's ledger entry is made of; emptied when it was. */
+        /* File and charges of the module in the answer's ledger entry; emptied when the ledger takes them. */
         int image_fd;
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge;
@@ -63,7 +65,7 @@ struct ds_worker_call {
         struct ds_module_source *source;
 };
 
-/* What the last READY said. */
+/* Values of the last Ready. */
 struct ds_worker_info {
         char name[64], model[32];
         uint8_t uuid[16];
@@ -75,53 +77,53 @@ struct ds_worker_info {
         uint64_t own_bytes;
         uint32_t n_coarse_rungs;
         uint64_t ladder_bytes, ladder_ns;
-        char topology[520]; /* hexadecimal digits, "" = not known */
+        char topology[520]; /* hexadecimal digits; "": not known */
         size_t n_limits;
-        uint64_t limits[8]; /* by CUlimit */
+        uint64_t limits[8]; /* indexed by CUlimit */
 };
 
 int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret);
-/* The process must have ended and no call be open. NULL is fine; returns NULL. */
+/* The process must have ended and no call may be open. NULL is allowed; returns NULL. */
 ds_worker_link *ds_worker_link_free(ds_worker_link *link);
-/* Start the first one. */
+/* Starts the first worker. */
 int ds_worker_start(ds_worker_link *link);
 enum ds_worker_state ds_worker_state(const ds_worker_link *link);
-/* Since it was first READY it is never without. */
+/* Zero until the first Ready, valid from then on. */
 const struct ds_worker_info *ds_worker_info(const ds_worker_link *link);
-/* No process is left, not even one that is still to be reaped. */
+/* 1: no process is left, not even one to be reaped. */
 int ds_worker_gone(const ds_worker_link *link);
 /*
- * Is somebody sure to look after it? It answers, or has still time to, or waits for its next start, or is being killed.
- * For a watchdog: if not, this code is at fault.
+ * For the watchdog. 1: the worker is supervised: it answers, still has time to answer, waits for its next start, or is
+ * being killed. 0 is an error in this code.
  */
 int ds_worker_watched(const ds_worker_link *link);
-pid_t ds_worker_pid(const ds_worker_link *link); /* 0 = none */
+pid_t ds_worker_pid(const ds_worker_link *link); /* 0: none */
 uint32_t ds_worker_restarts(const ds_worker_link *link);
 
 /*
- * Send message; its id and fds are filled in. call NULL: no answer is wanted. 0, or -EPIPE when there is no worker that
- * is ready (or it has just gone): done will not be called then.
+ * Sends message; its id and fds are filled in. call NULL: no answer is needed. 0, or -EPIPE: no worker is ready, and
+ * done will not be called.
  */
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call);
-/* 1 while it has enough to read: clients should wait, and the loop turns when it has read most of it. */
+/* 1: it has enough unread requests, so clients should wait; the loop wakes when it has read most of them. */
 int ds_worker_busy(const ds_worker_link *link);
-/* Forget an open call: its done is not called, its charge stays until the worker has answered. One that is not open is
- * fine. */
+/* Cancels an open call: its done is not called, its charge stays until the worker has answered. A call that is not
+ * open is allowed. */
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call);
 
-/* The policy that a new worker shall have; params as in SetPolicy. */
+/* Sets the policy of the next worker; params as in SetPolicy. */
 int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *params, size_t n_params);
-/* The same with parameters that become the link's. */
+/* The same; the link owns params afterwards. */
 void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params, size_t n_params);
-/* The worker has another for the time being: it gets this one again. */
+/* Restores this policy after a temporary one. */
 void ds_worker_policy_again(ds_worker_link *link);
-/* Active as far as known. */
+/* The active policy, as last known. */
 const char *ds_worker_policy(const ds_worker_link *link);
 void ds_worker_note_policy(ds_worker_link *link, const char *name);
 
-/* The configuration's times have changed. */
+/* Sends the configuration's changed times to the worker. */
 void ds_worker_set_limits(ds_worker_link *link);
-/* Drain and end; no new one is started. */
+/* Lets the worker finish its work and end; no other one is started. */
 void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms);
 void ds_worker_kill(ds_worker_link *link, const char *why);

@@ -10,6 +10,18 @@
 #pragma once
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+
+/*
+ * A test, or a part of it, that this machine or user cannot run: prints the line that tests/run.sh counts as skipped.
+ * `needs` says what is missing, for example "root". skip_test() ends the test.
+ */
+#define skip_part(needs) fprintf(stderr, "SKIP %s: needs %s\n", criterion_current_test->name, needs)
+#define skip_test(needs)             \
+        do {                         \
+                skip_part(needs);    \
+                cr_skip_test(needs); \
+        } while (0)
 
 /* not inlined, and once per program's file: what it is given is as in printf */
 __attribute__((noinline, cold, unused, format(printf, 4, 5))) static void assert_failed(

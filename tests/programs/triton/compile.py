@@ -12,7 +12,6 @@ usage: compile.py OUT PTXAS [OPTION of ptxas ...] [--short] [-- NAME ...]   (--s
 import importlib
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,22 @@ import traceback
 PTX_VERSION = 90  # of nvcc 13.0, whose ptxas reads it
 
 os.environ.update(TRITON_BACKENDS_IN_TREE="1", TRITON_DEFAULT_FP_FUSION="1", TRITON_MOCK_PTX_VERSION=str(PTX_VERSION))
+
+
+def put(path, text):
+    """Write a file that readers see whole or not at all; one that has this text already keeps its time."""
+    if not path.exists() or path.read_text() != text:
+        new = path.with_name(path.name + ".new")
+        new.write_text(text)
+        new.rename(path)
+
+
+def remove_stale(out, entries):
+    """Remove the files of kernels and targets that are no longer listed."""
+    wanted = {(f"sm_{arch}{'a' if arch >= 90 else ''}+triton", e.name) for e in entries for arch in e.targets}
+    for file in out.glob("*+triton/*"):
+        if (file.parent.name, file.name.split(".")[0]) not in wanted:
+            file.unlink()
 
 
 def compile_one(entry, arch, out, ptxas):
@@ -35,11 +50,12 @@ def compile_one(entry, arch, out, ptxas):
     options = dict(entry.options, ptx_version=PTX_VERSION)
     text = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options).asm["ptx"]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{entry.name}.ptx").write_text(text)
-    subprocess.run([ptxas[0], f"-arch=sm_{arch}{suffix}", *ptxas[1:], "-o", f"{entry.name}.cubin", f"{entry.name}.ptx"],
+    # a cubin is never older than its text: the round trip's test takes an older one for a stale one
+    put(folder / f"{entry.name}.ptx", text)
+    cubin = f"{entry.name}.O0.cubin" if "-O0" in ptxas else f"{entry.name}.cubin"
+    subprocess.run([ptxas[0], f"-arch=sm_{arch}{suffix}", *ptxas[1:], "-o", f"{cubin}.new", f"{entry.name}.ptx"],
                    check=True, cwd=folder)
-    if "-O0" in ptxas:
-        (folder / f"{entry.name}.cubin").rename(folder / f"{entry.name}.O0.cubin")
+    (folder / f"{cubin}.new").rename(folder / cubin)
 
 
 def without_last_stage(*arguments):
@@ -72,12 +88,11 @@ def main():
     short = "--short" in arguments
     arguments = [a for a in arguments if a != "--short"]
     here, out, ptxas = pathlib.Path(__file__).parent, pathlib.Path(arguments[0]), arguments[1:]
-    if not only:
-        for old in out.glob("*+triton"):
-            shutil.rmtree(old)
     import corpus
     for module in sorted(here.glob("kernels_*.py")):
         importlib.import_module(module.stem)
+    if not only:
+        remove_stale(out, corpus.ENTRIES)
     targets = (lambda e: (80 if 80 in e.targets else e.targets[-1],)) if short else (lambda e: e.targets)
     work = [(e, arch) for e in corpus.ENTRIES for arch in targets(e) if not only or e.name in only]
     n = min(len(work), os.cpu_count() or 1, 16)

@@ -1,32 +1,44 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run everything that needs no GPU and count it: the tree's own checks, unit tests sanitized and some of them plain too
-# (tests/unit/plain.txt), race programs under ThreadSanitizer, end-to-end tests against real daemons plain and sanitized. One line per test with the seconds it took,
-# last `N passed, N failed`; exit status 1 if any failed. A test that prints no count, crashes or hangs is one failure.
+# Run every test that needs no GPU. Suites:
+#   tree      checks of the source tree: tests/tree/*.sh, and *.py that are programs
+#   plain     unit tests on the plain build that tests/unit/plain.txt names
+#   sanitize  unit tests and tests/e2e/sanitized.txt under AddressSanitizer and UndefinedBehaviorSanitizer
+#   race      tests/race under ThreadSanitizer
+#   e2e       tests/e2e: programs and scripts that start daemons of their own
+#   unit      every unit test on the plain build; runs only on request
 #
-# usage: tests/run.sh BUILD [suite ...]   (suites: tree plain sanitize race e2e, which are all without arguments; and unit,
-#        which is every unit test plain)
-#        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9), besides the
-#        same number of those that do little but wait
-#        DETSHARE_TEST_WHOLE=1 (make test WHOLE=1): with all rounds, and parts of tests that take long
+# Prints one line per test with its seconds, then the skipped parts and their number, and last `N passed, N failed`.
+# Exits with 1 if any failed. A test that prints no count, crashes or hangs is one failure.
 #
-# How a test is found: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one, and
-# needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`. Those named in
-# tests/e2e/sanitized.txt run a second time, on BUILD/asan, with fewer rounds where that says how many.
-# How long one may take: all run beside others, so nothing may depend on being alone, on the machine's speed, or on
-# a path or port that others could use too. A test of more than 5 seconds is named in `slow` below, longest first, and begins
-# early; one of more than 60 is too long, its long form belongs into `make soak`. One that needs a processor for less than
-# half of its time is named in `waiting` instead.
+# usage: tests/run.sh BUILD [SUITE ...]   (default: all but unit)
+#        TEST_JOBS=N             tests that run at a time (default: processors + 1, at most 9), and as many of those that
+#                                mostly wait
+#        DETSHARE_TEST_WHOLE=1   all random rounds and the long parts of tests (make test WHOLE=1)
+#
+# A test needs no line here: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one.
+# Programs of tests/e2e get BUILD as their argument, and end with `N passed, N failed`. tests/e2e/sanitized.txt names
+# those that run a second time, on BUILD/asan, and with how many rounds.
+#
+# What a test cannot do as this user or on this machine, it skips: a line `SKIP part: needs ...`, counted apart.
+#
+# Tests run beside others: none may depend on the machine's speed, on being alone, or on a path or port that others use.
+# One that takes more than 5 seconds belongs into `slow` below, longest first; one that needs a processor for less than
+# half of its time, into `waiting`. More than 60 seconds is too long: the long form belongs into `make soak`.
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$1
 shift
 suites=${*:-tree plain sanitize race e2e}
 logs=$build/test-logs
+mkdir -p "$build"
+# two runs would remove each other's logs
+exec 8>"$build/test-logs.lock"
+flock -n 8 || { echo "tests/run.sh: another run writes $logs: wait until it has ended" >&2; exit 2; }
 rm -rf "$logs"
 mkdir -p "$logs"
-place=$(tests/support/place.sh "$build") || exit
+place=$(tests/support/place.sh "$build" 8>&-) || exit
 [ -z "$place" ] || trap 'rm -rf "$place"' EXIT
 export DETSHARE_TEST_PLACE=$place
 # random histories and texts: some here each time, more by `make test-plain` and `make test WHOLE=1`
@@ -69,7 +81,8 @@ criterion() {
         status=$?
         ok=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\2/p' | tail -n 1)
         all=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\1/p' | tail -n 1)
-        if [ -z "$ok" ] || [ "$all" = 0 ] || { [ "$status" -ne 0 ] && [ "$ok" = "$all" ]; }; then
+        # Criterion does not count skipped tests
+        if [ -z "$ok" ] || { [ "$all" = 0 ] && ! grep -q -a '^SKIP ' "$log"; } || { [ "$status" -ne 0 ] && [ "$ok" = "$all" ]; }; then
                 note "$name" "${ok:-0}" 1 <(tail -n 20 "$log")
         else
                 note "$name" "$ok" $((all - ok)) <(grep -a -E 'FAIL|CRASH|assert|Unexpected|error' "$log" | head -n 20)
@@ -117,6 +130,10 @@ queue() {
 suite_tree() {
         for t in tests/tree/*.sh; do
                 queue plain "$(basename "$t" .sh)" "$t" "$build"
+        done
+        # these count what they check; prose.py joins them when every file of the tree passes it
+        for t in tests/tree/*.py; do
+                [ ! -x "$t" ] || [ "$t" = tests/tree/prose.py ] || queue script "$(basename "$t" .py)" "$t"
         done
 }
 
@@ -198,7 +215,7 @@ lane() {
                 while [ "$(jobs -rp | wc -l)" -ge "$slots" ]; do
                         wait -n
                 done
-                { started=${EPOCHREALTIME/[.,]/} && eval "${commands[$name]}"; } &
+                { started=${EPOCHREALTIME/[.,]/} && eval "${commands[$name]}"; } 8>&- &
         done
         wait
 }
@@ -221,5 +238,14 @@ for name in "${names[@]}"; do
         passed=$((passed + p))
         failed=$((failed + f))
 done
+skips=0
+for name in "${names[@]}"; do
+        while read -r line; do
+                [ $skips != 0 ] || echo
+                skips=$((skips + 1))
+                printf 'SKIP %-44s %s\n' "$name" "${line#SKIP }"
+        done < <(grep -a '^SKIP ' "$logs/$name.log" 2>/dev/null | sort -u)
+done
+echo "$skips skipped"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

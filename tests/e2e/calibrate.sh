@@ -178,6 +178,8 @@ if [ "$(id -u)" = 0 ]; then
         check "others may not measure" ends 4 "cannot calibrate" as_nobody "$ctl" calibrate
         check "nor forget" ends 4 "cannot forget" as_nobody "$ctl" calibrate --forget
         check "but look" as_nobody "$ctl" calibrate --show
+else
+        skip "who may calibrate" "root, to become another user"
 fi
 
 # --- forgotten ----------------------------------------------------------------------------------------------------------------

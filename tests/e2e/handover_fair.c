@@ -364,10 +364,8 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         build = argv[1];
-        if (geteuid() != 0 || !h_needs_sim(DEVICE, "two users beside each other")) {
-                printf("handover_fair: left out, it wants root and a simulated device\n");
+        if (!h_is_root("two users beside each other") || !h_needs_sim(DEVICE, "two users beside each other"))
                 return h_finish();
-        }
         h_place();
         h_open_socket_directory();
         snprintf(log_path, sizeof(log_path), "%s.log", h_socket());

@@ -110,6 +110,19 @@ int h_simulated(const char *device)
         return !strncmp(h_device(device), "sim:", 4);
 }
 
+void h_skip(const char *part, const char *needs)
+{
+        printf("SKIP %s: needs %s\n", part, needs);
+}
+
+int h_is_root(const char *part)
+{
+        if (geteuid() == 0)
+                return 1;
+        h_skip(part, "root, to become another user");
+        return 0;
+}
+
 int h_needs_sim(const char *device, const char *what)
 {
         if (h_simulated(device))

@@ -36,6 +36,10 @@ const char *h_device(const char *device);
 /* 1 when h_daemon_start would start a simulated device: what is about its model, its clock or its threads is for it
  * only. */
 int h_simulated(const char *device);
+/* Print that a part is skipped, and what it needs; tests/run.sh lists and counts these lines. */
+void h_skip(const char *part, const char *needs);
+/* 1 for root, who can become another user; otherwise skips the part. */
+int h_is_root(const char *part);
 /* 1 on a simulated device; otherwise prints that a part is left out, and why. */
 int h_needs_sim(const char *device, const char *what);
 /* Only the place: h_socket() in a directory of its own, for a daemon that somebody else starts. */

@@ -124,7 +124,7 @@ if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none "$dir/own" 2>/dev/null; 
                 'mount --bind /dev/null /etc/passwd && mount --bind /dev/null /etc/group && exec "$@"' - \
                 "$tree/detshared" --socket "$sock" --device sim:h200
 else
-        echo "left out: mounts of our own need root"
+        echo "SKIP mounts of its own: needs root and mount namespaces"
 fi
 
 # --- as somebody else, for whom limits count

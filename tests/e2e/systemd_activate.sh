@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit
 build=$(cd "$1" && pwd)
 if ! command -v systemd-socket-activate >/dev/null; then
-        echo "left out: there is no systemd-socket-activate"
+        echo "SKIP start by a socket: needs systemd-socket-activate"
         echo "0 passed, 0 failed"
         exit 0
 fi

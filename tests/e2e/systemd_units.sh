@@ -80,14 +80,14 @@ if command -v systemd-analyze >/dev/null && systemd-analyze --help | grep -q -- 
         systemd-analyze security --offline=yes --threshold=10 "$dir/detshared.service" >/dev/null 2>&1 &&
                 bad "the threshold is not looked at" || ok
 else
-        echo "left out: systemd-analyze is not there"
+        echo "SKIP units and their sandbox: needs systemd-analyze"
 fi
 if command -v systemd-sysusers >/dev/null; then
         words=$(systemd-sysusers --dry-run "$stage/opt/ds/lib/sysusers.d/detshare.conf" 2>&1)
         equals "systemd-sysusers" 0 $?
         grep -qiE 'fail|unknown|invalid' <<<"$words" && bad "systemd-sysusers: $words" || ok
 else
-        echo "left out: systemd-sysusers is not there"
+        echo "SKIP users of the package: needs systemd-sysusers"
 fi
 
 # --- the unit's system calls --------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ EOP
         if [ "$version" = 252 ]; then
                 equals "tests/gpu/sandbox_calls.def" "" "$(diff "$dir/calls" <(grep ^CALL tests/gpu/sandbox_calls.def))"
         else
-                echo "left out: system calls are compared with systemd 252, this is $version"
+                echo "SKIP system calls of the unit: needs systemd 252, this is $version"
         fi
 fi
 "$build/tests/gpu/sandbox" "$build/detshared" --device sim:h200 --socket "$dir/sock" >"$dir/out" 2>"$dir/err" </dev/null &

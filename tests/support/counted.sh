@@ -18,6 +18,11 @@ result() {
         fi
 }
 
+# skip NAME NEEDS: what this machine or user cannot run; tests/run.sh lists and counts these lines
+skip() {
+        echo "SKIP $1: needs $2"
+}
+
 # check NAME COMMAND...: it succeeds; what it says goes to $tmp/check
 check() {
         local name=$1

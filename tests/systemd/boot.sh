@@ -16,13 +16,13 @@ base=${2:-$build/boot-root}
 passed=0
 failed=0
 leave_out() {
-        echo "left out: $*"
+        echo "SKIP the service under a booted systemd: needs $*"
         echo "0 passed, 0 failed"
         exit 0
 }
-[ "$(id -u)" = 0 ] || leave_out "systemd-nspawn needs root"
-command -v systemd-nspawn >/dev/null || leave_out "there is no systemd-nspawn"
-[ -x "$base/sbin/init" ] || leave_out "there is no root to boot in $base (make test-boot makes one)"
+[ "$(id -u)" = 0 ] || leave_out "root, for systemd-nspawn"
+command -v systemd-nspawn >/dev/null || leave_out "systemd-nspawn (package systemd-container)"
+[ -x "$base/sbin/init" ] || leave_out "a root to boot in $base (make test-boot makes one)"
 
 work=$(mktemp -d /tmp/detshare-boot-XXXXXX)
 root=$work/root

@@ -164,6 +164,6 @@ Test(occupancy, agrees_with_the_toolkits_calculator)
         compare(&ampere, 3);
         compare(&a100, 4);
 #else
-        cr_skip("the toolkit on this machine has no cuda_occupancy.h");
+        skip_test("cuda_occupancy.h of a CUDA toolkit");
 #endif
 }

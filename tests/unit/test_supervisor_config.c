@@ -468,7 +468,7 @@ Test(config, files_that_others_may_write, .init = make_dir, .fini = remove_dir)
         char path[128];
 
         if (geteuid() != 0)
-                cr_skip_test("not root");
+                skip_test("root, to become another user");
         put("x.conf", "");
         snprintf(path, sizeof(path), "%s/x.conf", dir);
         cr_assert_eq(chmod(path, 0666), 0);

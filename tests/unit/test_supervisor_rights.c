@@ -284,7 +284,7 @@ Test(rights, matrix, .timeout = 60)
         ds_conn *own;
 
         if (geteuid() != 0)
-                cr_skip_test("only root can be somebody else");
+                skip_test("root, to become another user");
         init(&f);
         fx_start(&f);
         /* session 1 is of UID_OWN: the connection is made by a process that is */
@@ -483,7 +483,7 @@ Test(rights, users_are_held_to_their_rules, .timeout = 30)
         struct fixture f;
 
         if (geteuid() != 0)
-                cr_skip_test("only root can be somebody else");
+                skip_test("root, to become another user");
         init(&f);
         rule(&f, UID_OWN, DS_RULE_SM_PERCENT, 50);
         rule(&f, UID_OWN, DS_RULE_GPU_REQUEST, 300);
@@ -553,7 +553,7 @@ Test(rights, rate, .timeout = 60)
         pid_t pid;
 
         if (geteuid() != 0)
-                cr_skip_test("only root can be somebody else");
+                skip_test("root, to become another user");
         init(&f);
         rule(&f, UID_OWN, DS_RULE_CALLS, 1);
         rule(&f, UID_OWN, DS_RULE_BURST, 2);
@@ -589,7 +589,7 @@ Test(rights, who_waits_and_goes_leaves_nothing, .timeout = 30)
         struct fixture f;
 
         if (geteuid() != 0)
-                cr_skip_test("only root can be somebody else");
+                skip_test("root, to become another user");
         init(&f);
         rule(&f, UID_OWN, DS_RULE_CALLS, 1);
         fx_start(&f);
@@ -673,7 +673,7 @@ Test(reload, rates_of_those_who_wait, .timeout = 60)
         pid_t pid;
 
         if (geteuid() != 0)
-                cr_skip_test("only root can be somebody else");
+                skip_test("root, to become another user");
         init(&f);
         snprintf(path, sizeof(path), "%s/x.conf", f.dir);
         put_config(&f, "");

@@ -12,22 +12,23 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#define LARGE_PART 4 /* what takes more than this part of the cache would only push the rest out */
+/* a result larger than max_bytes / LARGE_PART is not cached, because it would evict most other rows */
+#define LARGE_PART 4
 
 struct row {
         TAILQ_ENTRY(row) link;
         uint64_t hash, compiler;
         char options[DS_CACHE_OPTIONS_MAX];
         size_t length, size;
-        uint8_t bytes[]; /* the text, then what was made of it */
+        uint8_t bytes[]; /* the text, followed by the compiler's output */
 };
 
 TAILQ_HEAD(row_list, row);
 
 struct ds_cache {
-        struct row_list rows; /* latest use first */
+        struct row_list rows; /* most recently used first */
         size_t max_bytes, bytes;
-        uint64_t seed; /* so that nobody can fill one hash */
+        uint64_t seed; /* random seed of the hash, so that nobody can construct collisions */
 };
 
 int ds_cache_new(size_t max_bytes, ds_cache **ret)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking an image
+ * Checking of an image
  *
- * The file belongs to a client, who may change or shrink it at any time, so it is copied first, with reads that
- * end where the file ends, and never mapped. Everything after that looks at the copy. The PTX that this device would
- * take is unpacked and parsed; what comes out is exactly the text that was parsed, in a memory file that nobody can
- * change. That the device can execute every instruction is found when the worker loads it. For a GPU of silicon the
- * image's machine code is taken where it has some that fits, and only its headers are read: the driver judges it. Else
- * its PTX is handed out for the compiler.
+ * The file belongs to a client, which may change or truncate it at any time. So it is first copied, with reads that
+ * stop at its end, and never mapped; all later steps use the copy. For a simulated device the PTX that it would select
+ * is unpacked and parsed. The result is exactly the parsed text, in a memory file that nobody can change. Whether the
+ * device can execute every instruction is checked when the worker loads it.
+ *
+ * For a real GPU matching machine code in the image is used, and only its headers are read: the driver validates it.
+ * Without matching machine code the image's PTX is passed to the compiler.
  */
 #include "helper/check.h"
 
@@ -47,7 +48,7 @@ void *ds_check_map(int fd, uint64_t offset, uint64_t bytes)
 
         if (seals < 0 || (seals & want) != want || offset || !bytes || bytes > DS_CHECK_IMAGE_MAX)
                 return NULL;
-        /* huge pages, and holes, may not be there when they are looked at, which would be our end */
+        /* huge pages and holes may lack memory when they are read, and SIGBUS would end this process */
         if (fstat(fd, &st) < 0 || st.st_blksize != sysconf(_SC_PAGESIZE) || (uint64_t)st.st_size < bytes ||
                 (uint64_t)st.st_blocks * 512 < bytes)
                 return NULL;
@@ -55,7 +56,7 @@ void *ds_check_map(int fd, uint64_t offset, uint64_t bytes)
         return p == MAP_FAILED ? NULL : p;
 }
 
-/* The file's bytes, or NULL with the result filled. */
+/* A copy of the file's bytes, or NULL and *result is set. */
 static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check_result *result)
 {
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
@@ -99,7 +100,7 @@ static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check
         return DS_TAKE_PTR(copy);
 }
 
-/* A memory file with these bytes, sealed against everything; -1 and the result filled. */
+/* A memory file with these bytes and all seals; or -1 and *result is set. */
 static int check_seal(const void *bytes, size_t size, struct ds_check_result *result)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("detshare-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -149,7 +150,7 @@ static void check_unpack_failed(int r, struct ds_check_result *result)
                 snprintf(result->message, sizeof(result->message), "no memory to unpack the image");
 }
 
-/* The text of the PTX that this device takes, or NULL with the result filled. */
+/* The text of the PTX that this device selects, or NULL and *result is set. */
 static char *check_unpack(
         const uint8_t *bytes, size_t size, uint32_t cc, int any, struct ds_check_result *result, size_t *ret_length)
 {
@@ -189,7 +190,7 @@ static void check_finish(const void *bytes, size_t size, struct ds_check_result 
         result->hash = XXH3_64bits(bytes, size);
 }
 
-/* The image's bytes, which nobody can change: *ret_copy is to be freed. NULL with the result filled. */
+/* The image's bytes, which nobody can change; the caller frees *ret_copy. NULL and *result is set on an error. */
 static const uint8_t *check_bytes(
         const struct ds_check_source *source, struct ds_check_result *result, uint8_t **ret_copy)
 {
@@ -247,7 +248,7 @@ static void machine_elf(const ds_image *image, size_t index, uint32_t cc, struct
                 ds_check_cubin(bytes, size, cc, "the image's machine code", result);
 }
 
-/* The text of one entry, with coloured kernels where some are wanted. */
+/* The text of one entry, with coloured kernels if any are requested. */
 static int machine_ptx(const ds_image *image, size_t index, uint32_t cc, const struct ds_coloured *coloured,
         struct ds_check_result *result, struct ds_check_text *ret)
 {
@@ -265,8 +266,8 @@ static int machine_ptx(const ds_image *image, size_t index, uint32_t cc, const s
 }
 
 /*
- * The container that the source is, and which coloured kernels are wanted of it; copy is what both lie in, if that is
- * not the source. 0, or 1 and the result says why.
+ * Opens the source's container and finds its coloured kernels. *copy holds the bytes of both, if they are not in the
+ * source. 0, or 1 and *result holds the reason.
  */
 static int check_open(const struct ds_check_source *source, struct ds_check_result *result, uint8_t **copy,
         struct ds_coloured *ret_coloured, ds_image **ret)
@@ -305,7 +306,8 @@ int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int forc
         return 0;
 }
 
-/* Which PTX: that of the machine code that is taken, where some is. -1: none, or another's. */
+/* Selects the PTX: that of the selected machine code, if there is some. -1: none, or the machine code has no PTX of
+ * its own. */
 static int ptx_choose(const ds_image *image, uint32_t cc, int force_ptx, size_t *ret_index)
 {
         const struct ds_image_entry *ptx, *elf;

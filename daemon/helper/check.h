@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One image checked: from bytes nobody trusts to a sealed file that the worker loads
+ * Check of one image: from untrusted bytes to a sealed file that the worker loads
  */
 #pragma once
 
@@ -22,67 +22,68 @@
 #define DS_CHECK_MESSAGE_MAX 16384
 #define DS_CHECK_IMAGE_MAX ((uint64_t)256 << 20)
 
-/* How it was come by. */
+/* Source of a result. */
 enum ds_check_origin {
-        DS_CHECK_READ,       /* the image was read, nothing had to be compiled */
-        DS_CHECK_KNOWN,      /* the same file's image was read before */
-        DS_CHECK_REMEMBERED, /* it was compiled before, by this process */
-        DS_CHECK_STORED,     /* it was compiled before: a file has it */
-        DS_CHECK_COMPILED,   /* now */
+        DS_CHECK_READ,       /* the image was read, no compilation was necessary */
+        DS_CHECK_KNOWN,      /* an image at the same place was read before */
+        DS_CHECK_REMEMBERED, /* compiled before, found in this process's cache */
+        DS_CHECK_STORED,     /* compiled before, found on disk */
+        DS_CHECK_COMPILED,   /* compiled for this request */
         _DS_CHECK_ORIGIN_MAX,
 };
 
 struct ds_check_result {
         int status; /* 0 or CUresult */
-        int fd;     /* status 0: memory file with all seals, the caller's; else -1 */
+        int fd;     /* status 0: memory file with all seals, owned by the caller; else -1 */
         uint64_t bytes;
-        uint64_t report_bytes; /* behind them in the file: util/forms_file.h; 0: the image is as its author wrote it */
-        uint64_t hash;         /* XXH3 of those bytes */
-        uint64_t variable_bytes; /* device memory that it takes beside its code */
+        /* bytes of the report that follows the image in the file (util/forms_file.h); 0: no transformed forms */
+        uint64_t report_bytes;
+        uint64_t hash;           /* XXH3 of the `bytes` bytes */
+        uint64_t variable_bytes; /* bytes of device memory for the module's variables */
         enum ds_check_origin origin;
-        int damaged;                        /* a file should have had it, but was damaged */
-        uint8_t key[DS_SHA256_BYTES];       /* STORED, COMPILED: the file's name */
-        char message[DS_CHECK_MESSAGE_MAX]; /* the compiler's words when status is not 0 */
+        int damaged;                        /* 1: a file on disk was damaged */
+        uint8_t key[DS_SHA256_BYTES];       /* STORED, COMPILED: name of the file on disk */
+        char message[DS_CHECK_MESSAGE_MAX]; /* the compiler's output when status is not 0 */
 };
 
-/* Where an image lies: `bytes` bytes from `offset` on of a file, which stays the caller's. */
+/* Location of an image: `bytes` bytes at `offset` of a file that the caller owns. */
 struct ds_check_source {
         int fd;
         uint64_t offset, bytes;
-        const void *mapped; /* those bytes if nobody can change them (ds_check_map), else NULL: they are copied first */
+        /* mapping of those bytes if nobody can change them (ds_check_map()); NULL: they are copied first */
+        const void *mapped;
 };
 
-/* A memory file sealed against every change, with all of its pages: its bytes, for munmap; NULL for any other. */
+/* Maps a memory file that has all seals and no holes, for munmap(); NULL for any other file. */
 void *ds_check_map(int fd, uint64_t offset, uint64_t bytes);
 
 /*
- * Check an image for a GPU of compute capability cc (90). any: the device
- * executes PTX of any target (simulated). Always fills *result; out of memory is a result too (CUDA's 2).
+ * Checks an image for a GPU of compute capability cc (like 90). any: the device executes PTX of any target (simulated).
+ * Always fills *result; out of memory is also a result (CUDA_ERROR_OUT_OF_MEMORY).
  */
 void ds_check_image(const struct ds_check_source *source, uint32_t cc, int any, struct ds_check_result *result);
 
-/* PTX that must be compiled before a GPU can run it. Zero-initialised; the text is freed with ds_free. */
+/* PTX that must be compiled for a real GPU. Zero-initialise it; free the text with ds_free(). */
 struct ds_check_text {
         char *text;
         size_t length;
-        char arch[16];                        /* what ptxas is to make of it: sm_90a */
-        uint32_t max_registers, optimization; /* what the client wants of it, as in ModuleLoad; 0: nothing */
+        char arch[16];                        /* target of ptxas, like sm_90a */
+        uint32_t max_registers, optimization; /* options of the client as in ModuleLoad; 0: none */
 };
 
 /*
- * As ds_check_image for a GPU of silicon. Machine code that it runs is a result at once. 1: there is none, *ret is what
- * the compiler must make of it; 0: *result is filled. force_ptx: as if there were no machine
- * code, as CUDA_FORCE_PTX_JIT says.
+ * As ds_check_image(), for a real GPU. 0: *result is filled, with machine code for this GPU or an error. 1: there is no
+ * machine code, and *ret is the text to compile. force_ptx: ignore machine code, as CUDA_FORCE_PTX_JIT requests.
  */
 int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
         struct ds_check_text *ret);
 /*
- * The PTX that the image's code for this GPU is made from, or is. 1 with *ret; 0: there is none, and *result says so.
+ * The PTX from which the image's code for this GPU was made. 1 and *ret; 0: there is none, and *result says so.
  */
 int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
         struct ds_check_text *ret);
-/* A transformed image and its report, `size` bytes in all, as a result. */
+/* Makes a result from a transformed image and its report, `size` bytes in all. */
 void ds_check_forms(const void *bytes, size_t size, uint32_t cc, int simulated, struct ds_check_result *result);
-/* Machine code as a result, when this GPU runs it. origin: where it came from, for the message. */
+/* Makes a result from machine code, if this GPU can run it. origin: its source, for the message. */
 void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *origin, struct ds_check_result *result);
 void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...) ds_printf(3, 4);

@@ -55,7 +55,7 @@ int ds_coloured_open(const uint8_t *bytes, size_t size, struct ds_coloured *ret,
         return 0;
 }
 
-/* Reasons, one a line. Returns how many kernels were refused. */
+/* Writes the reasons to the message, one per line. Returns the number of refused kernels. */
 static uint32_t say_refused(const struct ds_coloured *coloured, const struct ds_ptx_colour_verdict *verdicts,
         struct ds_check_result *result)
 {
@@ -86,7 +86,7 @@ static int print_module(const struct ds_ptx_module *module, char **ret, size_t *
                 r = -ENOMEM;
         *ret = r ? NULL : ds_strndup(printed, size);
         *ret_length = size;
-        free(printed); /* open_memstream's */
+        free(printed); /* allocated by open_memstream() */
         return *ret ? 0 : -ENOMEM;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of which coloured forms of kernels are wanted
+ * Images with requests for coloured forms of kernels
  *
- * A client that has coloured tensors brings, instead of an image, one inside a struct ds_coloured_image (proto/wire.h):
- * which kernels with which parameters, and how its tensors lie. The image must have PTX, and what is loaded is that
- * text with the coloured forms behind it (ptx/pass/colour.h). From there on it is a module like others: compiled, known
- * again by its text, given other forms. A kernel that cannot be coloured is no module: the client is told why.
+ * A client with coloured tensors sends a struct ds_coloured_image (proto/wire.h) that contains the image. It lists the
+ * kernels, their parameters, and the layout of its tensors. The image must have PTX. The loaded module is that text,
+ * followed by the coloured forms (ptx/pass/colour.h). From there on it is a normal module: compiled, cached by its
+ * text, and given other forms. If a kernel cannot be coloured the load fails, and the client gets the reason.
  *
- * Nothing in it is believed; sizes are looked at before they are used.
+ * All content is untrusted; sizes are checked before use.
  */
 #pragma once
 
@@ -17,17 +17,17 @@
 #include "helper/check.h"
 #include "proto/wire.h"
 
-#define DS_COLOURED_TEXT_MAX ((size_t)8 << 20) /* of PTX: what is made of it nobody else waits for long */
+#define DS_COLOURED_TEXT_MAX ((size_t)8 << 20) /* bytes of PTX; bounds the time, since other requests wait meanwhile */
 
-/* What lies in such an image; all of it is the image's. */
+/* Contents of such an image; pointers into the image. */
 struct ds_coloured {
-        const struct ds_coloured_image *header; /* NULL: it is an image like others, and it is all of it */
+        const struct ds_coloured_image *header; /* NULL: a normal image, and `image` is all of it */
         const struct ds_coloured_want *wants;
         const uint8_t *image;
         size_t size;
 };
 
-/* 0, or -1 with the result filled: it makes no sense. bytes: aligned as malloc does, and nobody changes them. */
+/* 0, or -1 and *result is set: invalid content. bytes: aligned as by malloc(), and immutable. */
 int ds_coloured_open(const uint8_t *bytes, size_t size, struct ds_coloured *ret, struct ds_check_result *result);
-/* The text with the forms in place of *text (ds_free). 0, or -1 with the result filled. */
+/* Replaces *text (ds_free) by the text with the forms. 0, or -1 and *result is set. */
 int ds_coloured_make(const struct ds_coloured *coloured, char **text, size_t *length, struct ds_check_result *result);

@@ -26,25 +26,25 @@
 #define CHILD_TEXT_NAME "/proc/self/fd/3"
 #define CHILD_CODE_NAME "/proc/self/fd/4"
 #define CHILD_NO_EXEC 127
-#define CHILD_NICE 10 /* compiling must not push a latency-sensitive program off its core */
-#define FD_HIGH 16    /* above all that the child's own numbers are */
+#define CHILD_NICE 10 /* compiling must not take the processor from a latency-sensitive program */
+#define FD_HIGH 16    /* above all descriptor numbers that the child uses */
 
 #define CODE_MAX DS_CHECK_IMAGE_MAX
 #define MEMORY_MAX DS_GIB(4)
-#define WORDS_MAX 12288            /* what the client gets */
-#define WORDS_HEARD_MAX DS_MIB(16) /* one that says more has said enough */
+#define WORDS_MAX 12288            /* bytes of compiler output for the client */
+#define WORDS_HEARD_MAX DS_MIB(16) /* the compiler is killed after this much output */
 #define OPTIONS 3
 #define REGISTERS_MAX 255u
 #define OPTIMIZATION_MAX 4u
-#define TEXT_NAME "application ptx input" /* how NVIDIA's driver calls it in a log */
+#define TEXT_NAME "application ptx input" /* the name that NVIDIA's driver uses in its logs */
 
 struct ds_compile {
         pid_t pid;
         int process_fd, words_fd, code_fd;
         uint64_t deadline_ns;
-        int over, status;    /* as of waitpid */
-        const char *stopped; /* why it was killed here; NULL: it was not */
-        uint64_t heard;      /* bytes */
+        int over, status;    /* status as from waitpid() */
+        const char *stopped; /* reason why the helper killed it; NULL: it did not */
+        uint64_t heard;      /* bytes of output read */
         size_t n_words;
         char words[WORDS_MAX + 1];
         uint32_t time_ms;
@@ -62,7 +62,7 @@ static void child_limit(int resource, uint64_t value)
 {
         struct rlimit limit = {value, value}, is;
 
-        /* a limit that is lower already cannot be raised by nobody and need not be */
+        /* an unprivileged process cannot raise a lower hard limit, and need not */
         if (getrlimit((__rlimit_resource_t)resource, &is) == 0 && is.rlim_max < value)
                 limit = (struct rlimit){is.rlim_max, is.rlim_max};
         if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
@@ -81,7 +81,7 @@ void ds_compile_options(const struct ds_check_text *text, char ret[static DS_COM
                         DS_MIN(text->optimization - 1, OPTIMIZATION_MAX));
 }
 
-/* Between fork and exec: async-signal-safe calls only. The descriptors are all above FD_HIGH. */
+/* Runs between fork and exec: async-signal-safe calls only. The descriptors are all above FD_HIGH. */
 static void child_exec(
         const char *ptxas, char *const *options, int text, int code, int words, pid_t parent, uint32_t time_ms)
 {
@@ -94,7 +94,7 @@ static void child_exec(
                 _exit(CHILD_NO_EXEC);
         if (dup2(text, CHILD_TEXT) < 0 || dup2(code, CHILD_CODE) < 0 || close_range(CHILD_CODE + 1, ~0U, 0) < 0)
                 _exit(CHILD_NO_EXEC);
-        setpgid(0, 0); /* what it starts itself is killed with it */
+        setpgid(0, 0); /* a process group, so that its own children are killed with it */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent || chdir("/") < 0)
                 _exit(CHILD_NO_EXEC);
@@ -102,14 +102,15 @@ static void child_exec(
         child_limit(RLIMIT_CORE, 0);
         child_limit(RLIMIT_AS, MEMORY_MAX);
         child_limit(RLIMIT_FSIZE, CODE_MAX);
-        child_limit(RLIMIT_CPU, time_ms / 1000 + 2); /* in threads, where the clock would be too slow */
+        /* counts all threads, so it also bounds the work of a multi-threaded compiler */
+        child_limit(RLIMIT_CPU, time_ms / 1000 + 2);
         if (nice(CHILD_NICE) < 0)
                 errno = 0;
         execve(ptxas, argv, environment);
         _exit(CHILD_NO_EXEC);
 }
 
-/* fd moved above FD_HIGH; the old one is closed. */
+/* Moves fd above FD_HIGH and closes the old one. */
 static int fd_high(int fd)
 {
         int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_HIGH);
@@ -132,7 +133,7 @@ static int compile_spawn(ds_compile *compile, const char *ptxas, const struct ds
                 return ds_error_origin(-errno);
         compile->words_fd = fds[0];
         theirs = fd_high(fds[1]);
-        /* theirs blocks: a compiler is no friend of EAGAIN */
+        /* the child's end blocks, because a compiler does not handle EAGAIN */
         if (theirs < 0 || fcntl(theirs, F_SETFL, 0) < 0)
                 return ds_error_origin(-errno);
         compile->pid = fork();
@@ -167,7 +168,7 @@ int ds_compile_new(const char *ptxas, const struct ds_check_text *text, uint32_t
         return 0;
 }
 
-/* The group, so that a compiler which is a script goes whole; it may not be one yet. */
+/* Kills the group, in case the compiler is a script, and the process, in case the group does not exist yet. */
 static void compile_kill(const ds_compile *compile)
 {
         kill(-compile->pid, SIGKILL);
@@ -212,7 +213,7 @@ static void hear(ds_compile *compile, const char *bytes, size_t size)
         compile->heard += size;
 }
 
-/* One read: a compiler that talks without end does not keep the helper from others. */
+/* Reads once only, so that endless output does not delay other requests. */
 static void listen_once(ds_compile *compile)
 {
         char bytes[65536];
@@ -247,13 +248,14 @@ int ds_compile_step(ds_compile *compile, uint64_t now_ns)
         if (waitpid(compile->pid, &compile->status, WNOHANG) != compile->pid)
                 return 0;
         compile->over = 1;
-        kill(-compile->pid, SIGKILL); /* what it may have left behind */
-        /* its last words: a pipe holds no more than one read takes */
+        kill(-compile->pid, SIGKILL); /* kills child processes that are left */
+        /* the rest of the output: a pipe holds no more than one read takes */
         listen_once(compile);
         return 1;
 }
 
-/* Text for people: no control bytes, the file's name as the driver says it, no end that is cut in blanks. */
+/* Makes the output printable: replaces control bytes, shows the file's name as the driver does, and removes blanks
+ * at the end. */
 static void words_copy(const ds_compile *compile, char *text, size_t size)
 {
         size_t name = strlen(CHILD_TEXT_NAME), at = 0;
@@ -273,7 +275,7 @@ static void words_copy(const ds_compile *compile, char *text, size_t size)
         text[at] = 0;
 }
 
-/* It ended otherwise than with status 0. */
+/* Sets the result for an exit status other than 0. */
 static void compile_failed(const ds_compile *compile, struct ds_check_result *result)
 {
         char words[WORDS_MAX + 1];
@@ -296,7 +298,7 @@ static void compile_failed(const ds_compile *compile, struct ds_check_result *re
                         words[0] ? words : "ptxas failed without a word");
 }
 
-/* What the compiler wrote, or NULL with the result filled. */
+/* Reads the compiler's output file; NULL and *result is set on an error. */
 static void *code_read(const ds_compile *compile, struct ds_check_result *result, size_t *ret_size)
 {
         ds_cleanup(ds_freep) uint8_t *code = NULL;

@@ -16,13 +16,14 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define MEMORY_MAX DS_GIB(4) /* an image may ask for much; not for all of the machine */
+#define MEMORY_MAX DS_GIB(4) /* most address space; a malicious image may request a lot */
 #define FILES_MAX 4352
 #define PROCESSES_MAX 512 /* processes and threads under the helper's own uid, compilers included */
 
-/* linux/landlock.h, of which older systems have less than the kernel may offer */
+/* from linux/landlock.h; the headers of older systems lack parts that the kernel may support */
 #define LANDLOCK_VERSION_FLAG 1u
-#define LANDLOCK_MAKE_BLOCK (1ull << 11) /* a right that no helper needs: a domain must handle one */
+/* a Landlock domain must handle at least one right; no helper needs this one */
+#define LANDLOCK_MAKE_BLOCK (1ull << 11)
 #define LANDLOCK_SIGNAL (1ull << 1)
 #define LANDLOCK_SIGNAL_VERSION 6
 
@@ -30,7 +31,7 @@ struct landlock_rules {
         uint64_t handled_access_fs, handled_access_net, scoped;
 };
 
-/* A limit that is lower already stays. */
+/* Keeps a lower existing limit. */
 static int fence_limit(__rlimit_resource_t resource, rlim_t most)
 {
         struct rlimit limit;
@@ -46,7 +47,7 @@ static int become(uid_t uid)
         return setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ? -errno : 0;
 }
 
-/* 0, or ROOT. */
+/* 0, or DS_FENCE_E_ROOT. */
 static int fence_user(int *ret_own_uid)
 {
         uint32_t random;
@@ -65,7 +66,7 @@ static int fence_user(int *ret_own_uid)
         return DS_FENCE_E_ROOT;
 }
 
-/* 0, or -1: the kernel has no Landlock, or it is not to be had here. */
+/* 0, or -1: the kernel has no Landlock, or does not permit it here. */
 static int fence_domain(void)
 {
         struct landlock_rules rules = {.handled_access_fs = LANDLOCK_MAKE_BLOCK};
@@ -93,7 +94,7 @@ static int fence_limits(int own_uid)
 
         if (!r)
                 r = fence_limit(RLIMIT_NOFILE, FILES_MAX);
-        /* it counts the processes of the uid: where others have that uid, theirs too */
+        /* RLIMIT_NPROC counts all processes of the uid, so it applies only if the uid is the helper's own */
         if (!r && own_uid)
                 r = fence_limit(RLIMIT_NPROC, PROCESSES_MAX);
 #ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses, and traces the process when it ends */
@@ -115,7 +116,8 @@ int ds_fence(int say)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return ds_error_origin(-errno);
-        /* users' images are no more urgent than users' programs; what an administrator made less urgent stays so */
+        /* checking images must not have precedence over users' programs; a lower priority set by an administrator is
+         * kept */
         if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
                 return ds_error_origin(-errno);
         domain = fence_domain() == 0;

@@ -26,12 +26,12 @@
 #include "util/macro.h"
 
 #define CHILD_NICE 10
-#define CHILD_MEMORY DS_GIB(2) /* what it may have in all; the helper's own is counted */
+#define CHILD_MEMORY DS_GIB(2) /* address space of the child, including the helper's own part */
 #define CHILD_ARENA DS_MIB(512)
 #define CHILD_OUT_MAX DS_CHECK_IMAGE_MAX
-#define CHILD_FAILED 1 /* exit status: why is in the file */
+#define CHILD_FAILED 1 /* exit status: the file contains the reason */
 
-/* What the child leaves in its file: this, then the text, the report and its trailer, or the words why not. */
+/* Header of the child's file, followed by the text, the report and its trailer, or by the reason of a failure. */
 struct out_header {
         uint64_t text_bytes, report_bytes;
 };
@@ -51,7 +51,7 @@ static uint64_t now(void)
         return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* --- the child ---------------------------------------------------------------------------------------------------- */
+/* --- child process ------------------------------------------------------------------------------------------------ */
 
 static void child_limit(int resource, uint64_t value, uint64_t most)
 {
@@ -89,7 +89,7 @@ _Noreturn static void child_fails(FILE *out, const char *why)
         _exit(CHILD_FAILED);
 }
 
-/* A reason with its line, as people read it. */
+/* The reason as text, with its line. */
 static const char *reason_of(const struct ds_ptx_form_fate *fate, char text[static 256])
 {
         if (fate->made)
@@ -155,7 +155,7 @@ static int child_write(FILE *out, const struct ds_ptx_module *native, const stru
         return r;
 }
 
-/* Memory goes with the process. */
+/* Frees no memory: the process ends. */
 _Noreturn static void child_make(const char *text, size_t length, FILE *out)
 {
         struct ds_ptx_diags *diags = ds_alloc0(1, sizeof(*diags));
@@ -178,7 +178,7 @@ _Noreturn static void child_make(const char *text, size_t length, FILE *out)
         child_fails(out, words);
 }
 
-/* --- its parent --------------------------------------------------------------------------------------------------- */
+/* --- parent process ----------------------------------------------------------------------------------------------- */
 
 int ds_forms_new(const char *text, size_t length, ds_forms **ret)
 {
@@ -247,7 +247,7 @@ int ds_forms_step(ds_forms *forms, uint64_t now_ns)
         return 1;
 }
 
-/* All that the child wrote behind its header, a NUL added; NULL: nothing that makes sense, or no memory. */
+/* Reads all bytes behind the header and adds a NUL; NULL: invalid content, or no memory. */
 static char *forms_read(const ds_forms *forms, struct out_header *ret_header, size_t *ret_size)
 {
         ds_cleanup(ds_freep) char *bytes = NULL;

@@ -22,17 +22,18 @@
 #include "util/forms_file.h"
 #include "util/macro.h"
 
-/* Each limit counts for one helper; up to nine run, one for each user. */
+/* Limits per helper process; up to nine run, one per user. */
 #define CACHE_BYTES DS_MIB(32)
-#define KNOWN_MAX DS_MIB(512) /* bytes of images that are kept, but not more than a part of the memory */
+/* most bytes of checked images kept, also bounded by 1/KNOWN_MEMORY_PART of the machine's memory */
+#define KNOWN_MAX DS_MIB(512)
 #define KNOWN_MIN DS_MIB(32)
 #define KNOWN_MEMORY_PART 128u
 #define KNOWN_FILES_MAX 4096u
-#define FILES_BESIDE 160u    /* open at once, beside those kept */
-#define STATUS_CANCELLED 999 /* nobody reads it */
-#define FAILED_MAX 64u       /* modules known to have no forms */
+#define FILES_BESIDE 160u    /* other descriptors open at the same time */
+#define STATUS_CANCELLED 999 /* not sent to a client */
+#define FAILED_MAX 64u       /* modules that are known to have no forms */
 
-/* What an image became before forms of it were asked for. */
+/* The result for the image without forms. */
 struct native {
         int fd; /* -1: none */
         uint64_t bytes, hash, variable_bytes;
@@ -42,25 +43,25 @@ struct native {
 };
 
 struct job {
-        ds_compile *compile; /* both NULL: the slot is free */
+        ds_compile *compile; /* compile and making both NULL: the slot is free */
         ds_forms *making;
-        int of_forms; /* what is compiled is the transformed text */
-        char *made;   /* that and the report */
+        int of_forms; /* 1: the text being compiled is the transformed one */
+        char *made;   /* the transformed text and the report */
         size_t made_text, made_size;
         struct native native;
         struct ds_jobs_request request;
         struct ds_check_text text;
         char options[DS_COMPILE_OPTIONS_MAX];
-        int sealed; /* the image's file, if its bytes say which it is; else -1 */
+        int sealed; /* the image's file if the image is identified by its bytes; else -1 */
         enum ds_check_origin how;
         int damaged;
-        uint8_t key[DS_SHA256_BYTES];             /* of what is compiled */
-        uint64_t compiler;                        /* its identity when it was started */
-        struct ds_known_origin origin;            /* of the image */
-        const struct ds_known_origin *remembered; /* the same, or NULL: where it came from says nothing */
+        uint8_t key[DS_SHA256_BYTES];             /* key of the text being compiled */
+        uint64_t compiler;                        /* identity of the compiler when it was started */
+        struct ds_known_origin origin;            /* origin of the image */
+        const struct ds_known_origin *remembered; /* the same, or NULL: the image cannot be identified */
 };
 
-/* A module of which no forms could be made, and why. */
+/* A module for which no forms can be made, and the reason. */
 struct failed {
         uint8_t key[DS_SHA256_BYTES];
         char why[256];
@@ -72,13 +73,13 @@ struct ds_jobs {
         void *user;
         ds_cache *cache;
         ds_known *known;
-        int directory; /* of compiled code; -1: none */
+        int directory; /* directory of compiled code; -1: none */
         uint32_t directory_owner;
         struct job jobs[DS_JOBS_MAX];
         struct failed failed[FAILED_MAX];
-        uint32_t n_failed;             /* ever */
-        struct ds_check_result result; /* of the answer being made */
-        struct ds_check_result other;  /* what else is tried meanwhile */
+        uint32_t n_failed;             /* count since the start */
+        struct ds_check_result result; /* the answer under construction */
+        struct ds_check_result other;  /* result of a second attempt meanwhile */
 };
 
 static uint64_t now(void)
@@ -193,7 +194,7 @@ void ds_jobs_set_directory(ds_jobs *jobs, int directory, uint32_t owner)
         jobs->directory_owner = owner;
 }
 
-/* The name of what the compiler will make: all that decides it. */
+/* Computes the key of the compiler's output from all its inputs. */
 static void job_name(struct job *job, uint64_t lasting)
 {
         struct ds_sha256 sum;
@@ -205,7 +206,7 @@ static void job_name(struct job *job, uint64_t lasting)
         ds_sha256_end(&sum, job->key);
 }
 
-/* Out of a file, then. 1: there is an answer. */
+/* Looks for the code on disk. 1: the answer is set. */
 static int job_stored(ds_jobs *jobs, struct job *job, const struct ds_cache_key *key)
 {
         ds_cleanup(ds_freep) void *code = NULL;
@@ -228,7 +229,7 @@ static int job_stored(ds_jobs *jobs, struct job *job, const struct ds_cache_key 
         return 1;
 }
 
-/* Compiled before? 1: there is an answer. */
+/* Looks for the code in the cache, then on disk. 1: the answer is set. */
 static int job_compiled_before(ds_jobs *jobs, struct job *job)
 {
         struct ds_cache_key key;
@@ -237,7 +238,7 @@ static int job_compiled_before(ds_jobs *jobs, struct job *job)
         size_t size;
 
         job->compiler = ds_ptxas_identity(jobs->ptxas, &lasting);
-        memset(job->options, 0, sizeof(job->options)); /* all of it is a part of the name */
+        memset(job->options, 0, sizeof(job->options)); /* zeroed, because all bytes are part of the key */
         ds_compile_options(&job->text, job->options);
         key = key_of(job);
         if (ds_cache_find(jobs->cache, &key, &code, &size)) {
@@ -249,7 +250,7 @@ static int job_compiled_before(ds_jobs *jobs, struct job *job)
         return job_stored(jobs, job, &key);
 }
 
-/* 1: there is an answer, be it that there can be none; 0: the compiler runs. */
+/* 1: the answer is set, possibly an error; 0: the compiler runs. */
 static int job_start(ds_jobs *jobs, struct job *job)
 {
         if (!jobs->ptxas->path[0]) {
@@ -265,7 +266,7 @@ static int job_start(ds_jobs *jobs, struct job *job)
         return 1;
 }
 
-/* Where the image lies, as far as that says which image it is. */
+/* The image's location, if that identifies the image; else NULL. */
 static const struct ds_known_origin *job_origin(struct job *job, int fd)
 {
         const struct ds_jobs_request *request = &job->request;
@@ -283,7 +284,7 @@ static const struct ds_known_origin *job_origin(struct job *job, int fd)
         return ds_known_identify(fd, real_now(), &job->origin) ? NULL : &job->origin;
 }
 
-/* It is read: did it stay what it was? */
+/* After reading: if the file changed meanwhile, its location does not identify the image. */
 static void job_settle(struct job *job, int fd)
 {
         struct ds_known_origin before = job->origin;
@@ -293,7 +294,7 @@ static void job_settle(struct job *job, int fd)
                 job->remembered = NULL;
 }
 
-/* 1: there is an answer; 0: the compiler runs. */
+/* 1: the answer is set; 0: the compiler runs. */
 static int job_check(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
 {
         const struct ds_jobs_request *request = &job->request;
@@ -326,7 +327,7 @@ static int job_answer(ds_jobs *jobs, struct job *job)
 
 /* --- forms -------------------------------------------------------------------------------------------------------- */
 
-/* The name of what is made: all that decides it. */
+/* Computes the key of the transformed image from all its inputs. */
 static void forms_name(struct job *job, uint64_t lasting)
 {
         char compiler[DS_COMPILE_OPTIONS_MAX] = "";
@@ -343,7 +344,7 @@ static void forms_name(struct job *job, uint64_t lasting)
         ds_sha256_end(&sum, job->key);
 }
 
-/* The text of a checked file, or of what is left of it; 0 or -ENOMEM. */
+/* Reads the text of a checked file, or the rest of it; 0 or -ENOMEM. */
 static int forms_read_text(int fd, uint64_t bytes, struct ds_check_text *ret)
 {
         ds_cleanup(ds_freep) char *text = ds_alloc(bytes);
@@ -366,8 +367,9 @@ static int forms_read_text(int fd, uint64_t bytes, struct ds_check_text *ret)
 }
 
 /*
- * The PTX that forms are made of. What a device executes that is simulated is PTX; what is about to be compiled is at
- * hand; of other machine code it is unpacked where that is asked for. 0, or why there is none.
+ * Finds the PTX from which to make forms: for a simulated device the image itself; for an image that is about to be
+ * compiled its text; for other machine code the PTX in the image, if forms were requested. NULL, or the reason why
+ * there is none.
  */
 static const char *forms_text(
         ds_jobs *jobs, struct job *job, const struct ds_check_source *source, int fd, uint64_t bytes)
@@ -398,7 +400,7 @@ static struct failed *forms_failed_before(ds_jobs *jobs, const struct job *job)
         return NULL;
 }
 
-/* The image as its author wrote it, with the words; or, where forms alone were asked for, those. */
+/* Answers without forms: with the original image and a message, or with an error if only forms were requested. */
 static int forms_none(ds_jobs *jobs, struct job *job, int status, const char *why)
 {
         struct ds_check_result *result = &jobs->result;
@@ -434,7 +436,7 @@ static int forms_fail(ds_jobs *jobs, struct job *job)
         return forms_none(jobs, job, jobs->result.status, why);
 }
 
-/* It is the answer, whoever asks: those to whom the same came of it get the same file. */
+/* Answers with the transformed image. Requests with the same result get the same file. */
 static int forms_answer(ds_jobs *jobs, struct job *job, const void *bytes, size_t size, enum ds_check_origin how)
 {
         const struct ds_cache_key key = key_of(job);
@@ -450,7 +452,7 @@ static int forms_answer(ds_jobs *jobs, struct job *job, const void *bytes, size_
         return job_answer(jobs, job);
 }
 
-/* 1 with *ret_r: they were made before, and that is answered. */
+/* 1: the forms exist already; *ret_r is the result of answering. */
 static int forms_found(ds_jobs *jobs, struct job *job, int *ret_r)
 {
         const struct ds_cache_key key = key_of(job);
@@ -474,7 +476,7 @@ static int forms_found(ds_jobs *jobs, struct job *job, int *ret_r)
         return 1;
 }
 
-/* Find them, or begin to make them. What the image became otherwise is in job->native, if that is an answer. */
+/* Looks for the forms, or starts to make them. job->native holds the result without forms, if that can be an answer. */
 static int forms_begin(ds_jobs *jobs, struct job *job)
 {
         const struct failed *failed;
@@ -500,8 +502,8 @@ static int forms_begin(ds_jobs *jobs, struct job *job)
         return 0;
 }
 
-/* The image became *result. It is the answer, unless there are forms of it. source: NULL when it cannot be read again.
- */
+/* Handles the result without forms: it is the answer, unless forms are requested and possible. source: NULL if it
+ * cannot be read again. */
 static int job_native(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
 {
         struct ds_check_result *result = &jobs->result;
@@ -531,7 +533,7 @@ static int job_only_forms(ds_jobs *jobs, struct job *job, const struct ds_check_
         return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);
 }
 
-/* The text is made: for a GPU of silicon the compiler comes next. */
+/* The transformed text is ready: for a real GPU it is compiled next. */
 static int forms_made(ds_jobs *jobs, struct job *job)
 {
         struct ds_check_text text = job->text;
@@ -550,7 +552,7 @@ static int forms_made(ds_jobs *jobs, struct job *job)
         return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "no memory or no process for the compiler");
 }
 
-/* Its machine code is there: the report goes behind it. */
+/* The transformed text is compiled: appends the report to the machine code. */
 static int forms_compiled(ds_jobs *jobs, struct job *job)
 {
         const size_t report = job->made_size - job->made_text;
@@ -573,7 +575,7 @@ static int forms_compiled(ds_jobs *jobs, struct job *job)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* An image that nobody can change: its bytes say which it is. */
+/* Identifies an immutable image by its bytes. */
 static void job_identify_bytes(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
 {
         job->sealed = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -669,7 +671,7 @@ static int job_finish(ds_jobs *jobs, struct job *job)
         size_t size;
 
         ds_compile_result(job->compile, job->request.cc, &jobs->result, &code, &size);
-        /* another program may lie there by now: whose work this is nobody knows */
+        /* if the compiler was replaced meanwhile, its output is not cached */
         if (job->compiler != ds_ptxas_identity(jobs->ptxas, &lasting))
                 job->how = DS_CHECK_READ;
         else if (!jobs->result.status)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper's work: images to check, several compilers at once
+ * The helper's jobs: images to check, several compilers at once
  *
- * Reading an image takes the helper's own time and is done when the request comes. Compiling takes a child's, so other
- * requests are served meanwhile; answers come in the order in which they are ready. Nothing here waits.
+ * Images are checked in the helper's own thread when the request arrives. Compilation runs in child processes, so other
+ * requests are served meanwhile, and answers are sent as soon as they are ready. No function here blocks.
  */
 #pragma once
 
@@ -16,15 +16,16 @@
 
 typedef struct ds_jobs ds_jobs;
 
-#define DS_JOBS_MAX 16 /* compilers at once */
+#define DS_JOBS_MAX 16 /* most compilers at once */
 #define DS_JOBS_POLLFDS (2 * DS_JOBS_MAX)
 
 /* Whether forms of the image's kernels are made (helper/forms.h). */
 enum ds_jobs_forms {
-        DS_JOBS_NATIVE, /* no */
-        DS_JOBS_STORED, /* the transformed image is the answer where it is there already, and looking costs little */
-        DS_JOBS_MADE,   /* it is made where it is not; the image as it is when there can be none, with a message */
-        DS_JOBS_ONLY,   /* it is made; nothing else is an answer. A simulated device's image has been checked */
+        DS_JOBS_NATIVE, /* no forms */
+        DS_JOBS_STORED, /* the transformed image if it exists already and is found quickly */
+        /* make it if it does not exist; if that is impossible, answer with the original image and a message */
+        DS_JOBS_MADE,
+        DS_JOBS_ONLY, /* make it, or fail; an image for a simulated device was checked before */
         _DS_JOBS_FORMS_MAX,
 };
 
@@ -34,28 +35,28 @@ struct ds_jobs_request {
         uint32_t max_registers, optimization; /* as in ModuleLoad */
         int simulated, force_ptx;
         enum ds_jobs_forms forms;
-        uint32_t time_ms; /* for the compiler; 0: DS_COMPILE_TIME_MS */
+        uint32_t time_ms; /* time limit of the compiler; 0: DS_COMPILE_TIME_MS */
 };
 
 struct ds_jobs_ops {
-        /* result->fd stays the caller's. A negative errno ends the step that called. */
+        /* The caller owns result->fd. A negative errno ends the current step. */
         int (*answer)(void *user, uint64_t id, const struct ds_check_result *result);
 };
 
 /* ptxas must outlive the jobs. */
 int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, void *user, ds_jobs **ret);
 ds_jobs *ds_jobs_free(ds_jobs *jobs);
-/* Where files of compiled code lie (util/code_file.h), for reading. Takes the descriptor over. */
+/* Sets the directory of compiled code (util/code_file.h), for reading. Consumes the descriptor. */
 void ds_jobs_set_directory(ds_jobs *jobs, int directory, uint32_t owner);
-/* As many compilers run as may. */
+/* 1: the most permitted compilers run. */
 int ds_jobs_full(const ds_jobs *jobs);
-/* Answers at once or later. Not when full. fd stays the caller's. */
+/* Answers now or later. Not while ds_jobs_full(). The caller keeps fd. */
 int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd);
-/* One that is over already is fine. */
+/* A job that has ended is allowed. */
 int ds_jobs_cancel(ds_jobs *jobs, uint64_t id);
-/* Fills at most DS_JOBS_POLLFDS; *ret_timeout_ms as poll takes it. */
+/* Fills at most DS_JOBS_POLLFDS entries; *ret_timeout_ms is the timeout for poll(). */
 size_t ds_jobs_poll(const ds_jobs *jobs, struct pollfd *fds, int *ret_timeout_ms);
-/* After any poll. */
+/* Call after every poll(). */
 int ds_jobs_step(ds_jobs *jobs);
 
 static inline void ds_jobs_freep(ds_jobs **p)

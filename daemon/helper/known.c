@@ -18,29 +18,30 @@
 _Static_assert(sizeof(struct ds_known_origin) == 7 * sizeof(uint64_t) + 6 * sizeof(uint32_t), "compared as bytes");
 
 #define BUCKETS 4096u
-#define ORIGINS_PER_FILE 16u /* one image in so many places */
-#define LARGE_PART 4         /* what takes more than this part would only push the rest out */
+#define ORIGINS_PER_FILE 16u /* most places remembered for one result */
+/* a result larger than max_bytes / LARGE_PART is not kept, because it would evict most others */
+#define LARGE_PART 4
 #define SETTLED_NS (2 * DS_NS_PER_S)
 
-/* A place from which an image came. */
+/* A place where an image was found. */
 struct origin {
         SLIST_ENTRY(origin) hash_link, output_link;
         uint64_t hash;
         struct output *output;
-        int sealed; /* with the image's bytes, where they identify it; else -1 */
+        int sealed; /* file with the image's bytes, if they identify it; else -1 */
         struct ds_known_origin is;
 };
 
 SLIST_HEAD(origin_list, origin);
 
-/* What images became. */
+/* The checked result of one or more images. */
 struct output {
         TAILQ_ENTRY(output) link;
         SLIST_ENTRY(output) hash_link;
         struct origin_list origins;
         unsigned n_origins;
-        uint64_t hash, bytes, variable_bytes; /* bytes: of the file */
-        uint64_t report_bytes;                /* of them, at its end */
+        uint64_t hash, bytes, variable_bytes; /* bytes of the file */
+        uint64_t report_bytes;                /* bytes of the report at its end */
         int fd;
 };
 
@@ -48,7 +49,7 @@ TAILQ_HEAD(output_list, output);
 SLIST_HEAD(output_bucket, output);
 
 struct ds_known {
-        struct output_list outputs; /* latest use first */
+        struct output_list outputs; /* most recently used first */
         struct origin_list origins[BUCKETS];
         struct output_bucket by_hash[BUCKETS];
         uint64_t max_bytes, bytes, seed;
@@ -117,7 +118,7 @@ static void output_used(ds_known *known, struct output *output)
         TAILQ_INSERT_HEAD(&known->outputs, output, link);
 }
 
-/* A sealed file: it can be mapped. NULL when there is no room. */
+/* Maps a sealed file; NULL without memory. */
 static void *map(int fd, size_t size)
 {
         void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
@@ -135,14 +136,14 @@ static int same_bytes(int fd, const void *bytes, size_t size)
         return same;
 }
 
-/* --- by where they lie -------------------------------------------------------------------------------------------- */
+/* --- look-up by place --------------------------------------------------------------------------------------------- */
 
 int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
 {
         struct stat st;
         int flags = fcntl(fd, F_GETFL);
 
-        /* who may not read the file is not given what it became */
+        /* a client that may not read the file must not get its content */
         if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
                 return 1;
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_ino)
@@ -152,7 +153,7 @@ int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
         origin->file_bytes = (uint64_t)st.st_size;
         origin->mtime_ns = (uint64_t)st.st_mtim.tv_sec * DS_NS_PER_S + (uint64_t)st.st_mtim.tv_nsec;
         origin->ctime_ns = (uint64_t)st.st_ctim.tv_sec * DS_NS_PER_S + (uint64_t)st.st_ctim.tv_nsec;
-        /* a time that has not come yet says nothing */
+        /* a change time in the future is not trusted either */
         return origin->ctime_ns > now_ns || now_ns - origin->ctime_ns < SETTLED_NS;
 }
 
@@ -202,7 +203,7 @@ int ds_known_find(ds_known *known, const struct ds_known_origin *is, const void 
         return 1;
 }
 
-/* The descriptor that an origin keeps. 0: none is needed, or it is there; counted where room was made for it. */
+/* Stores the descriptor of an origin. 0: stored, or not needed; it counts as one of the limited files. */
 static int origin_keep(ds_known *known, struct origin *origin, int sealed)
 {
         if (sealed < 0)
@@ -245,7 +246,7 @@ static void origin_add(ds_known *known, struct output *output, const struct ds_k
         output->n_origins++;
 }
 
-/* --- by what they became ------------------------------------------------------------------------------------------ */
+/* --- look-up by result -------------------------------------------------------------------------------------------- */
 
 static struct output *output_find(ds_known *known, uint64_t hash, const void *bytes, size_t size)
 {
@@ -287,7 +288,7 @@ static struct output *output_add(ds_known *known, uint64_t hash, const struct ds
         return output;
 }
 
-/* The same file for all to whom the same came of it. */
+/* Replaces the result's file by the existing file with the same content. */
 static void result_share(const struct output *output, struct ds_check_result *result)
 {
         int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-helper: reads what nobody trusts, so that nobody else has to
+ * detshare-helper: reads untrusted images, so that no other process of the daemon has to
  *
- * Started by detshared with its end of a socketpair as fd 3, with no privilege and no other descriptor. A request
- * brings a client's file, the answer takes back a sealed one or the compiler's words; reading an image is done on the
- * spot, the compiler for a GPU of silicon is a child. Whatever an image does to this process, detshared starts another.
+ * Started by detshared with one end of a socketpair as fd 3, without privilege and other descriptors. A request carries
+ * a client's file; the answer carries a sealed file or the compiler's messages. Images are read in this process; the
+ * compiler for a real GPU is a child. If an image kills or stalls this process, detshared starts another.
  *
- * All images that it is sent are of one user, and so is all that it remembers: an image that takes it over changes
- * nothing for others (helper/fence.h, supervisor/helper_link.h).
+ * All images sent to it belong to one user, and so do its caches: an image that takes control of it affects no other
+ * user (helper/fence.h, supervisor/helper_link.h).
  *
- * Arguments: --again, where a helper before this one has told the log which compiler there is; then the path of ptxas,
- * as the configuration has it, or --simulated where nothing will be compiled.
- * Exit status: 0 when the supervisor is gone, 1 after a broken frame, 2 for wrong usage.
+ * Arguments: --again, if an earlier helper has logged which compiler is used; then the configured path of ptxas, or
+ * --simulated if no PTX will be compiled. Exit status: 0 when the supervisor is gone, 1 after an invalid frame, 2 for
+ * wrong usage.
  */
 #include <errno.h>
 #include <poll.h>
@@ -76,7 +76,7 @@ static int helper_on_answer(void *user, uint64_t id, const struct ds_check_resul
 
 static const struct ds_jobs_ops jobs_ops = {.answer = helper_on_answer};
 
-/* NVIDIA's driver has this switch too: code is compiled from its PTX though there is machine code. */
+/* As with NVIDIA's driver, CUDA_FORCE_PTX_JIT means that PTX is compiled even if there is machine code. */
 static int helper_force_ptx(void)
 {
         const char *value = getenv("CUDA_FORCE_PTX_JIT");
@@ -139,7 +139,7 @@ static int helper_request(ds_conn *conn, ds_jobs *jobs, const uint8_t *payload, 
         return r;
 }
 
-/* All that lies in the connection, while there is room for a compiler: what is not read waits. */
+/* Handles the received requests while a compiler can be started; the others stay unread. */
 static int helper_requests(ds_conn *conn, ds_jobs *jobs)
 {
         const uint8_t *payload;
@@ -154,7 +154,7 @@ static int helper_requests(ds_conn *conn, ds_jobs *jobs)
         return r;
 }
 
-/* 0; DS_CONN_E_CLOSED or -EPIPE: the supervisor is gone; else fatal. */
+/* 0; DS_CONN_E_CLOSED or -EPIPE: the supervisor is gone; other values: a fatal error. */
 static int helper_turn(ds_conn *conn, ds_jobs *jobs)
 {
         struct pollfd p[1 + DS_JOBS_POLLFDS] = {{.fd = HELPER_FD, .events = POLLIN}};
@@ -178,7 +178,7 @@ static int helper_turn(ds_conn *conn, ds_jobs *jobs)
         return r;
 }
 
-/* Until the supervisor closes its end. */
+/* Runs until the supervisor closes its end. */
 static int helper_serve(const struct ds_ptxas *ptxas, ds_conn *conn)
 {
         ds_cleanup(ds_jobs_freep) ds_jobs *jobs = NULL;
@@ -205,8 +205,9 @@ int main(int argc, char **argv)
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
-        signal(SIGINT, SIG_IGN);  /* the terminal's: the supervisor decides */
+        /* the limit of file sizes also applies to memfds: exceeding it must be an error, not a signal */
+        signal(SIGXFSZ, SIG_IGN);
+        signal(SIGINT, SIG_IGN); /* a terminal sends SIGINT to all; the supervisor decides */
         if (ds_fence(!again))
                 return 1;
         ds_ptxas_find(simulated ? NULL : what, &ptxas);

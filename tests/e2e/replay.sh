@@ -161,7 +161,7 @@ refused 1 "No such file" --ls resnet34-b1@closed --trace "$dir/none/trace" --dur
 printf 'detshare-profile 1\nsms 132\n\nkernel k grid=1 block=32 ns=fast\n' >"$dir/bad.profile"
 refused 1 "bad.profile: line 4: ns=fast: not a number" --ls "$dir/bad.profile@closed"
 printf 'detshare-profile 1\nsms 26\nkernel k grid=1 block=32 ns=5\n' >"$dir/other.profile"
-refused 1 ": other.profile: the profile is of a GPU with 26 SMs, h200 has 132" --ls "$dir/other.profile@closed" --duration 1ms
+refused 1 ": other.profile: the profile was measured on a GPU with 26 SMs; h200 has 132" --ls "$dir/other.profile@closed" --duration 1ms
 printf 'name,ns,grid,block\nk,5,1,32\ncopy,9,,\nl,long,1,32\n' >"$dir/bad.csv"
 refused 1 "bad.csv: line 4: the duration is not a number" --convert "$dir/bad.csv"
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks on SMs
+ * The block scheduler: places the blocks of kernels on SMs
  *
- * What a GPU's block scheduler does: kernels that are ready wait in line, high priority before low, first come first
- * served within one; blocks go to SMs of the kernel's mask that have threads, registers, shared memory and a slot left,
- * the emptiest SM first. A kernel whose blocks do not all fit keeps its SMs to itself until they do: later kernels only
- * get SMs outside its mask (or get none, as measured on one stream beside another of the same priority). A bound on
- * resident blocks (max_resident_blocks) holds back its own kernel only.
+ * Ready kernels queue by priority, and in order of arrival within one priority. Blocks go to SMs of the kernel's SM
+ * mask that have free threads, registers, shared memory and a free block slot, the emptiest SM first. A kernel whose
+ * blocks do not all fit reserves its SMs until they do. Later kernels get only SMs outside its mask, or none, as
+ * measured on a GPU with two streams of one priority. A limit on resident blocks (max_resident_blocks) holds back only
+ * its own kernel.
  *
- * A worker of the persistent form holds its place from chunk to chunk, so work of a higher priority that comes finds no
- * more room than on a GPU: none, until the workers let go.
+ * A worker block of the persistent form keeps its place from chunk to chunk. So work of a higher priority finds no more
+ * room than on a GPU: none, until the workers let go.
  *
- * Time: blocks of one wave are first counted on all SMs and then timed, with those that are there (share.c), so that
- * they see each other.
- * SMs are kept in the order in which hardware deals blocks: one per TPC over all GPCs first, then the second SMs.
+ * Timing: the blocks of one wave are first counted on all SMs and then timed together (share.c), so that they slow each
+ * other. The SM array has the order in which hardware assigns blocks: one SM per TPC over all GPCs first, then the
+ * second SMs.
  */
 #include <assert.h>
 #include <string.h>
@@ -22,9 +22,9 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#define BLOCK_RATE_MAX (UINT64_C(1) << 32) /* bytes per us: more than any device has, and sums stay below 64 bits */
+#define BLOCK_RATE_MAX (UINT64_C(1) << 32) /* bytes per us; more than any device has, and sums stay below 64 bits */
 
-/* --- setting up --- */
+/* --- initialisation --------------- */
 
 static int order_key(const struct sim_model *model, uint32_t sm)
 {
@@ -37,7 +37,7 @@ static int order_key(const struct sim_model *model, uint32_t sm)
 int sim_blocks_init(ds_device *device)
 {
         const struct sim_model *model = device->model;
-        /* a group holds a block slot at least, so there cannot be more of them; and one copy */
+        /* each group takes at least one block slot, so this is the most groups there can be; one more for a copy */
         uint32_t n_groups = model->n_tpcs * model->sms_per_tpc * model->sm_blocks + 1, at;
 
         assert(model->n_tpcs * model->sms_per_tpc <= SIM_SM_APART);
@@ -81,7 +81,7 @@ bool sim_blocks_fit(const ds_device *device, const struct sim_need *need)
                need->shared <= model->sm_shared;
 }
 
-/* --- the line of kernels that have blocks to place --- */
+/* --- queue of kernels that have blocks to place ------ */
 
 static struct sim_fifo *ready_list(ds_device *device, const struct sim_job *job)
 {
@@ -110,7 +110,8 @@ void sim_blocks_ready(ds_device *device, struct sim_job *job)
         job->run_used = 0;
         job->fresh = true;
         sim_l2_begin(device, job);
-        /* jobs that waited for their effects come in the order in which those arrived: the clock's order counts */
+        /* Jobs that waited for their effects arrive here in the order of execution; sort them by their order on the
+         * clock */
         while (after && after->order > job->order)
                 after = after->ready_prev;
         job->ready_prev = after;
@@ -163,7 +164,7 @@ static void group_release(ds_device *device, struct sim_group *group)
         device->free_groups = group;
 }
 
-/* n times what a block of this run asks of L2, in bytes per us. */
+/* Rate at which n blocks of this run move bytes through L2, bytes per us */
 static uint64_t run_rate(const struct sim_run *run, uint32_t n, const struct sim_traffic *traffic)
 {
         return n * DS_MIN(run->bytes * 1000 / run->latency_ns, BLOCK_RATE_MAX) * traffic->pass / SIM_LOAD_ONE;
@@ -207,7 +208,7 @@ static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint3
         job->unplaced -= n;
 }
 
-/* n blocks of the job, in their order, onto one SM */
+/* Places the next n blocks of the job on one SM */
 static void sm_take(ds_device *device, struct sim_job *job, uint32_t at, uint64_t n)
 {
         const struct sim_run *run;
@@ -266,7 +267,7 @@ static void candidates_find(const ds_device *device, const struct sim_job *job, 
         }
 }
 
-/* Deals `want` blocks, fewer than there is room for, one by one to the emptiest SMs. */
+/* Assigns `want` blocks, fewer than there is room for, one by one to the emptiest SMs. */
 static void candidates_deal(const ds_device *device, struct sim_candidates *c, uint64_t want)
 {
         for (uint32_t level = c->level; want; level++) {
@@ -279,10 +280,10 @@ static void candidates_deal(const ds_device *device, struct sim_candidates *c, u
         }
 }
 
-/* How many more blocks the job may have resident, by its own bound: whole clusters, and one in any case. */
+/* Number of blocks that the job's own limit still allows: whole clusters, and at least one block. */
 static uint64_t job_allowance(const struct sim_job *job)
 {
-        uint32_t bound = job->max_resident ? DS_MAX(job->max_resident, job->cluster_blocks) : 0; /* 0: paused */
+        uint32_t bound = job->max_resident ? DS_MAX(job->max_resident, job->cluster_blocks) : 0; /* 0 means paused */
 
         if (job->resident >= bound)
                 return 0;
@@ -299,7 +300,8 @@ static void job_placed_first(ds_device *device, struct sim_job *job)
                 sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
 }
 
-/* One block each on SMs that have none, as dealing would do it, if there are enough; most kernels of a request. */
+/* Fast path for most kernels of a request: one block on each empty SM, as candidates_deal() would choose, if enough
+ * are empty */
 static bool job_place_apart(ds_device *device, struct sim_job *job, const uint64_t *sms, uint64_t want)
 {
         uint64_t empty[SIM_SM_WORDS], n = 0, left = want;
@@ -343,7 +345,7 @@ static void job_place(ds_device *device, struct sim_job *job, const uint64_t *sm
                         sm_take(device, job, c.sm[i], c.taken[i]);
 }
 
-/* --- a round --- */
+/* --- placement round -------------- */
 
 static bool mask_subset(const uint64_t *mask, const uint64_t *of)
 {
@@ -353,12 +355,12 @@ static bool mask_subset(const uint64_t *mask, const uint64_t *of)
         return true;
 }
 
-/* One kernel's turn; claimed: SMs that kernels before it keep. */
+/* Places blocks of one kernel; claimed: SMs that kernels earlier in the queue reserve. */
 static void round_job(ds_device *device, struct sim_job *job, uint64_t *claimed)
 {
         const uint64_t *mask = job_mask(device, job);
         uint64_t sms[SIM_SM_WORDS], any = 0;
-        bool bound, all = job->fresh || job->cluster_blocks > 1; /* a cluster's SMs need not get room at one time */
+        bool bound, all = job->fresh || job->cluster_blocks > 1; /* a cluster's SMs need not become free at one time */
 
         if (mask_subset(mask, claimed))
                 return;
@@ -376,7 +378,7 @@ static void round_job(ds_device *device, struct sim_job *job, uint64_t *claimed)
         if (bound && job->claiming)
                 mask_or(device->sms_freed, mask);
         job->claiming = !bound;
-        /* SMs that it did not look at for lack of allowance count as new */
+        /* SMs that the job skipped because of its limit count as new in the next round */
         job->fresh = bound;
         if (!bound)
                 mask_or(claimed, mask);
@@ -400,9 +402,10 @@ void sim_blocks_round(ds_device *device)
         sim_share_settle(device);
 }
 
-/* --- ends --- */
+/* --- ends of blocks --------------- */
 
-/* A worker that has done a chunk takes the next one where it is; nobody else gets its place meanwhile. */
+/* A worker that has finished a chunk takes the next one on the same SM; no other kernel can take its place in
+ * between. */
 static void workers_go_on(ds_device *device, struct sim_job *job, uint32_t sm, uint32_t n)
 {
         uint64_t more = DS_MIN(n, job_allowance(job));
@@ -456,7 +459,7 @@ void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound)
         job->max_resident = bound;
         if (job->state != SIM_JOB_RUNNING || !job->unplaced)
                 return;
-        /* it may look at every SM again; what it kept others from, it may not need any more */
+        /* The job may look at every SM again, and may no longer need SMs that it has reserved */
         job->fresh = true;
         if (job->claiming)
                 mask_or(device->sms_freed, job_mask(device, job));

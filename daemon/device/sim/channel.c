@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hashes
+ * The hashes from an address to its memory channel
  *
- * PAIRED is what was measured on an H200: inside each KiB the channels read a,b,a,b in granules of 256 bytes, and which
- * pairs (a,b) occur is a graph. Eight chains of three interior channels close to cycles of six; four hubs belong to two
- * cycles each; four bridges join the ends of the chains of one hub to those of the next; one bridge is missing, and its
- * neighbours pair with each other: 47 channels, of which 24 have two neighbours, 16 three and 7 four. For every channel
- * to have as much memory as any other, the pairs must come with these weights: 2 along a chain, 1 at hubs and bridges;
- * 94 in all. Ours are dealt to the KiB of a 2 MiB page by a linear congruence whose two numbers come from the page's
- * address, which gives every page its pattern and every channel its share.
+ * PAIRED reproduces a measurement on an H200. Inside each KiB the channels alternate a,b,a,b in granules of 256 bytes.
+ * The pairs (a,b) that occur form a graph:
  *
- * GROUPS is what the SGDRC paper reports of the Tesla P40 (12 channels of 32 bits, 3 groups of 4) and the RTX A2000 (6
- * channels, 3 groups of 2): 1 KiB belongs to one channel, and the channels of a group follow each other. The orders of
- * the paper's figure 9 are XORs of each other, and a group's places in a window are those of numbers modulo three whose
- * bits were XORed: so a channel's place in its group is made of parities of address bits, and the group is a number
- * made of such parities, modulo three, which makes the hash not linear. Which bits: ours.
+ *  - eight chains of three interior channels, each closed to a cycle of six;
+ *  - four hubs that belong to two cycles each;
+ *  - four bridges that join the ends of the chains of one hub to those of the next. One bridge is missing, and its
+ *    neighbours pair with each other.
  *
- * XOR is what the FGPU project found on the GTX 1080 (8 channels), as the SGDRC paper tells it: each bit of the channel
- * is the parity of some address bits, 4 KiB pages have one colour. Which bits: ours.
+ * That makes 47 channels: 24 have two neighbours, 16 have three, 7 have four. For all channels to have the same amount
+ * of memory, the pairs need weights: 2 along a chain, 1 at hubs and bridges; 94 in all. The simulator assigns these 94
+ * to the KiB of a 2 MiB page by a linear congruence. Its two numbers come from the page's address. So every page has
+ * its pattern and every channel its share.
+ *
+ * GROUPS follows the SGDRC paper's report of the Tesla P40 (12 channels of 32 bits, 3 groups of 4) and the RTX A2000 (6
+ * channels, 3 groups of 2): 1 KiB belongs to one channel, and the channels of a group follow each other. In the paper's
+ * figure 9 the orders are XORs of each other, and the positions of a group are numbers modulo three whose bits were
+ * XORed. So the channel's index in its group consists of parities of address bits. The group is a number made of such
+ * parities, modulo three; that makes the hash non-linear. The choice of address bits is invented here.
+ *
+ * XOR is the FGPU project's finding on the GTX 1080 (8 channels), as the SGDRC paper reports it: each bit of the
+ * channel is the parity of some address bits, and each page of 4 KiB has one colour. The choice of address bits is
+ * invented here.
  */
 #include "device/sim/channel.h"
 
@@ -27,7 +33,8 @@
 
 #define PAGE_MASK ((UINT64_C(1) << SIM_CHANNEL_PAGE_BITS) - 1)
 
-/* The numbers of an address's page: any good mixing does; these constants are those of splitmix64 (Steele et al.). */
+/* Random bits for an address's page. Any good mixing function works; the constants are those of splitmix64 (Steele
+ * et al.). */
 static uint64_t mix(uint64_t x)
 {
         x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -40,9 +47,9 @@ static uint64_t mix(uint64_t x)
 #define CYCLES 8
 #define HUBS 4
 #define PAIR_SLOTS 94
-#define CHAIN(cycle, i) (uint8_t)((cycle)*5 + (i)) /* 0 and 4 its ends, 1 to 3 interior */
+#define CHAIN(cycle, i) (uint8_t)((cycle)*5 + (i)) /* 0 and 4 are the chain's ends, 1 to 3 its interior */
 #define HUB(i) (uint8_t)(CYCLES * 5 + (i))
-#define BRIDGE(i) (uint8_t)(CYCLES * 5 + HUBS + (i)) /* the last of four is missing */
+#define BRIDGE(i) (uint8_t)(CYCLES * 5 + HUBS + (i)) /* the last of the four is missing */
 
 #define CYCLE(c)                                                                                    \
         {HUB((c) / 2), CHAIN(c, 0)}, {CHAIN(c, 0), CHAIN(c, 1)}, {CHAIN(c, 1), CHAIN(c, 0)},        \
@@ -51,7 +58,7 @@ static uint64_t mix(uint64_t x)
         {                                                                                           \
                 CHAIN(c, 4), HUB((c) / 2)                                                           \
         }
-/* the last ends of one hub's chains and the first of the next one's */
+/* Bridge between the last chain ends of one hub and the first chain ends of the next hub */
 #define JOIN(b)                                                                                                      \
         {BRIDGE(b), CHAIN((b)*2, 4)}, {CHAIN((b)*2 + 1, 4), BRIDGE(b)}, {BRIDGE(b), CHAIN(((b)*2 + 2) % CYCLES, 0)}, \
         {                                                                                                            \
@@ -63,7 +70,7 @@ static const uint8_t pairs[PAIR_SLOTS][2] = {CYCLE(0), CYCLE(1), CYCLE(2), CYCLE
 
 static uint32_t paired(uint64_t address)
 {
-        /* numbers below 94 that have no factor in common with it: neither even nor 47 */
+        /* `step` is below 94 and coprime to it: neither even nor 47 */
         uint64_t page = mix(address >> SIM_CHANNEL_PAGE_BITS), kib = (address & PAGE_MASK) >> 10;
         uint64_t step = 1 + 2 * (page % 46), first = (page >> 32) % PAIR_SLOTS;
 
@@ -73,7 +80,7 @@ static uint32_t paired(uint64_t address)
 
 /* --- groups --- */
 
-/* An address's bits from `from` on, each XORed with some of those above it. */
+/* The address's bits from bit `from` on, each XORed with some of the bits above it. */
 static uint64_t folded(uint64_t address, unsigned from)
 {
         uint64_t bits = address >> from;

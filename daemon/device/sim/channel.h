@@ -2,21 +2,23 @@
 /*
  * VRAM channels: which one an address belongs to
  *
- * A GPU spreads memory over its channels, each a slice of L2 and a piece of VRAM, by a hash of the physical address
- * that no vendor documents. Here it is a pure function of the model and the address as kernels see it: there are no
- * physical addresses behind the simulated ones, so memory that is mapped again at its address has its channels again,
- * also by another process. What each hash reproduces of a real part, and what of it is invented, is said in channel.c;
- * the exact permutations are ours, so a table learned here is of no use on a GPU.
+ * A GPU spreads memory over its channels by a hash of the physical address. Each channel is a slice of L2 and a part of
+ * VRAM. No vendor documents the hash. The simulated device has no physical addresses: the channel is a pure function of
+ * the model and the virtual address. So memory that is mapped again at its address has the same channels, in another
+ * process too.
+ *
+ * channel.c says which parts of each hash come from measurements of a real GPU and which are invented. The exact
+ * permutations are invented, so a channel table learned here is of no use on a GPU.
  */
 #pragma once
 
 #include <stdint.h>
 
 #define SIM_CHANNELS_MAX 64
-#define SIM_CHANNEL_PAGE_BITS 21 /* pages in which the pattern is one and the same function of the low bits */
+#define SIM_CHANNEL_PAGE_BITS 21 /* log2 of the page size within which the pattern depends only on the low bits */
 
 enum sim_channel_hash {
-        SIM_CHANNELS_PAIRED, /* 47 channels, pairs alternating every 256 bytes of a KiB */
+        SIM_CHANNELS_PAIRED, /* 47 channels; pairs alternate every 256 bytes of a KiB */
         SIM_CHANNELS_GROUPS, /* groups of a few channels: parities of address bits, and a modulus for the group */
         SIM_CHANNELS_XOR,    /* parities of address bits */
 };
@@ -24,7 +26,7 @@ enum sim_channel_hash {
 struct sim_channels {
         enum sim_channel_hash hash;
         uint32_t n;
-        uint32_t group; /* GROUPS: channels in one, a power of two, 1 KiB of each in turn */
+        uint32_t group; /* GROUPS: channels per group, a power of two; each has 1 KiB in turn */
 };
 
 uint32_t sim_channel_of(const struct sim_channels *channels, uint64_t address);

@@ -2,14 +2,16 @@
 /*
  * The virtual clock
  *
- * A heap of events ordered by time and, within one instant, by the order in which they were made, so that the same
- * submissions give the same completions. Events live inside what they are about and leave the heap when that goes away:
- * there are no stale ones. advance() moves from instant to instant until something is visible to the caller; it stops
- * where a kernel begins whose cost is not known yet, and never sleeps. When that takes too long for others, the job's
- * begin is put off (see internal.h): the clock then goes on, no further than the job has come in its execution.
+ * A heap of events, ordered by time and then by creation. So the same submissions give the same completions. Each event
+ * is a member of the job or group that it concerns and leaves the heap when that is freed: there are no stale events.
  *
- * An end becomes visible notify_ns after it happened on the device; ends of work that was given up at once, since the
- * clock may not move for whoever waits for them.
+ * advance() moves from instant to instant until a completion becomes visible to the caller. It stops where a kernel
+ * begins whose cost is not known yet, and never sleeps. When a kernel's execution takes too long for other sessions,
+ * its begin is put off (see internal.h). The clock then continues, but no further than the job has come in its
+ * execution.
+ *
+ * A completion becomes visible notify_ns after the end on the device. Completions of work that was given up become
+ * visible at once, since the clock may not move for a caller that waits for them.
  */
 #include <assert.h>
 #include <string.h>
@@ -43,7 +45,7 @@ static void heap_put(ds_device *device, uint32_t index, struct sim_event *event)
         event->index = index;
 }
 
-/* Moves the event from the hole at index to where it belongs. */
+/* Moves the event from the hole at `index` to its place in the heap. */
 static void heap_sift(ds_device *device, uint32_t index, struct sim_event *event)
 {
         uint32_t child;
@@ -85,13 +87,13 @@ void sim_event_remove(ds_device *device, struct sim_event *event)
                 heap_sift(device, index, last);
 }
 
-/* --- what happens at an instant --- */
+/* --- processing of an instant ----- */
 
-/* The time has come, and the effect is there, unless it is a copy's. */
+/* The job's start time has come, and its effect is there, unless it is a copy. */
 static void job_run(ds_device *device, struct sim_job *job)
 {
         job->state = SIM_JOB_RUNNING;
-        /* given up: it has held up the others long enough */
+        /* given up: it has delayed the others long enough */
         if (job->status == DS_CUDA_LAUNCH_TIMEOUT && atomic_load(&job->abort) == SIM_ABORT_TOO_LONG) {
                 job->start_ns = device->now;
                 sim_event_push(device, &job->event, SIM_EVENT_END, device->now);
@@ -129,7 +131,7 @@ void sim_job_unblock(ds_device *device, struct sim_job *job)
         device->n_ending -= job->state == SIM_JOB_ENDING;
 }
 
-/* Jobs that start at one instant go on together and in order, whichever effect was there first. */
+/* Jobs that start at one instant continue together and in order, whichever effect was there first. */
 static void job_start(ds_device *device, struct sim_job *job)
 {
         job->state = SIM_JOB_WAITING;
@@ -159,7 +161,7 @@ static void job_begin(ds_device *device, struct sim_job *job)
         job->lead_ns = t->kernel_ns;
         if (device->resident != device->rungs[job->stream->rung]->resident)
                 job->lead_ns += t->beside_ns;
-        /* a profile's durations are from the begin on */
+        /* durations in a profile count from the kernel's begin */
         if (job->kernel->profile)
                 job->lead_ns = 0;
         if (job->kernel->profile && begin == device->now)
@@ -209,7 +211,7 @@ bool sim_others_wait(const ds_device *device, const struct sim_job *job, uint64_
         return limit_ns != UINT64_MAX;
 }
 
-/* The latest begin of a job that is put off, were what it has executed so far all. */
+/* Latest begin of a put-off job if the part executed so far were all of it, ns */
 static uint64_t put_off_until(const struct sim_job *job)
 {
         uint64_t executed = atomic_load(&job->executed);
@@ -225,7 +227,7 @@ void sim_put_off_done(ds_device *device, struct sim_job *job)
 
 void sim_put_off_remove(ds_device *device, struct sim_job *job)
 {
-        /* the others wait for their time only */
+        /* the other states wait only for their time, and are not in this list */
         if (job->effect == SIM_EFFECT_SUBMITTED)
                 line_remove(&device->put_off, job);
 }
@@ -243,7 +245,8 @@ static void put_off(ds_device *device, struct sim_job *job)
                 atomic_store(&job->limit, SIM_BUDGET_SHARED);
 }
 
-/* Before the clock stands for them, or they go on: who would be too long is put off, once. */
+/* Puts off every waiting job that has executed too long, once each. Called before the clock stops for them or moves
+ * on. */
 static void waiting_put_off(ds_device *device, uint64_t limit_ns)
 {
         struct sim_job *job, *next;
@@ -256,7 +259,7 @@ static void waiting_put_off(ds_device *device, uint64_t limit_ns)
         }
 }
 
-/* Whether time may pass up to here; else somebody will wake us when it may. */
+/* Whether time may pass up to `time`. If not, an execution thread wakes the owner when it may. */
 static bool put_off_allow(ds_device *device, uint64_t time)
 {
         struct sim_job *job;
@@ -265,7 +268,8 @@ static bool put_off_allow(ds_device *device, uint64_t time)
         for (job = device->put_off.head; job; job = job->ready_next) {
                 if (put_off_until(job) >= time)
                         continue;
-                /* said first, so that either it is seen there or what it waits for is seen here */
+                /* Stored before the second check: either the thread sees the new value, or this check sees the
+                 * thread's progress */
                 atomic_store(&job->wake, time - job->put_off_ns < UINT64_MAX / 2
                                                  ? SIM_PATIENCE + (time - job->put_off_ns) / SIM_PUT_OFF_NS
                                                  : UINT64_MAX);
@@ -331,7 +335,7 @@ static uint64_t next_time(const ds_device *device)
         return time;
 }
 
-/* Everything of this instant, what follows from it at the same instant included. */
+/* Processes all events of this instant, with those that they cause at the same instant. */
 static void instant(ds_device *device)
 {
         struct sim_event *event;

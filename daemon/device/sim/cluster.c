@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clusters on SMs
+ * Placement of clusters on SMs
  *
- * All blocks of a cluster are placed at one time, on SMs of one GPC; several of them may share an SM. As measured on an
- * H200, where what it says of occupancy is this rule to the block: a cluster of n blocks goes to a GPC that has n SMs
- * at least, and a GPC holds as many clusters as it has room for their blocks, wherever those are in it; an SM takes at
- * most eight blocks of clusters for that count. SMs that belong to no GPC that large clusters reach take clusters of a
- * TPC's size. A set of TPCs that is not the whole GPU takes no others, but for sets of groups: a group is eight SMs of
- * one GPC, dealt over the GPCs in turn, the last one what is left over (15 and 12 SMs on an H200, as its driver has
- * it), and a set of them takes clusters of 8, or of 16 where it has so many SMs of one GPC.
+ * All blocks of a cluster are placed at one time, on SMs of one GPC; several of them may share an SM. The rules
+ * reproduce an H200, to the block, as its occupancy calls report it:
  *
- * Clusters are for compute capability 9.0 and above; the largest have 16 blocks.
+ *  - A cluster of n blocks goes to a GPC that has at least n SMs.
+ *  - A GPC holds as many clusters as it has room for their blocks, wherever those are in it. For that count an SM takes
+ *    at most eight blocks of clusters.
+ *  - SMs of TPCs that no large cluster reaches take clusters of a TPC's size.
+ *  - A set of TPCs that is not the whole GPU takes no larger clusters, except a set of groups. A group is eight SMs of
+ *    one GPC; groups are assigned to the GPCs in turn, and the last group has the remaining SMs (15 and 12 SMs on an
+ *    H200, as its driver reports). A set of groups takes clusters of 8, or of 16 where it has so many SMs of one GPC.
+ *
+ * Clusters need compute capability 9.0 or above; the largest have 16 blocks.
  */
 #include <assert.h>
 #include <string.h>
@@ -38,7 +41,7 @@ static void mask_set(struct ds_tpc_mask *mask, uint32_t tpc)
         mask->word[tpc / 64] |= UINT64_C(1) << tpc % 64;
 }
 
-/* TPCs of the GPC with these ranks, if it has all of them. */
+/* The TPCs of the GPC with these ranks; false if the GPC lacks one of them. */
 static bool group_of(const struct sim_model *model, uint32_t of, uint32_t first, uint32_t n, struct ds_tpc_mask *ret)
 {
         uint32_t gpc, rank;
@@ -86,7 +89,7 @@ void sim_model_groups(const struct sim_model *model, struct ds_device_info *info
                 groups_add(info, &left, n_left * model->sms_per_tpc);
 }
 
-/* Of a set of groups: what the fullest GPC takes. */
+/* Largest cluster that a set of groups takes: the most SMs that it has of one GPC */
 static uint32_t coarse_max(const ds_device *device, const struct ds_tpc_mask *mask)
 {
         uint32_t sms[SIM_GPCS_MAX] = {}, most = 0;
@@ -133,7 +136,7 @@ int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, con
                 return DS_CUDA_NOT_SUPPORTED;
         if (blocks > rung->info.cluster_max)
                 return DS_CUDA_INVALID_CLUSTER_SIZE;
-        /* %is_explicit_cluster: somebody asked, or the kernel does */
+        /* %is_explicit_cluster: set by the launch or by the kernel */
         if (blocks == 1 && !launch->kernel->info.cluster[0] && !launch->cluster[0])
                 memset(ret_cluster, 0, 3 * sizeof(*ret_cluster));
         return 0;
@@ -142,11 +145,11 @@ int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, con
 /* --- placing --- */
 
 struct gpcs {
-        uint32_t sms[SIM_GPCS_MAX];  /* that are candidates or full */
-        uint64_t room[SIM_GPCS_MAX]; /* blocks that the candidates have room for */
+        uint32_t sms[SIM_GPCS_MAX];  /* candidate or full SMs */
+        uint64_t room[SIM_GPCS_MAX]; /* blocks that fit on the candidates */
 };
 
-/* Which GPC a cluster of n blocks counts an SM to; SIM_GPCS_MAX: none */
+/* GPC that counts this SM for a cluster of n blocks; SIM_GPCS_MAX if none */
 static uint32_t gpc_of(const ds_device *device, uint32_t sm, uint32_t n)
 {
         uint32_t gpc = device->sm[sm].gpc;
@@ -166,7 +169,7 @@ static void gpcs_sms(const ds_device *device, uint32_t n, const uint64_t *mask, 
         }
 }
 
-/* One cluster into the GPC, a block at a time to its emptiest SM. */
+/* Assigns one cluster to SMs of the GPC, each block to the SM that is emptiest then. */
 static void deal_one(const ds_device *device, struct sim_candidates *c, uint32_t gpc, uint32_t n)
 {
         for (; n; n--) {
@@ -180,14 +183,15 @@ static void deal_one(const ds_device *device, struct sim_candidates *c, uint32_t
                         best = i;
                         least = resident;
                 }
-                assert(best < c->n); /* the caller has counted the room */
+                assert(best < c->n); /* the caller has checked the room */
                 c->taken[best]++;
         }
 }
 
 uint64_t sim_clusters_deal(const ds_device *device, const struct sim_job *job, struct sim_candidates *c, uint64_t want)
 {
-        uint32_t n = (uint32_t)DS_MIN(job->cluster_blocks, want); /* the last of a bundled launch may be smaller */
+        /* the last cluster of a bundled launch may be smaller */
+        uint32_t n = (uint32_t)DS_MIN(job->cluster_blocks, want);
         struct gpcs gpcs = {};
         uint64_t dealt = 0;
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long copies and memsets take
+ * Duration of copies and memsets
  *
- * One at a time in each direction, in the order in which they come: to the device, from it, on it, on the host. What
- * crosses the link to the host takes what the link takes; the few bytes per time that it asks of VRAM disturb nobody.
- * What stays on the device asks as much of L2 and VRAM as a big kernel, so it is one block there, on an SM of its own:
- * kernels beside it slow it, and it slows them (share.c). Alone it takes the time that the model says, and never asks
- * for more than all of VRAM.
+ * Each direction (to the device, from it, on the device, on the host) does one transfer at a time, in order of arrival.
+ * A transfer over the host link takes the link's time; its small use of VRAM bandwidth disturbs no kernel. A transfer
+ * on the device uses as much L2 and VRAM bandwidth as a big kernel. So it is modelled as one block on an SM of its own:
+ * kernels slow it, and it slows them (share.c). Alone it takes the model's time, and it never uses more than all of
+ * VRAM's bandwidth.
  *
- * What a copy costs follows from its size, so its time need not wait until it has been executed. The clock may be as
- * far in a copy's time as the execution is in its bytes, and ends it when it has been executed. So other sessions,
- * whose work is much shorter, wait for a part of a large copy that is as short, and not for the whole of it. No time on
- * the clock depends on that. A copy so large that it could be put off (internal.h) waits for its execution at its
- * begin.
+ * The cost of a copy follows from its size. So its time can pass before its bytes are moved: the clock may be as far in
+ * the copy's time as the execution is in its bytes, and the copy ends when it has been executed. So sessions with much
+ * shorter work wait for a short part of a large copy, not for all of it. No time on the clock depends on that. A copy
+ * so large that it could be put off (internal.h) waits for its execution at its begin.
  */
 #include <assert.h>
 
@@ -25,7 +24,7 @@ static uint64_t job_bytes(const struct sim_job *job)
         return job->memset.width * job->memset.height * job->memset.element_size;
 }
 
-/* Units of execution that exec.c counts for the whole copy. */
+/* Units of execution that exec.c counts for the whole copy or memset. */
 static uint64_t job_units(const struct sim_job *job)
 {
         const bool copy = job->kind == SIM_JOB_COPY;
@@ -49,14 +48,14 @@ static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, 
         return t->copy_ns + (uint64_t)((unsigned __int128)job_bytes(job) * 1000 / rates[engine]);
 }
 
-/* --- time that passes before the execution ------------------------------------------------------------------------ */
+/* --- copies whose time passes before their execution -------------------------------------------------------------- */
 
 bool sim_copy_is_early(const struct sim_job *job)
 {
         return job->kind != SIM_JOB_KERNEL && job_units(job) <= SIM_PATIENCE;
 }
 
-/* Its time begins at start_ns and takes move_ns or more. */
+/* The copy's time begins at start_ns and takes move_ns or more. */
 static void copy_moves(ds_device *device, struct sim_job *job, uint64_t move_ns)
 {
         if (job->effect == SIM_EFFECT_DONE)
@@ -82,7 +81,8 @@ void sim_copy_forget(ds_device *device, struct sim_job *job)
         job->moving = false;
 }
 
-/* Where the clock may be, by what has been executed: always before the copy's end, however that is rounded. */
+/* How far the clock may go after the units executed so far: always before the copy's end, however the division
+ * rounds. */
 static uint64_t moved_until(const struct sim_job *job, uint64_t units)
 {
         const uint64_t executed = DS_MIN(atomic_load(&job->executed), units);
@@ -90,7 +90,8 @@ static uint64_t moved_until(const struct sim_job *job, uint64_t units)
         return job->start_ns + (uint64_t)((unsigned __int128)(job->move_ns - job->move_ns / 64) * executed / units);
 }
 
-/* Says to the thread when to wake the owner: before the last look, so that either sees the other. */
+/* Sets the progress at which the thread must wake the owner, then checks once more: either side sees the other's
+ * write. */
 static bool copy_allows(struct sim_job *job, uint64_t time)
 {
         const uint64_t units = job_units(job), most = job->move_ns - job->move_ns / 64;
@@ -121,7 +122,7 @@ bool sim_copy_allow(ds_device *device, uint64_t time)
 
 /* --- begin and end ------------------------------------------------------------------------------------------------ */
 
-/* The first in line for what stays on the device goes, if none is under way. */
+/* Starts the first queued transfer on the device, if none is running. */
 static void copy_next(ds_device *device)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -185,7 +186,7 @@ void sim_copy_kill(ds_device *device, struct sim_job *job)
         for (; *at && *at != job; at = &(*at)->ready_next)
                 before = *at;
         if (!*at)
-                return; /* it crosses the link: its event has gone */
+                return; /* a transfer over the link: its event is already removed */
         *at = job->ready_next;
         if (device->copies.tail == job)
                 device->copies.tail = before;

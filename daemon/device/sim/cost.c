@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what a block did to how long it takes
+ * From the execution of a block to its duration
  *
- * A block is described by its latency when it has an SM to itself (its longest warp's path: instructions one after
- * another, plus what memory and barriers stall), how much of the SM's issue slots it keeps busy in that time, how much
- * of it is waiting for memory, and the bytes it moves through L2; its launch, by what becomes of these bytes behind L2.
- * share.c stretches the latency where SMs or the memory are oversubscribed. What overlaps inside a warp is part of the
- * stall constants.
+ * A block is described by four values:
  *
- * A launch keeps one entry per run of equal blocks, at most SIM_RUNS_MAX of them; past that neighbours are averaged in
- * pairs. Everything is integer arithmetic: the same launch gives the same time everywhere.
+ *  - its latency on an SM of its own: the instructions of its longest warp one after another, plus the stalls of memory
+ *    and barriers;
+ *  - how much of the SM's issue slots it uses in that time;
+ *  - how much of that time it waits for memory;
+ *  - the bytes that it moves through L2.
+ *
+ * The launch adds what happens to these bytes behind L2. share.c stretches the latency where SMs or the memory are
+ * oversubscribed. The overlap inside a warp is part of the stall constants.
+ *
+ * A launch keeps one entry per run of equal blocks, at most SIM_RUNS_MAX. Beyond that neighbouring entries are averaged
+ * in pairs. All arithmetic is in integers: the same launch has the same duration on every machine.
  */
 #include <assert.h>
 #include <string.h>
@@ -17,16 +22,17 @@
 #include "device/sim/internal.h"
 #include "util/alloc.h"
 
-#define LATENCY_MAX (UINT64_C(1) << 42) /* more than an hour: keeps every product below 64 bits */
+#define LATENCY_MAX (UINT64_C(1) << 42) /* ns, more than an hour; keeps every product below 64 bits */
 #define BYTES_MAX (UINT64_C(1) << 50)
 #define SECTOR 32
 
-/* issue slots beyond the one every instruction takes, from units per SM: 128 FP lanes, 32 load/store, 16 special */
+/* issue slots beyond the one that every instruction takes; from units per SM: 128 FP lanes, 32 load/store, 16
+ * special */
 #define SLOTS_MEMORY 3
 #define SLOTS_SPECIAL 7
 #define SLOTS_TENSOR 31
 
-#define STATIC_SECTORS 4 /* per memory instruction of a warp: 32 lanes of 4 bytes side by side */
+#define STATIC_SECTORS 4 /* per memory instruction of a warp: 32 adjacent lanes of 4 bytes */
 
 static uint64_t cycles_to_ns(const struct sim_model *model, uint64_t cycles)
 {
@@ -49,7 +55,8 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
                 (unsigned __int128)SLOTS_MEMORY * (cost->memory_instructions + cost->shared_instructions) +
                 (unsigned __int128)SLOTS_SPECIAL * cost->special_instructions +
                 (unsigned __int128)SLOTS_TENSOR * cost->tensor_instructions;
-        /* the longest warp's share of the block's memory instructions and barriers, by its share of all instructions */
+        /* estimate of the longest warp's memory instructions and barriers: in proportion to its share of all
+         * instructions */
         memory = (unsigned __int128)cost->memory_instructions * cost->critical_path / instructions;
         barriers = (unsigned __int128)cost->barriers * cost->critical_path / instructions;
         path = (unsigned __int128)cost->critical_path * t->alu_cycles + memory * t->memory_stall +
@@ -62,7 +69,7 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
                 .bytes = saturate((unsigned __int128)cost->sectors * SECTOR, BYTES_MAX),
                 .n = 1,
         };
-        /* what the SM's port to L2 needs; what is hidden behind issuing waits for nobody */
+        /* time that the SM's port to L2 needs; the part that overlaps with issuing costs nothing */
         port = saturate((unsigned __int128)ret->bytes * 1000 / t->sm_mbps, LATENCY_MAX);
         if (port > latency)
                 latency = stall = port;
@@ -76,8 +83,8 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
 }
 
 /*
- * A block that gets as much out of L2 as its part of an SM can take is taken to wait for memory all the time, one that
- * gets less, for that part of it.
+ * Estimates the waiting of a block with hints: a block that uses all of its part of the SM's L2 bandwidth is taken to
+ * wait for memory all the time, a block that uses less for that fraction of its time.
  */
 static uint64_t hinted_stall(const struct sim_model *model, const struct sim_run *run, uint64_t threads)
 {
@@ -120,7 +127,7 @@ void sim_cost_times(struct sim_run *run, uint64_t n)
         run->bytes = saturate((unsigned __int128)run->bytes * n, BYTES_MAX);
 }
 
-/* Which channels a hint means, evenly. */
+/* The channels that a hint names, with equal shares. */
 static void hinted_channels(
         const struct sim_model *model, const struct ds_device_kernel *kernel, struct sim_traffic *ret)
 {
@@ -198,7 +205,7 @@ void sim_costs_move(struct sim_costs *to, struct sim_costs *from)
         sim_costs_init(from);
 }
 
-/* The average of all blocks of both, in *run. */
+/* Sets *run to the average of all blocks of both runs. */
 static void run_merge(struct sim_run *run, const struct sim_run *more)
 {
         unsigned __int128 n = (unsigned __int128)run->n + more->n;
@@ -298,7 +305,8 @@ void sim_costs_finish(struct sim_costs *costs, uint64_t limit)
         costs->n_blocks = 0;
         for (uint32_t i = 0; i < costs->n_runs; i++) {
                 run = &costs->runs[i];
-                /* a bundle is its blocks one after another; a run's last one may be smaller, all share what there is */
+                /* A bundle is its blocks one after another. The last bundle of a run may be smaller; all bundles
+                 * share the run's total */
                 n = DS_DIV_UP(run->n, factor);
                 run->latency_ns = DS_MAX(saturate((unsigned __int128)run->latency_ns * run->n / n, LATENCY_MAX), 1);
                 run->issue_ns = saturate((unsigned __int128)run->issue_ns * run->n / n, run->latency_ns);
@@ -312,7 +320,7 @@ void sim_costs_finish(struct sim_costs *costs, uint64_t limit)
 void sim_need_of(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
         uint32_t shared_bytes, struct sim_need *ret)
 {
-        /* CUDA's public occupancy rules: registers by warp in units of 256, four warps at a time; shared in units */
+        /* CUDA's public occupancy rules: registers per warp in units of 256, warps in fours; shared memory in units */
         uint32_t unit = model->cc_major >= 8 ? 128 : 256;
         uint32_t warps = DS_DIV_UP(block[0] * block[1] * block[2], 32);
         uint32_t shared = kernel->info.static_shared + shared_bytes;

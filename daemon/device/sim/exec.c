@@ -2,15 +2,15 @@
 /*
  * Effects: the threads that execute kernels and copies
  *
- * Two at a time (one on a machine with one CPU) are taken from a queue. A kernel's blocks are run by one thread in
- * increasing order, or in that of a seed, so that a launch gives the same bits wherever it runs. What a thread may
- * touch is the job, the snapshot of the memory it was given, and its module's variables; results go back through a list
- * under the pool's lock, and an eventfd tells the owner.
+ * Two threads at a time (one on a machine with one CPU) take jobs from a queue. One thread runs a kernel's blocks in
+ * increasing order, or in the order of a seed, so that a launch gives the same bits on every machine. A thread may
+ * touch only its job, the memory snapshot that came with it, and the variables of the job's module. Results go back
+ * through a list under the pool's lock, and an eventfd wakes the owner.
  *
- * A client's kernel can fault, loop for ever or be given up: the interpreter checks every access, every launch has an
- * instruction budget, and the abort flag is seen at every backward branch, so that stopping the pool is quick. A thread
- * says how far its job is. Jobs that take long do not count as one of the two: spare threads let others be executed
- * beside them, and when these are used up as well, the longest job goes (see internal.h).
+ * A client's kernel can fault, loop for ever or be given up. So the interpreter checks every access, every launch has
+ * an instruction budget, and every backward branch checks the abort flag; stopping the pool is quick. A thread
+ * publishes the progress of its job. Long jobs do not count as one of the two: spare threads execute others beside
+ * them. When the spare threads are used up as well, the longest job is given up (see internal.h).
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -26,23 +26,23 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-/* Where variables of modules are taken to lie on the device: below all windows, so below 2^44 */
+/* Device address of the first module variable: below all session windows, which begin at 2^44 */
 #define OWN_BASE (UINT64_C(1) << 43)
 #define OWN_MODULES 256u
 
-/* Blocks (or clusters) of a cooperative launch: what is executed in turns is all in memory */
+/* Most blocks (or clusters) of a cooperative launch: all of them are in memory while they are executed in turns */
 #define GRID_MAX 4096u
 
 #define GIVE_WAY_DEPTH 8u
 #define FILL_PIECE 8192u
-#define FILL_LARGE DS_KIB(64) /* beyond, no one can wait for one word of it */
+#define FILL_LARGE DS_KIB(64) /* size beyond which no program waits for one word of the fill */
 
-/* A little memory that a launch may touch beside its session's: this one alone, while it is executed */
+/* Extra memory that only this launch may touch, while it is executed */
 #define OWN_BYTES DS_INTERP_WORKSPACE
 
 struct own {
         struct ds_interp_range *ranges;
-        uint64_t at; /* 0: none */
+        uint64_t at; /* address; 0: none */
         struct sim_probe *probe;
 };
 
@@ -57,18 +57,18 @@ struct grid {
 struct exec {
         ds_device *device;
         struct sim_job *job;
-        uint64_t executed; /* units of what is complete: whole blocks, whole rows */
+        uint64_t executed; /* units that are complete: whole blocks, whole rows */
         uint64_t told;
         uint64_t budget;
         struct sim_probe *probe;  /* NULL: none */
-        struct sim_waits *waits;  /* NULL: nobody looks */
-        struct exec_tools *tools; /* NULL: the owner's thread */
+        struct sim_waits *waits;  /* NULL: the launch reads no clock */
+        struct exec_tools *tools; /* NULL: executed by the owner's thread */
         uint32_t depth;           /* number of copies on this stack that wait for it */
 };
 
-/* --- how far a job is --- */
+/* --- progress of a job ------------ */
 
-/* With the lock held. */
+/* Wakes the owner. The caller holds the lock. */
 static void pool_news(ds_device *device)
 {
         uint64_t one = 1;
@@ -85,7 +85,7 @@ void sim_pool_wake(ds_device *device)
         pthread_mutex_unlock(&device->pool.lock);
 }
 
-/* The job is one that takes long: another may be executed in its place. */
+/* Marks the job as long: another may be executed in its place. */
 static void exec_is_long(struct exec *x)
 {
         struct sim_pool *pool = &x->device->pool;
@@ -101,7 +101,8 @@ static bool passed(uint64_t before, uint64_t now, uint64_t mark)
         return before <= mark && now > mark;
 }
 
-/* n units are executed. The owner writes `wake` and then reads `executed`; here it is the other way round. */
+/* Publishes that n units are executed. Pairs with the owner, which writes `wake` and then reads `executed`; the
+ * order here is the reverse. */
 static void exec_tell(struct exec *x, uint64_t n)
 {
         struct sim_job *job = x->job;
@@ -129,7 +130,7 @@ static void exec_progress(void *user, uint64_t instructions)
         exec_tell(x, x->executed + instructions);
 }
 
-/* More units are complete. */
+/* Counts more complete units. */
 static void exec_count(struct exec *x, uint64_t units)
 {
         x->executed += units;
@@ -141,7 +142,7 @@ static void exec_print(void *user, int to_stderr, const char *text, size_t size)
 {
         struct exec *x = user;
 
-        /* told with the next progress: formatting takes so much longer than the instructions around it */
+        /* Published with the next progress: formatting takes so much longer than the instructions around it */
         x->executed += SIM_PRINT_UNITS + size / SIM_PRINT_BYTES;
         sim_text_add(x->device, x->job, to_stderr, text, size);
 }
@@ -151,7 +152,7 @@ static bool exec_aborted(const struct sim_job *job)
         return atomic_load_explicit(&job->abort, memory_order_relaxed) != SIM_ABORT_NONE;
 }
 
-/* --- what a fault means to CUDA --- */
+/* --- CUDA error of each fault ----- */
 
 static int32_t fault_status(enum ds_interp_fault fault)
 {
@@ -202,7 +203,7 @@ static uint64_t kernel_budget(const struct sim_model *model, const struct sim_jo
                                                   : SIM_BUDGET_INSTRUCTIONS;
 }
 
-/* A block has run; false when the launch is over with it. */
+/* Evaluates the result of one block; false when the launch ends with it. */
 static bool kernel_result(struct exec *x, const struct ds_interp_result *result, const uint32_t *block)
 {
         struct sim_job *job = x->job;
@@ -215,12 +216,12 @@ static bool kernel_result(struct exec *x, const struct ds_interp_result *result,
                 return true;
         if (result->fault != DS_INTERP_FAULT_ABORTED)
                 fault_report(job, result, block);
-        /* whoever else fails is heard as well, for a while */
+        /* lets other blocks run, and report an error too, for a limited number of units */
         x->budget = DS_MIN(x->budget, x->executed + SIM_PATIENCE);
         return result->fault == DS_INTERP_FAULT_ASSERT;
 }
 
-/* What each block of the cluster that begins with `block` did; false when the launch is over with it. */
+/* Evaluates the result of each block of the cluster that begins with `block`; false when the launch ends with them. */
 static bool kernel_results(struct exec *x, const struct ds_interp_launch *launch, const uint32_t *block,
         const struct ds_interp_result *results)
 {
@@ -237,7 +238,7 @@ static bool kernel_results(struct exec *x, const struct ds_interp_launch *launch
         return good;
 }
 
-/* Runs one cluster, or one block, that begins with `block`; false when the launch is over with it. */
+/* Runs the cluster, or the single block, that begins with `block`; false when the launch ends with it. */
 static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
 {
         char words[SIM_KERNEL_WORDS];
@@ -250,7 +251,7 @@ static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_inter
                 sim_probe_block(x->probe);
         r = ds_interp_run_cluster(work, launch, block[0], block[1], block[2], results);
         if (r < 0) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to execute %s in",
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: not enough host memory to execute %s",
                         sim_form_words(job->kernel, words),
                         ds_interp_cluster_blocks(launch) > 1 ? "a cluster" : "a block");
                 return false;
@@ -258,14 +259,15 @@ static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_inter
         if (!kernel_results(x, launch, block, results))
                 return false;
         if (x->executed >= x->budget) {
-                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "%s executed more instructions than a launch may",
+                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
+                        "%s reached the instruction budget of one launch and was aborted",
                         sim_form_words(job->kernel, words));
                 return false;
         }
         return !exec_aborted(job);
 }
 
-/* The SMs that a rung's kernels run on, ascending: where blocks of a launch say that they are. */
+/* Ascending ids of the SMs that a rung's kernels run on; blocks of a launch read them as %smid. */
 static uint32_t rung_sm_ids(const ds_device *device, uint32_t rung, uint32_t ids[SIM_SMS_MAX])
 {
         const uint64_t *sms = device->rungs[rung]->sms;
@@ -280,11 +282,12 @@ static uint32_t rung_sm_ids(const ds_device *device, uint32_t rung, uint32_t ids
         return n;
 }
 
-/* What a thread executes kernels with; made when it first has one. */
+/* A thread's tools for the execution of kernels, made for its first one. */
 struct exec_tools {
         ds_interp_block *work;
-        struct sim_probe *probe; /* may be missing: then all is taken to come from VRAM */
-        struct sim_waits *waits; /* NULL until a kernel looks at a clock; may be missing: then clocks see no memory */
+        struct sim_probe *probe; /* NULL when memory was short: then all accesses count as VRAM accesses */
+        /* NULL until a kernel reads a clock, or when memory was short: then clocks show no memory waits */
+        struct sim_waits *waits;
 };
 
 static bool exec_tools_ready(struct exec_tools *tools, const ds_device *device, const struct sim_job *job)
@@ -305,7 +308,7 @@ static void exec_probed(struct sim_job *job, struct sim_probe *probe)
                 job->traffic.granules[i].key |= (uint64_t)job->space->id << 32;
 }
 
-/* Which block a cluster begins with, and the SM that it says it is on. */
+/* Sets the first block of a cluster, and the SM id that the block reads. */
 static void place_cluster(const struct sim_job *job, uint64_t index, const uint32_t *ids, uint32_t n_ids,
         struct ds_interp_launch *launch, uint32_t first[3])
 {
@@ -321,9 +324,9 @@ static void place_cluster(const struct sim_job *job, uint64_t index, const uint3
         launch->sm_id = ids[index % n_ids];
 }
 
-/* --- memory of a launch's own --- */
+/* --- extra memory of a launch ----- */
 
-/* Its address depends on what else the process executes; what is told of it is the same in every run. */
+/* Its address depends on what else the process executes; the reported accesses are the same in every run. */
 static void own_told(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
         const struct own *own = user;
@@ -349,7 +352,7 @@ static void own_free(struct own *own)
         (void)ds_ix_area_free((void *)(uintptr_t)own->at, OWN_BYTES);
 }
 
-/* The job's memory, and this in its place by address. */
+/* Gives the launch the job's memory ranges with the extra memory inserted by address. */
 static void own_grant(struct own *own, const struct sim_snapshot *snapshot, struct ds_interp_launch *launch)
 {
         size_t n = 0;
@@ -405,7 +408,7 @@ static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t 
         struct grid grid = {};
 
         if (n > GRID_MAX || !grid_make(&grid, job, n)) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to execute all its blocks at once",
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: not enough host memory to execute all its blocks at once",
                         sim_form_words(job->kernel, words));
                 grid_free(&grid);
                 return;
@@ -421,7 +424,7 @@ static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t 
                 grid.parts[i].results = &grid.results[(size_t)i * job->cluster_blocks];
         }
         if (ds_interp_run_grid(grid.parts, grid.n) < 0) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to execute all its blocks at once",
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: not enough host memory to execute all its blocks at once",
                         sim_form_words(job->kernel, words));
         } else {
                 for (uint32_t i = 0; i < n; i++)
@@ -446,7 +449,7 @@ static void exec_blocks(struct exec *x, const struct exec_tools *tools, struct d
         }
 }
 
-/* Workers of the persistent form, with the control block that they ask for their blocks. */
+/* Executes workers of the persistent form, with the control block that gives them their blocks. */
 static void exec_workers(struct exec *x, const struct exec_tools *tools, struct ds_interp_launch *launch, uint64_t n,
         const uint32_t *ids, uint32_t n_ids)
 {
@@ -459,7 +462,7 @@ static void exec_workers(struct exec *x, const struct exec_tools *tools, struct 
 
         static_assert(sizeof(struct ds_ptx_control) == OWN_BYTES, "a control block has a launch's own memory");
         if (!own_make(&own, job->snapshot)) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to count its blocks in",
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: not enough host memory for its control block",
                         sim_form_words(job->kernel, words));
                 own_free(&own);
                 return;
@@ -473,7 +476,7 @@ static void exec_workers(struct exec *x, const struct exec_tools *tools, struct 
         own_free(&own);
 }
 
-/* --- launches that look at a clock --- */
+/* --- launches that read a clock ------ */
 
 static uint64_t disturbance(const struct sim_job *job)
 {
@@ -491,7 +494,7 @@ static void exec_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds
         sim_waits_memory(x->waits, sectors, n, kind);
 }
 
-/* What its memory accesses wait shows on its clock, if it is one block after another. */
+/* Adds the waits of the launch's memory accesses to its clock, as if its blocks ran one after another. */
 static void exec_watch(struct exec *x, const struct exec_tools *tools, struct ds_interp_launch *launch)
 {
         const struct sim_job *job = x->job;
@@ -575,7 +578,7 @@ static void exec_copy_row(struct exec *x, uint64_t dst, uint64_t src, uint64_t w
 
 static void fill(void *p, uint64_t value, uint32_t size, uint64_t n);
 
-/* A large fill: a few KiB as below, and then whole pieces, which is as fast as memory is. */
+/* A large fill: a few KiB by fill(), then whole pieces, at the speed of memory. */
 static void fill_pieces(uint8_t *p, uint64_t value, uint32_t size, uint64_t n)
 {
         uint64_t piece[FILL_PIECE / 8], bytes = n * size, part;
@@ -595,8 +598,7 @@ static void fill(void *p, uint64_t value, uint32_t size, uint64_t n)
         }
         switch (size) {
         case 1:
-                /* a slab that is cleared gives its pages back, which read as zeros, instead of having them made for
-                 * that */
+                /* clearing a slab returns its pages, which then read as zeros, instead of touching all of them */
                 if (value || n < SIM_COPY_CHUNK || madvise(p, n, MADV_REMOVE))
                         memset(p, (int)value, n);
                 break;
@@ -655,7 +657,7 @@ static void exec_transfer(struct exec *x)
                         job->kind == SIM_JOB_COPY ? "copy" : "memset");
 }
 
-/* Nothing of the job is executed after this. */
+/* Finishes the execution of the job; nothing of it is executed after this. */
 static void exec_end(struct exec *x)
 {
         char words[SIM_KERNEL_WORDS];
@@ -664,15 +666,15 @@ static void exec_end(struct exec *x)
 
         exec_tell(x, x->executed);
         if (abort == SIM_ABORT_UNWANTED)
-                sim_job_fail(job, DS_CUDA_LAUNCH_FAILED, "given up before its end");
+                sim_job_fail(job, DS_CUDA_LAUNCH_FAILED, "aborted before its end, with its session");
         else if (abort == SIM_ABORT_TOO_LONG && job->kind == SIM_JOB_KERNEL)
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
-                        "%s was given up after %" PRIu64
+                        "%s was aborted after %" PRIu64
                         " million warp instructions: it took too long while other clients waited",
                         sim_form_words(job->kernel, words), x->executed / 1000000);
         else if (abort == SIM_ABORT_TOO_LONG)
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
-                        "a copy or memset was given up: it took too long while other clients waited");
+                        "a copy or memset was aborted: it took too long while other clients waited");
 }
 
 void sim_exec_transfer(ds_device *device, struct sim_job *job)
@@ -698,7 +700,7 @@ static struct sim_job *line_take(struct sim_line *line)
         return job;
 }
 
-/* One of those that the clock waits for */
+/* Takes a job that the clock waits for */
 static struct sim_job *pool_take_needed(struct sim_pool *pool)
 {
         struct sim_job *job = line_take(&pool->needed);
@@ -715,7 +717,7 @@ static struct sim_job *pool_take(struct sim_pool *pool)
         return job ? job : line_take(&pool->queue);
 }
 
-/* From now on it is among the running. */
+/* Adds the job to the running ones. */
 static void pool_running(struct sim_pool *pool, struct sim_job *job)
 {
         pool->n_running++;
@@ -723,7 +725,7 @@ static void pool_running(struct sim_pool *pool, struct sim_job *job)
         pool->running = job;
 }
 
-/* The first job in line, if it may be executed now; from then on among the running. */
+/* Takes the first queued job that may be executed now, and adds it to the running ones; NULL if none. */
 static struct sim_job *pool_begin(struct sim_pool *pool)
 {
         struct sim_job *job = NULL;
@@ -760,13 +762,13 @@ static void pool_execute(ds_device *device, struct sim_job *job, struct exec_too
         else if (exec_tools_ready(tools, device, job))
                 exec_kernel(&x, tools);
         else
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "not enough host memory to execute kernels");
         exec_end(&x);
 }
 
 /*
- * Between two pieces of a copy: what the clock waits for, and finds no thread, is executed now and here. A copy can be
- * in the middle of a copy, and so on: no more than there are engines for them, and a few.
+ * Executes, between two pieces of a copy, a job that the clock waits for and that finds no thread. Such a job can be a
+ * copy, which does the same; the depth is limited to the number of copy engines and a few more.
  */
 static void exec_give_way(struct exec *x)
 {
@@ -832,7 +834,7 @@ int sim_pool_start(ds_device *device)
                 pool->n_threads += !r;
         }
         pthread_sigmask(SIG_SETMASK, &old, NULL);
-        /* one thread is enough to work with */
+        /* one thread is enough to work */
         return r && !pool->n_threads ? ds_error_origin(-r) : 0;
 }
 
@@ -934,7 +936,7 @@ void sim_pool_collect(ds_device *device)
         pool->done = NULL;
         atomic_store(&pool->n_news, 0);
         if (read(device->event_fd, &count, sizeof(count)) < 0)
-                count = 0; /* somebody else read it: the list is what counts */
+                count = 0; /* another reader has emptied it: only the list counts */
         pthread_mutex_unlock(&pool->lock);
         for (; job; job = next) {
                 next = job->pool_next;

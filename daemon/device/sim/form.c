@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Other forms of kernels: slices, and workers that let go at a chunk's end and are taken up again
+ * Other forms of kernels: slices, and workers that let go at a chunk's end and resume
  *
- * What is executed is the form's own code, as a GPU would have it. A slice is a launch like any other. Of the
- * persistent form each chunk is executed by a worker of its own, which takes that one and leaves: so what a chunk costs
- * is known, and the blocks of the timing are chunks, of which as many are resident as the launch has workers. They keep
- * their places from chunk to chunk (blocks.c).
+ * The device executes the form's own code, as a GPU would. A slice is a launch like any other. Of the persistent form,
+ * each chunk is executed by a worker of its own, which takes one chunk and leaves. So the cost of each chunk is known.
+ * On the clock the chunks are the blocks, and as many are resident as the launch has workers. Workers keep their places
+ * from chunk to chunk (blocks.c).
  *
- * An effect is there before its time is played, as everywhere here. So letting go is a matter of time alone: chunks
- * that the clock has not come to are not placed, what they cost is kept, and the launch that goes on has no effect
- * any more, only time. One that is asked to let go before it has begun begins when it is its turn and lets go at once,
- * with no block done, as on a GPU; of which nothing was executed when it was asked, nothing is until it goes on, as
- * what stands before it may be killed and executed again. What it printed comes with its first completion.
+ * As everywhere in this device, a launch's effect is complete before its time passes. So letting go is only a matter of
+ * time: chunks that the clock has not reached are not placed, and their cost is kept. The launch that resumes has no
+ * effect any more, only time.
  *
- * What stands behind an evicted launch in its stream may have been executed after all of it. Whoever lets something
- * that needs all of it run before the rest does wrong, and does not see it here; a GPU would show it.
+ * A launch that has to let go before it has begun begins when the stream reaches it and lets go at once, with no block
+ * done, as on a GPU. If none of it was executed when the request came, it is not executed until it resumes, because the
+ * work before it may be killed and executed again. Text that the kernel printed comes with its first completion.
+ *
+ * Limit: work behind an evicted launch in its stream may have been executed after all of the launch. A caller that runs
+ * such work before the launch resumes is wrong, and does not see the error here; a GPU would show it.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -71,7 +73,7 @@ int sim_form_make(struct sim_space *space, const struct ds_launch *launch, struc
         return 0;
 }
 
-/* How many blocks of the job its rung holds. */
+/* Number of blocks of the job that fit on its rung at once. */
 static uint64_t rung_room(const ds_device *device, const struct sim_job *job, const struct sim_stream *stream)
 {
         const struct sim_model *model = device->model;
@@ -114,7 +116,7 @@ void sim_form_take(ds_device *device, const struct sim_stream *stream, struct si
                 resume(job, form->resumes);
 }
 
-/* By the name: the native kernel's is so long. */
+/* The form that a kernel's name says; ret_length: length of the native kernel's name. */
 static enum ds_ptx_form form_named(const char *name, size_t *ret_length)
 {
         static const char *const suffixes[_DS_PTX_FORM_MAX] = {[DS_PTX_FORM_SLICED] = DS_PTX_FORM_SLICED_SUFFIX,
@@ -163,11 +165,12 @@ void sim_form_executed(struct sim_job *job, const struct ds_ptx_control *control
         if (job->status || atomic_load(&job->abort) ||
                 (!control->next && !control->left && control->completed == epoch))
                 return;
-        sim_job_fail(job, DS_CUDA_LAUNCH_FAILED, "%s: they left next %u, left %u, completed %u behind, not 0, 0, %u",
+        sim_job_fail(job, DS_CUDA_LAUNCH_FAILED,
+                "%s: its control block ends with next=%u left=%u completed=%u instead of 0, 0 and %u",
                 sim_form_words(job->kernel, words), control->next, control->left, control->completed, epoch);
 }
 
-/* --- letting go --- */
+/* --- eviction --------------------- */
 
 struct sim_evicted *sim_evicted_free(struct sim_evicted *evicted)
 {
@@ -204,7 +207,7 @@ bool sim_form_begins(struct sim_job *job)
         return true;
 }
 
-/* Of the kernel, when so many chunks are left; a launch of very many is timed in bundles of them. */
+/* Blocks of the kernel that are done when `left` chunks are left; a launch of very many chunks is timed in bundles. */
 static uint32_t blocks_done(const struct sim_workers *workers)
 {
         bool whole = workers->chunks == DS_DIV_UP(workers->blocks, workers->chunk);
@@ -213,7 +216,7 @@ static uint32_t blocks_done(const struct sim_workers *workers)
         return (uint32_t)DS_MIN((workers->chunks - workers->left) * each, workers->blocks - 1);
 }
 
-/* Its costs go to what is kept, but for those of the chunks that the clock has come to. */
+/* Moves the costs of chunks that the clock has not reached to `evicted`. */
 static void costs_keep(struct sim_job *job, struct sim_evicted *evicted)
 {
         struct sim_workers *workers = &job->workers;
@@ -271,7 +274,7 @@ int sim_evict(ds_device *device, uint64_t token)
                 job->workers.never = job->cancelled = job->effect == SIM_EFFECT_NONE;
                 return 0;
         }
-        /* a change of its bound on the way there means nothing any more */
+        /* a pending change of the limit has no meaning any more */
         sim_event_remove(device, &job->bound);
         sim_event_push(device, &job->bound, SIM_EVENT_EVICT, device->now + device->model->timing.bound_ns);
         return 0;

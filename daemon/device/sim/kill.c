@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that are killed and launched anew
+ * Kernels that are killed and launched again
  *
- * A kernel's effect is there before its time is played, and that of kernels behind it in the stream may be, too. So a
- * kernel that is killed, by the clock, in the middle may have been executed as a whole, and so may one behind it that,
- * by the clock, has not begun. Executing both again in order would let the first see what the second has written, which
- * on a GPU it never does. Therefore what was executed as a whole is not executed again: what it cost is kept until the
- * kernel is launched anew, and its effect, that the clock has not come to yet, is then the new launch's. What was
- * executed in part only is executed again from its beginning; nothing behind it was.
+ * A kernel's effect is complete before its time passes, and so may be the effects of kernels behind it in the stream.
+ * So a kernel that is killed in the middle, by the clock, may have been executed as a whole. A kernel behind it that
+ * has not begun, by the clock, may have been executed too. If both were executed again in order, the first would see
+ * writes of the second; on a GPU that never happens.
  *
- * What is kept goes when the session is aborted, or with its space.
+ * Therefore a kernel that was executed as a whole is not executed again. Its cost is kept until the kernel is launched
+ * again, and its effect, not yet reached by the clock, becomes the new launch's. A kernel that was executed in part is
+ * executed again from its beginning; nothing behind it was executed.
+ *
+ * Kept costs are freed when the session is aborted, or with its space.
  */
 #include "device/sim/internal.h"
 #include "util/alloc.h"
 
-#define KEPT_MAX 4096u /* of a space; more cannot be killed */
+#define KEPT_MAX 4096u /* kept kernels per space; a further one cannot be killed */
 
 static void kept_free(struct sim_kept *kept)
 {
@@ -52,7 +54,7 @@ bool sim_kept_take(struct sim_space *space, uint64_t token, struct sim_job *job)
         return true;
 }
 
-/* It is off the SMs, and needs its costs no more. */
+/* Keeps the costs of a job that is off the SMs and does not need them any more. */
 static void kept_add(struct sim_job *job, struct sim_kept *kept)
 {
         kept->token = job->token;
@@ -72,7 +74,7 @@ int sim_kill(ds_device *device, uint64_t token)
 
         if (!job || job->state == SIM_JOB_ENDING || job->cancelled)
                 return job ? 0 : DS_CUDA_NOT_FOUND;
-        if (job->workers.done) /* what it went on from is gone: launched anew it would do the rest only */
+        if (job->workers.done) /* the state that it resumed from is gone: launched again it would do only the rest */
                 return DS_CUDA_NOT_SUPPORTED;
         if (job->effect == SIM_EFFECT_DONE && !job->status && !device->timing_only) {
                 if (job->space->n_kept < KEPT_MAX)
@@ -84,13 +86,13 @@ int sim_kill(ds_device *device, uint64_t token)
         if (job == job->stream->head) {
                 sim_job_give_up(device, job, DS_DEVICE_KILLED);
         } else {
-                /* it ends when it is its turn */
+                /* it ends when the stream reaches it */
                 job->cancelled = true;
                 atomic_store(&job->abort, SIM_ABORT_UNWANTED);
         }
         if (kept)
                 kept_add(job, kept);
-        /* nothing follows from it before the next call: those behind it may be killed as well */
+        /* No consequence before the next call: the caller may kill the kernels behind it as well */
         sim_pool_wake(device);
         return 0;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is in L2 when a kernel begins
+ * Contents of L2 when a kernel begins
  *
- * probe.c knows what a launch does to an empty L2. Whether something of its memory is there from before is a question
- * of virtual time: of what ran since. So the device keeps, for pieces of memory, how much had been brought into L2 when
- * a kernel that touched them ended. If what came in since then and the kernel's own memory fit into L2 together, the
- * piece is there; replacement is no perfect queue, so around that size it is partly there: wholly up to 3/4 of L2,
- * nothing from 5/4 on. For a launch that uses some channels only, all of this is about its channels.
+ * probe.c knows what a launch does to an empty L2. Whether L2 still holds part of its memory depends on the work that
+ * ran before, in virtual time. So the device keeps a counter of bytes brought into L2. For each piece of memory it
+ * keeps the counter's value at the end of the last kernel that touched the piece. L2 holds the piece if the bytes that
+ * came in since then and the kernel's own memory fit into L2 together. Replacement is no perfect queue, so the limit is
+ * soft: a piece is wholly there up to 3/4 of L2, and gone from 5/4 on. For a launch that uses only some channels, all
+ * of this counts its channels only.
  *
- * What it does not do: begin and end are all it knows, so two kernels that run side by side find each other's memory
- * only when they begin again; a piece has one time, not one per line; latencies stay as they were, only bytes change.
+ * Limits: only begins and ends count, so two concurrent kernels find each other's memory only when they begin again. A
+ * piece has one time, not one per line. Only bytes change, latencies do not.
  */
 #include "device/sim/internal.h"
 #include "util/alloc.h"
@@ -26,7 +27,7 @@ void sim_l2_deinit(ds_device *device)
         device->l2.entries = ds_free(device->l2.entries);
 }
 
-/* What came into the part of L2 that the launch uses, and how big that is. */
+/* Bytes that came into the part of L2 that the launch uses, and the size of that part. */
 static uint64_t l2_filled(const ds_device *device, const struct sim_traffic *traffic, uint64_t *ret_size)
 {
         const struct sim_l2 *l2 = &device->l2;
@@ -49,7 +50,7 @@ static struct sim_l2_entry *l2_entry(const ds_device *device, uint64_t key)
         return &device->l2.entries[hash >> 32 & (SIM_L2_ENTRIES - 1)];
 }
 
-/* How much of a piece is there, in 1024ths. */
+/* Fraction of a piece that L2 still holds, in 1024ths. */
 static uint64_t l2_kept(uint64_t size, uint64_t since)
 {
         if (since <= size - size / 4)

@@ -2,16 +2,18 @@
 /*
  * The table of GPU models
  *
- * Properties are what CUDA reports for the model, with two rules on top:
- *  - what the simulated device cannot do is reported as absent, whatever the real part can: managed memory,
- *    tensor maps, multicast, compression, interprocess handles, RDMA;
- *  - a simulated part has no PCI identity;
- *  - compute capability 7.5 is the least: today's compilers know nothing older, so the Pascal rows say that.
- * The h200 row's properties were read on one H200 (132 SMs, driver 580, CUDA 13.0). Its timing is from measurements on
- * it: some constants are one measurement each, some were fitted to half of the measurements, the other half says how
- * good that is (make sim-fit), some are estimated; docs/simulator.md says of each which. The other rows take their
+ * Properties are the values that CUDA reports for the model, with three exceptions:
+ *
+ *  - Features that the simulated device lacks are reported as absent, whatever the real part has: managed memory,
+ *    tensor maps, multicast, compression, interprocess handles, RDMA.
+ *  - A simulated part has no PCI identity.
+ *  - Compute capability 7.5 is the least, because today's compilers support nothing older; the Pascal rows report it.
+ *
+ * The h200 row's properties were read on one H200 (132 SMs, driver 580, CUDA 13.0). Its timing comes from measurements
+ * on it: some constants are one measurement each, some were fitted to half of the measurements and checked against the
+ * other half (make sim-fit), some are estimates. docs/simulator.md says which is which. The other rows take their
  * properties from the vendor's tables; their timing is scaled from the h200 row by clock, bandwidth and bus and has not
- * been measured. Every figure that comes out is a simulator's.
+ * been measured. Every figure from this device is a simulator's.
  */
 #include "device/sim/model.h"
 
@@ -238,8 +240,8 @@ static const struct sim_model models[] = {
 };
 
 /*
- * What is the same on every model, by CUDA's public attribute number. Not listed is 0; the rows' own follow in
- * model_attributes.
+ * Attributes that are the same on every model, by CUDA's public attribute number. Attributes not listed are 0;
+ * model_attributes adds those that differ by model.
  */
 static const int32_t attributes_common[DS_DEVICE_ATTRIBUTES] = {
         [1] = 1024,        /* MAX_THREADS_PER_BLOCK */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU models that the simulated device can be
+ * The GPU models of the simulated device
  *
- * One row per model: what CUDA reports about it, what bounds residency on an SM, and the constants of the timing
- * model. A row says where its timing constants come from. Nothing here has state.
+ * One row per model: the properties that CUDA reports, the limits of residency on an SM, and the constants of the
+ * timing model. A row names the source of its timing constants. No state.
  */
 #pragma once
 
@@ -25,38 +25,39 @@ struct sim_timing {
         uint32_t gap_ns;          /* from an end to the begin of the next operation of the stream */
         uint32_t fence_ns;        /* added to gap_ns where the wait crosses streams */
         uint32_t beside_ns;       /* added to kernel_ns where blocks of another rung are resident */
-        uint32_t bound_ns;        /* from a changed bound on resident blocks to its effect */
+        uint32_t bound_ns;        /* from a changed limit on resident blocks to its effect */
         uint32_t issue_stream_ns; /* between two kernel begins of one stream */
         uint32_t issue_device_ns; /* between two kernel begins of the device */
-        uint32_t copy_ns;         /* a copy of nothing */
+        uint32_t copy_ns;         /* a copy of 0 bytes */
         uint32_t h2d_mbps, d2h_mbps, d2d_mbps, memset_mbps, h2h_mbps;
-        uint32_t kernel_mbps;  /* what kernels get out of VRAM, all channels together */
-        uint32_t l2_mbps;      /* the same of L2 */
-        uint32_t sm_mbps;      /* what one SM gets out of L2 */
-        uint32_t write_cost;   /* a byte written to VRAM takes as long as so many read, in 1024ths */
-        uint32_t backlog_cost; /* what waits for a channel takes so much of L2 from the others, in 1024ths */
+        uint32_t kernel_mbps;  /* VRAM bandwidth for kernels, all channels together */
+        uint32_t l2_mbps;      /* L2 bandwidth, all channels together */
+        uint32_t sm_mbps;      /* L2 bandwidth of one SM */
+        uint32_t write_cost;   /* time of a byte written to VRAM, compared to a byte read, in 1024ths */
+        uint32_t backlog_cost; /* L2 bandwidth that a request waiting for a channel takes from others, 1024ths */
         uint32_t issue_width;  /* warp instructions per cycle and SM */
         uint32_t alu_cycles;   /* from one instruction of a warp to its next */
-        uint32_t memory_stall; /* cycles a memory instruction adds to its warp's path */
+        uint32_t memory_stall; /* cycles that a memory instruction adds to its warp's path */
         uint32_t barrier_stall;
 };
 
 struct sim_model {
         const char *name;
-        const char *source; /* of the timing constants */
+        const char *source; /* source of the timing constants */
         uint32_t cc_major, cc_minor;
         uint32_t n_tpcs, sms_per_tpc;
-        uint8_t gpc_tpcs[SIM_GPCS_MAX]; /* TPCs of each GPC; TPC numbers are dealt to the GPCs in turn */
-        uint8_t gpc_alone;              /* TPCs of this one, counted from 1, are in no GPC that large clusters reach */
+        uint8_t gpc_tpcs[SIM_GPCS_MAX]; /* TPCs of each GPC; TPC numbers are assigned to the GPCs in turn */
+        /* number, from 1, of the entry whose TPCs are in no GPC that large clusters reach */
+        uint8_t gpc_alone;
         uint64_t memory_bytes;
         uint32_t l2_bytes, l2_ways, bus_bits;
         struct sim_channels channels;
         uint32_t clock_khz, memory_clock_khz;
         uint32_t copy_engines;
-        /* one SM */
+        /* limits of one SM */
         uint32_t sm_threads, sm_blocks, sm_registers, sm_shared;
         uint32_t block_shared, block_shared_optin, reserved_shared;
-        uint32_t double_ratio; /* single to double precision throughput */
+        uint32_t double_ratio; /* ratio of single to double precision throughput */
         struct sim_timing timing;
 };
 
@@ -64,7 +65,7 @@ struct sim_model {
 const struct sim_model *sim_model_find(const char *name, size_t length);
 /* The n-th row, or NULL past the end. */
 const struct sim_model *sim_model_at(size_t n);
-/* Which GPC a TPC belongs to, and its rank in it. */
+/* The GPC of a TPC, and the TPC's rank in it. */
 void sim_model_gpc(const struct sim_model *model, uint32_t tpc, uint32_t *ret_gpc, uint32_t *ret_rank);
 /* Fills everything of *info except memory_bytes and slab_granularity. */
 void sim_model_info(const struct sim_model *model, struct ds_device_info *info);

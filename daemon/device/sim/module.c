@@ -2,19 +2,26 @@
 /*
  * From an image to kernels
  *
- * The simulated device executes PTX of any target, so it takes the entry that fits its compute capability best and any
- * other PTX when there is none; machine code alone is refused as CUDA refuses code for another GPU. The text is parsed
- * and validated by the PTX front end and made ready by the interpreter; what either of them does not accept becomes
- * DS_CUDA_INVALID_PTX with their diagnostics, line numbers included.
+ * The simulated device executes PTX of any target. It takes the image's entry that fits its compute capability best,
+ * and any other PTX when none fits. Machine code alone is refused, as CUDA refuses code for another GPU. The PTX front
+ * end parses and validates the text and the interpreter prepares it. Text that either rejects becomes
+ * DS_CUDA_INVALID_PTX with their diagnostics and line numbers.
  *
- * A timing-only device never executes the code. What a block costs is then its kernel's instructions, once each, or
- * what a comment in the text says, so that a schedule can be studied with measured durations:
+ * A timing-only device never executes the code. A block's cost is then its kernel's instructions, once each, or the
+ * values of a comment in the text, so that a schedule can be studied with measured durations:
+ *
  *      // detshare-sim: KERNEL block_ns=20000 issue_ns=5000 bytes=65536 written=16384 reuse=8388608 channels=0-14
- * block_ns: how long a block takes alone; issue_ns: how long of that it has the SM's issue slots; bytes: what it moves
- * through L2, of which it writes `written`; reuse: bytes that all its blocks touch together, the same ones in every
- * launch, so that L2 may have them (0: new ones each time); channels: the only ones that it uses, evenly. All but
- * block_ns may be left out. Or the image is no code at all but a profile (profile.h), whose kernels have names, shapes
- * and durations. A device has modules of one kind: kernels of the other would not see them on the SMs.
+ *
+ *  block_ns   duration of a block alone; the only key that must be there
+ *  issue_ns   time of that in which the block has the SM's issue slots
+ *  bytes      bytes that a block moves through L2
+ *  written    bytes of these that it writes
+ *  reuse      bytes that all its blocks touch together, the same in every launch, so that L2 may have them (0: new ones
+ *             each time)
+ *  channels   the only channels that it uses, evenly
+ *
+ * Instead of code the image can be a profile (profile.h), whose kernels have names, shapes and durations. All modules
+ * of a device are of one kind, because kernels of the two kinds would not see each other on the SMs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +39,7 @@
 #define HINTS_MAX 512
 #define HINT "// detshare-sim:"
 
-/* --- what the instructions say --- */
+/* --- properties of the instructions --- */
 
 static bool operand_reads_clock(const struct ds_ptx_operand *operand)
 {
@@ -68,8 +75,8 @@ static bool module_reads_clock(const struct ds_ptx_module *ptx)
         return false;
 }
 
-/* The function of that name. Kernels come in the order of functions: the search goes on from *at, where the last ended.
- */
+/* The function of that name. Kernels have the order of functions, so the search continues from *at, where the last
+ * one ended. */
 static const struct ds_ptx_function *find_function(const struct ds_ptx_module *ptx, const char *name, uint32_t *at)
 {
         for (uint32_t i = 0; i < ptx->n_functions; i++) {
@@ -186,7 +193,7 @@ static int kernel_init(ds_device *device, ds_device_module *module, struct ds_de
         return 0;
 }
 
-/* What the text shows of its kernels, for schedulers. */
+/* Stores the properties of kernels that schedulers use, from their text. */
 static int module_facts(ds_device_module *module)
 {
         ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0(module->ptx->n_functions, sizeof(*facts));
@@ -198,7 +205,7 @@ static int module_facts(ds_device_module *module)
 
                 if (!function->is_entry || !function->has_body)
                         continue;
-                info = &module->kernels[n++].info; /* the interpreter has them in this order */
+                info = &module->kernels[n++].info; /* the interpreter has kernels in this order */
                 info->waits = ds_ptx_fact(&facts[i], DS_PTX_FACT_WAITS);
                 info->idempotent = !ds_ptx_fact(&facts[i], DS_PTX_FACT_ONCE);
                 info->sees_shared = ds_ptx_fact(&facts[i], DS_PTX_FACT_SIZES);
@@ -235,10 +242,10 @@ static int kernel_order(const void *a, const void *b)
         const ds_device_kernel *const *x = a, *const *y = b;
         int order = strcmp((*x)->info.name, (*y)->info.name);
 
-        return order ? order : (*x > *y) - (*x < *y); /* of one name the first is found */
+        return order ? order : (*x > *y) - (*x < *y); /* a search must find the first of equal names */
 }
 
-/* Once, when all kernels are there. 0 or -ENOMEM. */
+/* Sorts the kernels by name, once, when all are there. 0 or -ENOMEM. */
 static int module_sort(ds_device_module *module)
 {
         module->by_name = ds_alloc0(DS_MAX(module->n_kernels, (size_t)1), sizeof(*module->by_name));
@@ -266,27 +273,28 @@ static int profile_kernel(ds_device *device, ds_device_module *module, uint32_t 
         };
         if (sim_shape_of(device->model, kernel, &kernel->shape))
                 return 0;
-        snprintf(log, log_size, "kernel %.60s: not one block of it fits on an SM of %s", profile->name,
+        snprintf(log, log_size, "kernel %.60s: a block needs more resources than an SM of %s has", profile->name,
                 device->info.model);
         return DS_CUDA_INVALID_IMAGE;
 }
 
-/* A module whose kernels are a profile's. */
+/* Builds a module whose kernels come from a profile. */
 static int profile_build(
         ds_device *device, ds_device_module *module, const char *text, size_t size, char *log, size_t log_size)
 {
         int r;
 
         if (device->room.code) {
-                snprintf(log, log_size, "this device has modules of PTX: it takes no profiles beside them");
+                snprintf(log, log_size,
+                        "this device has loaded PTX modules and takes no profiles; use another device for profiles");
                 return DS_CUDA_INVALID_IMAGE;
         }
         r = sim_profile_parse(text, size, log, log_size, &module->profile);
         if (r)
                 return r < 0 ? ds_error_trace(r) : DS_CUDA_INVALID_IMAGE;
         if (module->profile->sms != device->n_sms) {
-                snprintf(log, log_size, "the profile is of a GPU with %u SMs, %s has %u", module->profile->sms,
-                        device->info.model, device->n_sms);
+                snprintf(log, log_size, "the profile was measured on a GPU with %u SMs; %s has %u",
+                        module->profile->sms, device->info.model, device->n_sms);
                 return DS_CUDA_INVALID_IMAGE;
         }
         module->kernels = ds_alloc0(module->profile->n_kernels, sizeof(*module->kernels));
@@ -354,7 +362,7 @@ void sim_modules_free(ds_device *device)
         }
 }
 
-/* The PTX text for this device, or a contract code with a sentence in log. */
+/* The PTX text for this device, or a contract code with a message in log. */
 static int image_text(ds_device *device, const void *bytes, size_t size, char *log, size_t log_size, char **ret_text,
         size_t *ret_length)
 {
@@ -414,7 +422,8 @@ static int code_build(
         int r;
 
         if (device->room.profiles) {
-                snprintf(log, log_size, "this device has modules that are profiles: it takes no PTX beside them");
+                snprintf(log, log_size,
+                        "this device has loaded profiles and takes no PTX modules; use another device for PTX");
                 return DS_CUDA_INVALID_IMAGE;
         }
         r = image_text(device, image, size, log, log_size, &text, &length);
@@ -453,7 +462,7 @@ int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t
         else
                 r = code_build(device, module, image, size, log, log_size);
         if (r == -ENOMEM) {
-                snprintf(log, log_size, "the module needs more host memory than there is, or than one module may take");
+                snprintf(log, log_size, "the module needs more host memory than is free, or than one module may take");
                 return DS_CUDA_OUT_OF_MEMORY;
         }
         if (r)
@@ -509,7 +518,7 @@ int sim_global_find(ds_device_module *module, const char *name, uint64_t *ret_va
         r = ds_interp_find_global(module->interp, name, &va, &size);
         if (r < 0)
                 return r;
-        /* whoever knows the address may copy from and to it, and pass it to kernels of other modules */
+        /* a caller that knows the address may copy from and to it, and pass it to kernels of other modules */
         if (space) {
                 r = sim_space_add_global(space, module, va, size);
                 if (r < 0)

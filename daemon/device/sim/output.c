@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print: from the threads that execute them to the owner
+ * Text that kernels print: from the execution threads to the owner
  *
- * A kernel's text stays with its job until the job's completion is given out, and then waits in one line for
- * sim_output, so that text comes in the order of completions and never before its kernel has ended on the clock.
+ * A kernel's text stays with its job until the job's completion is returned. Then it waits in one queue for sim_output.
+ * So text arrives in the order of completions, and never before its kernel has ended on the clock.
  *
- * A space's text is bounded by the printf FIFO's limit, over all its jobs that nobody has asked for yet. As in the
- * buffer of a GPU, the oldest goes when there is too much: of the job that prints, whole calls; when it has none, what
- * it was about to say.
+ * A space's unread text, over all its jobs, is bounded by the printf FIFO's limit. When it is full the oldest text is
+ * lost, as in a GPU's buffer: whole calls of the job that prints, or the new text when that job has none.
  */
 #include <string.h>
 
@@ -16,7 +15,7 @@
 
 #define PIECE_MAX DS_KIB(48)
 
-/* One call's text follows. */
+/* Header of one call's text, which follows it. */
 struct head {
         uint32_t size;
         uint32_t to_stderr;
@@ -44,7 +43,7 @@ static size_t call_bytes(const struct sim_text *text)
         return sizeof(head) + head.size;
 }
 
-/* Room for n more bytes behind the end: what is left of dropped calls is used again. */
+/* Reserves n more bytes behind the end; reuses the space of dropped calls. */
 static bool text_reserve(struct sim_text *text, size_t n)
 {
         size_t used = text->end - text->begin, capacity = DS_MAX(text->capacity, (size_t)4096);
@@ -52,7 +51,7 @@ static bool text_reserve(struct sim_text *text, size_t n)
 
         if (n <= text->capacity - text->end)
                 return true;
-        /* at most every second byte is moved for each that comes */
+        /* moves at most every second byte for each byte that arrives */
         if (text->begin >= used && n <= text->capacity - used) {
                 memmove(text->bytes, text->bytes + text->begin, used);
         } else {
@@ -72,7 +71,7 @@ static bool text_reserve(struct sim_text *text, size_t n)
         return true;
 }
 
-/* Makes the space's account fit n bytes more; false when this job has nothing to give up for it. */
+/* Makes space for n more bytes in the space's limit; false when this job has no text left to drop for them. */
 static bool text_charge(struct sim_space *space, struct sim_text *text, uint64_t limit, size_t n)
 {
         size_t oldest;
@@ -140,7 +139,7 @@ void sim_text_drop(ds_device *device, struct sim_job *job)
         job->text = text_free(job->text);
 }
 
-/* The first calls of the text that go to the same place, as many as make a piece: into device->piece. */
+/* Copies the first calls of the text that have one destination, as many as fit a piece, to device->piece. */
 static void text_take(ds_device *device, struct sim_text *text, struct ds_device_output *ret)
 {
         size_t begin = text->begin, size = 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel that is executed asks of L2 and VRAM
+ * L2 and VRAM traffic of a kernel that is executed
  *
- * The interpreter tells of every access; here a part of them goes through a model of an L2 that is empty when the
- * launch begins: sets of lines of 128 bytes with four sectors, the oldest line goes. A line is looked at if its hash
- * falls into one of 32 parts, so the sets kept here are a 32nd of the cache and stand for all of it; until so many
- * sectors have come that this is a sample, all lines go through them. Every 32nd access also says which channels it
- * meant. What comes out is about the launch, not its blocks: how many of its bytes come from VRAM or must go there,
- * how they are spread over channels if not evenly, and which pieces of memory they were in, so that l2.c can say what
- * a launch before has left there.
+ * The interpreter reports every access. A sample of them goes through a model of an L2 that is empty when the launch
+ * begins: sets of lines of 128 bytes with four sectors, the oldest line is evicted. The sample is the lines whose hash
+ * falls into one of 32 parts, so the sets kept here are a 32nd of the cache and stand for all of it. Until there are
+ * enough sectors for a sample, all lines go through them. Every 32nd access is also counted by channel.
  *
- * Blocks are executed one after another, but run side by side. A launch that reads everything many times finds less in
- * this cache than on a GPU, where blocks that read the same lines do it at the same time. Before it comes an L1, one
- * per block and empty when the block begins: each line has one place there; reads that may stop there do. Each launch
- * has an L2 to itself: what runs beside it takes its share of the bandwidth (share.c) but no lines.
+ * The result is about the launch, not its blocks: the bytes that come from VRAM or must go there, their spread over
+ * channels if uneven, and the pieces of memory that they were in. l2.c uses the pieces to find memory that an earlier
+ * launch left in L2.
+ *
+ * Limits: blocks are executed one after another, but run concurrently. A launch that reads everything many times finds
+ * less in this cache than on a GPU, where blocks read the same lines at the same time. An L1 comes before this L2, one
+ * per block and empty when the block begins: each line has one place there, and it serves reads that may be cached in
+ * L1. Each launch has an L2 of its own: concurrent launches take bandwidth from it (share.c) but no lines.
  */
 #include <string.h>
 
@@ -22,12 +23,12 @@
 
 #define SAMPLE_BITS 5
 #define LINE_SECTOR_BITS 2
-#define GRANULE_BITS 18 /* bytes of a piece of memory */
+#define GRANULE_BITS 18 /* log2 of the bytes of a piece of memory */
 #define GRANULE_SLOTS (SIM_GRANULES_MAX * 2)
-#define L1_LINES 1024      /* 128 KiB: what shared memory leaves of it depends on the kernel */
-#define UNEVEN_SECTORS 256 /* channels of fewer are taken for even */
+#define L1_LINES 1024      /* 128 KiB; on a GPU the size depends on the kernel's shared memory */
+#define UNEVEN_SECTORS 256 /* with fewer sectors the use of channels counts as even */
 
-/* A way: the line's number above, four bits of sectors that are there, four of those that were written. */
+/* A way: the line's number in the high bits, four bits of sectors present, four bits of sectors written. */
 #define WAY_HAS 1u
 #define WAY_DIRTY 16u
 #define WAY_LINE_SHIFT 8
@@ -35,16 +36,16 @@
 struct sim_probe {
         const struct sim_model *model;
         uint32_t n_sets, n_ways, clock;
-        uint32_t exact;           /* sectors: before, all lines are looked at; half of what the ways can hold */
-        uint64_t told;            /* sectors, since begin, before L1 */
-        uint64_t seen, sampled;   /* sectors, since begin; those that went through the cache */
-        uint64_t missed, dirtied; /* of the sampled: fetched, written for the first time */
+        uint32_t exact;           /* sectors up to which all lines go through the cache; half of its capacity */
+        uint64_t told;            /* sectors since begin, before L1 */
+        uint64_t seen, sampled;   /* sectors since begin; those that went through the cache */
+        uint64_t missed, dirtied; /* sampled sectors: fetched; written for the first time */
         uint64_t channel[SIM_CHANNELS_MAX], n_channel;
         uint32_t n_granules, last;
         struct sim_granule granules[GRANULE_SLOTS];
         struct {
                 uint64_t line;
-                uint32_t block, sectors; /* as of that block */
+                uint32_t block, sectors; /* sectors present, valid for that block */
         } l1[L1_LINES];
         uint32_t block;
         uint64_t ways[];
@@ -88,11 +89,11 @@ void sim_probe_begin(struct sim_probe *probe)
 
 void sim_probe_block(struct sim_probe *probe)
 {
-        /* numbers come again after 2^32 blocks: then some line may be taken for one of this block's */
+        /* the number wraps after 2^32 blocks; then a line may wrongly count as this block's */
         probe->block++;
 }
 
-/* Copies the sectors that L1 does not have. */
+/* Copies to `to` the sectors that L1 does not have. Returns how many. */
 static uint32_t l1_look(struct sim_probe *probe, const uint64_t *sectors, uint32_t n, uint64_t *to)
 {
         uint32_t passed = 0, bit;
@@ -125,7 +126,7 @@ static bool line_sampled(uint64_t hash)
         return !(hash & ((1u << SAMPLE_BITS) - 1));
 }
 
-/* From now on the sets stand for all: what they would not have seen goes. */
+/* Switches from all lines to the sample: removes lines that the sample would not have. */
 static void ways_thin(struct sim_probe *probe)
 {
         for (uint32_t i = 0; i < probe->n_sets * probe->n_ways; i++)
@@ -133,7 +134,7 @@ static void ways_thin(struct sim_probe *probe)
                         probe->ways[i] = 0;
 }
 
-/* So many more sectors of this line came in or were written. */
+/* Counts bytes of this line that came in or were written. */
 static void granule_add(struct sim_probe *probe, uint64_t line, uint32_t bytes)
 {
         uint64_t key = line >> (GRANULE_BITS - 7), at;
@@ -184,7 +185,7 @@ static void l2_look(struct sim_probe *probe, const uint64_t *sectors, uint32_t n
 
         for (uint32_t i = 0; i < n; i++) {
                 if (!exact && sectors[i] >> LINE_SECTOR_BITS == last)
-                        continue; /* of a line that is not looked at */
+                        continue; /* a line outside the sample */
                 hash = line_hash(sectors[i] >> LINE_SECTOR_BITS);
                 last = sectors[i] >> LINE_SECTOR_BITS;
                 if (!exact && !line_sampled(hash))
@@ -218,8 +219,8 @@ void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_i
 }
 
 /*
- * Whether the fullest channel has more than twice its part, or the emptiest less than an eighth, by more than chance
- * explains (four deviations): a launch that keeps away from a few channels is not held up by who fills these.
+ * Whether the fullest channel has more than twice its share, or the emptiest less than an eighth, by more than chance
+ * explains (four deviations). A launch that avoids a few channels does not wait for work that fills these.
  */
 static bool channels_uneven(const struct sim_probe *probe)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading profiles
+ * Parser of profiles
  *
  * The text is copied once and cut into words in place; names point into the copy.
  */
@@ -41,7 +41,7 @@ static int bad(const struct reader *r, const char *fmt, ...)
 
 /* --- numbers --- */
 
-/* Digits up to `stop`, nothing else; false when it is no number or not in the range. */
+/* Reads digits up to `stop`; false when they are no number or not in the range. */
 static int number(const char **at, uint64_t min, uint64_t max, uint64_t *ret)
 {
         const char *s = *at;
@@ -88,9 +88,9 @@ static int read_extent(
         return bad(r, "%s=%.40s: not X, XxY or XxYxZ, from 1 to %ux%ux%u", key, text, max[0], max[1], max[2]);
 }
 
-/* --- a kernel's line --- */
+/* --- line of a kernel ------------- */
 
-/* Doubles an array; false when memory is short. */
+/* Doubles an array; false when out of memory. */
 static int grow(void **array, uint32_t n, uint32_t *capacity, size_t size)
 {
         uint32_t more = *capacity ? *capacity * 2 : 64;
@@ -229,7 +229,7 @@ static int read_word(struct reader *r, struct sim_profile_kernel *kernel, char *
                 word);
 }
 
-/* The points must be below the whole GPU, and no faster than it. */
+/* Checks that the stair's points are below the whole GPU, and no faster than it. */
 static int kernel_check(struct reader *r, const struct sim_profile_kernel *kernel, unsigned seen)
 {
         const struct sim_stair *stair = r->profile->stairs + kernel->stair;
@@ -408,7 +408,7 @@ static uint64_t scaled(uint64_t ns, uint64_t by, uint64_t of)
         return value > SIM_PROFILE_NS_MAX * 100 ? SIM_PROFILE_NS_MAX * 100 : (uint64_t)value;
 }
 
-/* From the time on some SMs to that on fewer: as the blocks that the busiest one has. */
+/* Time on fewer SMs, from the time on ns_sms: in proportion to the blocks of the busiest SM. */
 static uint64_t on_fewer(const struct sim_profile_kernel *kernel, uint64_t ns, uint32_t ns_sms, uint32_t sms)
 {
         uint64_t blocks = sim_profile_blocks(kernel), most = DS_DIV_UP(blocks, sms),

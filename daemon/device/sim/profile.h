@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profile: what one request or step of a program launches, and how long each kernel takes
+ * Profile: the kernels that one request or step of a program launches, and each one's duration
  *
- * A timing-only device takes a profile as the image of a module: its kernels are then the profile's, in the profile's
- * order, and each takes the time that the profile says. The text is one kernel per line:
+ * A timing-only device takes a profile as the image of a module. Its kernels are then the profile's, in the profile's
+ * order, with the profile's durations. The text has one kernel per line:
  *
  *      detshare-profile 1
  *      name resnet34-b1
- *      source measured with CUPTI on an H200          (where the figures come from; shown, not read)
+ *      source measured with CUPTI on an H200          (where the figures come from; shown, not interpreted)
  *      gpu h200
- *      sms 132                                        (SMs of the GPU that `ns` is about)
- *      samples 1                                      (what one step works off: a batch's size, tokens)
+ *      sms 132                                        (SMs of the GPU on which `ns` was measured)
+ *      samples 1                                      (work of one step: a batch's size, tokens)
  *      kernel NAME grid=56 block=256 regs=64 shared=0 ns=1600 bytes=0 stair=66:2500,108:1900 block_ns=800
  *
- * grid and block are X, XxY or XxYxZ; only grid, block and ns must be there. `ns` is the time from the kernel's begin
- * to its end alone on the whole GPU. `stair`: the same on fewer SMs, ascending; between two points the lower one holds
- * (stairs, not slopes). Without one, the time goes with the number of blocks that the busiest SM has: 132 blocks take
- * twice as long on 131 SMs as on 132, and on 66 as well.
- * `bytes` is what the kernel moves to and from memory, `block_ns` how long one block takes when that is not the
- * kernel's time over its waves. Four more are for simulations block by block (daemon/replay/forms.h) and say nothing to
- * others: `issue_ns`, how long of block_ns a block has the SM's issue slots; `written`, of bytes; `reuse`, how many
- * bytes are the same ones in every launch; `bound=memory`, which tensors lie in memory channels of their own (or
- * `compute`). A line that begins with # is a comment.
+ * grid and block are X, XxY or XxYxZ; only grid, block and ns must be there.
  *
- * Errors say the line and the key. What a profile may hold is bounded. Nothing here has state.
+ *  ns         time from the kernel's begin to its end alone on the whole GPU
+ *  stair      the same on fewer SMs, ascending; between two points the lower one holds (stairs, not slopes). Without
+ *             it, the time is in proportion to the blocks of the busiest SM: 132 blocks take twice as long on 131 SMs as
+ *             on 132, and on 66 as well
+ *  bytes      bytes that the kernel moves to and from memory
+ *  block_ns   time of one block, if that is not the kernel's time divided by its waves
+ *
+ * Four more keys are only for simulations block by block (daemon/replay/forms.h):
+ *
+ *  issue_ns   time of block_ns in which a block has the SM's issue slots
+ *  written    bytes of `bytes` that are written
+ *  reuse      bytes that are the same ones in every launch
+ *  bound      `memory` or `compute`: with `memory` the kernel's tensors lie in memory channels of their own
+ *
+ * A line that begins with # is a comment. Errors name the line and the key. The size of a profile is bounded. No state.
  */
 #pragma once
 
@@ -36,7 +42,7 @@
 #define SIM_PROFILE_TEXT_MAX (64u << 20)
 #define SIM_PROFILE_KERNELS_MAX (1u << 20)
 #define SIM_PROFILE_STAIRS_MAX 256u               /* points of one kernel */
-#define SIM_PROFILE_NS_MAX UINT64_C(100000000000) /* 100 s: keeps every product in bounds */
+#define SIM_PROFILE_NS_MAX UINT64_C(100000000000) /* 100 s; keeps every product in bounds */
 #define SIM_PROFILE_BYTES_MAX (UINT64_C(1) << 50)
 
 struct sim_stair {
@@ -48,10 +54,10 @@ struct sim_profile_kernel {
         const char *name;
         uint32_t grid[3], block[3];
         uint32_t registers, shared;
-        uint64_t ns, bytes, block_ns; /* block_ns: 0 = not said */
+        uint64_t ns, bytes, block_ns; /* block_ns: 0 if not given */
         uint64_t issue_ns, written, reuse;
         bool memory_bound;        /* bound=memory */
-        uint32_t stair, n_stairs; /* of the profile's points */
+        uint32_t stair, n_stairs; /* first and number of its points in the profile */
 };
 
 struct sim_profile {
@@ -64,13 +70,14 @@ struct sim_profile {
         char *text; /* holds the names */
 };
 
-/* Whether this is meant to be a profile at all. */
+/* Whether the image is meant to be a profile. */
 int sim_profile_is(const void *text, size_t size);
-/* 0; 1: it is wrong, error says where ("line 7: regs=-1: not a number from 0 to 255"); -ENOMEM. */
+/* Returns 0, -ENOMEM, or 1 if the text is wrong; then error says where ("line 7: regs=-1: not a number from 0 to
+ * 255"). */
 int sim_profile_parse(const char *text, size_t size, char *error, size_t error_size, struct sim_profile **ret);
 struct sim_profile *sim_profile_free(struct sim_profile *profile);
-/* How long the kernel takes on so many SMs that are its own, at least one: its `ns` when those are all of the GPU. */
+/* Time of the kernel on so many SMs of its own, at least one: its `ns` when those are all of the GPU. */
 uint64_t sim_profile_time(const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t sms);
-/* When only so many of its blocks, fewer than it has, can be there at once, and that takes ns for as many. */
+/* Time of the kernel when only `slots` of its blocks, fewer than it has, run at once; ns: time of that many blocks. */
 uint64_t sim_profile_waves_time(const struct sim_profile_kernel *kernel, uint64_t ns, uint64_t slots);
 uint64_t sim_profile_blocks(const struct sim_profile_kernel *kernel);

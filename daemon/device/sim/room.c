@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dealing out room, and the pace that follows from it
+ * Room of profile kernels on the SMs, and the pace that follows from it
  *
- * Reading order: room (take, give back), pace (from room to an end), who is short (what it may expect of those that
- * have the room), events.
+ * Reading order: room (take, give back), pace (from room to an end), shortage (what a kernel that lacks room may expect
+ * from those that hold it), events.
  */
 #include "device/sim/room.h"
 
@@ -13,9 +13,9 @@
 #include "device/sim/internal.h"
 #include "device/sim/profile.h"
 
-#define TIME_MAX (UINT64_C(1) << 60) /* 36 years: from any time that there is, it is still a time */
+#define TIME_MAX (UINT64_C(1) << 60) /* ns, 36 years; added to any time that occurs it is still a valid time */
 
-/* --- setting up --- */
+/* --- initialisation --------------- */
 
 void sim_room_rungs(ds_device *device)
 {
@@ -76,7 +76,7 @@ static const struct sim_rung *rung_of(const ds_device *device, const struct sim_
         return device->rungs[job->stream->rung];
 }
 
-/* Blocks that it may have resident, by its own bound. */
+/* Blocks that the job's own limit allows to be resident. */
 static uint32_t bound_of(const struct sim_job *job)
 {
         return job->max_resident ? job->max_resident : UINT32_MAX;
@@ -96,7 +96,7 @@ static uint32_t free_room(const struct sim_room *room, const struct sim_rung *ru
         return sum;
 }
 
-/* Moves `amount` of the `of` that lies in from[] to to[], from each place in proportion. */
+/* Moves `amount` of the `of` units in from[] to to[], from each atom in proportion. */
 static void move_room(uint32_t *from, uint32_t *to, const struct sim_rung *rung, uint32_t amount, uint32_t of)
 {
         uint64_t ratio = ((uint64_t)amount << 24) / of;
@@ -133,7 +133,7 @@ static void set_held(ds_device *device, struct sim_job *job, uint32_t held)
         device->room.n_short += is_short(job);
 }
 
-/* Takes what is free and wanted, in whole blocks; true when it got any. */
+/* Takes free room that the job wants, in whole blocks; true when it got any. */
 static bool take(ds_device *device, struct sim_job *job)
 {
         const struct sim_rung *rung = rung_of(device, job);
@@ -171,8 +171,8 @@ static uint64_t alone_time(const ds_device *device, const struct sim_job *job)
         all = DS_MIN(shape(job)->blocks, (uint64_t)shape(job)->per_sm * sms);
         if (slots >= all)
                 return sim_profile_time(profile, kernel, sms);
-        /* it would fill its rung: what it has is as good as a smaller one. Else its blocks are spread, but fewer at
-         * once */
+        /* If it would fill its rung, its room counts as a smaller rung. Else its blocks stay spread, but fewer run
+         * at once */
         if (all == (uint64_t)shape(job)->per_sm * sms)
                 return sim_profile_time(profile, kernel, (uint32_t)(slots / shape(job)->per_sm));
         return sim_profile_waves_time(kernel, sim_profile_time(profile, kernel, sms), slots);
@@ -197,7 +197,7 @@ static void progress(const ds_device *device, struct sim_job *job)
         share->since_ns = device->now;
 }
 
-/* The end that follows from what is left and the pace. */
+/* Schedules the end that follows from the work left and the pace. */
 static void aim(ds_device *device, struct sim_job *job)
 {
         struct sim_share *share = &job->share;
@@ -231,7 +231,7 @@ static void aim_all(ds_device *device, const struct sim_job *but)
                 }
 }
 
-/* Its use of the memory changes; those that share it may have another pace then. */
+/* Changes the job's memory demand; other jobs that use the memory may get another pace. */
 static void set_demand(ds_device *device, struct sim_job *job, uint64_t demand)
 {
         const uint64_t bears = device->model->timing.kernel_mbps;
@@ -245,7 +245,7 @@ static void set_demand(ds_device *device, struct sim_job *job, uint64_t demand)
 
 static void expect_tail(ds_device *device, struct sim_job *holder);
 
-/* After any change of its room. */
+/* Recomputes the job's pace after any change of its room. */
 static void pace(ds_device *device, struct sim_job *job)
 {
         const uint64_t bytes = job->kernel->profile->bytes;
@@ -271,9 +271,9 @@ static void pace(ds_device *device, struct sim_job *job)
                 sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
 }
 
-/* --- who is short --- */
+/* --- shortage of room ------------- */
 
-/* Blocks of it have not begun yet: it is before its last wave. */
+/* True before the job's last wave: some of its blocks have not begun. */
 static bool has_more(const ds_device *device, const struct sim_job *job)
 {
         return job->share.time_ns && !job->share.last_wave && job->share.waves > 1 && device->now < job->share.last_ns;
@@ -285,7 +285,7 @@ static bool before(const struct sim_job *a, const struct sim_job *b)
                                                           : a->order < b->order;
 }
 
-/* How much of its room lies in the other's rung. */
+/* The part of the job's room that lies in the other's rung. */
 static uint32_t overlap(const ds_device *device, const struct sim_job *job, const struct sim_job *other)
 {
         const struct sim_rung *rung = rung_of(device, other);
@@ -296,14 +296,14 @@ static uint32_t overlap(const ds_device *device, const struct sim_job *job, cons
         return sum;
 }
 
-/* The holder stands before the one that is short: it gives back what its last wave does not need, then. */
+/* Schedules the event at which a holder earlier in the queue returns the room that its last wave does not need. */
 static void expect_tail(ds_device *device, struct sim_job *holder)
 {
         if (!holder->tail.index && has_more(device, holder))
                 sim_event_push(device, &holder->tail, SIM_EVENT_ROOM_TAIL, holder->share.last_ns);
 }
 
-/* When those behind it in line will have made the room that it lacks. */
+/* Schedules the time at which jobs later in the queue will have freed the room that this job lacks. */
 static void expect_yield(ds_device *device, struct sim_job *job, uint64_t ending, uint64_t room, uint64_t block_ns)
 {
         uint64_t lacks = DS_MIN(job->share.want - job->share.held, room), ns;
@@ -314,7 +314,7 @@ static void expect_yield(ds_device *device, struct sim_job *job, uint64_t ending
         sim_event_push(device, &job->yield, SIM_EVENT_ROOM_YIELD, device->now + DS_MAX(ns, 1));
 }
 
-/* It wants more than it has: what may it expect of whom? */
+/* For a job that wants more room than it has: finds the jobs from which it may expect room. */
 static void seek(ds_device *device, struct sim_job *job)
 {
         uint64_t ending = 0, room = 0, block_ns = UINT64_MAX, n;
@@ -337,7 +337,7 @@ static void seek(ds_device *device, struct sim_job *job)
         expect_yield(device, job, ending, room, block_ns);
 }
 
-/* Room was given back: it goes to those who are short, in line. */
+/* Gives returned room to the jobs that are short, in queue order. */
 static void deal(ds_device *device)
 {
         struct sim_job *job;
@@ -355,7 +355,7 @@ static void deal(ds_device *device)
                 }
 }
 
-/* --- what happens --- */
+/* --- events ----------------------- */
 
 static void line_insert(struct sim_room *room, struct sim_job *job)
 {
@@ -421,7 +421,7 @@ void sim_room_tail(ds_device *device, struct sim_job *job)
         uint64_t last = shape(job)->blocks % job->share.slots;
         uint32_t keeps = last ? (uint32_t)last * shape(job)->part : job->share.held;
 
-        /* its room changed meanwhile, or it lost it all: whoever is still short looks again */
+        /* its room changed since, or it lost all of it: jobs that are still short search again */
         if (job->share.time_ns && !has_more(device, job)) {
                 job->share.last_wave = true;
                 set_want(device, job, job->share.held);

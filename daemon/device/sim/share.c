@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast resident blocks go beside each other
+ * Speed of resident blocks beside each other
  *
- * A block alone has a latency, of which a part is waiting for memory, and asks for issue slots of its SM and for bytes.
- * What all resident blocks ask for is summed up: per SM, for L2, for VRAM, and per channel for launches that do not use
- * all channels alike. Where the sum is more than there is, everybody gets a share in proportion to what it asks for, as
- * queues do that are served in order. So a block's time is its latency, stretched by
- *  - how far its SM's issue slots are oversubscribed, or what the SM can take from L2;
- *  - how much longer memory makes it wait, on that part of its latency which is waiting. Who waits little is held up
- *    little; the wait is as long as it must be for all to get together what there is. It is the longest of: L2, of all
- *    channels or of the fullest of its own; VRAM likewise, for the part of its bytes that L2 does not have; and the
- *    backlog: requests that wait for a full channel stand in the way of those for others, as measured on an H200, where
- *    work that is confined to a few channels slows others down although they use none of these.
+ * A block alone has a latency, of which a part is waiting for memory, and a demand for issue slots of its SM and for
+ * bytes. The demands of all resident blocks are summed: per SM, for L2, for VRAM, and per channel for launches that do
+ * not use all channels alike. Where the sum exceeds the capacity, each block gets a share in proportion to its demand,
+ * as from queues served in order. So a block's time is its latency, stretched by two factors:
  *
- * These shares hold until the set of resident blocks changes. Then what is left of each block goes on at its new speed.
- * While nothing is oversubscribed, and while one block takes the place of an equal one, speeds stay and nothing is
- * done. Speeds of memory are rounded to 1/128, so that small changes do not touch every block of the device.
+ *  - the oversubscription of its SM's issue slots, or of the SM's port to L2;
+ *  - the longer wait for memory, on that part of its latency which is waiting. A block that waits little is slowed
+ *    little; the wait is as long as it must be for all blocks together to get the capacity. It is the longest of: L2,
+ *    of all channels or of the fullest of its own; VRAM likewise, for the part of its bytes that L2 does not have; and
+ *    the backlog. Backlog: requests that wait for a full channel block requests for others. On an H200, work confined to a
+ *    few channels slows other work that uses none of these.
+ *
+ * These shares hold until the set of resident blocks changes; then the rest of each block continues at its new speed.
+ * While nothing is oversubscribed, and while one block replaces an equal one, speeds stay the same and nothing is
+ * recomputed. Speeds of memory are rounded to 1/128, so that small changes do not touch every block of the device.
  */
 #include <assert.h>
 
 #include "device/sim/internal.h"
 
-#define RATE_MAX (UINT64_C(1) << 38) /* bytes per us of a group: keeps every sum and product below 64 bits */
+#define RATE_MAX (UINT64_C(1) << 38) /* bytes per us of a group; keeps every sum and product below 64 bits */
 #define STRETCH_MAX (UINT64_C(1) << 30)
 
 /* --- sums --- */
@@ -84,7 +85,7 @@ void sim_share_remove(ds_device *device, struct sim_group *group)
         memory_change(device, group, -1);
 }
 
-/* --- how much longer memory takes --- */
+/* --- slowdown by memory ------------- */
 
 static uint32_t ratio(uint64_t asked, uint64_t there)
 {
@@ -93,7 +94,7 @@ static uint32_t ratio(uint64_t asked, uint64_t there)
         return (uint32_t)DS_MIN(r, STRETCH_MAX);
 }
 
-/* To eight significant bits: 1/128 at most. */
+/* Rounds to eight significant bits: an error of 1/128 at most. */
 static uint32_t rounded(uint32_t stretch)
 {
         uint32_t step;
@@ -104,7 +105,7 @@ static uint32_t rounded(uint32_t stretch)
         return (stretch + step / 2) & ~(step - 1);
 }
 
-/* The fullest channel, of those of which shares[] has some (NULL: of all). */
+/* The fullest channel of those that shares[] uses (NULL: of all). */
 static void fullest(const ds_device *device, const uint16_t *shares, uint32_t *ret_l2, uint32_t *ret_vram)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -121,7 +122,7 @@ static void fullest(const ds_device *device, const uint16_t *shares, uint32_t *r
         *ret_vram = ratio(m->vram_rate + vram * n, t->kernel_mbps);
 }
 
-/* Bytes per us that are asked of channels beyond what these have. */
+/* Demand on channels beyond their capacity, bytes per us. */
 static uint64_t waiting_rate(const ds_device *device)
 {
         const struct sim_memory *m = &device->memory;
@@ -136,7 +137,7 @@ static uint64_t waiting_rate(const ds_device *device)
         return waiting;
 }
 
-/* True when memory's speed is another one. */
+/* Recomputes the memory's speed; true when it has changed. */
 static bool memory_settle(ds_device *device)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -178,11 +179,11 @@ static uint64_t memory_stretch(const ds_device *device, const struct sim_group *
         stretch = DS_MAX(DS_MAX(l2, m->backlog), SIM_LOAD_ONE);
         if (vram > stretch)
                 stretch += (vram - stretch) * DS_MIN(traffic->fill, SIM_LOAD_ONE) / SIM_LOAD_ONE;
-        /* so much longer must waiting be for the average to be stretched so far */
+        /* waiting must be so much longer for the average to reach this stretch */
         return SIM_LOAD_ONE + (stretch - SIM_LOAD_ONE) * group->stall / m->stall;
 }
 
-/* --- when groups end --- */
+/* --- ends of groups --------------- */
 
 static uint32_t group_stretch(const ds_device *device, const struct sim_group *group)
 {
@@ -207,7 +208,7 @@ void sim_share_unlink(ds_device *device, struct sim_group *group)
         } else if (!next) {
                 sim_event_remove(device, &group->event);
         } else {
-                /* the next one stands in the heap for the rest */
+                /* the next group replaces it in the heap, for the rest of the list */
                 next->prev = NULL;
                 next->event = group->event;
                 device->heap[next->event.index] = &next->event;
@@ -216,7 +217,7 @@ void sim_share_unlink(ds_device *device, struct sim_group *group)
         group->next = group->prev = NULL;
 }
 
-/* Groups that end at one time have one event: the last such time is at hand. */
+/* Groups that end at one time have one event; *bucket: group of the last scheduled event. */
 static void group_schedule(ds_device *device, struct sim_group *group, uint64_t end, struct sim_group **bucket)
 {
         if (*bucket && (*bucket)->event.time == end) {
@@ -252,7 +253,7 @@ static void group_settle(ds_device *device, struct sim_group *group, struct sim_
                 device->now + (uint64_t)((unsigned __int128)group->left_ns * stretch / SIM_LOAD_ONE), bucket);
 }
 
-/* The groups of one SM: all that are there, or those that are new. */
+/* Recomputes the ends of one SM's groups: of all, or only of new ones. */
 static void sm_settle(ds_device *device, struct sim_sm *sm, bool all, struct sim_group **bucket)
 {
         uint64_t stretch = DS_MAX(DS_MAX(sm->load, ratio(sm->port, device->model->timing.sm_mbps)), SIM_LOAD_ONE);

@@ -2,17 +2,20 @@
 /*
  * The simulated GPU: opening, closing, rungs, and the vtable
  *
- * A specification is MODEL[+timing][+quiesce][+apart][+noise=PERCENT][+order=SEED]. With +timing kernels are checked
- * and timed but not executed (copies and memsets are); a module may then also be a profile (profile.h), instead of PTX.
- * With +quiesce the device claims, as a GPU does, that module loads and the like stop all work, so that what the worker
- * does about it can be seen without a GPU. With +order=SEED the blocks of every launch are executed in an order of
- * their own, the same in every run, so that tests find kernels that rely on one. With +apart requests that wait for a
- * full channel hold up nobody else, which is what work would meet if channels were all that is shared. With
- * +noise=PERCENT so many of 100 launches move twice their bytes, as if somebody else read beside them: which ones,
- * follows from their number. The device's memory is the model's or half of this machine's RAM, whichever is less: slabs
- * are host memory.
+ * A specification is MODEL[+timing][+quiesce][+apart][+noise=PERCENT][+order=SEED]:
  *
- * See internal.h for how the parts work together, and for what a GPU does that this one does not.
+ *  +timing         kernels are checked and timed but not executed (copies and memsets are). A module may then also be a
+ *                  profile (profile.h), instead of PTX.
+ *  +quiesce        the device reports, as a GPU does, that module loads and the like stop all work; this shows the
+ *                  worker's response without a GPU.
+ *  +order=SEED     the blocks of every launch are executed in another order, the same in every run. Tests use it to
+ *                  find kernels that rely on one order.
+ *  +apart          requests that wait for a full channel delay no others: work shares nothing but the channels.
+ *  +noise=PERCENT  PERCENT of 100 launches move twice their bytes, as if another user read beside them. The launch's
+ *                  number decides which.
+ *
+ * The device's memory is the model's or half of this machine's RAM, whichever is less: slabs are host memory. See
+ * internal.h for how the parts work together, and for the features of a GPU that this device lacks.
  */
 #include "device/sim/sim.h"
 
@@ -32,7 +35,7 @@
 #define SUFFIX_ORDER "+order="
 #define SUFFIX_APART "+apart"
 #define SUFFIX_NOISE "+noise="
-#define FIFO_MAX DS_MIB(64) /* of what a session may print and nobody take: host memory */
+#define FIFO_MAX DS_MIB(64) /* most bytes of unread text of a session; it is host memory */
 
 static ds_device *sim_close(ds_device *device)
 {
@@ -56,7 +59,7 @@ static void sim_closep(ds_device **device)
         *device = sim_close(*device);
 }
 
-/* The number behind a suffix that ends with =, at most `most`; false when it is none. */
+/* Reads the number behind a suffix that ends with =, at most `most`; false when it is invalid. */
 static bool spec_number(const char *suffix, size_t length, const char *name, uint64_t most, uint64_t *ret)
 {
         size_t prefix = strlen(name);
@@ -73,7 +76,7 @@ static bool spec_number(const char *suffix, size_t length, const char *name, uin
         return true;
 }
 
-/* What follows the model: any of the suffixes. -EINVAL with a line in the log. */
+/* Reads the suffixes behind the model. Returns -EINVAL and logs a line if one is wrong. */
 static int spec_suffixes(const char *spec, const char *suffix, ds_device *device)
 {
         while (*suffix) {
@@ -100,7 +103,7 @@ static int spec_suffixes(const char *spec, const char *suffix, ds_device *device
         return 0;
 }
 
-/* The model that a specification names, NULL with a line in the log when it is none of ours. */
+/* The model that a specification names; NULL with a line in the log if there is no such model. */
 static const struct sim_model *spec_model(const char *spec)
 {
         size_t length = strcspn(spec, "+"), first = strcspn(spec, ",+");
@@ -123,7 +126,7 @@ static uint64_t host_memory(void)
         return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 }
 
-/* A process before this one had the device: its clients' clock goes on. */
+/* Time at which an earlier process left the device's clock; the clients' clock continues from it. */
 static uint64_t clock_before(void)
 {
         const char *value = getenv("DETSHARE_CLOCK_NS");
@@ -144,7 +147,7 @@ static int sim_open(const char *spec, ds_device **ret)
         if (!device)
                 return ds_error_origin(-ENOMEM);
         device->event_fd = -1;
-        device->limits[DS_LIMIT_STACK_SIZE] = 1024; /* as a fresh CUDA context has them */
+        device->limits[DS_LIMIT_STACK_SIZE] = 1024; /* the defaults of a new CUDA context */
         device->limits[DS_LIMIT_PRINTF_FIFO_SIZE] = DS_MIB(1);
         atomic_init(&device->text_limit, DS_MIB(1));
         device->limits[DS_LIMIT_MALLOC_HEAP_SIZE] = DS_MIB(8);
@@ -177,7 +180,7 @@ static const struct ds_device_info *sim_info(ds_device *device)
         return &device->info;
 }
 
-/* info says where it lies; the rest of it follows from that. */
+/* Makes a rung; info gives its TPCs, and the rest follows from them. */
 static int rung_make(ds_device *device, const struct ds_rung_info *info, uint32_t *ret_rung)
 {
         const struct sim_model *model = device->model;
@@ -207,7 +210,7 @@ static int rung_make(ds_device *device, const struct ds_rung_info *info, uint32_
                 if (info->mask.word[tpc / 64] >> tpc % 64 & 1)
                         rung->sms[i / 64] |= UINT64_C(1) << i % 64;
         }
-        /* a stream's head has an event of its own, a deadline, a bound, and two that concern a profile's kernel */
+        /* a stream's head has an event of its own, a deadline, a limit, and two for a profile's kernel */
         r = sim_heap_reserve(device, 5 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
         if (r < 0)
                 return ds_error_trace(r);
@@ -263,9 +266,9 @@ static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
         return limit >= 0 && limit < _DS_LIMIT_MAX ? device->limits[limit] : 0;
 }
 
-/* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear -------------------------- */
+/* --- no operation here stops the device, see QUIESCE in device.h; new memory files are zero ------------------------ */
 
-/* A slab is its file: nothing is given out again. */
+/* Nothing to do: a slab is its file and is never reused. */
 static int sim_mem_keep(ds_device *device, uint32_t space, uint64_t va)
 {
         return sim_space_find(device, space) ? 0 : -ENOENT;
@@ -300,7 +303,7 @@ static int sim_event_fd(ds_device *device)
         return device->event_fd;
 }
 
-/* No tensor copies are executed. */
+/* Not supported: the device executes no tensor copies. */
 static int sim_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES])
 {
         return DS_CUDA_NOT_SUPPORTED;

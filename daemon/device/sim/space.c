@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the simulated device: slabs, and what each space has mapped
+ * Memory of the simulated device: slabs, and the mappings of each space
  *
- * A slab is a memfd, sealed so that it can neither shrink nor grow: nobody who holds the fd can make this process fault
- * by truncating it. Mapping one puts it at its device address in this process, so that a device address *is* a host
- * pointer, for the interpreter as for copies. Pages appear when they are touched; that the host has memory for them is
- * what the limit of half its RAM is for (sim.c).
+ * A slab is a memfd, sealed so that it can neither shrink nor grow: no holder of the fd can make this process fault by
+ * truncating it. Mapping a slab puts it at its device address in this process. So a device address *is* a host pointer,
+ * for the interpreter as for copies. Pages appear when they are touched; the limit of half the RAM (sim.c) ensures that
+ * the host has memory for them.
  *
- * Unmapping takes a mapping out of the space at once; the pages go when the last executing job that could see them is
- * done. Until then another slab may be mapped there already: a program with several threads frees and allocates while a
- * kernel of it runs.
+ * Unmapping takes a mapping out of the space at once. The pages go when the last executing job that could see them is
+ * done. Until then another slab may already be mapped there: a program with several threads frees and allocates while
+ * its kernel runs.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void slab_drop(ds_device *device, struct sim_slab *slab)
         *slab = device->slabs[--device->n_slabs];
 }
 
-/* Slabs that were closed without ever being mapped are only noticed here, when memory is short. */
+/* Frees slabs that were closed without ever being mapped; they are noticed only here, when memory is short. */
 static void slabs_sweep(ds_device *device)
 {
         struct sim_slab *slab;
@@ -109,7 +109,7 @@ int sim_mem_create(ds_device *device, uint64_t size, int *ret_fd)
 
 /* --- regions and snapshots --- */
 
-/* Does it hold at? Lowers *next to where that changes. */
+/* Whether the region holds address `at`. Lowers *next to where that changes. */
 static bool region_holds(const struct sim_region *region, uint64_t at, uint64_t *next)
 {
         const uint64_t end = region->va + region->size;
@@ -131,7 +131,7 @@ static bool going_holds(const struct sim_space *space, uint64_t at, uint64_t *ne
         return holds;
 }
 
-/* Unmaps what of [at, end) no region of the space has, and none that is going. */
+/* Unmaps the parts of [at, end) that neither a region of the space nor one being removed holds. */
 static void unmap_rest(const struct sim_space *space, uint64_t at, uint64_t end)
 {
         for (uint64_t next; at < end; at = next) {
@@ -247,7 +247,7 @@ bool sim_space_covers(struct sim_space *space, uint64_t va, uint64_t size)
         return covered;
 }
 
-/* Where a region at va belongs. */
+/* Index at which a region at va belongs. */
 static size_t region_place(const struct sim_space *space, uint64_t va)
 {
         size_t low = 0, high = space->n_regions, middle;
@@ -262,7 +262,7 @@ static size_t region_place(const struct sim_space *space, uint64_t va)
         return low;
 }
 
-/* Takes the region's reference on success. The caller knows that nothing overlaps. */
+/* Consumes the region's reference on success. The caller has checked that nothing overlaps. */
 static int region_insert(struct sim_space *space, struct sim_region *region)
 {
         size_t at = region_place(space, region->va);
@@ -358,7 +358,7 @@ static void space_free(ds_device *device, struct sim_space *space)
                 region_remove(space, space->n_regions - 1);
         }
         space_changed(space);
-        /* only at the device's end is there still a job that lists them */
+        /* a job still lists them only while the device closes */
         for (struct sim_region *region = space->going; region; region = region->next_going)
                 region->going = NULL;
         ds_free(space->regions);
@@ -401,15 +401,16 @@ static int map_check(int fd, uint64_t va, uint64_t size, uint64_t granularity, s
         if (ret_st->st_size < 0 || (uint64_t)ret_st->st_size < size)
                 return ds_error_origin(-EINVAL);
         seals = fcntl(fd, F_GET_SEALS);
-        /* whoever can truncate it can make this process fault */
+        /* a process that can truncate the file can make this process fault */
         if (seals < 0 || !(seals & F_SEAL_SHRINK))
                 return ds_error_origin(-EPERM);
         return 0;
 }
 
 /*
- * A job that is executed keeps what it might touch mapped, also what was freed under it; the place may be given out
- * again meanwhile, and then the new file takes it. Who touches freed memory sees that of its own session.
+ * Maps over regions that are being removed. A job under execution keeps its memory mapped, even after it is freed. The
+ * address may be allocated again meanwhile; then the new file replaces the old. A kernel that touches freed memory sees
+ * only its own session's.
  */
 static int map_over_going(const struct sim_space *space, int fd, uint64_t va, uint64_t size)
 {
@@ -420,7 +421,7 @@ static int map_over_going(const struct sim_space *space, int fd, uint64_t va, ui
                 void *p = mmap(want, next - at, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd, (off_t)(at - va));
                 int r = p == MAP_FAILED ? -errno : p != want ? -EEXIST : 0;
 
-                if (p != MAP_FAILED && p != want) /* a kernel that does not know MAP_FIXED_NOREPLACE */
+                if (p != MAP_FAILED && p != want) /* a kernel that does not support MAP_FIXED_NOREPLACE */
                         munmap(p, next - at);
                 if (r) {
                         unmap_rest(space, va, at);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel that looks at its clock sees of memory: how long each access waits
+ * Memory latency that a kernel reads on its clock
  *
- * A kernel is executed before its time is played, so a clock that it reads cannot know what runs beside it. But what it
- * does to L2 and VRAM by itself can be told at once: pointer chases, which find out about caches and banks by the time
- * of single reads, see here what they would see on a GPU that is otherwise idle. Only launches of modules that read a
- * clock come here, and nothing but %clock and %clock64 knows of it: what a launch costs is as without it.
+ * A kernel is executed before its time passes, so the clock that it reads cannot include the effect of other work. But
+ * the effect of its own accesses on L2 and VRAM is known at once. Pointer chases, which measure caches and banks by the
+ * time of single reads, see here the times of an otherwise idle GPU. Only launches of modules that read a clock come
+ * here. Only %clock and %clock64 include the waits: a launch's cost does not.
  *
- * L2 is whole here: each channel has its part of the sets, a line's set follows from its address, the line that was not
- * used the longest goes. It is empty when the launch begins, and a line comes whole. Behind it a channel has banks with
- * rows of 2 KiB. A read that comes right behind one of another row of the same bank waits until that row is closed.
- * How much longer VRAM takes than L2, and that wait, are estimates. One warp is thought of: the waits of several are
+ * The L2 model is complete: each channel has its part of the sets, a line's set follows from its address, the least
+ * recently used line is evicted. L2 is empty when the launch begins, and a line is fetched whole. Behind it a channel
+ * has banks with rows of 2 KiB. A read right after one of another row of the same bank waits until that row is closed.
+ * This wait, and the extra latency of VRAM over L2, are estimates. The model is for one warp: the waits of several are
  * added up as if they came one after the other.
  *
- * With +noise=N each read of VRAM has that wait in N of 100 cases whatever was before it, as if somebody else read.
+ * With +noise=N a read of VRAM has that wait in N of 100 cases whatever was before it, as if another user read.
  */
 #include <string.h>
 
@@ -24,14 +24,14 @@
 #define LINE_BYTES 128u
 #define BANKS 16u
 #define ROW_BYTES 2048u
-#define JITTER 15u /* cycles, at most: no two reads take the same time */
+#define JITTER 15u /* cycles at most; no two reads take the same time */
 
 struct sim_waits {
         const struct sim_model *model;
-        uint32_t n_sets, noise; /* n_sets: of a channel */
-        uint64_t epoch;         /* of the launch: what it did not bring in is not there */
+        uint32_t n_sets, noise; /* n_sets: per channel */
+        uint64_t epoch;         /* number of the launch; lines of earlier ones are not in L2 */
         uint64_t random;
-        uint32_t channel, bank; /* of the last read of VRAM */
+        uint32_t channel, bank; /* target of the last read of VRAM */
         uint64_t row;
         uint64_t waited;
         struct sim_way {
@@ -69,7 +69,7 @@ const uint64_t *sim_waits_begin(struct sim_waits *waits, uint32_t noise, uint64_
 
 static uint64_t mix(uint64_t x)
 {
-        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* as channel.c's */
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* the constants of channel.c */
         x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
         return x ^ x >> 31;
 }
@@ -80,7 +80,7 @@ static uint32_t random_below(struct sim_waits *waits, uint32_t n)
         return (uint32_t)((mix(waits->random) >> 32) * n >> 32);
 }
 
-/* Whether the line is there; then, or now, it is the one used last. */
+/* Whether L2 holds the line; afterwards it does, as the most recently used one. */
 static bool l2_has(struct sim_waits *waits, uint64_t line, uint32_t channel)
 {
         uint32_t n_ways = waits->model->l2_ways, i;
@@ -96,7 +96,7 @@ static bool l2_has(struct sim_waits *waits, uint64_t line, uint32_t channel)
         return there;
 }
 
-/* A read of VRAM, in cycles beyond what L2 takes. */
+/* Reads VRAM; returns the cycles beyond L2's latency. */
 static uint64_t vram_read(struct sim_waits *waits, uint64_t address, uint32_t channel)
 {
         uint32_t stall = waits->model->timing.memory_stall, bank;

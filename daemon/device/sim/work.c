@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work: streams, jobs, and what follows from what
+ * Work: streams, jobs, and their order
  *
- * A submission is checked completely before anything is queued: what a launch may look like, whether a copy's bytes are
- * the space's. What is queued comes back exactly once.
+ * A submission is checked completely before it is queued: the shape of a launch, and that a copy's bytes belong to the
+ * space. Every queued job completes exactly once.
  *
- * Each stream has two cursors. `effect_next` walks ahead: it hands the next job to the execution threads as soon as the
- * one before it is executed, waiting at fences for the other stream's effects. `head` walks behind on the virtual clock
+ * Each stream has two cursors. `effect_next` runs ahead: it hands the next job to the execution threads as soon as the
+ * one before it is executed, and waits at fences for the other stream's effects. `head` follows on the virtual clock
  * and waits at fences for the other stream's ends. A kernel that reads a clock is executed only when its virtual start
  * has come.
  */
@@ -129,7 +129,7 @@ static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct
                 job = ds_alloc(sizeof(*job));
         if (!job)
                 return NULL;
-        /* all but the message and the inline parameters, which are big and written before they are read */
+        /* all but the message and the inline parameters, which are large and written before they are read */
         memset(job, 0, offsetof(struct sim_job, message));
         job->message[0] = 0;
         job->kind = kind;
@@ -186,7 +186,7 @@ static void job_sentence(struct sim_job *job)
                 sim_job_fail(job, job->verdict, "%s ran past its deadline of %llu ns",
                         sim_form_words(job->kernel, words), (unsigned long long)job->deadline_ns);
         else
-                sim_job_fail(job, job->verdict, job->killed ? "killed" : "given up before its end");
+                sim_job_fail(job, job->verdict, job->killed ? "killed" : "aborted before its end, with its session");
 }
 
 void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
@@ -198,7 +198,7 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
         sim_event_remove(device, &job->deadline);
         sim_event_remove(device, &job->bound);
         stream_pop(stream);
-        if (stream->effected < job->seq) { /* ended without having been executed */
+        if (stream->effected < job->seq) { /* ended without being executed */
                 stream->effected = job->seq;
                 sim_stream_effected(device, stream);
         }
@@ -239,8 +239,8 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
 }
 
 /*
- * Jobs given up at one instant end together, when no thread executes any of them any more, and in the order in which
- * they were given up: what follows must not depend on which thread let go first.
+ * Jobs given up at one instant end together, when no thread executes any of them any more, in the order of giving up.
+ * So the consequences do not depend on the order in which threads finish.
  */
 void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict)
 {
@@ -276,13 +276,13 @@ static void ending_end(ds_device *device)
                 next = job->ready_next;
                 job->ready_next = NULL;
                 sim_job_end(device, job,
-                        !job->killed && !job->workers.never); /* who aborts a session does not wait for the clock */
+                        !job->killed && !job->workers.never); /* an abort of a session does not wait for the clock */
         }
 }
 
 /* --- effects --- */
 
-/* Hands the job to a thread, or does what is quicker done here. Its effect is DONE or SUBMITTED afterwards. */
+/* Hands the job to a thread, or executes it here if that is quicker. Its effect is DONE or SUBMITTED afterwards. */
 static void job_effect(ds_device *device, struct sim_job *job)
 {
         struct sim_stream *stream = job->stream;
@@ -294,7 +294,7 @@ static void job_effect(ds_device *device, struct sim_job *job)
         }
         job->snapshot = sim_snapshot_get(job->space);
         if (!job->snapshot) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute in");
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "not enough host memory to execute kernels");
                 job->effect = SIM_EFFECT_DONE;
                 sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
                 return;
@@ -313,7 +313,7 @@ static void job_effect(ds_device *device, struct sim_job *job)
         sim_pool_submit(device, job, job->moving || (job->state == SIM_JOB_WAITING && !sim_copy_is_early(job)));
 }
 
-/* True when the cursor may pass the fence; else the stream is in line for the other's effects. */
+/* True when the cursor may pass the fence; else the stream waits for the other stream's effects. */
 static bool fence_effected(struct sim_stream *stream, const struct sim_job *fence)
 {
         struct sim_stream *from = fence->from;
@@ -345,7 +345,7 @@ static void stream_effects(ds_device *device, struct sim_stream *stream)
                 }
                 stream->effect_next = job->next;
                 if (job->effect != SIM_EFFECT_DONE)
-                        return; /* the pool has it; collecting it goes on from here */
+                        return; /* a thread executes it; sim_pool_collect continues from here */
                 stream->effected = job->seq;
                 sim_stream_effected(device, stream);
                 sim_job_unblock(device, job);
@@ -371,7 +371,7 @@ static void job_arm(ds_device *device, struct sim_job *job)
         sim_event_push(device, &job->event, SIM_EVENT_BEGIN, begin);
 }
 
-/* True when the fence at the head is behind; else the stream is in line for the other's ends. */
+/* True when the head's fence has passed; else the stream waits for the other stream's ends. */
 static bool fence_ended(ds_device *device, struct sim_stream *stream, struct sim_job *fence)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -389,7 +389,7 @@ static bool fence_ended(ds_device *device, struct sim_stream *stream, struct sim
         return false;
 }
 
-/* Why one that never begins does not. */
+/* Status of a job that never begins. */
 static int32_t cancelled_verdict(const struct sim_job *job)
 {
         if (job->workers.never)
@@ -409,7 +409,7 @@ static void stream_arm(ds_device *device, struct sim_stream *stream)
                                 sim_job_give_up(device, job, cancelled_verdict(job));
                         continue;
                 }
-                /* ends come after effects, so that the effect cursor is never behind the head */
+                /* ends come after effects, so the effect cursor is never behind the head */
                 if (!fence_ended(device, stream, job))
                         return;
                 stream_pop(stream);
@@ -446,7 +446,7 @@ static void stream_submit(ds_device *device, struct sim_stream *stream, struct s
         sim_settle(device);
 }
 
-/* What of the launch the device has to know beside what it says itself */
+/* The shape of a launch, computed from it and the kernel */
 struct shape {
         struct sim_need need;
         uint32_t grid[3], cluster[3];
@@ -477,7 +477,7 @@ static int launch_check(const ds_device *device, const struct ds_launch *l, uint
         return sim_clusters_check(device, device->rungs[rung], l, ret->grid, ret->cluster);
 }
 
-/* A profile's durations are about one shape. */
+/* Checks that a launch has the one shape that the profile's durations are about. */
 static int profile_check(const struct ds_launch *l)
 {
         const struct sim_profile_kernel *profile = l->kernel->profile;
@@ -491,7 +491,7 @@ static int profile_check(const struct ds_launch *l)
 static int job_params(struct sim_job *job, const struct ds_launch *launch)
 {
         job->params = job->params_inline;
-        job->params_size = launch->kernel->info.params_size; /* a longer buffer is the caller's padding */
+        job->params_size = launch->kernel->info.params_size; /* a longer buffer has padding at its end */
         if (job->params_size > sizeof(job->params_inline)) {
                 job->params = ds_alloc(job->params_size);
                 if (!job->params)
@@ -509,7 +509,7 @@ static uint64_t saturated_product(uint64_t a, uint64_t b)
         return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* What the blocks of a timing-only device cost, or the chunks of them that a worker takes. */
+/* Sets the cost of a timing-only device's blocks, or of the chunks that a worker takes. */
 static void job_static_cost(ds_device *device, struct sim_job *job)
 {
         const struct ds_device_kernel *kernel = sim_form_hinted(job->kernel);
@@ -555,7 +555,7 @@ static int job_of_launch(ds_device *device, struct sim_space *space, const struc
         return 0;
 }
 
-/* form: of a launch that is not of the native form, and that this one stands for; else NULL */
+/* form: the form that this launch stands for; NULL if native */
 static int launch_plain(ds_device *device, struct sim_space *space, struct sim_stream *stream,
         const struct ds_launch *launch, struct sim_form *form, uint64_t token)
 {
@@ -599,7 +599,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         return launch_plain(device, space, stream, launch, NULL, token);
 }
 
-/* Rows of width bytes, pitch apart: all of them in the space, and nothing that overflows. */
+/* Checks rows of width bytes, pitch apart: all are in the space, and nothing overflows. */
 static bool rows_ok(struct sim_space *space, uint64_t va, uint64_t pitch, uint64_t width, uint64_t height)
 {
         uint64_t extent;
@@ -674,7 +674,7 @@ int sim_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
         return 0;
 }
 
-/* --- fewer blocks at once --- */
+/* --- limit on resident blocks ----- */
 
 struct sim_job *sim_kernel_in_flight(ds_device *device, uint64_t token)
 {
@@ -694,7 +694,7 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
         if (!job)
                 return DS_CUDA_NOT_FOUND;
         if (job->kernel->profile)
-                return DS_CUDA_NOT_SUPPORTED; /* it has no blocks */
+                return DS_CUDA_NOT_SUPPORTED; /* a profile's kernel has no blocks */
         if (job->state == SIM_JOB_ENDING || job->workers.evicted)
                 return 0;
         if (job->workers.n)
@@ -704,19 +704,19 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
                 job->max_resident = max_resident_blocks;
                 return 0;
         }
-        /* what was asked last counts, from when it gets there */
+        /* the last request wins, from the time when it takes effect */
         sim_event_remove(device, &job->bound);
         sim_event_push(device, &job->bound, SIM_EVENT_BOUND, device->now + device->model->timing.bound_ns);
         return 0;
 }
 
-/* --- ending early --- */
+/* --- abort ------------------------ */
 
 static void stream_abort(ds_device *device, struct sim_stream *stream, const struct sim_space *space)
 {
         struct sim_job *head = stream->head;
 
-        /* those behind the head end when it is their turn, in their order */
+        /* jobs behind the head end when the stream reaches them, in order */
         for (struct sim_job *job = head ? head->next : NULL; job; job = job->next) {
                 if (job->space != space || job->kind == SIM_JOB_FENCE)
                         continue;
@@ -740,7 +740,7 @@ void sim_abort(ds_device *device, uint32_t id)
         for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)
                 stream_abort(device, sim_stream_find(device, i), space);
         sim_settle(device);
-        /* what ended is visible without the clock */
+        /* aborted jobs complete without the clock */
         if (device->urgent.head)
                 sim_pool_wake(device);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses
+ * Device addresses of mappings
  *
- * A session's memory must lie where the session's window says. The driver takes an address only as a wish, and for
- * small pieces does not always fulfil it (on an H200 6 of 64 adjoining ones lay elsewhere); a whole TiB it puts where
- * it is asked to. So the first mapping in a TiB of addresses reserves all of it, until the end, and mappings are put
- * inside. Windows never cross a TiB.
+ * A session's memory must lie at fixed addresses in the session's window. The driver takes an address only as a hint,
+ * and for small pieces it may choose another (on an H200, for 6 of 64 adjacent ones). A whole TiB it places where
+ * requested. So the first mapping in a TiB of addresses reserves all of it until the device closes, and mappings are
+ * placed inside. Windows never cross a TiB.
  *
- * Pinned memory is mapped over such a reservation; when it goes, the addresses become what they were, so that nothing
- * else of this process comes to lie there. Inside a reservation only our own books say what is taken (memory.c).
+ * Pinned memory is mapped over such a reservation. When it is unmapped the reservation is restored, so that nothing
+ * else of this process can take the addresses. Inside a reservation only memory.c's own records say which addresses are
+ * taken.
  *
- * A TiB in which something lies already is left alone: there each mapping gets a reservation of its own or is refused.
+ * A TiB in which something else lies is not reserved: there each mapping gets a reservation of its own or is refused.
  */
 #include <sys/mman.h>
 
@@ -19,7 +20,7 @@
 
 #define BLOCK DS_TIB(1)
 
-/* Exactly there or not at all. */
+/* Reserves exactly these addresses, or fails. */
 static int va_reserve(ds_device *device, uint64_t va, uint64_t size)
 {
         CUdeviceptr got = 0;
@@ -34,7 +35,7 @@ static int va_reserve(ds_device *device, uint64_t va, uint64_t size)
         return -EEXIST;
 }
 
-/* 1: these addresses lie in a block that is ours. */
+/* 1: these addresses lie in a TiB that the device has reserved. */
 static int va_in_block(ds_device *device, uint64_t va, uint64_t size)
 {
         uint64_t block = va / BLOCK;
@@ -72,15 +73,15 @@ int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int 
 
         *ret_own = !va_in_block(device, va, size);
         flags = MAP_SHARED | MAP_POPULATE | (*ret_own ? MAP_FIXED_NOREPLACE : MAP_FIXED);
-        /* pages that are there already are registered seven times as fast */
+        /* pages that already exist are registered seven times as fast */
         p = mmap(want, size, PROT_READ | PROT_WRITE, flags, fd, 0);
         if (p == want)
                 return 0;
         r = p == MAP_FAILED ? -errno : -EEXIST;
         if (p != MAP_FAILED)
-                munmap(p, size); /* a kernel that does not know MAP_FIXED_NOREPLACE */
+                munmap(p, size); /* a kernel that does not support MAP_FIXED_NOREPLACE */
         else if (!*ret_own)
-                cuda_va_host_unmap(va, size, 0); /* it may have made room and then failed */
+                cuda_va_host_unmap(va, size, 0); /* mmap may have removed the reservation and then failed */
         return ds_error_origin(r);
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU's times in those of now()
+ * Conversion of the GPU's times to those of now()
  *
- * The driver tells the time between two events as a float of milliseconds: exact to 0.1 us while they are less than a
+ * The driver returns the time between two events as a float of milliseconds: exact to 0.1 us while they are less than a
  * second apart, to 60 us when they are ten minutes apart. And the clocks of GPU and host drift apart by many
- * microseconds per second. So times are told from a base event of which the host's time is known, and where somebody
- * asks for a time and the base is older than CLOCK_BASE_NS, a new one is made: an event recorded on a stream of its
- * own, on which nothing else ever runs, and asked for until it is done. That takes about 8 us, at most CLOCK_WAIT_NS,
- * and only while there is work of sessions that use times.
+ * microseconds per second. So all times count from a base event whose host time is known.
  *
- * The GPU's time of a new base lies between the moments before it was recorded and after it was seen: the middle is the
- * best guess, and off by a few microseconds. The old base's opinion, which is another such guess, counts too as long as
- * it lies between those moments, so that the times of two completions do not jump against each other.
+ * When a caller needs a time and the base is older than CLOCK_BASE_NS, clock_of makes a new base: it records an event
+ * on a stream of its own, on which nothing else ever runs, and queries it until it is done. That takes about 8 us, at
+ * most CLOCK_WAIT_NS, and happens only while sessions that use times have work.
+ *
+ * A new base's host time lies between the moments before the event was recorded and after it was seen. The middle is
+ * the best estimate, with an error of a few microseconds. The old base gives another such estimate, which counts too
+ * while it lies between those moments. So the times of two completions do not jump against each other.
  */
 #include <math.h>
 
@@ -20,18 +21,18 @@
 
 #define CLOCK_BASE_NS (20 * DS_NS_PER_MS)
 #define CLOCK_WAIT_NS (30 * DS_NS_PER_US)
-#define CLOCK_TRUST_NS (2 * DS_NS_PER_S) /* an older base is worse than the host's clock */
-#define CLOCK_OPEN_NS (DS_NS_PER_S)      /* what the first one may take, before serving */
+#define CLOCK_TRUST_NS (2 * DS_NS_PER_S) /* an older base is less exact than the host's clock */
+#define CLOCK_OPEN_NS (DS_NS_PER_S)      /* most time for the first base, before serving */
 #define CLOCK_TRIES 8
 
 struct cuda_clock {
         CUstream stream;
         CUevent base, next;
         uint64_t base_ns;
-        uint64_t tried_ns; /* when a new base was wanted last */
+        uint64_t tried_ns; /* time of the last attempt to make a new base */
 };
 
-/* The time of an event that is done. The base may be the later of the two. */
+/* Time of an event that is done, ns. The base may be the later of the two. */
 static uint64_t clock_at(ds_device *device, CUevent event)
 {
         struct cuda_clock *clock = device->clock;
@@ -42,7 +43,7 @@ static uint64_t clock_at(ds_device *device, CUevent event)
         return clock->base_ns + (uint64_t)llround((double)ms * 1e6);
 }
 
-/* Records the next event and waits for it. CUDA_ERROR_NOT_READY: not within wait_ns. */
+/* Records the next event and waits for it. CUDA_ERROR_NOT_READY: it was not done within wait_ns. */
 static CUresult clock_measure(ds_device *device, uint64_t wait_ns, uint64_t *ret_before, uint64_t *ret_after)
 {
         struct cuda_clock *clock = device->clock;
@@ -86,7 +87,7 @@ static void clock_refresh(ds_device *device, uint64_t now_ns)
         }
         at = clock_at(device, clock->next);
         middle = before + (after - before) / 2;
-        /* half of both; from outside of what is possible, the middle alone */
+        /* half of both estimates; if the old base's is impossible, only the middle */
         clock_rebase(clock, at >= before && at <= after ? at / 2 + middle / 2 : middle);
 }
 
@@ -100,7 +101,7 @@ uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns)
         return DS_MIN(clock_at(device, event), now_ns);
 }
 
-/* The first base: of several, the one whose time is known best. Waits for the GPU, before serving. */
+/* Makes the first base: the most exact of several. Waits for the GPU, before serving. */
 static int clock_start(ds_device *device)
 {
         struct cuda_clock *clock = device->clock;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far the GPU is in each stream
+ * Progress counters: how far the GPU is in each stream
  *
- * Behind every job the GPU is told to write the job's number into memory of the host, one counter per stream. That
- * costs as much as recording an event (0.9 us on an H200), but asking costs only a read of memory, not a call of the
- * driver (0.6 to 1.8 us), and one read tells of all jobs of the stream that have ended. The write comes after the job's
- * own writes are visible to everybody (CU_STREAM_WRITE_VALUE_DEFAULT). Each counter has a cache line of its own: the
- * GPU's writes to one stream's do not take another's away from the CPU.
+ * Behind every job the GPU writes the job's number into host memory, one counter per stream. That costs as much as
+ * recording an event (0.9 us on an H200). But checking costs only a read of memory instead of a driver call (0.6 to 1.8
+ * us), and one read covers all finished jobs of the stream. The write comes after the job's own writes are visible to
+ * all observers (CU_STREAM_WRITE_VALUE_DEFAULT). Each counter has a cache line of its own, so the GPU's writes for one
+ * stream do not invalidate another stream's counter in the CPU's cache.
  *
- * A context that is lost writes nothing any more, so while there is work the driver is asked every 100 us.
+ * A lost context writes nothing any more, so while there is work the device queries the driver every 100 us.
  *
- * The memory is registered when the device is opened, for as many streams as there can ever be: registering stops the
- * context. Kernels of any session could write there as to all that the context has; a false number makes jobs end
- * early, and never one that was not submitted.
+ * The memory is registered when the device is opened, for the largest possible number of streams, because registering
+ * stops the context. Kernels of any session could write to it, as to everything in the context. A wrong number makes
+ * jobs end early, and never a job that was not submitted.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -22,7 +22,8 @@
 
 #define COUNTER_WORDS 8 /* a cache line */
 #define COUNTERS_SIZE (DS_DEVICE_RUNGS_MAX * CUDA_STREAMS_PER_RUNG * COUNTER_WORDS * sizeof(uint64_t))
-#define REGISTERED_SIZE (COUNTERS_SIZE + cuda_forms_host_bytes()) /* what form.c hears of goes with them */
+/* form.c's results from the GPU share the registration */
+#define REGISTERED_SIZE (COUNTERS_SIZE + cuda_forms_host_bytes())
 #define COUNTERS_ASK_NS (100 * DS_NS_PER_US)
 
 static uint64_t *counter_of(const ds_device *device, const struct cuda_stream *stream)
@@ -54,7 +55,7 @@ int cuda_counters_init(ds_device *device)
         if (CU(device, cuDeviceGetAttribute)(
                     &can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device->ordinal) ||
                 !can) {
-                ds_log(DS_LOG_INFO, "this GPU cannot count what it has done: events tell");
+                ds_log(DS_LOG_INFO, "this GPU cannot write progress counters: completions use events instead");
                 return 0;
         }
         memory = mmap(NULL, REGISTERED_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -78,7 +79,7 @@ void cuda_counters_free(ds_device *device)
 {
         void *memory = DS_TAKE_PTR(device->counters);
 
-        /* else the GPU may still write there, and it goes with the process */
+        /* otherwise the GPU may still write there; the memory is freed with the process */
         if (memory && cuda_usable(device) && !CU(device, cuMemHostUnregister)(memory))
                 munmap(memory, REGISTERED_SIZE);
 }

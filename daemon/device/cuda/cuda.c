@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A real GPU: opening, closing, what the driver's errors mean, and the vtable
+ * A real GPU: opening, closing, the driver's errors, and the vtable
  *
  * A specification is the GPU's number as CUDA counts, "0". CUDA_VISIBLE_DEVICES of the daemon's own environment is
  * honoured: it renumbers GPUs and hides some, as for every CUDA program.
  *
- * There is one context, the primary one. What would stop it later is done here, before the first client: rungs follow
- * in rung_create, and memory for local variables once given to the context stays (CU_CTX_LMEM_RESIZE_TO_MAX). Modules
- * are loaded lazily, step by step (module.c), unless CUDA_MODULE_LOADING=EAGER is in the daemon's environment. As many
- * hardware queues as there can be are asked for, so that streams do not wait for each other by sharing one.
+ * There is one context, the primary one. Calls that would stop it later are made here, before the first client
+ * connects. rung_create then makes the rungs. Local memory that the context has once taken stays
+ * (CU_CTX_LMEM_RESIZE_TO_MAX). Modules are loaded lazily, step by step (module.c), unless CUDA_MODULE_LOADING=EAGER is
+ * in the daemon's environment. The daemon requests the largest number of hardware queues, so that streams do not block
+ * each other by sharing one.
  *
- * Closing takes back in reverse order what opening made. Where kernels are still running, or the context is lost, the
- * driver is not called again (it would wait, or fail): memory of this process is freed, and what the driver has goes
+ * Closing frees in reverse order what opening made. Where kernels are still running, or the context is lost, the driver
+ * is not called again (it would wait, or fail): this process's memory is freed, and the driver's resources are freed
  * with the process.
  */
 #include "device/cuda/cuda.h"
@@ -53,7 +54,7 @@ static ds_device *device_close(ds_device *device)
 {
         if (!device)
                 return NULL;
-        /* what was in flight outlives us: from here on as if the context were gone */
+        /* jobs in flight outlive the device: from here on the context counts as lost */
         if (device->n_jobs && !device->lost)
                 device->lost = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         if (device->primary) {
@@ -83,7 +84,7 @@ int cuda_spec_parse(const char *spec, unsigned *ret_ordinal)
         unsigned ordinal = 0;
         size_t length = strspn(spec, "0123456789");
 
-        /* 0 and 10, not 00 and 010 */
+        /* accepts 0 and 10, rejects 00 and 010 */
         if (!length || length > 3 || spec[length] || (spec[0] == '0' && length > 1))
                 return -EINVAL;
         for (size_t i = 0; i < length; i++)
@@ -94,7 +95,7 @@ int cuda_spec_parse(const char *spec, unsigned *ret_ordinal)
         return 0;
 }
 
-/* Said at open, when nobody would see a budget: which GPU, what was tried, what the driver says. */
+/* Logs a failure at open, before the log budget exists: which GPU, which operation, which driver error. */
 static int open_failed(ds_device *device, const char *spec, const char *what, CUresult result)
 {
         ds_log(DS_LOG_ERROR, "cuda:%s: %s: %s", spec, what, ds_cuda_driver_error(&device->driver, result));
@@ -106,7 +107,7 @@ static int open_ordinal(ds_device *device, const char *spec, unsigned ordinal)
         CUresult result;
         int count = 0;
 
-        /* both are read at cuInit */
+        /* cuInit reads both variables */
         if (setenv("CUDA_MODULE_LOADING", "LAZY", 0) < 0 || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) < 0)
                 return ds_error_origin(-errno);
         device->lazy = strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") != 0;
@@ -155,7 +156,7 @@ static int open_parts(ds_device *device)
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(parts); i++) {
                 r = parts[i](device);
-                if (r > 0) /* the driver said no, and that is in the log */
+                if (r > 0) /* the driver refused, which is in the log */
                         return -ENODEV;
                 if (r < 0)
                         return ds_error_trace(r);
@@ -163,7 +164,7 @@ static int open_parts(ds_device *device)
         return 0;
 }
 
-/* What clients wait for when a worker is replaced: most of it is the driver's. */
+/* Times of opening, which clients wait for when a worker is replaced; most of it is spent in the driver. */
 struct open_times {
         uint64_t begin, library, driver, context, parts;
 };
@@ -216,7 +217,7 @@ static int device_open(const char *spec, ds_device **ret)
         int r;
 
         if (cuda_spec_parse(spec, &ordinal)) {
-                ds_log(DS_LOG_ERROR, "cuda:%s: what follows cuda: is the number of a GPU, as in cuda:0", spec);
+                ds_log(DS_LOG_ERROR, "cuda:%s: not a GPU number; give the number of a GPU, as in cuda:0", spec);
                 return -ENODEV;
         }
         device = ds_alloc0(1, sizeof(*device));
@@ -229,7 +230,7 @@ static int device_open(const char *spec, ds_device **ret)
         return 0;
 }
 
-/* Some bytes are written, by a kernel of the driver's: which of its SMs does that is all the same. */
+/* Wakes the GPU: a kernel of the driver's own writes some bytes, on any of its SMs. */
 static int settle_turn(const struct ds_cuda_driver *driver, CUdeviceptr memory, CUstream stream)
 {
         CUresult result = driver->cuMemsetD32Async_fn(memory, 0, SETTLE_BYTES / 4, stream);
@@ -246,7 +247,7 @@ static int settle_serve(const struct ds_cuda_driver *driver, CUdeviceptr memory,
         while (!r) {
                 if (poll(&wait, 1, SETTLE_IDLE_MS) <= 0)
                         return 0;
-                if (read(fd, said, sizeof(said)) <= 0) /* however much: one turn is as good as many */
+                if (read(fd, said, sizeof(said)) <= 0) /* any amount: one turn does for many requests */
                         return 0;
                 r = settle_turn(driver, memory, stream);
         }
@@ -274,7 +275,7 @@ static int settle_context(const struct ds_cuda_driver *driver, unsigned ordinal,
         return r;
 }
 
-/* Quiet: a GPU whose memory is full has no room for another context, which is nobody's fault. */
+/* Logs nothing: a GPU whose memory is full has no room for another context, and that is no error. */
 static int device_settle(const char *spec, int fd)
 {
         struct ds_cuda_driver driver = {0};
@@ -291,7 +292,7 @@ static int device_settle(const char *spec, int fd)
         return r;
 }
 
-/* --- what has no place in one file ------------------------------------------------------------------------------ */
+/* --- operations that involve several files ---------------------------------------------------------------------- */
 
 static const struct ds_device_info *device_info(ds_device *device)
 {
@@ -305,7 +306,7 @@ static size_t device_put_off(ds_device *device)
 
 static void device_put_off_do(ds_device *device)
 {
-        if (cuda_graphs_put_off(device)) /* they hold kernels */
+        if (cuda_graphs_put_off(device)) /* graphs first, since they hold kernels */
                 cuda_graphs_put_off_do(device);
         else if (cuda_put_off(device))
                 cuda_put_off_do(device);
@@ -327,7 +328,7 @@ static size_t device_poll(ds_device *device, struct ds_completion *completions, 
         return done;
 }
 
-/* The driver has no file that becomes readable: the owner polls while there is work. */
+/* -1: the driver has no file that becomes readable, so the owner polls while there is work. */
 static int device_event_fd(ds_device *device)
 {
         return -1;

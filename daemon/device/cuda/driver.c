@@ -2,12 +2,12 @@
 /*
  * Finding and loading NVIDIA's driver library
  *
- * Where it is looked for, in this order: DETSHARE_LIBCUDA and nowhere else when that is set; else the usual folders
- * (util/dropin.h); at last the dynamic linker's own search, only while LD_LIBRARY_PATH is unset, since that is how
- * programs are pointed at the drop-in.
+ * The search order: DETSHARE_LIBCUDA and nothing else when that is set; else the usual folders (util/dropin.h); last
+ * the dynamic linker's own search, only while LD_LIBRARY_PATH is unset, since programs find the drop-in by that
+ * variable.
  *
- * The drop-in carries an ELF note that NVIDIA's library does not have. It is looked for in the file before anything of
- * the file is run. A library that is the drop-in, or lacks a function, is passed over with a line in the log.
+ * The drop-in carries an ELF note that NVIDIA's library does not have. driver.c reads the note from the file before it
+ * runs any code of the file. A library that is the drop-in, or lacks a function, is skipped with a line in the log.
  *
  * The library stays in the process once loaded: it has threads of its own.
  */
@@ -29,12 +29,13 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define NOTES_MAX 4096 /* bytes of one segment of notes that are read */
+#define NOTES_MAX 4096 /* most bytes read of one segment of notes */
 #define PROGRAM_HEADERS_MAX 64
 
 /* --- the drop-in -------------------------------------------------------------------------------------------------- */
 
-/* What is no ELF file has no note; dlopen will say what is wrong with it. */
+/* 1 if the file has the drop-in's note. A file that is no ELF file has no note; dlopen reports what is wrong with
+ * it. */
 static bool file_is_dropin(const char *path)
 {
         ds_cleanup(ds_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -71,7 +72,7 @@ static bool refuse_dropin(const char *path)
 /* --- the functions ---------------------------------------------------------------------------------------------- */
 
 #define NAME_OF(name) #name
-#define SYMBOL(name) NAME_OF(name) /* with the version that the headers put behind it */
+#define SYMBOL(name) NAME_OF(name) /* with the version suffix that the headers add */
 
 static bool driver_resolve(struct ds_cuda_driver *driver)
 {
@@ -79,7 +80,7 @@ static bool driver_resolve(struct ds_cuda_driver *driver)
         size_t used = 0;
         unsigned n = 0;
 
-        /* POSIX lets a function's address travel in a void pointer, ISO C does not: hence the copy */
+        /* POSIX lets a void pointer hold a function's address, ISO C does not: hence the copy */
 #define X(name)                                                                                                \
         {                                                                                                      \
                 void *p = dlsym(driver->handle, SYMBOL(name));                                                 \
@@ -108,14 +109,14 @@ static int driver_open(struct ds_cuda_driver *driver, const char *path)
         if (!dlinfo(driver->handle, RTLD_DI_LINKMAP, &map) && map && map->l_name[0])
                 path = map->l_name;
         snprintf(driver->path, sizeof(driver->path), "%s", path);
-        /* again: the dynamic linker may have chosen the file */
+        /* checked again: the dynamic linker may have chosen another file */
         if (!refuse_dropin(driver->path) && driver_resolve(driver))
                 return 0;
         ds_cuda_driver_unload(driver);
         return -ENODEV;
 }
 
-/* --- where it is ------------------------------------------------------------------------------------------------ */
+/* --- search ----------------------------------------------------------------------------------------------------- */
 
 static int driver_named(struct ds_cuda_driver *driver, const char *path)
 {

@@ -3,9 +3,9 @@
  * NVIDIA's driver library, loaded by path
  *
  * Nothing in the daemon links libcuda: on a machine where programs run under DetShare the first libcuda.so.1 that the
- * dynamic linker finds may be our own drop-in. The genuine one is looked for where drivers install it (or where
- * DETSHARE_LIBCUDA says), opened by its path, and refused when it is the drop-in. One table of functions: the name that
- * the headers give a call (with its version) is the symbol that is looked up.
+ * dynamic linker finds may be DetShare's drop-in. The genuine library is searched where drivers install it (or at
+ * DETSHARE_LIBCUDA), opened by its path, and refused when it is the drop-in. Its functions form one table; each symbol
+ * is the name that the headers give the call, with its version.
  */
 #pragma once
 
@@ -116,20 +116,20 @@
 struct ds_cuda_driver {
         void *handle;
         char path[256];
-        int version; /* cuDriverGetVersion: 13000 */
+        int version; /* from cuDriverGetVersion, e.g. 13000 */
 #define X(name) __typeof__(name) *name##_fn;
         DS_CUDA_FUNCTIONS(X)
 #undef X
 };
 
-/* Call a function of the driver: CU(device, cuMemMap)(...). The headers' macros must not expand the name first. */
+/* Calls a function of the driver: CU(device, cuMemMap)(...). The headers' macros must not expand the name first. */
 #define CU(device, name) ((device)->driver.name##_fn)
 
 /*
- * Load it. candidate: a path, NULL = DETSHARE_LIBCUDA or the usual places. 0, or -ENODEV with a line in the log: no
- * driver, the drop-in, or a driver that lacks a function we need.
+ * Loads the library. candidate: a path; NULL: DETSHARE_LIBCUDA or the usual places. Returns 0, or -ENODEV with a line
+ * in the log: no driver, the drop-in, or a driver that lacks a function that DetShare needs.
  */
 int ds_cuda_driver_load(struct ds_cuda_driver *driver, const char *candidate);
 void ds_cuda_driver_unload(struct ds_cuda_driver *driver);
-/* "CUDA_ERROR_ILLEGAL_ADDRESS", or the number in words; never NULL. */
+/* The error's name ("CUDA_ERROR_ILLEGAL_ADDRESS"), or its number as text; never NULL. */
 const char *ds_cuda_driver_error(const struct ds_cuda_driver *driver, CUresult result);

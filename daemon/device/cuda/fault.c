@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lost context, and who did it
+ * A lost context, and the kernel that caused it
  *
- * When a kernel faults, the context is gone: the driver says so with the next call, every call after that returns the
- * same error, and the process must end. It does not say which kernel it was. What is known here: how far the GPU had
- * come in each stream, by its counters or because poll takes back what ends within microseconds of its end. What had
- * ended is no suspect and keeps its good end; the offender is the launch at the head of what is left of its stream. Not
- * every head is a suspect:
+ * When a kernel faults, the context is lost: the next driver call reports it, every later call returns the same error,
+ * and the process must end. The driver does not say which kernel faulted. The device knows how far the GPU had come in
+ * each stream, by its counters or because poll takes jobs back within microseconds of their end. A job that had ended
+ * is no suspect and keeps its result. The offender is the launch at the head of the rest of its stream. Not every head
+ * is a suspect:
  *
- *   - one that waits behind a fence has not begun;
- *   - a fault at an address is told at the earliest 100 ms after it happened (measured on an H200: 110 to 460 ms), and
- *     all of the context stands still meanwhile, so what came to the head in the last moments before has not begun;
- *   - an assertion failed in a kernel whose module has assertions;
- *   - a deadline that ran out names its kernel.
+ *  - A head that waits behind a fence has not begun.
+ *  - The driver reports a fault at an address at the earliest 100 ms after it happened (measured on an H200: 110 to
+ *    460 ms), and meanwhile all of the context stands still. So a job that came to the head in the last moments before
+ *    the report has not begun.
+ *  - A failed assertion comes from a kernel whose module has assertions.
+ *  - An expired deadline names its kernel.
  *
- * Suspects get the error. Where only one session had work, all of its work does. The rest of what was under way is as
- * lost as the context: LAUNCH_FAILED, and a message that does not tell one session about another.
+ * Suspects get the error. If only one session had work, all of its work does. Other work in flight is as lost as the
+ * context: it gets LAUNCH_FAILED, and a message that does not tell one session about another.
  */
 #include <stdio.h>
 
 #include "device/cuda/internal.h"
 
-#define FAULT_TOLD_AFTER_NS (20 * DS_NS_PER_MS) /* well below what was measured */
+#define FAULT_TOLD_AFTER_NS (20 * DS_NS_PER_MS) /* well below the measured minimum of 110 ms */
 
 int cuda_lost(ds_device *device)
 {
@@ -54,7 +55,7 @@ int cuda_fault_ends(CUresult result)
 
 /* --- suspects --- */
 
-/* What a head must be to be one; every later rule is given up when nobody is left under it. */
+/* Conditions that a head must meet to be a suspect, applied in order; a rule that leaves no suspect is skipped. */
 enum fault_rule {
         FAULT_ANY,
         FAULT_LAUNCH,
@@ -70,7 +71,7 @@ static int fault_told_late(CUresult result)
                result == CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* The oldest that has not ended; NULL: all have. */
+/* Oldest job of the stream that has not ended; NULL if all have. */
 static struct cuda_job *stream_head(const ds_device *device, const struct cuda_stream *stream)
 {
         uint64_t ended = cuda_counter(device, stream);
@@ -84,7 +85,7 @@ static struct cuda_job *stream_head(const ds_device *device, const struct cuda_s
 static int head_keeps(const struct cuda_stream *stream, const struct cuda_job *job, enum fault_rule rule,
         CUresult result, uint64_t now_ns)
 {
-        /* what came to the head since the last round of polling did so just now */
+        /* a job that came to the head after the last round of polling did so only now */
         uint64_t start = job == stream->head ? cuda_job_start(stream, job) : now_ns;
 
         switch (rule) {
@@ -152,7 +153,7 @@ static int fault_one_space(const ds_device *device)
         return 1;
 }
 
-/* Every job on the GPU that has not ended and has no verdict yet gets one. */
+/* Gives a verdict to every job on the GPU that has not ended and has none. */
 static void fault_judge(ds_device *device, CUresult result, int all)
 {
         struct cuda_stream *stream;
@@ -231,7 +232,7 @@ void cuda_fault_timeout(ds_device *device, struct cuda_job *job)
         fault_judge(device, CUDA_ERROR_LAUNCH_TIMEOUT, 0);
 }
 
-/* --- words --- */
+/* --- messages --------------------- */
 
 static void kernel_words(const struct cuda_job *job, char *ret, size_t size)
 {
@@ -266,12 +267,12 @@ void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int
                 snprintf(ret, size, "%s: %s", what, ds_cuda_driver_error(&device->driver, (CUresult)status));
 }
 
-/* --- what does not end -------------------------------------------------------------------------------------------- */
+/* --- jobs that do not end ----------------------------------------------------------------------------------------- */
 
-#define STUCK_JOBS 3 /* of a space, the oldest: the rest waits for them */
+#define STUCK_JOBS 3 /* jobs reported per space, the oldest; the others wait for them */
 #define STUCK_READ_NS (30 * DS_NS_PER_MS)
 
-/* NULL: it has not gone to the GPU. */
+/* NULL: the job has not gone to the GPU. */
 static const struct cuda_stream *stream_of(const ds_device *device, const struct cuda_job *job)
 {
         const struct cuda_stream *stream;

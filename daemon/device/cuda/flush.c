@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that makes the driver write down what kernels printed
+ * The thread that makes the driver write the text that kernels printed
  *
- * The driver formats text where somebody waits for a stream: about 1 us a line, 0.3 s for a full buffer, and a client
- * that asks for a billion digits after the point makes it take seconds for one number. So nobody waits for that but a
- * thread of its own. Meanwhile the driver takes other work as quickly as ever (measured: launches beside 9 ms of
- * formatting took 51 us at the worst).
+ * The driver formats text while a thread waits for a stream. That takes about 1 us a line and 0.3 s for a full buffer;
+ * one number printed with a billion decimals takes seconds. So only a thread of its own waits for that. Meanwhile the
+ * driver takes other work as quickly as ever (measured: launches beside 9 ms of formatting took at most 51 us).
  *
- * One thing at a time: ask, and look whether it has ended. One that does not end is given up with the context; the
- * thread then stays in the driver until the process ends.
+ * The thread serves one request at a time, and the owner checks whether it has ended. A request that does not end is
+ * given up with the context; the thread then stays in the driver until the process ends.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -21,11 +20,11 @@ enum flush_state {
         FLUSH_IDLE,
         FLUSH_ASKED,
         FLUSH_ENDED,
-        FLUSH_GOING, /* the thread is to end */
-        FLUSH_ALONE, /* the same, and nobody waits for that */
+        FLUSH_GOING, /* the thread has to end */
+        FLUSH_ALONE, /* the same, and no other thread waits for that */
 };
 
-/* Owned by the device, or by the thread that was left alone. */
+/* Owned by the device, or by the thread after it was left alone. */
 struct cuda_flush {
         pthread_mutex_t lock;
         pthread_cond_t changed;
@@ -45,7 +44,7 @@ static void flush_delete(struct cuda_flush *flush)
         ds_free(flush);
 }
 
-/* Called locked, and returns so. */
+/* The caller holds the lock, before and after. */
 static void flush_serve(struct cuda_flush *flush)
 {
         CUresult result;
@@ -80,7 +79,7 @@ static void *flush_main(void *arg)
         return NULL;
 }
 
-/* The process's signals are not for this thread. */
+/* Starts the thread with all signals blocked. */
 static int flush_start(struct cuda_flush *flush)
 {
         sigset_t all, before;
@@ -133,7 +132,7 @@ struct cuda_flush *cuda_flush_free(struct cuda_flush *flush)
 
         if (!flush)
                 return NULL;
-        thread = flush->thread; /* what is alone may be gone at once */
+        thread = flush->thread; /* a thread left alone may free this structure at once */
         if (flush_set(flush, FLUSH_GOING) == FLUSH_ASKED) {
                 pthread_detach(thread);
                 return NULL;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Other forms of kernels: slices, and workers that let go at a block's end and are taken up again
+ * Other forms of kernels: slices, and workers that let go at a block's end and resume
  *
- * A launch of the persistent form counts its blocks in a control block (ptx/pass/forms.h). Those lie in one piece of
- * device memory that is made before serving, zero; one belongs to a launch from its begin until its last block is done,
- * over all launches that go on with it. Each of these has another epoch, so a word to stop that comes late stops nobody
- * else. A launch that did its last block leaves its control block as the next one needs it: nothing is cleared, copied
- * or waited for. What was dropped is cleared on the GPU, and given out again when that has happened.
+ * A launch of the persistent form counts its blocks in a control block (ptx/pass/forms.h). The control blocks lie in
+ * one piece of device memory that is made before serving, and are zero. One belongs to a kernel from its begin until
+ * its last block is done, over all launches that resume it. Each of these launches has another epoch, so a late request
+ * to stop does not stop another launch. A launch that did its last block leaves its control block ready for the next
+ * kernel: nothing is cleared, copied or waited for. The control block of a dropped kernel is cleared on the GPU, and
+ * reused when that has happened.
  *
- * evict() has the GPU write the epoch where the workers look, from a stream of its own of the highest priority: no
- * kernel, no copy engine, nothing that a client's work could stand before. How quickly they hear it is for tests/gpu
- * to measure. Host memory is never looked at by kernels. What came of it is read by a copy on the same stream, after
- * the launch's end is known, so the word to stop is never behind it; poll tells of the end only then. Only launches
- * that were told to stop pay for any of that. What a session leaves running when it is aborted is told to stop, too.
+ * evict() makes the GPU write the epoch to the word that the workers check. The write comes from a stream of its own
+ * with the highest priority: no kernel, no copy engine, no client's work can be before it. tests/gpu measures how
+ * quickly workers see it. Kernels never read host memory for it. After the launch's end is known, a copy on the same
+ * stream reads the result, so the stop request never comes after it; poll returns the completion only then. Only
+ * launches with a stop request pay for any of that. An abort of a session stops its running persistent launches too.
  *
- * Without control blocks (the pool is used up, or the GPU's streams cannot write values) the form is refused, and
- * whoever launches takes another. Any session's kernels could write there, as in all that the context has: blocks
- * would be done twice or not at all, and what the GPU's memory says is believed no further than that.
+ * Without a control block (the pool is used up, or the GPU's streams cannot write values) the form is refused, and the
+ * caller launches another form. Kernels of any session could write to control blocks, as to everything in the context:
+ * blocks would then run twice or not at all. The device trusts the values no further than that.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -33,46 +34,46 @@ static_assert(offsetof(struct ds_ptx_control, next) == 4 && offsetof(struct ds_p
 
 enum form_state {
         FORM_RUNS,
-        FORM_TOLD,    /* to stop, and it may have ended before it heard */
-        FORM_READ,    /* what its workers left is on the way here */
-        FORM_KNOWN,   /* it had ended */
+        FORM_TOLD,    /* has a stop request; it may end before it sees that */
+        FORM_READ,    /* its workers' result is being copied here */
+        FORM_KNOWN,   /* it had ended before it saw the request */
         FORM_EVICTED, /* it has let go */
 };
 
-/* A kernel in the persistent form, from its first launch until its last block is done, or it is dropped. */
+/* A kernel in the persistent form, from its first launch until its last block is done or it is dropped. */
 struct cuda_form {
-        uint64_t token;       /* of its last launch */
-        struct cuda_job *job; /* NULL: it has let go and waits for whoever goes on with it */
+        uint64_t token;       /* token of its last launch */
+        struct cuda_job *job; /* NULL: it has let go and waits to be resumed */
         enum form_state state;
-        int aborted; /* its session goes: what is left of it is not wanted */
+        int aborted; /* its session ends: the rest of the kernel is not needed */
         uint64_t read_seq;
         uint32_t space;
-        const ds_device_kernel *kernel; /* counted by its module */
+        const ds_device_kernel *kernel; /* its module is referenced */
         uint32_t grid[3], block[3], blocks, done;
         uint32_t control;
         struct cuda_form *prev, *next;
 };
 
-/* The host's side of a control block. */
+/* The host's record of a control block. */
 struct form_control {
-        uint32_t epoch;     /* of the last launch */
-        uint32_t next;      /* that is free */
-        uint64_t clean_seq; /* free: it is zero when the stream has come so far */
+        uint32_t epoch;     /* epoch of the last launch */
+        uint32_t next;      /* next free control block */
+        uint64_t clean_seq; /* if free: the stream's number at which it has been cleared */
 };
 
 struct cuda_forms {
         CUstream stream;
         CUdeviceptr memory;
         uint64_t size;
-        uint64_t *counter;      /* how far the stream is; the GPU writes it */
-        uint32_t (*said)[4];    /* what control blocks said, by their numbers; the GPU writes it */
-        uint64_t seq;           /* that counter will have in the end */
-        struct cuda_form *list; /* all there are */
+        uint64_t *counter;      /* progress of the stream; the GPU writes it */
+        uint32_t (*said)[4];    /* copies of control blocks, by their numbers; the GPU writes them */
+        uint64_t seq;           /* value that counter will have in the end */
+        struct cuda_form *list; /* all kernels in this form */
         uint32_t free, free_tail;
         struct form_control controls[FORM_CONTROLS];
 };
 
-/* --- the control blocks ------------------------------------------------------------------------------------------- */
+/* --- control blocks ----------------------------------------------------------------------------------------------- */
 
 size_t cuda_forms_host_bytes(void)
 {
@@ -96,7 +97,7 @@ static void control_free(struct cuda_forms *forms, uint32_t control)
         forms->free_tail = control;
 }
 
-/* FORM_NONE: there is none that is clear. */
+/* FORM_NONE: no control block is clear. */
 static uint32_t control_take(struct cuda_forms *forms)
 {
         uint32_t control = forms->free;
@@ -107,7 +108,7 @@ static uint32_t control_take(struct cuda_forms *forms)
         return control;
 }
 
-/* Nobody runs with it any more, and what it says is not known: it is free when the GPU has cleared it. */
+/* Clears a control block that no launch uses and whose contents are unknown; it is free when the GPU has done so. */
 static void control_clear(ds_device *device, uint32_t control)
 {
         struct cuda_forms *forms = device->forms;
@@ -119,7 +120,7 @@ static void control_clear(ds_device *device, uint32_t control)
         if (!result)
                 result = CU(device, cuStreamWriteValue64)(
                         forms->stream, (uintptr_t)forms->counter, forms->seq + 1, CU_STREAM_WRITE_VALUE_DEFAULT);
-        if (result) { /* it is not given out again */
+        if (result) { /* it is not reused */
                 (void)ds_cuda_failed(device, result, "clearing a control block");
                 return;
         }
@@ -212,7 +213,7 @@ static void form_free(ds_device *device, struct cuda_form *form)
         ds_free(form);
 }
 
-/* What its control block says is zero, but for what nobody minds; or it is made so. */
+/* clean: the control block is zero, except for fields that do not matter. Else it is cleared. */
 static void form_end(ds_device *device, struct cuda_form *form, int clean)
 {
         if (clean)
@@ -237,7 +238,7 @@ static int form_new(ds_device *device, const struct ds_launch *launch, uint32_t 
         form->kernel = launch->kernel;
         cuda_kernel_get(form->kernel);
         form->blocks = blocks;
-        form->state = FORM_EVICTED; /* until it is launched, with nothing done */
+        form->state = FORM_EVICTED; /* until it is launched, with no block done */
         memcpy(form->grid, launch->grid, sizeof(form->grid));
         memcpy(form->block, launch->block, sizeof(form->block));
         DL_APPEND(device->forms->list, form);
@@ -257,7 +258,7 @@ static int form_resumed(ds_device *device, const struct ds_launch *launch, struc
         return 0;
 }
 
-/* As many workers as the rung holds, the bound allows, and there is something to do for. */
+/* Number of workers: as many as the rung holds, the limit allows, and there are chunks for. */
 static uint32_t form_workers(ds_device *device, const struct ds_launch *launch, uint32_t rung, uint32_t chunks)
 {
         uint64_t n = launch->workers;
@@ -325,7 +326,7 @@ void cuda_form_refused(ds_device *device, struct cuda_form *form, const struct d
                 form_end(device, form, 1);
 }
 
-/* --- letting go --------------------------------------------------------------------------------------------------- */
+/* --- eviction ----------------------------------------------------------------------------------------------------- */
 
 int cuda_evict(ds_device *device, uint64_t token)
 {
@@ -337,7 +338,7 @@ int cuda_evict(ds_device *device, uint64_t token)
                 return DS_CUDA_NOT_FOUND;
         if (form->state != FORM_RUNS || form->job->status || device->lost)
                 return 0;
-        /* what the GPU does not have yet it does not get */
+        /* a launch that has not gone to the GPU is cancelled */
         if (cuda_hold_cancel_job(device, form->job, DS_DEVICE_EVICTED)) {
                 form->state = FORM_EVICTED;
                 return 0;
@@ -346,12 +347,12 @@ int cuda_evict(ds_device *device, uint64_t token)
                 control_va(forms, form->control) + offsetof(struct ds_ptx_control, stop),
                 forms->controls[form->control].epoch, CU_STREAM_WRITE_VALUE_DEFAULT);
         if (result)
-                return ds_cuda_failed(device, result, "telling workers to stop");
+                return ds_cuda_failed(device, result, "requesting workers to stop");
         form->state = FORM_TOLD;
         return 0;
 }
 
-/* Behind all that was written there before: what the control block says, and the number that the stream comes to. */
+/* Copies the control block behind all earlier writes to it; ret_seq: the stream's number after the copy. */
 static CUresult control_read(ds_device *device, uint32_t control, uint64_t *ret_seq)
 {
         struct cuda_forms *forms = device->forms;
@@ -367,7 +368,7 @@ static CUresult control_read(ds_device *device, uint32_t control, uint64_t *ret_
         return result;
 }
 
-/* It failed: what it did is not known, or is not asked for any more. */
+/* Fails the launch: its result is unknown, or no longer needed. */
 static int form_lost(struct cuda_form *form)
 {
         form->job->status = DS_CUDA_LAUNCH_FAILED;
@@ -379,7 +380,7 @@ static int form_ask(ds_device *device, struct cuda_form *form)
         CUresult result = control_read(device, form->control, &form->read_seq);
 
         if (result) {
-                (void)ds_cuda_failed(device, result, "asking what workers did");
+                (void)ds_cuda_failed(device, result, "reading the result of workers");
                 return form_lost(form);
         }
         form->state = FORM_READ;
@@ -452,7 +453,7 @@ void cuda_forms_abort(ds_device *device, uint32_t space)
                 if (!form->job || !form->job->given || form->space != space)
                         continue;
                 form->aborted = 1;
-                (void)cuda_evict(device, form->token); /* what does not hear it ends by itself */
+                (void)cuda_evict(device, form->token); /* a launch that does not see it ends by itself */
         }
 }
 
@@ -469,7 +470,7 @@ void cuda_forms_drop(ds_device *device, uint32_t space)
         }
 }
 
-/* Nobody but who waits for it here reads what is on its way to the same place: the form ends with the process. */
+/* No other code reads the copy that this waits for: the process ends afterwards, and the form with it. */
 void cuda_form_say(ds_device *device, const struct cuda_form *form, uint64_t wait_ns, char *ret, size_t size)
 {
         static const char *const states[] = {

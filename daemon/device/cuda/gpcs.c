@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which TPCs share a GPC
+ * Discovers which TPCs share a GPC
  *
- * The driver does not say. But the blocks of a cluster never leave their GPC, so kernels with large clusters, whose
- * blocks write down where they run, show which SMs are together. Which SMs a TPC has is found by kernels in green
- * contexts as well: one over all TPCs whose number has bit k and one over the others, for every k; an SM that was seen
- * in exactly one of each pair has told its TPC's number (14 contexts on an H200 instead of 66). The groups of SMs that
- * the driver makes for large clusters are told apart in the same way (8 more).
+ * The driver does not report this. But the blocks of a cluster never leave their GPC. So kernels with large clusters,
+ * whose blocks record their SM, show which SMs are together. The SMs of each TPC are found by kernels in green
+ * contexts: for every bit k, one context over all TPCs whose number has bit k and one over the others. An SM that
+ * appears in exactly one of each pair has shown its TPC's number (14 contexts on an H200 instead of 66). The groups of
+ * SMs that the driver makes for large clusters are identified in the same way (8 more contexts).
  *
- * What no large cluster reaches stays unknown. Anything that fails leaves what is not known unknown, with a line in the
- * log: nothing else depends on it. All of it is before serving, has one deadline, and takes some 30 ms. When the
- * deadline passes, what is still running is left alone: taking its memory away would wait for it.
+ * SMs that no large cluster reaches stay unknown. After a failure the rest stays unknown, with a line in the log:
+ * nothing else depends on it. All of it happens before serving, has one deadline, and takes some 30 ms. When the
+ * deadline passes, a kernel that is still running keeps its memory: freeing the memory would wait for it.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -23,16 +23,16 @@
 #define BLOCKS_MAX 4096
 #define PLACE_NONE UINT32_MAX
 #define DEADLINE_NS DS_NS_PER_S
-#define WAVES 4 /* launches for one set of TPCs have so many blocks per SM: each SM gets one of them */
+#define WAVES 4 /* blocks per SM in a launch for one set of TPCs, so that each SM gets at least one */
 #define CLUSTER_ROUNDS 8
-#define GPC_TPCS_MIN 2 /* fewer together may be one TPC's own cluster */
+#define GPC_TPCS_MIN 2 /* fewer TPCs together may be one TPC's own cluster */
 #define PAGE 4096
 
 static const unsigned char gpcs_image[] = {
 #include "cuda_gpcs.h"
 };
 
-/* What a block writes. */
+/* A block's record of where it ran. */
 struct gpcs_place {
         uint32_t sm, cluster;
 };
@@ -41,15 +41,15 @@ struct gpcs {
         ds_device *device;
         CUlibrary library;
         CUfunction where;
-        CUstream stream;           /* of the whole GPU */
+        CUstream stream;           /* a stream of the whole GPU */
         struct gpcs_place *places; /* BLOCKS_MAX of them, pinned */
-        uint32_t shared_bytes;     /* so much that an SM holds one block */
+        uint32_t shared_bytes;     /* so large that an SM holds one block */
         uint64_t deadline_ns;
         bool stuck;             /* the deadline passed while something ran */
         uint16_t root[SMS_MAX]; /* union-find: SMs known to be together */
 };
 
-/* --- one kernel ------------------------------------------------------------------------------------------------- */
+/* --- one kernel --------------------------------------------------------------------------------------------------- */
 
 static int gpcs_wait(struct gpcs *g, CUstream stream)
 {
@@ -58,13 +58,14 @@ static int gpcs_wait(struct gpcs *g, CUstream stream)
         do {
                 result = CU(g->device, cuStreamQuery)(stream);
                 if (result != CUDA_ERROR_NOT_READY)
-                        return result ? ds_cuda_failed(g->device, result, "a kernel that looks at the SMs") : 0;
+                        return result ? ds_cuda_failed(g->device, result, "the kernel that finds the SMs of each GPC")
+                                      : 0;
         } while (cuda_now(g->device) < g->deadline_ns);
         g->stuck = true;
         return -ETIME;
 }
 
-/* n blocks of one thread, in clusters; then places[0..n-1] say where they were. */
+/* Runs n blocks of one thread, in clusters; afterwards places[0..n-1] say where they ran. */
 static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t cluster)
 {
         CUdeviceptr out = (uintptr_t)g->places;
@@ -89,13 +90,13 @@ static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t clu
                 g->places[i] = (struct gpcs_place){PLACE_NONE, PLACE_NONE};
         result = CU(g->device, cuLaunchKernelEx)(&config, g->where, params, NULL);
         if (result)
-                return ds_cuda_failed(g->device, result, "launching what looks at the SMs");
+                return ds_cuda_failed(g->device, result, "launching the kernel that finds the SMs of each GPC");
         return gpcs_wait(g, stream);
 }
 
-/* --- which SMs a TPC, or a group, has ----------------------------------------------------------------------------- */
+/* --- SMs of each TPC or group ------------------------------------------------------------------------------------- */
 
-/* Parts that the SMs are divided into, all of one split; which part an SM is of. */
+/* Parts of the SMs, all from one split, and the part of each SM. */
 struct gpcs_parts {
         const CUdevResource *resources;
         uint32_t n;
@@ -103,7 +104,7 @@ struct gpcs_parts {
         bool known[SMS_MAX];
 };
 
-/* A kernel on the parts whose number has (or has not) the bit: where it ran gets the flag. */
+/* Runs a kernel on the parts whose number has (or lacks) the bit; sets the flag for SMs where it ran. */
 static int gpcs_see(
         struct gpcs *g, const struct gpcs_parts *parts, uint32_t bit, bool with, uint8_t flag, uint8_t *seen)
 {
@@ -161,7 +162,7 @@ static int gpcs_divide(struct gpcs *g, struct gpcs_parts *parts)
         return 0;
 }
 
-/* --- which SMs are together --------------------------------------------------------------------------------------- */
+/* --- SMs of one GPC ----------------------------------------------------------------------------------------------- */
 
 static uint16_t gpcs_root(struct gpcs *g, uint32_t sm)
 {
@@ -180,7 +181,7 @@ static void gpcs_join(struct gpcs *g, uint32_t n, uint32_t cluster)
         }
 }
 
-/* The largest clusters need the kernel's consent; where they cannot be, smaller ones will do. */
+/* The largest clusters need the kernel's consent; where they are impossible, smaller ones are used. */
 static int gpcs_clusters(struct gpcs *g)
 {
         static const uint32_t sizes[] = {16, 8, 4};
@@ -201,7 +202,7 @@ static int gpcs_clusters(struct gpcs *g)
         return done ? 0 : r;
 }
 
-/* --- the answer --------------------------------------------------------------------------------------------------- */
+/* --- result ------------------------------------------------------------------------------------------------------- */
 
 static void gpcs_tell(struct gpcs *g, const struct gpcs_parts *tpcs)
 {
@@ -229,7 +230,7 @@ static void gpcs_tell(struct gpcs *g, const struct gpcs_parts *tpcs)
         }
 }
 
-/* Two groups of one GPC: a bit each, 0 when no GPC has two. */
+/* Two groups of one GPC, as two bits; 0 when no GPC has two. */
 static uint32_t gpcs_pair(const struct ds_device_info *info)
 {
         uint32_t last[UINT8_MAX + 1] = {0};
@@ -248,7 +249,7 @@ static uint32_t gpcs_pair(const struct ds_device_info *info)
         return 0;
 }
 
-/* Does the driver let groups of one GPC take a cluster that is larger than each? It is asked, not tried. */
+/* Queries, without a launch, whether the driver lets groups of one GPC take a cluster larger than each group. */
 static int gpcs_ask(struct gpcs *g, uint32_t pair)
 {
         CUlaunchAttribute attribute = {
@@ -283,7 +284,7 @@ static int gpcs_ask(struct gpcs *g, uint32_t pair)
         return r;
 }
 
-/* Which TPCs are in which group. That nothing of it is known harms nobody: rungs say less of where they are. */
+/* Finds the TPCs of each group. After a failure they stay unknown, and rungs say less about their place. */
 static void gpcs_groups(struct gpcs *g, const struct gpcs_parts *tpcs, struct gpcs_parts *groups)
 {
         struct ds_device_info *info = &g->device->info;
@@ -302,10 +303,10 @@ static void gpcs_groups(struct gpcs *g, const struct gpcs_parts *tpcs, struct gp
         if (pair)
                 r = gpcs_ask(g, pair);
         if (r)
-                ds_log(DS_LOG_WARNING, "which TPCs the groups for large clusters have is not known");
+                ds_log(DS_LOG_WARNING, "the TPCs of the groups for large clusters stay unknown");
 }
 
-/* --- before and after --------------------------------------------------------------------------------------------- */
+/* --- begin and end ------------------------------------------------------------------------------------------------ */
 
 static int gpcs_kernel(struct gpcs *g)
 {
@@ -323,7 +324,7 @@ static int gpcs_kernel(struct gpcs *g)
                 result = CU(device, cuFuncSetAttribute)(
                         g->where, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, optin);
         g->shared_bytes = (uint32_t)DS_MAX(optin, 0);
-        return result ? ds_cuda_failed(device, result, "loading what looks at the SMs") : 0;
+        return result ? ds_cuda_failed(device, result, "loading the kernel that finds the SMs of each GPC") : 0;
 }
 
 static int gpcs_begin(struct gpcs *g)
@@ -365,7 +366,7 @@ static void gpcs_end(struct gpcs *g)
         }
 }
 
-/* Everything, in the order in which it depends on each other. */
+/* Runs all steps in the order of their dependencies. */
 static int gpcs_find(struct gpcs *g, struct gpcs_parts *tpcs, struct gpcs_parts *groups)
 {
         int r = gpcs_begin(g);
@@ -391,7 +392,7 @@ void cuda_gpcs_discover(ds_device *device)
 
         if (CU(device, cuDeviceGetAttribute)(&clusters, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device->ordinal) ||
                 !clusters || !device->tpc || info->n_tpcs < 2)
-                return; /* no clusters, or nothing to tell apart */
+                return; /* no clusters, or only one TPC */
         g = ds_alloc0(1, sizeof(*g));
         if (!g)
                 return;
@@ -399,7 +400,7 @@ void cuda_gpcs_discover(ds_device *device)
         r = gpcs_find(g, &tpcs, &groups);
         gpcs_end(g);
         if (r)
-                ds_log(DS_LOG_WARNING, "which TPCs share a GPC is not known: %s",
+                ds_log(DS_LOG_WARNING, "the TPCs of each GPC stay unknown: %s",
                         r < 0 ? strerror(-r) : ds_cuda_driver_error(&device->driver, (CUresult)r));
         else
                 ds_log(DS_LOG_INFO, "%u GPCs found", info->n_gpcs);

@@ -2,19 +2,19 @@
 /*
  * Graphs: many jobs in one
  *
- * What is built of a graph is built for a rung: its nodes name the rung's green context, since what they run on is
- * theirs and not the stream's that they are launched on (those of the primary context run on all SMs, whatever the
- * stream). Building instantiates and uploads it, which may stop the context: on an H200 it was seen to do so, and at
- * other times to hold others up for 0.1 ms only. So it happens when the owner says that nothing is in flight, for one
- * rung when the graph is made, for another one when a launch there has asked for it. Until then, and for what
- * cannot be built, nodes are launched one by one.
+ * An instance of a graph is built for a rung. Its nodes name the rung's green context, because a node runs on the SMs
+ * of its own context and not of the stream that the graph is launched on. (Nodes of the primary context run on all SMs,
+ * whatever the stream.) Building instantiates and uploads the instance, which may stop the context: on an H200 it
+ * sometimes did, and at other times delayed others by only 0.1 ms. So it happens when the owner says that nothing is in
+ * flight: for one rung when the graph is made, for another one after a launch there has requested it. Until then, and
+ * for graphs that cannot be built, nodes are launched one by one.
  *
- * What a launch names stays until it has come back: the graph counts launches, and instances that nobody can launch any
- * more wait in a list for the next quiesce. New parameters are written into an instance in place, beside whatever runs:
- * that stops nothing. CUDA promises that launches made before keep the old ones; those that are only held here would
- * not, so while there are any the instance stays as it is, for them.
+ * The objects that a launch names stay until it has completed: the graph counts launches, and instances that no launch
+ * can use any more wait in a list for the next quiesce. New parameters are written into an instance in place, beside
+ * running work; that stops nothing. CUDA promises that earlier launches keep the old parameters. Launches that are only
+ * held here would not keep them, so while there are any the instance stays unchanged for them.
  *
- * Left to single launches: kernels that print, because whose text it is shows in the order of launches only, and copies
+ * Left to single launches: kernels that print, because only the order of launches shows whose text it is, and copies
  * between two host buffers, which need staging.c.
  */
 #include <assert.h>
@@ -25,18 +25,19 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define GRAPH_NODES_BUILT (1u << 20)  /* of all graphs; the driver keeps memory of the device for each */
-#define GRAPH_ENTRIES 8               /* of the queue in hardware; 400 launches behind a kernel made nobody wait */
-#define GRAPH_SHARED_SURE (48u << 10) /* what every kernel may have without being told */
-#define GRAPH_CLUSTER_SURE 8u         /* likewise, blocks */
+#define GRAPH_NODES_BUILT (1u << 20) /* nodes of all graphs; the driver keeps device memory for each */
+/* entries of the hardware queue per graph launch; 400 launches behind a kernel blocked no thread */
+#define GRAPH_ENTRIES 8
+#define GRAPH_SHARED_SURE (48u << 10) /* bytes that every kernel may have without an attribute */
+#define GRAPH_CLUSTER_SURE 8u         /* the same for clusters, in blocks */
 #define GRAPH_TEXT 200
-#define GRAPH_BUILT_AT_ONCE 128u  /* nodes, some 0.3 ms: who asks for more asks again, if the stop has time for it */
+#define GRAPH_BUILT_AT_ONCE 128u  /* nodes, some 0.3 ms; a caller with time for more during the stop calls again */
 #define GRAPH_DROPPED_AT_ONCE 16u /* instances, likewise */
 
 struct cuda_instance {
         CUgraph graph;
         CUgraphExec exec;
-        CUgraphNode *nodes; /* as the graph's */
+        CUgraphNode *nodes; /* in the order of the graph's nodes */
         uint32_t n;
         struct cuda_instance *next;
 };
@@ -44,11 +45,11 @@ struct cuda_instance {
 struct ds_device_graph {
         const struct ds_device_node *nodes; /* the owner's, until graph_free */
         uint32_t n, n_kernels;
-        const ds_device_kernel **kernels; /* of its launches, counted with their modules */
+        const ds_device_kernel **kernels; /* kernels of its launches, with references to their modules */
         int asserts, owned;
-        uint32_t n_jobs, n_held; /* launches that have not come back, and those that the GPU has not got */
+        uint32_t n_jobs, n_held; /* launches that have not completed; those of them that the GPU has not got */
         struct cuda_instance *at[DS_DEVICE_RUNGS_MAX];
-        uint64_t wanted, refused; /* rungs, one bit each */
+        uint64_t wanted, refused; /* one bit per rung */
         ds_device_graph *prev, *next;
 };
 
@@ -69,7 +70,7 @@ static void instance_free(ds_device *device, struct cuda_instance *instance)
         ds_free(instance);
 }
 
-/* In the next quiesce. */
+/* Frees the instance in the next quiesce. */
 static void instance_goes(ds_device *device, struct cuda_instance *instance)
 {
         if (!instance)
@@ -79,9 +80,9 @@ static void instance_goes(ds_device *device, struct cuda_instance *instance)
         device->n_instances_going++;
 }
 
-/* --- nodes as the driver wants them ------------------------------------------------------------------------------- */
+/* --- nodes in the driver's form ----------------------------------------------------------------------------------- */
 
-/* Room for what a kernel's parameters are described by. */
+/* Storage for the description of a kernel's parameters. */
 struct kernel_extra {
         size_t size;
         void *list[5];
@@ -156,7 +157,8 @@ static void graph_want(ds_device *device, ds_device_graph *graph, uint64_t rungs
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
 
-/* What its function in the primary context has been told, and those in others have not. */
+/* Sets the attributes that the kernel's function in the primary context has, and its functions in other contexts
+ * lack. */
 static CUresult build_allow(ds_device *device, const struct ds_launch *launch, CUkernel kernel)
 {
         uint32_t used = DS_MIN(cuda_kernel_info(launch->kernel)->static_shared, GRAPH_SHARED_SURE);
@@ -216,7 +218,7 @@ static CUresult build_node(ds_device *device, struct cuda_instance *instance, co
         return CU(device, cuGraphAddEmptyNode)(ret, instance->graph, deps, node->n_deps);
 }
 
-/* Left to single launches it works as well: but what the driver refused is worth knowing. */
+/* Logs the driver's refusal. The graph works as well by single launches, but the reason is useful. */
 static void build_refused(const ds_device_graph *graph, uint32_t index, char text[static GRAPH_TEXT])
 {
         const struct ds_device_node *node = &graph->nodes[index];
@@ -234,7 +236,7 @@ static void build_refused(const ds_device_graph *graph, uint32_t index, char tex
         snprintf(text, GRAPH_TEXT, "building a graph: node %u of %u, %s", index, graph->n, what);
 }
 
-/* What it was about is left in text. */
+/* After a failure `text` names the operation. */
 static CUresult build_all(ds_device *device, const ds_device_graph *graph, uint32_t rung,
         struct cuda_instance *instance, CUgraphNode *deps, char text[static GRAPH_TEXT])
 {
@@ -303,7 +305,7 @@ int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
         if (rung >= device->n_rungs)
                 return ds_error_origin(-ENOENT);
         if (device->lost) {
-                /* nobody waits for it any more: who builds what is wanted must come to an end */
+                /* No launch waits for it any more: a caller that builds all requested instances must come to an end */
                 graph_want(device, graph, graph->wanted & ~bit);
                 return DS_CUDA_LAUNCH_FAILED;
         }
@@ -327,7 +329,7 @@ int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t rung)
         return graph->at[rung] != NULL;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- creation and destruction ------------------------------------------------------------------------------------- */
 
 static int node_fits(ds_device *device, const struct cuda_space *space, const struct ds_device_node *node)
 {
@@ -459,7 +461,7 @@ uint32_t cuda_graph_kernels(const ds_device_graph *graph)
         return graph->n_kernels;
 }
 
-/* --- other parameters --------------------------------------------------------------------------------------------- */
+/* --- new parameters ----------------------------------------------------------------------------------------------- */
 
 static int launches_are_same(const struct ds_launch *a, const struct ds_launch *b)
 {
@@ -484,12 +486,12 @@ static int nodes_are_same(const struct ds_device_node *a, const struct ds_device
         return 1;
 }
 
-/* What an instance can be told. */
+/* Whether an instance accepts the change from a to b. */
 static int node_can_become(const struct ds_device_node *a, const struct ds_device_node *b)
 {
         if (a->kind != b->kind)
                 return 0;
-        if (a->kind == DS_NODE_LAUNCH) /* shared memory and clusters are set up when it is built */
+        if (a->kind == DS_NODE_LAUNCH) /* shared memory and clusters are fixed when the instance is built */
                 return a->launch.kernel == b->launch.kernel && b->launch.shared_bytes <= a->launch.shared_bytes &&
                        a->launch.cooperative == b->launch.cooperative &&
                        !memcmp(a->launch.cluster, b->launch.cluster, sizeof(a->launch.cluster));
@@ -538,14 +540,14 @@ static int graph_can_become(const ds_device_graph *from, const ds_device_graph *
 
 void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to)
 {
-        /* else it keeps what it has for the launches that name it */
+        /* otherwise it keeps its instances for the launches that name it */
         if (device->lost || !graph_can_become(from, to))
                 return;
         for (uint32_t rung = 0; rung < device->n_rungs; rung++) {
                 struct cuda_instance *instance = DS_TAKE_PTR(from->at[rung]);
                 CUresult result = CUDA_SUCCESS;
 
-                from->refused |= UINT64_C(1) << rung; /* what waits for its launch goes in parts */
+                from->refused |= UINT64_C(1) << rung; /* waiting launches are launched node by node */
                 if (!instance)
                         continue;
                 for (uint32_t i = 0; !result && i < to->n; i++)
@@ -561,7 +563,7 @@ void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *
         graph_want(device, from, 0);
 }
 
-/* --- what waits for a quiesce ------------------------------------------------------------------------------------- */
+/* --- work for a quiesce ------------------------------------------------------------------------------------------- */
 
 size_t cuda_graphs_put_off(const ds_device *device)
 {

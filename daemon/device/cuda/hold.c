@@ -2,15 +2,16 @@
 /*
  * Work that may not go to the GPU yet
  *
- * Two reasons. A launch that prints waits while one of another session prints, because the driver's text does not say
- * whose it is. And a stream's queue in hardware holds about a thousand entries, after which the driver blocks the
- * thread that launches until one has ended (measured: the 1,022nd launch behind a 30 ms kernel took 26 ms); we stay
- * well below. A copy from host to host that could fill it alone (staging.c) waits until its stream is empty.
+ * There are two reasons to hold work. First, a launch that prints waits while a launch of another session prints,
+ * because the driver's text does not say whose it is. Second, a stream's hardware queue holds about a thousand entries;
+ * then the driver blocks the launching thread until one has ended (measured: the 1,022nd launch behind a 30 ms kernel
+ * took 26 ms). DetShare stays well below that. A copy from host to host that could fill the queue alone (staging.c)
+ * waits until its stream is empty.
  *
- * A stream that holds something holds all that comes behind it, fences included: nothing is submitted to the GPU that
- * waits for something not submitted, so what is fenced after a held job is held too. What is held is a copy of what was
- * asked for, parameters included; there is at most one per job that the scheduler has in flight, and a fence per job.
- * Held work goes in the order of each stream; streams take turns in the order in which they began to hold.
+ * A stream that holds something holds everything behind it, fences included. Nothing goes to the GPU that waits for
+ * work not yet submitted, so work fenced after a held job is held too. A held entry is a copy of the request,
+ * parameters included. There is at most one per job that the scheduler has in flight, and a fence per job. Held work
+ * goes in the order of each stream; streams take turns in the order in which they began to hold.
  */
 #include <assert.h>
 #include <string.h>
@@ -19,7 +20,8 @@
 #include "device/cuda/staging.h"
 #include "util/error.h"
 
-#define HOLD_ENTRIES 448 /* per stream, what tells of a job counted; two streams may share a queue in hardware */
+/* entries per stream, including those that report a job's end; two streams may share a hardware queue */
+#define HOLD_ENTRIES 448
 
 enum held_kind {
         HELD_LAUNCH,
@@ -32,8 +34,8 @@ enum held_kind {
 
 struct cuda_held {
         enum held_kind kind;
-        int32_t status;       /* of what was cancelled */
-        struct cuda_job *job; /* NULL: a fence */
+        int32_t status;       /* status of a cancelled entry */
+        struct cuda_job *job; /* NULL for a fence */
         struct cuda_held *next;
         union {
                 struct ds_launch launch;
@@ -127,7 +129,7 @@ int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_s
         return 0;
 }
 
-/* --- letting go --- */
+/* --- release ---------------------- */
 
 static int held_may_go(ds_device *device, const struct cuda_stream *stream, const struct cuda_held *held)
 {
@@ -162,13 +164,13 @@ static int held_go(ds_device *device, struct cuda_stream *stream, struct cuda_he
         return -EINVAL;
 }
 
-/* What the GPU does not take comes back with the reason; who asked was told long ago that it is queued. */
+/* Gives one held job to the GPU. A refusal becomes the job's status, because the caller already knows it as queued. */
 static void held_release(ds_device *device, struct cuda_stream *stream)
 {
         struct cuda_held *held = stream->held;
         int r;
 
-        /* to the end of the line, or out of it */
+        /* the stream goes to the end of the list, or out of it */
         stream->held = held->next;
         DL_DELETE2(device->holding, stream, hold_prev, hold_next);
         if (stream->held)

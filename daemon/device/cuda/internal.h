@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device's own structures and the functions its files offer each other
+ * The cuda device's own structures, and the functions that its files share
  *
- *   driver.c    the genuine libcuda, by path             cuda.c      open, close, the vtable
- *   topology.c  TPCs, what the device says of itself     gpcs.c      which TPCs share a GPC
- *   rung.c      green contexts and their streams         limit.c     the context's limits, local memory
- *   memory.c    slabs, pinned memory, spaces, clearing   address.c   the addresses they lie at
- *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
- *   hold.c      work that may not go to the GPU yet      poll.c      completions
- *   graph.c     graphs: many jobs in one
- *   counter.c   how far the GPU is in each stream        clock.c     the GPU's times
- *   output.c    printf and assert                        flush.c     the thread that waits for text
- *   fault.c     a lost context and who did it            staging.c   copies between two host buffers
- *   loader.c    the thread that reads libraries          kernel.c    their kernels
- *   form.c      slices, and workers that let go
+ *  driver.c    the genuine libcuda, by path             cuda.c      open, close, the vtable
+ *  topology.c  TPCs, the device's properties            gpcs.c      which TPCs share a GPC
+ *  rung.c      green contexts and their streams         limit.c     the context's limits, local memory
+ *  memory.c    slabs, pinned memory, spaces, clearing   address.c   addresses of mappings
+ *  module.c    libraries, kernels, the image cache      work.c      launches, copies, memsets, fences
+ *  hold.c      work that may not go to the GPU yet      poll.c      completions
+ *  graph.c     graphs: many jobs in one
+ *  counter.c   progress of the GPU in each stream       clock.c     the GPU's times
+ *  output.c    printf and assert                        flush.c     the thread that waits for text
+ *  fault.c     a lost context and its cause             staging.c   copies between two host buffers
+ *  loader.c    the thread that reads libraries          kernel.c    their kernels
+ *  form.c      slices, and workers that let go
  *
- * One thread, but for flush.c and loader.c. Nothing here blocks except the calls marked [stops] in device.h, and what
- * open does before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for
- * something not yet submitted; rungs, their streams and the pool of events exist before serving; memory is VMM only.
+ * Everything runs on one thread, except flush.c and loader.c. Nothing blocks except the calls marked [stops] in
+ * device.h, and the work of open before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is
+ * submitted that waits for something not yet submitted; rungs, their streams and the pool of events exist before
+ * serving; memory is VMM only.
  *
  * Isolation: all spaces share the one context, so a kernel that computes a wrong address can reach another session's
- * memory; what the worker checks are the addresses in arguments of copies and memsets.
+ * memory. The worker checks only the addresses in arguments of copies and memsets.
  */
 #pragma once
 
@@ -40,7 +41,7 @@
 
 #define CUDA_STREAMS_PER_RUNG (DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG)
 #define CUDA_CLEAR_EVENTS 32
-#define CUDA_BLOCKS 128 /* TiB of addresses that a process has */
+#define CUDA_BLOCKS 128 /* TiB of a process's address space */
 #define CUDA_POOL_MAX 8
 
 struct cuda_space;
@@ -64,29 +65,30 @@ enum cuda_job_kind {
         _CUDA_JOB_KIND_MAX,
 };
 
-/* One operation, from submission until poll has given it back. */
+/* One operation, from submission until poll has returned it. */
 struct cuda_job {
         uint64_t token;
         enum cuda_job_kind kind;
-        struct cuda_space *space;       /* counts it */
-        const ds_device_kernel *kernel; /* of a launch; its module counts it */
+        struct cuda_space *space;       /* referenced */
+        const ds_device_kernel *kernel; /* kernel of a launch; its module is referenced */
         uint32_t grid[3], block[3];     /* for messages */
-        ds_device_graph *graph;         /* of a graph's launch; counts it */
-        struct cuda_form *form;         /* of a launch in the persistent form; it counts the job */
-        CUevent event;                  /* recorded behind it, where that is needed */
-        CUevent begun;                  /* recorded before it, with a time; NULL: none was */
+        ds_device_graph *graph;         /* graph of a graph launch; referenced */
+        struct cuda_form *form;         /* form of a persistent launch; referenced */
+        CUevent event;                  /* recorded behind the job, where needed */
+        CUevent begun;                  /* recorded before it, with a time; NULL: not recorded */
         uint64_t number;                /* in its stream, from 1 */
         uint64_t space_number;          /* in its space, from 1 */
-        int32_t status;                 /* 0: the GPU has it; else it ends with this */
+        int32_t status;                 /* 0: the GPU has the job; else it ends with this status */
         uint32_t timed : 1;             /* its event carries a time */
-        uint32_t given : 1;             /* the GPU saw it */
-        uint32_t suspect : 1;           /* it may have ended the context */
+        uint32_t given : 1;             /* the GPU has received it */
+        uint32_t suspect : 1;           /* it may have caused the loss of the context */
         uint32_t prints : 1;            /* counted by output.c */
-        uint32_t marked : 1;            /* the GPU tells of its end, not only of that of later ones */
-        uint32_t alone : 1;             /* so it did of the one before it, or there was none: its times are its own */
-        uint32_t entries;               /* of the stream's queue in hardware */
+        uint32_t marked : 1;            /* the GPU reports its end, not only that of later jobs */
+        /* the GPU reports the end of the job before it too, or there is none: its times are its own */
+        uint32_t alone : 1;
+        uint32_t entries; /* entries in the stream's hardware queue */
         uint64_t submit_ns, deadline_ns;
-        /* a fence before it: it cannot start before `after` has ended as many jobs */
+        /* a fence before it: it cannot start before `after` has ended that many jobs */
         const struct cuda_stream *after;
         uint64_t after_seq;
         struct cuda_job *next; /* in its stream, or in the free list */
@@ -94,27 +96,28 @@ struct cuda_job {
 };
 
 /*
- * A CUDA stream of a rung. Jobs that the GPU has are in order in head..tail, and the stream is on the device's busy
- * list. Jobs and fences that may not go yet wait in held (hold.c), and the stream is on the holding list.
+ * A CUDA stream of a rung. Jobs on the GPU are in order in head..tail, and the stream is then on the device's busy
+ * list. Jobs and fences that may not go yet wait in `held` (hold.c), and the stream is then on the holding list.
  */
 struct cuda_stream {
         CUstream stream;
         uint32_t id; /* ds_device_stream() */
         struct cuda_job *head, *tail;
-        uint32_t n_entries;              /* of the queue in hardware */
-        uint64_t entered, issued, ended; /* jobs: submitted by the owner, given to the GPU, come back */
-        uint64_t marked;                 /* the number of the last job that the GPU tells of, or that it never saw */
-        uint64_t asked;                  /* the number that the GPU was last asked to write (counter.c) */
-        uint64_t last_end_ns;            /* of the job before head */
-        uint64_t clear_seen;             /* see ds_device.clear_seq */
+        uint32_t n_entries;              /* entries in the hardware queue */
+        uint64_t entered, issued, ended; /* numbers of jobs: submitted by the owner, given to the GPU, completed */
+        /* number of the last job whose end the GPU reports, or that the GPU never received */
+        uint64_t marked;
+        uint64_t asked;                  /* last number that the GPU has to write (counter.c) */
+        uint64_t last_end_ns;            /* end of the job before head */
+        uint64_t clear_seen;             /* the last clearing that it waits for, see ds_device.clear_seq */
         const struct cuda_stream *after; /* the last fence, for the next job */
         uint64_t after_seq;
-        struct cuda_staging *staging; /* what copies from host to host go through; NULL: none was made yet */
+        struct cuda_staging *staging; /* buffer of copies from host to host; NULL: not made yet */
         struct cuda_held *held, *held_tail;
         struct cuda_stream *busy_prev, *busy_next, *hold_prev, *hold_next;
 };
 
-/* Events that are free; room for all of the kind, so that giving one back cannot fail. */
+/* Free events. The array has space for all events of its kind, so that returning one cannot fail. */
 struct cuda_events {
         CUevent *free;
         size_t n_free, n;
@@ -123,19 +126,19 @@ struct cuda_events {
 struct cuda_rung {
         struct ds_rung_info info;
         CUgreenCtx green;
-        CUcontext context; /* of green, or the primary one */
+        CUcontext context; /* context of green, or the primary one */
         struct cuda_stream streams[CUDA_STREAMS_PER_RUNG];
 };
 
-/* Device memory or pinned host memory of a space, or (memory.c) of none any more. */
+/* Device memory or pinned host memory of a space, or (memory.c) of a space that is gone. */
 struct cuda_mapping {
         uint64_t va, size;
         int host;
-        uint64_t clear_seq;       /* device: it is clear when the clearing of this number has ended, 0 = it is */
-        struct cuda_space *space; /* going: whose work may still use it; NULL: nobody's */
-        uint64_t last_use;        /* going: the number of the last job of the space that may */
-        int own;                  /* see cuda_va_claim */
-        int fd;                   /* device: of a slab that the pool may take, else -1 */
+        uint64_t clear_seq;       /* device memory: number of the clearing after which it is clear; 0: it is */
+        struct cuda_space *space; /* unmapping: the space whose work may still use it; NULL: none */
+        uint64_t last_use;        /* unmapping: number of the last job of the space that may use it */
+        int own;                  /* own reservation, see cuda_va_claim */
+        int fd;                   /* device memory: a slab that the pool may take; else -1 */
         struct cuda_mapping *prev, *next;
 };
 
@@ -143,12 +146,12 @@ struct cuda_space {
         uint32_t id;
         UT_hash_handle hh;
         struct cuda_mapping *mappings;
-        uint64_t clear_seq;    /* of its mapping that was cleared last */
-        struct cuda_job *jobs; /* in flight, in the order in which they were submitted */
+        uint64_t clear_seq;    /* number of the last clearing of one of its mappings */
+        struct cuda_job *jobs; /* jobs in flight, in the order of submission */
         uint64_t n_submitted;
 };
 
-/* A TiB of addresses: not asked for, reserved as a whole, or somebody else's in part. */
+/* A TiB of addresses: not tried, reserved as a whole, or used in part by something else. */
 enum cuda_block {
         CUDA_BLOCK_UNKNOWN,
         CUDA_BLOCK_OURS,
@@ -164,44 +167,44 @@ struct ds_device {
 
         /* topology.c: one resource per TPC, all from one split of the device's SMs */
         uint64_t memory_total;
-        CUdevResource *tpc;    /* info.n_tpcs of them; NULL: this GPU cannot be divided, all of it is one TPC */
-        CUdevResource all_sms; /* with those that are in no TPC */
-        CUdevResource groups[DS_DEVICE_GROUPS_MAX]; /* info.n_groups of them, all from another split */
-        uint32_t n_sms_outside;                     /* how many those are */
+        CUdevResource *tpc;    /* info.n_tpcs entries; NULL: this GPU cannot be divided and counts as one TPC */
+        CUdevResource all_sms; /* including SMs that belong to no TPC */
+        CUdevResource groups[DS_DEVICE_GROUPS_MAX]; /* info.n_groups entries, all from another split */
+        uint32_t n_sms_outside;                     /* number of SMs that belong to no TPC */
 
         /* rung.c */
         struct cuda_rung *rungs[DS_DEVICE_RUNGS_MAX];
         uint32_t n_rungs;
-        int priority[DS_DEVICE_PRIORITIES]; /* CUDA's numbers */
-        CUstream own_stream;                /* all SMs, low priority: clearing */
+        int priority[DS_DEVICE_PRIORITIES]; /* CUDA's numbers of the priorities */
+        CUstream own_stream;                /* all SMs, low priority: used for clearing */
 
         /* memory.c */
         struct cuda_space *spaces;  /* hash by id */
-        struct cuda_mapping *going; /* unmapped, but something may still use them */
-        int pool[CUDA_POOL_MAX];    /* slabs for reuse, mapped nowhere */
+        struct cuda_mapping *going; /* unmapped, but work may still use them */
+        int pool[CUDA_POOL_MAX];    /* unmapped slabs kept for reuse */
         size_t n_pool;
         uint8_t blocks[CUDA_BLOCKS]; /* enum cuda_block; address.c */
         /*
-         * Clearings are numbered and run in order on own_stream; the event of number n is clear_events[n % ...], so it
-         * says of n or a later one. A stream waits for it before its next job of a space when its clear_seen is behind
-         * the space's clear_seq. clear_done: found finished.
+         * Clearings are numbered and run in order on own_stream. The event of number n is clear_events[n % ...], so it
+         * stands for n or a later one. Before its next job of a space, a stream waits for that event if its clear_seen
+         * is below the space's clear_seq. clear_done: the last number known to have finished.
          */
         uint64_t clear_seq, clear_done;
         CUevent clear_events[CUDA_CLEAR_EVENTS];
 
         /* module.c */
-        struct cuda_images *images; /* what is loaded, in use or only kept */
+        struct cuda_images *images; /* loaded images, in use or only kept */
         int lazy;                   /* loading a library puts nothing on the GPU yet */
-        struct cuda_loader *loader; /* NULL: nothing was prepared yet */
-        ds_device_module *modules;  /* one per load */
+        struct cuda_loader *loader; /* NULL: no module has been prepared yet */
+        ds_device_module *modules;  /* one entry per load */
 
         /* graph.c */
-        struct cuda_instance *instances_going; /* to be destroyed in a quiesce */
+        struct cuda_instance *instances_going; /* instances to destroy in a quiesce */
         size_t n_instances_going, n_graphs_wanted;
-        ds_device_graph *graphs; /* all that there are */
-        uint32_t graph_nodes;    /* of what is built */
+        ds_device_graph *graphs; /* all graphs */
+        uint32_t graph_nodes;    /* nodes of all instances */
 
-        uint64_t n_stirs;   /* who brings something into the context counts it here: device.h, stirs */
+        uint64_t n_stirs;   /* counts everything that is brought into the context, see device.h */
         uint32_t n_divided; /* jobs on the device whose kernels run on a part of the SMs */
 
         /* limit.c */
@@ -209,18 +212,18 @@ struct ds_device {
 
         /* work.c, poll.c, hold.c */
         struct cuda_stream *busy;    /* streams with jobs on the GPU */
-        struct cuda_stream *holding; /* streams with something held */
+        struct cuda_stream *holding; /* streams that hold work */
         struct cuda_job *free_jobs;
-        struct cuda_events events[2]; /* by whether they carry a time */
-        CUevent fence;                /* recorded where somebody is to wait for a stream */
-        uint32_t n_jobs;              /* on the GPU or held */
+        struct cuda_events events[2]; /* without times, and with times */
+        CUevent fence;                /* recorded where another stream has to wait for a stream */
+        uint32_t n_jobs;              /* jobs on the GPU or held */
         struct cuda_clock *clock;
 
         /* counter.c */
-        uint64_t *counters; /* NULL: events tell of completions */
-        uint64_t asked_ns;  /* when the driver last had the chance to speak of a fault */
+        uint64_t *counters; /* NULL: completions come from events */
+        uint64_t asked_ns;  /* time of the last driver call that could report a fault */
 
-        /* form.c; NULL: there is no persistent form */
+        /* form.c; NULL: the persistent form is not available */
         struct cuda_forms *forms;
 
         /* output.c */
@@ -229,17 +232,18 @@ struct ds_device {
         /* fault.c */
         CUresult lost;
 
-        struct ds_log_budget log; /* of what clients can make us say */
+        struct ds_log_budget log; /* budget of log lines that clients can cause */
 };
 
 /*
- * A call of the driver failed: log it, note a lost context (fault.c), and fold its result: positive, CUDA's number (it
- * may go to the client unread; OUT_OF_MEMORY is no warning), or -EIO when the driver says nonsense.
+ * Handles a failed driver call: logs it, notes a lost context (fault.c), and converts its result. Positive: CUDA's
+ * number, which may go to the client as it is (OUT_OF_MEMORY is logged as no warning). -EIO: the driver returned an
+ * invalid number.
  */
 int ds_cuda_failed(ds_device *device, CUresult result, const char *what);
 /*
- * 1 when the driver may be called by what frees things at the end. 0: the context is lost, or kernels are still
- * running, and calls would fail or wait for them; the end of the process frees what the driver has.
+ * 1 when functions that free resources may call the driver. 0: the context is lost, or kernels are still running, and
+ * calls would fail or wait for them; the end of the process frees the driver's resources.
  */
 int cuda_usable(const ds_device *device);
 
@@ -249,36 +253,37 @@ int cuda_spec_parse(const char *spec, unsigned *ret_ordinal);
 /* topology.c: fills info and device->tpc; the context is current. 0, -ENODEV with a line in the log, or an errno. */
 int cuda_topology_discover(ds_device *device);
 void cuda_topology_free(ds_device *device);
-/* Memory that is free on the GPU, all processes counted; 0: the driver does not say. */
+/* Free memory on the GPU, counting all processes; 0: the driver does not say. */
 uint64_t cuda_memory_free(ds_device *device);
-/* So much more is the context's own: info says so. */
+/* Adds to the context's own memory, and updates info. */
 void cuda_memory_own(ds_device *device, uint64_t bytes);
 /* "NVIDIA RTX A2000" -> "a2000" */
 void cuda_model_name(const char *name, char *ret, size_t size);
-/* 0: a program under DetShare cannot have what this attribute (a CUdevice_attribute) promises. */
+/* 0: DetShare cannot give a program the feature that this attribute (a CUdevice_attribute) promises. */
 int cuda_attribute_offered(int attribute);
 
-/* gpcs.c: fills info.n_gpcs and gpc_of_tpc as far as they can be found out; leaves nothing on the GPU */
+/* gpcs.c: fills info.n_gpcs and gpc_of_tpc as far as they can be discovered; leaves nothing on the GPU */
 void cuda_gpcs_discover(ds_device *device);
 
 /* rung.c */
-int cuda_rungs_init(ds_device *device); /* priorities, own_stream */
+int cuda_rungs_init(ds_device *device); /* sets priorities and own_stream */
 int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
 int cuda_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung);
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung);
-/* A green context over these SMs, and streams of it (of the whole GPU when green is NULL). As ds_cuda_failed. */
+/* Makes a green context over these SMs, and a stream of it (of the whole GPU when green is NULL). Errors as
+ * ds_cuda_failed. */
 int cuda_green_create(ds_device *device, CUdevResource *resources, unsigned n, CUgreenCtx *ret);
 int cuda_stream_create(ds_device *device, CUgreenCtx green, int priority, CUstream *ret);
-struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no such */
+struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no such stream */
 void cuda_rungs_free(ds_device *device);
 
 /*
- * address.c: addresses for a mapping; that nothing of ours is there the caller knows. -EEXIST: something else is.
- * *ret_own: they are not part of a larger reservation.
+ * address.c: claims addresses for a mapping; the caller knows that no mapping of the device is there. -EEXIST:
+ * something else is. *ret_own: they are not part of a larger reservation.
  */
 int cuda_va_claim(ds_device *device, uint64_t va, uint64_t size, int *ret_own);
 void cuda_va_release(ds_device *device, uint64_t va, uint64_t size, int own);
-/* The same for a file that is mapped here. -EEXIST, or what mmap says. */
+/* The same for a file that is mapped into this process. -EEXIST, or mmap's error. */
 int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int *ret_own);
 void cuda_va_host_unmap(uint64_t va, uint64_t size, int own);
 void cuda_va_free(ds_device *device);
@@ -294,25 +299,27 @@ int cuda_mem_cleared(ds_device *device, uint32_t space, uint64_t va);
 int cuda_mem_keep(ds_device *device, uint32_t space, uint64_t va);
 int cuda_host_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
 int cuda_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
-/* Before the next job of a space on a stream: what was mapped for it must be clear. 0 or as ds_cuda_failed. */
+/* Called before the next job of a space on a stream: makes the stream wait until the space's new memory is clear. 0
+ * or as ds_cuda_failed. */
 int cuda_memory_order(ds_device *device, struct cuda_stream *stream, const struct cuda_space *space);
-/* Unmappings that had to wait: those that may happen now happen. Cheap when there are none. */
+/* Completes delayed unmappings that are safe now. Cheap when there are none. */
 void cuda_memory_sweep(ds_device *device);
-/* Pinned memory of removed spaces, which only a [stops] call can let go: how much of it, and doing it. */
+/* Pinned memory of removed spaces, which only a [stops] call can unregister: the number of such mappings, and one
+ * unregistration. */
 size_t cuda_memory_put_off(ds_device *device);
 void cuda_memory_put_off_do(ds_device *device);
-/* Slabs kept for reuse are given up; how many there were. */
+/* Frees the slabs kept for reuse; returns how many there were. */
 size_t cuda_memory_pool_drop(ds_device *device);
 int cuda_memory_init(ds_device *device);
 void cuda_spaces_free(ds_device *device);
-CUmemAllocationProp cuda_slab_prop(const ds_device *device); /* what a slab is to the driver */
+CUmemAllocationProp cuda_slab_prop(const ds_device *device); /* the driver's description of a slab */
 
 /* limit.c */
 int cuda_limits_init(ds_device *device);
 int cuda_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t value);
 uint64_t cuda_limit_get(ds_device *device, enum ds_device_limit limit);
-/* A module whose kernels use this much local memory per thread is being loaded: let its launches not stop the context.
- * 0, DS_CUDA_OUT_OF_MEMORY, or a negative errno. */
+/* Called for the load of a module whose kernels use this much local memory per thread: prevents its launches from
+ * stopping the context. 0, DS_CUDA_OUT_OF_MEMORY, or a negative errno. */
 int cuda_limit_local(ds_device *device, uint64_t bytes_per_thread);
 
 /* module.c; the operations are those of device.h */
@@ -334,22 +341,22 @@ int cuda_module_has_globals(ds_device_module *module);
 size_t cuda_put_off(ds_device *device);
 void cuda_put_off_do(ds_device *device);
 void cuda_modules_free(ds_device *device);
-/* Its module stays until as many puts. */
+/* References the kernel's module; each get needs a put. */
 void cuda_kernel_get(const ds_device_kernel *kernel);
 void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel);
-CUkernel cuda_kernel_handle(const ds_device_kernel *kernel); /* of no context */
+CUkernel cuda_kernel_handle(const ds_device_kernel *kernel); /* independent of a context */
 CUfunction cuda_kernel_function(const ds_device_kernel *kernel);
-/* How many blocks of so many threads fit on an SM, at least 1. */
+/* Number of blocks with so many threads that fit on an SM, at least 1. */
 uint32_t cuda_kernel_blocks_per_sm(
         ds_device *device, const ds_device_kernel *kernel, uint32_t threads, uint32_t shared_bytes);
 uint32_t cuda_kernel_space(const ds_device_kernel *kernel);
-int cuda_kernel_prints(const ds_device_kernel *kernel);  /* its module refers to printf */
-int cuda_kernel_asserts(const ds_device_kernel *kernel); /* its module refers to assertions */
-/* 1 when the bytes are part of a variable that global_find gave to this space. */
+int cuda_kernel_prints(const ds_device_kernel *kernel);  /* its module uses printf */
+int cuda_kernel_asserts(const ds_device_kernel *kernel); /* its module uses assertions */
+/* 1 when the bytes are part of a variable that global_find returned to this space. */
 int cuda_modules_cover(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 
 /* work.c */
-int cuda_work_init(ds_device *device); /* the pool of events, the clock's first event */
+int cuda_work_init(ds_device *device); /* makes the pool of events and the clock's first event */
 void cuda_work_free(ds_device *device);
 int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t token);
 int cuda_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters);
@@ -357,14 +364,14 @@ int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token);
 int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t token);
 int cuda_fence(ds_device *device, uint32_t from, uint32_t to);
 void cuda_abort(ds_device *device, uint32_t space);
-/* Give it to the GPU now. 0, a CUDA error (the job has not gone), or a negative errno. */
+/* Gives the operation to the GPU now. 0, a CUDA error (the job was not submitted), or a negative errno. */
 int cuda_issue_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch);
 int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy);
 int cuda_issue_memset(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_memset *memset);
 int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to);
-/* A job that the GPU will not see: it comes back with this, in its place in the stream. */
+/* A job that never goes to the GPU: it completes with this status, in its place in the stream. */
 void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int32_t status);
 void cuda_staging_free(ds_device *device);
 
@@ -372,7 +379,7 @@ int cuda_issue_graph(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch);
 /* 0: valid for a stream of this rung; else a CUDA error. */
 int cuda_launch_check(const ds_device *device, const struct ds_launch *launch, uint32_t rung);
-/* The addresses are the space's; sets the copy's kind. 0 or INVALID_VALUE. */
+/* Checks that the addresses belong to the space; sets the copy's kind. 0 or INVALID_VALUE. */
 int cuda_copy_check(ds_device *device, const struct cuda_space *space, struct ds_copy *copy);
 int cuda_memset_check(ds_device *device, const struct cuda_space *space, const struct ds_memset *memset);
 
@@ -388,20 +395,20 @@ int cuda_graph_launch(ds_device *device, const struct ds_graph_launch *launch, u
 void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to);
 ds_device_graph *cuda_graph_free(ds_device *device, ds_device_graph *graph);
 void cuda_graph_get(ds_device_graph *graph, struct cuda_job *job);         /* the job is a launch of it */
-CUgraphExec cuda_graph_exec(const ds_device_graph *graph, uint32_t rung);  /* what was built, NULL: nothing */
+CUgraphExec cuda_graph_exec(const ds_device_graph *graph, uint32_t rung);  /* NULL: no instance for this rung */
 void cuda_graph_given(ds_device_graph *graph);                             /* a launch went to the GPU */
-void cuda_graph_put(ds_device *device, ds_device_graph *graph, int given); /* a launch has come back */
+void cuda_graph_put(ds_device *device, ds_device_graph *graph, int given); /* a launch has completed */
 int cuda_graph_asserts(const ds_device_graph *graph);
 uint32_t cuda_graph_kernels(const ds_device_graph *graph);
-/* What waits for a quiesce, and doing it all. */
+/* Number of instances that wait for a quiesce, to be built or destroyed; and doing a part of that work. */
 size_t cuda_graphs_put_off(const ds_device *device);
 void cuda_graphs_put_off_do(ds_device *device);
-void cuda_graphs_drop_going(ds_device *device); /* all instances that nobody can launch */
+void cuda_graphs_drop_going(ds_device *device); /* destroys all instances that no launch can use */
 void cuda_graphs_free(ds_device *device);
 
-/* hold.c: 1 when the stream must hold what comes next: something is held already, or its queue in hardware is full */
+/* hold.c: 1 when the stream must hold its next work, because it already holds some or its hardware queue is full */
 int cuda_hold_must(const struct cuda_stream *stream);
-/* What is given is copied. 0, or -ENOMEM. */
+/* The arguments are copied. 0, or -ENOMEM. */
 int cuda_hold_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch);
 int cuda_hold_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy);
@@ -410,11 +417,11 @@ int cuda_hold_memset(
 int cuda_hold_graph(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch);
 int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to);
-/* Let go what may go now. */
+/* Gives the GPU all held work that may go now. */
 void cuda_hold_pump(ds_device *device);
-/* What is held of this space (NULL: of all) comes back with this. */
+/* Held work of this space (NULL: of all) completes with this status. */
 void cuda_hold_cancel(ds_device *device, const struct cuda_space *space, int32_t status);
-/* 1: the job was held, and comes back with this. */
+/* 1: the job was held, and completes with this status. */
 int cuda_hold_cancel_job(ds_device *device, const struct cuda_job *job, int32_t status);
 /* 1: a launch that prints, of another space, is held. */
 int cuda_hold_waits(const ds_device *device, uint32_t space);
@@ -423,103 +430,107 @@ void cuda_hold_free(ds_device *device);
 /* poll.c */
 size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n);
 uint64_t cuda_now(ds_device *device);
-/* The GPU is to tell of all that the stream has, if it has told of all that it was to. */
+/* Makes the GPU report the end of all jobs of the stream, once it has made all reports requested before. */
 void cuda_stream_tell(ds_device *device, struct cuda_stream *stream);
-CUevent cuda_event_take(ds_device *device, int timed); /* NULL: no memory, or as ds_cuda_failed said */
+CUevent cuda_event_take(ds_device *device, int timed); /* NULL: no memory, or after ds_cuda_failed */
 void cuda_event_give(ds_device *device, int timed, CUevent event);
 void cuda_events_free(ds_device *device);
 struct cuda_job *cuda_job_new(ds_device *device, enum cuda_job_kind kind, struct cuda_space *space, uint64_t token);
-void cuda_job_free(ds_device *device, struct cuda_job *job); /* its event goes back to the pool */
+void cuda_job_free(ds_device *device, struct cuda_job *job); /* returns its event to the pool */
 void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda_job *job);
-/* When a job, the oldest of its stream that has not ended, can have started at the earliest; UINT64_MAX: it waits for
+/* Earliest possible start of a job, the oldest of its stream that has not ended, ns. UINT64_MAX: it waits for
  * another stream. */
 uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job *job);
 
 /* form.c */
 #define CUDA_PARAMS_MAX 32764u
-/* A launch whose form is not the native one, as one that is: its grid and its parameters. */
+/* A launch of a form other than the native one, turned into a plain launch: its grid and its parameters. */
 struct cuda_form_launch {
         struct ds_launch plain;
-        struct cuda_form *form; /* persistent, else NULL */
+        struct cuda_form *form; /* persistent form; else NULL */
         uint8_t params[CUDA_PARAMS_MAX];
 };
 size_t cuda_forms_host_bytes(void);
-/* host: so many bytes of registered memory, zero, or NULL where the GPU's streams write no values. As ds_cuda_failed.
- */
+/* host: registered memory of cuda_forms_host_bytes(), zero; NULL where the GPU's streams cannot write values. As
+ * ds_cuda_failed. */
 int cuda_forms_init(ds_device *device, void *host);
 void cuda_forms_free(ds_device *device);
 /* 0; a CUDA error: OUT_OF_MEMORY when there is no control block; or a negative errno. */
 int cuda_form_make(ds_device *device, const struct ds_launch *launch, uint32_t rung, struct cuda_form_launch *ret);
-/* What was made is launched as this job, until cuda_form_ended; or is not. */
+/* The form is launched as this job, until cuda_form_ended; or its launch failed. */
 void cuda_form_launched(struct cuda_form *form, struct cuda_job *job);
 void cuda_form_refused(ds_device *device, struct cuda_form *form, const struct ds_launch *launch);
-/* The GPU has done the job. 1: its completion may be given, with its status. 0: ask again later. */
+/* Called when the GPU has done the job. 1: its completion may be returned, with its status. 0: call again later. */
 int cuda_form_collect(ds_device *device, struct cuda_job *job);
-uint32_t cuda_form_done(const struct cuda_job *job);           /* blocks, of one that has let go */
-void cuda_form_ended(ds_device *device, struct cuda_job *job); /* the job goes */
-/* What is known of its workers, with what their control block says within wait_ns. */
+uint32_t cuda_form_done(const struct cuda_job *job);           /* blocks done by a launch that has let go */
+void cuda_form_ended(ds_device *device, struct cuda_job *job); /* the job is being freed */
+/* Describes the state of its workers, with their control block's contents if these arrive within wait_ns. */
 void cuda_form_say(ds_device *device, const struct cuda_form *form, uint64_t wait_ns, char *ret, size_t size);
 int cuda_evict(ds_device *device, uint64_t token);
 void cuda_drop(ds_device *device, uint64_t token);
-void cuda_forms_abort(ds_device *device, uint32_t space); /* what the GPU has of them ends early */
-void cuda_forms_drop(ds_device *device, uint32_t space);  /* what has let go there goes on no more */
+void cuda_forms_abort(ds_device *device, uint32_t space); /* stops the space's launches on the GPU early */
+void cuda_forms_drop(ds_device *device, uint32_t space);  /* drops the space's kernels that have let go */
 
 /* counter.c */
-void *cuda_counters_more(const ds_device *device); /* cuda_forms_host_bytes() behind them; NULL: there are none */
-int cuda_counters_init(ds_device *device);         /* 0, also when this GPU cannot, or as ds_cuda_failed */
+/* the next cuda_forms_host_bytes() of the registration; NULL: no counters */
+void *cuda_counters_more(const ds_device *device);
+/* 0, also when this GPU cannot write counters; or as ds_cuda_failed */
+int cuda_counters_init(ds_device *device);
 void cuda_counters_free(ds_device *device);
-/* Behind what the stream has: when the GPU is there, cuda_counter() is at least number. */
+/* Submits a write behind all work of the stream: when the GPU has reached it, cuda_counter() is at least number. */
 CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint64_t number);
-uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream); /* 0 where there are none */
-/* Every now and then, while there is work: a lost context counts nothing. */
+uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream); /* 0 without counters */
+/* Queries the driver from time to time while there is work: a lost context writes no counters. */
 void cuda_counters_tend(ds_device *device, uint64_t now_ns);
 
-/* clock.c: the GPU's times in those of now() */
+/* clock.c: converts the GPU's times to those of now() */
 int cuda_clock_init(ds_device *device);
 void cuda_clock_free(ds_device *device);
-uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns); /* of an event that is done; <= now_ns */
+/* time of an event that is done; <= now_ns */
+uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns);
 
 /* output.c */
 int cuda_output_init(ds_device *device);
 void cuda_output_free(ds_device *device);
-/* A module that does so is loaded: from here on what the driver writes is caught. 0 or a negative errno. */
+/* Called when a module that prints or asserts is loaded: from here on the driver's text is captured. 0 or a negative
+ * errno. */
 int cuda_output_catch(ds_device *device, int prints, int asserts);
-/* A launch that prints: 1 when it may go now (nothing of another space that prints is in flight, or waits to go). */
+/* For a launch that prints: 1 when it may go now (no printing launch of another space is in flight, or waits). */
 int cuda_output_may_launch(ds_device *device, uint32_t space);
 void cuda_output_launched(ds_device *device, uint32_t space);
-/* A job that prints has ended. 1: what it printed is here, its completion may be given. 0: ask again later. */
+/* Called when a job that prints has ended. 1: its text is here, its completion may be returned. 0: call again later. */
 int cuda_output_collect(ds_device *device, struct cuda_job *job, uint64_t now_ns);
-/* An assertion ended the context: what was said of it is this space's. */
+/* An assertion ended the context: its text belongs to this space. */
 void cuda_output_asserted(ds_device *device, uint32_t space);
 int cuda_output(ds_device *device, struct ds_device_output *ret);
 
-/* flush.c: the driver writes down all text of kernels that have ended. 0, or a negative errno. */
+/* flush.c: makes the driver write all text of kernels that have ended. 0, or a negative errno. */
 int cuda_flush_new(ds_device *device, CUstream idle, struct cuda_flush **ret);
 struct cuda_flush *cuda_flush_free(struct cuda_flush *flush);
-void cuda_flush_ask(struct cuda_flush *flush);                 /* one at a time */
-int cuda_flush_ended(struct cuda_flush *flush, CUresult *ret); /* 1, once: what was asked for has ended, with *ret */
+void cuda_flush_ask(struct cuda_flush *flush);                 /* one request at a time */
+int cuda_flush_ended(struct cuda_flush *flush, CUresult *ret); /* 1, once: the request has ended, with *ret */
 
 /*
- * loader.c: tasks on a thread of their own, one after the other. Nobody looks at a task between ask and ended, but for
- * who made it; it comes back once, from ended, or from free, which ends the thread (as a list; one that a lost context
- * keeps in the driver is nobody's any more). 0 or a negative errno: then it was not taken.
+ * loader.c: tasks on a thread of their own, one after the other. Between ask and ended only the task's own code may
+ * access it. A task comes back once: from ended, or from free, which ends the thread and returns a list (without a task
+ * that a lost context keeps in the driver). ask returns 0, or a negative errno: then the task was not taken.
  */
 struct cuda_task {
         void (*work)(const struct ds_cuda_driver *driver, struct cuda_task *task);
         struct cuda_task *prev, *next;
 };
 int cuda_loader_ask(ds_device *device, struct cuda_task *task);
-struct cuda_task *cuda_loader_ended(ds_device *device); /* NULL: none has */
+struct cuda_task *cuda_loader_ended(ds_device *device); /* NULL: no task has ended */
 struct cuda_task *cuda_loader_free(ds_device *device);
 
 /* fault.c */
 int cuda_lost(ds_device *device);
-int cuda_fault_ends(CUresult result); /* 1: this result means that the context is gone */
-/* The driver says that the context is gone: every job in flight becomes a completion. */
+int cuda_fault_ends(CUresult result); /* 1: this result means that the context is lost */
+/* The driver reports a lost context: every job in flight becomes a completion. */
 void cuda_fault_note(ds_device *device, CUresult result);
-/* This head, or the text that it printed, takes too long, and nothing but the end of the process ends it. */
+/* This head, or fetching its text, takes too long, and only the end of the process ends it. */
 void cuda_fault_timeout(ds_device *device, struct cuda_job *job);
-/* What a space has in flight, and where it stands: for the log. */
+/* Describes a space's jobs in flight, and their state, for the log. */
 void cuda_stuck(ds_device *device, uint32_t space, char *ret, size_t size);
-/* The words for a job's completion; status is not 0. */
+/* The message of a job's completion; status is not 0. */
 void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int32_t status, char *ret, size_t size);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of modules: what the driver tells of them, and what is set before their first launch
+ * Kernels of modules: the driver's information about them, and the attributes set before their first launch
  *
- * Which are loaded when is module.c's.
+ * module.c decides when kernels are loaded.
  */
 #include <string.h>
 
 #include "device/cuda/module.h"
 
-#define PARAMS_MAX 4096 /* per kernel: more parameters than bytes there cannot be */
+#define PARAMS_MAX 4096 /* per kernel; there cannot be more parameters than bytes */
 
 static CUresult code_params(ds_device *device, struct cuda_code *code)
 {
@@ -24,12 +24,12 @@ static CUresult code_params(ds_device *device, struct cuda_code *code)
                 params[n] = (struct ds_kernel_param){.offset = (uint32_t)offset, .size = (uint32_t)size};
                 code->info.params_size = DS_MAX(code->info.params_size, (uint32_t)(offset + size));
         }
-        if (result != CUDA_ERROR_INVALID_VALUE) /* what it says past the last */
+        if (result != CUDA_ERROR_INVALID_VALUE) /* the driver's answer past the last parameter */
                 return result ? result : CUDA_ERROR_INVALID_IMAGE;
         copy = ds_alloc0(n, sizeof(*copy));
         if (!copy)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        ds_free((void *)(uintptr_t)code->info.params); /* of an attempt that failed later */
+        ds_free((void *)(uintptr_t)code->info.params); /* left by an attempt that failed later */
         memcpy(copy, params, n * sizeof(*copy));
         code->info.params = copy;
         code->info.n_params = n;
@@ -67,9 +67,9 @@ static CUresult code_attributes(ds_device *device, struct cuda_code *code)
         return CUDA_SUCCESS;
 }
 
-/* --- what its machine code shows --- */
+/* --- properties of the machine code --- */
 
-/* Where that cannot be read, it may do anything. */
+/* Reads the kernel's properties; a kernel whose code cannot be read counts as able to do anything. */
 static CUresult code_scan(ds_sass *sass, struct cuda_code *code)
 {
         struct ds_sass_kernel facts = {.waits = 1, .sees_shared = 1};
@@ -94,7 +94,7 @@ CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes)
         return result;
 }
 
-/* One by one, when they are loaded: libraries have thousands of kernels, and programs use few. */
+/* Scans one kernel when it is loaded: libraries have thousands of kernels, and programs use few. */
 static CUresult code_scan_kept(struct cuda_image *image, struct cuda_code *code)
 {
         if (code->scanned)
@@ -104,7 +104,7 @@ static CUresult code_scan_kept(struct cuda_image *image, struct cuda_code *code)
         return code_scan(image->sass, code);
 }
 
-/* All that its first launch needs, so that it stops nothing. */
+/* Does everything that the kernel's first launch needs, so that the launch stops nothing. */
 CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda_code *code)
 {
         int shared = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
@@ -123,7 +123,7 @@ CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda
         if (!result && shared > (int)code->info.static_shared)
                 result = CU(device, cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                         shared - (int)code->info.static_shared);
-        /* who may have large clusters, the client's library says */
+        /* the client library decides which kernels may have large clusters */
         if (!result && device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
                 result = CU(device, cuFuncSetAttribute)(
                         function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
@@ -154,7 +154,7 @@ uint32_t cuda_kernel_blocks_per_sm(
         result =
                 CU(device, cuOccupancyMaxActiveBlocksPerMultiprocessor)(&n, code->function, (int)threads, shared_bytes);
         if (result)
-                (void)ds_cuda_failed(device, result, "how many blocks fit on an SM");
+                (void)ds_cuda_failed(device, result, "querying how many blocks fit on an SM");
         code->fits_threads = threads;
         code->fits_shared = shared_bytes;
         code->fits = n > 0 ? (uint32_t)n : 1;

@@ -2,21 +2,21 @@
 /*
  * The context's limits, and memory for local variables
  *
- * A limit is one for the whole context, so it is only ever raised: the largest that any session was granted holds.
- * Raising the stack size takes memory for every thread that can be resident on the GPU, at once; sessions together get
- * a fixed share of it. The device heap cannot be raised once a kernel has used it (the driver answers INVALID_VALUE),
- * so it is made large at the start, which costs nothing until a module that uses it is loaded; a printf buffer likewise
- * is what it was when the first printing kernel was loaded.
+ * A limit is one for the whole context, so it is only ever raised: the largest value granted to any session holds.
+ * Raising the stack size takes memory at once for every thread that can be resident on the GPU; all sessions together
+ * get a fixed share of memory for it. The device heap cannot be raised once a kernel has used it (the driver answers
+ * INVALID_VALUE). So it is made large at the start, which costs nothing until a module that uses it is loaded. A printf
+ * buffer likewise keeps the size that it had when the first printing kernel was loaded.
  *
- * A kernel that needs more local memory per thread than the context has makes its launch wait for everything that is
- * running. So the stack size is raised to what a kernel needs when its module is loaded, in a quiesce; the context
- * never gives it back (CU_CTX_LMEM_RESIZE_TO_MAX).
+ * A kernel that needs more local memory per thread than the context has makes its launch wait for all running work. So
+ * the stack size is raised to a kernel's need when its module is loaded, in a quiesce; the context never gives it back
+ * (CU_CTX_LMEM_RESIZE_TO_MAX).
  */
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
 #define LOCAL_BYTES_MAX DS_MIB(4224) /* 16 KiB for each of the 270,336 threads of an H200 */
-#define LOCAL_SHARE 8                /* at most this part of all memory, on small GPUs */
+#define LOCAL_SHARE 8                /* 1 / this of all memory at most, on small GPUs */
 #define LOCAL_STEP UINT64_C(512)
 #define PRINTF_BYTES_MAX DS_MIB(256)
 #define HEAP_SHARE 8
@@ -25,7 +25,7 @@
 
 #define ATTR_THREADS_PER_SM 39
 
-/* What a session may ask for. */
+/* Largest value that a session may request. */
 static uint64_t limit_bound(const ds_device *device, enum ds_device_limit limit)
 {
         uint64_t threads = (uint64_t)device->info.n_sms * (uint64_t)device->info.attributes[ATTR_THREADS_PER_SM];
@@ -43,7 +43,8 @@ static uint64_t limit_bound(const ds_device *device, enum ds_device_limit limit)
 static CUresult limit_read(ds_device *device, enum ds_device_limit limit)
 {
         size_t value = 0;
-        CUresult result = CU(device, cuCtxGetLimit)(&value, (CUlimit)limit); /* the numbers are CUlimit's */
+        /* the values of enum ds_device_limit are CUlimit's */
+        CUresult result = CU(device, cuCtxGetLimit)(&value, (CUlimit)limit);
 
         if (!result)
                 device->limits[limit] = value;

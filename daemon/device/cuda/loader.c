@@ -4,12 +4,12 @@
  *
  * Where the driver loads lazily (cuda.c), cuLibraryLoadData only reads the library: it does not wait for kernels, but
  * takes up to 13 ms of a CPU for the largest ones (7 MB of code, measured on an H200). The owner's thread has launches
- * to make meanwhile, so this one does it: one task after the other, in the order in which they were asked for. What
- * puts code on the GPU, and waits for all kernels, is not done here (module.c, in a quiesce).
+ * to make meanwhile, so this thread reads libraries: one task after the other, in the order of the requests. Steps that
+ * put code on the GPU, and wait for all kernels, happen elsewhere (module.c, in a quiesce).
  *
- * The thread starts with the first task and lives as long as the device. It knows the driver's functions and the task,
- * nothing of the device: one that is in the driver when the context is lost is left alone with a copy of the first and
- * all of the second.
+ * The thread starts with the first task and lives as long as the device. It uses only the driver's functions and the
+ * task, nothing of the device. A thread that is in the driver when the context is lost is left alone with a copy of the
+ * functions and with its task.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ static void loader_delete(struct cuda_loader *loader)
         ds_free(loader);
 }
 
-/* Called locked, and returns so. */
+/* The caller holds the lock, before and after. */
 static void loader_serve(struct cuda_loader *loader)
 {
         struct cuda_task *task;
@@ -72,7 +72,7 @@ static void *loader_main(void *arg)
         return NULL;
 }
 
-/* The process's signals are not for this thread. */
+/* Starts the thread with all signals blocked. */
 static int loader_start(struct cuda_loader *loader)
 {
         sigset_t all, before;
@@ -141,7 +141,7 @@ struct cuda_task *cuda_loader_free(ds_device *device)
 
         if (!loader)
                 return NULL;
-        thread = loader->thread; /* what is alone may be gone at once */
+        thread = loader->thread; /* a thread left alone may free this structure at once */
         pthread_mutex_lock(&loader->lock);
         left = loader->todo;
         DL_CONCAT(left, loader->ended);
@@ -156,7 +156,7 @@ struct cuda_task *cuda_loader_free(ds_device *device)
         }
         pthread_mutex_unlock(&loader->lock);
         pthread_join(thread, NULL);
-        DL_CONCAT(left, loader->ended); /* what it was at */
+        DL_CONCAT(left, loader->ended); /* the task that it was working on */
         loader_delete(loader);
         return left;
 }

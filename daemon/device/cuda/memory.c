@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: slabs, pinned host memory, and which space has what
+ * Memory: slabs, pinned host memory, and the mappings of each space
  *
- * A slab is made by cuMemCreate and lives by the file descriptor that it is exported as; no handle is kept. Making one
- * costs this thread most of a millisecond, so some of the usual size that were unmapped are kept for the next that is
- * wanted (`pool`), until memory is short. Whoever unmaps a slab made here therefore gives it up: its owner must have
- * told all others that it is gone before the next mem_create (the worker tells the supervisor so, in order).
+ * A slab is made by cuMemCreate and lives by its exported file descriptor; no handle is kept. Making one costs this
+ * thread most of a millisecond, so some unmapped slabs of the usual size are kept for reuse (`pool`), until memory is
+ * short. So an owner that unmaps a slab made here gives it up: it must have reported to all others that the slab is
+ * gone before the next mem_create (the worker tells the supervisor so, in order).
  *
- * A slab is born dirty with what another session left. That it is still to be cleared is written on its open file
- * itself (as the signal number of F_SETSIG: it is kept per open file, goes with it wherever it is passed, and does
- * nothing without O_ASYNC). So there is no list of such slabs to leak, and a slab that an earlier worker had in use is
- * never taken for a new one: the mark goes when the clearing is submitted, and until mem_cleared the owner gives the
- * file to nobody. A slab whose clearing could not be submitted keeps it. (NVIDIA's files all have one inode, so their
- * identity says nothing.)
+ * A new slab contains another session's data and must be cleared. The mark for that is on the slab's open file itself,
+ * as the signal number of F_SETSIG: the kernel keeps it per open file, it goes with the file wherever it is passed, and
+ * it does nothing without O_ASYNC. So no list of such slabs can leak. A slab that an earlier worker had in use is never
+ * taken for a new one: the mark is removed when the clearing is submitted, and until mem_cleared the owner gives the
+ * file to nobody. A slab whose clearing could not be submitted keeps the mark. (NVIDIA's files all have one inode, so
+ * their identity says nothing.)
  *
- * Clearing runs on own_stream at low priority in pieces, so that memory for one session holds up nobody else for long;
- * only later work of the space that mapped the slab waits for it, on the GPU, by an event that is recorded already.
+ * Clearing runs on own_stream at low priority in pieces, so that memory for one session does not delay others for long.
+ * Only later work of the space that mapped the slab waits for it, on the GPU, by an event that is already recorded.
  *
- * The driver unmaps at once what it is told to, and work that still uses it would end the context. So an unmapping
- * waits (`going`) until what its space had submitted before it has come back and its clearing has ended; until then its
- * addresses stay taken. Work submitted later does not keep it: a session that is never idle gives memory back too.
- * Unregistering host memory stops the context: what a removed space had is put off to the next quiesce.
+ * The driver unmaps at once, and work that still uses the memory would end the context. So an unmapping waits (`going`)
+ * until all work that its space had submitted before has completed and its clearing has ended; until then its addresses
+ * stay taken. Later work does not delay it: a session that is never idle frees memory too. Unregistering host memory
+ * stops the context: the memory of a removed space waits for the next quiesce.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -35,7 +35,7 @@
 #define VA_END (UINT64_C(1) << 47)
 #define CLEAR_PIECE DS_MIB(256) /* some 100 us on an H200 */
 #define SLAB_DIRTY SIGUSR2
-#define POOL_SLAB DS_MIB(64) /* what the worker makes when less is asked for */
+#define POOL_SLAB DS_MIB(64) /* the worker's slab size for smaller requests */
 
 /* --- clearing --------------------------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static bool clear_ended(ds_device *device, uint64_t seq)
         if (result == CUDA_ERROR_NOT_READY)
                 return false;
         if (result) {
-                ds_cuda_failed(device, result, "has a clearing ended");
+                ds_cuda_failed(device, result, "querying the end of a clearing");
                 return false;
         }
         device->clear_done = seq;
@@ -79,7 +79,7 @@ static int clear_submit(ds_device *device, uint64_t va, uint64_t size)
         if (!result)
                 result = CU(device, cuEventRecord)(clear_event(device, device->clear_seq + 1), device->own_stream);
         if (result) {
-                /* pieces of it may be running in what is about to be unmapped */
+                /* pieces of it may be running in memory that is about to be unmapped */
                 CU(device, cuStreamSynchronize)(device->own_stream);
                 return ds_cuda_failed(device, result, "clearing a slab");
         }
@@ -135,7 +135,7 @@ size_t cuda_memory_pool_drop(ds_device *device)
 
 /* --- unmapping -------------------------------------------------------------------------------------------------- */
 
-/* Nothing uses it any more. */
+/* Frees a mapping that no work uses any more. */
 static void mapping_release(ds_device *device, struct cuda_mapping *mapping)
 {
         CUresult result = CUDA_SUCCESS;
@@ -143,7 +143,7 @@ static void mapping_release(ds_device *device, struct cuda_mapping *mapping)
         if (mapping->host) {
                 if (cuda_usable(device))
                         result = CU(device, cuMemHostUnregister)((void *)(uintptr_t)mapping->va);
-                /* the driver knows nothing of the pages any more, or keeps them itself */
+                /* the driver has unregistered the pages, or keeps them itself */
                 cuda_va_host_unmap(mapping->va, mapping->size, mapping->own);
         } else if (cuda_usable(device)) {
                 result = CU(device, cuMemUnmap)(mapping->va, mapping->size);
@@ -208,7 +208,7 @@ static void memory_release_hosts(ds_device *device, size_t most)
         }
 }
 
-/* One: it may be large. */
+/* Unregisters one mapping only: it may be large. */
 void cuda_memory_put_off_do(ds_device *device)
 {
         memory_release_hosts(device, 1);
@@ -235,7 +235,7 @@ int cuda_space_add(ds_device *device, uint32_t id)
                 return ds_error_origin(-ENOMEM);
         space->id = id;
         HASH_ADD(hh, device->spaces, id, sizeof(space->id), space);
-        if (!cuda_space_find(device, id)) { /* uthash had no memory for its table */
+        if (!cuda_space_find(device, id)) { /* uthash could not allocate its table */
                 ds_free(space);
                 return ds_error_origin(-ENOMEM);
         }
@@ -279,7 +279,7 @@ void cuda_spaces_free(ds_device *device)
         struct cuda_mapping *mapping, *nextmapping;
         struct cuda_space *space, *next;
 
-        /* clearing is short, and nothing else runs that could hold it up */
+        /* clearing is short, and no other work runs that could delay it */
         if (cuda_usable(device) && device->clear_seq > device->clear_done)
                 CU(device, cuStreamSynchronize)(device->own_stream);
         for (size_t i = 0; cuda_usable(device) && i < CUDA_CLEAR_EVENTS; i++)
@@ -359,7 +359,7 @@ static int range_check(uint64_t va, uint64_t size, uint64_t granularity)
         return 0;
 }
 
-/* The addresses are reserved: put the slab there. */
+/* Maps the slab at addresses that are reserved already. */
 static int slab_place(ds_device *device, int fd, uint64_t va, uint64_t size)
 {
         const CUmemAccessDesc access = {
@@ -381,12 +381,12 @@ static int slab_place(ds_device *device, int fd, uint64_t va, uint64_t size)
                         CU(device, cuMemUnmap)(va, size);
         }
         CU(device, cuMemRelease)(handle);
-        if (result == CUDA_ERROR_INVALID_VALUE) /* it is smaller than that */
+        if (result == CUDA_ERROR_INVALID_VALUE) /* the slab is smaller than that */
                 return ds_error_origin(-EINVAL);
         return result ? ds_cuda_failed(device, result, "mapping a slab") : 0;
 }
 
-/* At its place: clear it if it must be, and keep a way to use it again. */
+/* Clears the mapped slab if it must be, and keeps a descriptor for its reuse. */
 static int slab_clean(ds_device *device, int fd, const struct cuda_mapping *mapping, int *ret_fd)
 {
         int r;
@@ -397,9 +397,9 @@ static int slab_clean(ds_device *device, int fd, const struct cuda_mapping *mapp
         if (r)
                 return r;
         if (fcntl(fd, F_SETSIG, 0) < 0) /* then it may be cleared twice */
-                ds_log(DS_LOG_WARNING, "a slab's mark stays: %s", strerror(errno));
+                ds_log(DS_LOG_WARNING, "a slab keeps its mark for clearing: %s", strerror(errno));
         if (mapping->size == POOL_SLAB)
-                *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* without one it is not used again */
+                *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* without a descriptor it is not reused */
         return 0;
 }
 
@@ -432,7 +432,7 @@ static bool overlaps(const struct cuda_mapping *list, uint64_t va, uint64_t size
         return false;
 }
 
-/* A new mapping for these addresses, if nothing of ours is there. */
+/* A new mapping for these addresses, if the device has none there. */
 static int mapping_new(ds_device *device, uint64_t va, uint64_t size, int host, struct cuda_mapping **ret)
 {
         struct cuda_space *space, *next;
@@ -443,7 +443,7 @@ static int mapping_new(ds_device *device, uint64_t va, uint64_t size, int host, 
                         return ds_error_origin(-EEXIST);
         }
         if (overlaps(device->going, va, size))
-                return -EEXIST; /* the caller knows of that one */
+                return -EEXIST; /* the caller knows of that mapping */
         *ret = ds_alloc0(1, sizeof(**ret));
         if (!*ret)
                 return ds_error_origin(-ENOMEM);
@@ -472,7 +472,7 @@ int cuda_mem_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t s
                 r = slab_map(device, fd, mapping);
         if (r)
                 return ds_error_trace(r);
-        /* its own clearing, or (a slab that was mapped before) one that may still be running elsewhere */
+        /* its own clearing, or (for a slab that was mapped before) one that may still be running elsewhere */
         mapping->clear_seq = space->clear_seq = device->clear_seq;
         DL_APPEND(space->mappings, mapping);
         mapping = NULL;
@@ -532,7 +532,7 @@ int cuda_mem_keep(ds_device *device, uint32_t id, uint64_t va)
 
         if (!mapping)
                 return ds_error_origin(-ENOENT);
-        mapping->fd = ds_close(mapping->fd); /* without it the slab is not used again */
+        mapping->fd = ds_close(mapping->fd); /* without the descriptor the slab is not reused */
         return 0;
 }
 
@@ -550,7 +550,7 @@ static int host_check(int fd, uint64_t va, uint64_t size)
         if (st.st_size < 0 || (uint64_t)st.st_size < size)
                 return ds_error_origin(-EINVAL);
         seals = fcntl(fd, F_GET_SEALS);
-        /* whoever can truncate it can make this process fault */
+        /* a process that can truncate the file can make this process fault */
         if (seals < 0 || !(seals & F_SEAL_SHRINK))
                 return ds_error_origin(-EPERM);
         return 0;
@@ -587,7 +587,7 @@ int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t 
         r = host_check(fd, va, size);
         if (r)
                 return ds_error_trace(r);
-        /* what a removed session left there: this is a moment for it */
+        /* removed sessions' mappings can be freed now, as this call stops the context anyway */
         memory_release_hosts(device, SIZE_MAX);
         r = mapping_new(device, va, size, 1, &mapping);
         if (!r)

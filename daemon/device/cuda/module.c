@@ -6,31 +6,32 @@
  * longest kernel had ended). The driver loads lazily (cuda.c), in three steps, measured on an H200 with libraries of 38
  * KB to 7 MB:
  *
- *   reading it    cuLibraryLoadData, 0.04 to 13 ms. Waits for nobody, and on a thread of its own (loader.c) keeps
- *                 nobody from launching. So it happens beforehand, see prepare.
- *   its code      the first call that needs it in the context, 0.03 to 2.6 ms: stops.
- *   its kernels   0.01 to 0.02 ms each; most wait for nobody, but some need more memory of the context and do (one of
- *                 510 waited 28 ms): stops. Those of small libraries come with the code, those of large ones when they
- *                 are asked for; what is launched is always there.
+ *  reading it    cuLibraryLoadData, 0.04 to 13 ms. It waits for nothing, and on a thread of its own (loader.c) it
+ *                delays no launch. So it happens in advance, see prepare.
+ *  its code      the first call that needs it in the context, 0.03 to 2.6 ms: stops.
+ *  its kernels   0.01 to 0.02 ms each. Most wait for nothing, but some need more memory of the context and wait (one of
+ *                510 waited 28 ms): stops. Kernels of small libraries are loaded with the code, those of large ones on
+ *                request; a kernel is always loaded before its launch.
  *
- * A daemon that was started with CUDA_MODULE_LOADING=EAGER does all of that in one call, which stops. Besides:
+ * A daemon that was started with CUDA_MODULE_LOADING=EAGER does all of that in one call, which stops. In addition:
  *
- *   - An image without writable variables is the same for everybody: it is loaded once, shared by all spaces that load
- *     the same bytes, and kept when nobody uses it any more, up to a bound. Loading it again stops nothing. Equal means
- *     equal bytes: the hash only finds candidates, and clients could make two images of one hash. An image that lies in
- *     a sealed file is kept as a mapping of it, so that the file's inode is nobody else's as long as the image is
- * known: who comes with that file again is not read.
- *   - An image with writable variables gets an instance per load. Whose memory the variables are is counted where the
- *     session's other memory is; here only that the GPU has it to give, before anything is loaded.
- *   - Nothing is unloaded by module_unload. What is to go, and the images that were unused the longest when too many
- *     are kept, wait for put_off_do, or for the next load of an image that is not kept, which stops the context anyway.
+ *  - An image without writable variables is the same for all spaces: it is loaded once, shared by all spaces that load
+ *    the same bytes, and kept when no module uses it any more, up to a bound. Loading it again stops nothing. Equal
+ *    means equal bytes: the hash only finds candidates, and clients could make two images of one hash. An image in a
+ *    sealed file is kept as a mapping of it, so no other file can have that inode while the image is known. A load of
+ *    that file again reads nothing.
+ *  - An image with writable variables gets an instance per load. The session's memory account for the variables is kept
+ *    elsewhere; module.c only checks, before loading anything, that the GPU has the memory.
+ *  - module_unload unloads nothing. Images to unload, and the least recently used ones when too many are kept, wait for
+ *    put_off_do, or for the next load of an image that is not kept, which stops the context anyway.
  *
  * A module's kernels are numbered by name, so that they have the same numbers when another worker loads it.
  *
- * Dynamic shared memory: CUDA makes a program ask, per kernel, before a launch may use more than 48 KiB. Here every
- * kernel is allowed what its own needs leave of the most a block can have, once, at load. That is a limit only: how
- * much of an SM's memory becomes shared memory is another attribute, which stays untouched, and follows from what a
- * launch really uses. Whether a program had asked is checked where the program is, in the client library.
+ * Dynamic shared memory: CUDA requires a program to set an attribute, per kernel, before a launch may use more than 48
+ * KiB. Here every kernel gets, once, at load, the largest value that its static shared memory leaves of a block's
+ * maximum. That is a limit only. How much of an SM's memory becomes shared memory is another attribute, which stays
+ * unchanged, and follows from the launch's real use. The client library checks whether the program has set the
+ * attribute.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -48,18 +49,18 @@
 #define KEPT_IMAGES 4096 /* a process of a large framework loads hundreds */
 #define KEPT_BYTES_MIN DS_MIB(256)
 #define KEPT_BYTES_MAX DS_GIB(2)
-#define KEPT_MEMORY_PART 64 /* of the GPU's */
+#define KEPT_MEMORY_PART 64 /* 1 / this of the GPU's memory */
 #define IMAGES_DROPPED_AT_ONCE 4u
-#define KERNELS_AT_ONCE 32u /* a library with more of them loads them one by one */
-#define READINGS_MAX 64u    /* on their way to the thread, or there and nobody came */
+#define KERNELS_AT_ONCE 32u /* libraries with more kernels load them one by one */
+#define READINGS_MAX 64u    /* images queued for the thread, or read there and not loaded yet */
 
-/* In the order of their last use, the oldest first. */
+/* Images in the order of their last use, the oldest first. */
 struct cuda_images {
         struct cuda_image *list;
-        struct cuda_image *readings; /* what the thread has, and what failed there */
+        struct cuda_image *readings; /* images that the thread reads, and those that failed there */
         size_t n_readings;
         uint64_t n_read;
-        size_t n_kept, n_going; /* of those without refs */
+        size_t n_kept, n_going; /* images without references */
         uint64_t kept_bytes;
 };
 
@@ -106,9 +107,9 @@ static CUresult image_codes(const struct ds_cuda_driver *driver, struct cuda_ima
 }
 
 /*
- * The first step, which puts nothing on the GPU where loading is lazy. On the owner's thread or on the other one. Here
- * the machine code is looked at, too (image/sass.h: 0.05 ms a kernel), where all kernels will be loaded at once; those
- * of a large library one by one, later.
+ * The first step, which puts nothing on the GPU where loading is lazy. It runs on the owner's thread or on the
+ * loader's. It also scans the machine code (image/sass.h: 0.05 ms a kernel) if all kernels will be loaded at once;
+ * kernels of a large library are scanned one by one, later.
  */
 static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_image *image, const void *bytes)
 {
@@ -118,14 +119,14 @@ static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_imag
         result = driver->cuLibraryLoadData_fn(&image->library, bytes, NULL, NULL, 0, NULL, NULL, 0);
         if (result)
                 return result;
-        image->what = "the driver does not tell of the image's kernels";
+        image->what = "the driver does not list the image's kernels";
         result = image_codes(driver, image);
         if (!result && (image->cubin.has_globals || image->n_codes <= KERNELS_AT_ONCE))
                 result = cuda_codes_scan(image, bytes);
         return result;
 }
 
-/* The others: code, and kernels if they are few. Not twice. */
+/* The other steps: code, and kernels if they are few. A second call does nothing. */
 static CUresult image_put_there(ds_device *device, struct cuda_image *image)
 {
         CUresult result = CUDA_SUCCESS;
@@ -193,13 +194,13 @@ static struct cuda_image *image_free(ds_device *device, struct cuda_image *image
         return ds_free(image);
 }
 
-/* What keeping it costs: our copy, which is about what its code takes of the GPU, and its data there. */
+/* Cost of keeping the image: its copy, about as large as its code on the GPU, and its data there. */
 static uint64_t image_weight(const struct cuda_image *image)
 {
         return image->size + image->cubin.variable_bytes;
 }
 
-/* It has no refs: count it among those kept, or among those to go. */
+/* The image has no references: counts it among the kept images, or among those to unload. */
 static void image_idle(struct cuda_images *images, struct cuda_image *image, int going)
 {
         image->going = going;
@@ -228,7 +229,7 @@ static void image_get(struct cuda_images *images, struct cuda_image *image)
                 image_not_idle(images, image);
 }
 
-/* Too much is kept: what was unused the longest goes. */
+/* Marks the least recently used images for unloading while too much is kept. */
 static void images_trim(ds_device *device, struct cuda_images *images)
 {
         uint64_t most = DS_MIN(DS_MAX(device->info.memory_bytes / KEPT_MEMORY_PART, KEPT_BYTES_MIN), KEPT_BYTES_MAX);
@@ -278,14 +279,14 @@ static struct cuda_image *image_find(const struct cuda_images *images, const voi
         return NULL;
 }
 
-/* What was put off, but only when a [stops] call is under way anyway. */
+/* Unloads images that wait for it; only while a [stops] call is under way anyway. */
 static void images_drop_going(ds_device *device, size_t most)
 {
         struct cuda_image *image, *next;
 
         if (!device->images || !device->images->n_going)
                 return;
-        cuda_graphs_drop_going(device); /* they may hold kernels of these */
+        cuda_graphs_drop_going(device); /* graphs may hold kernels of these */
         DL_FOREACH_SAFE(device->images->list, image, next)
         {
                 if (image->refs || !image->going)
@@ -340,7 +341,8 @@ static int image_check(
         return 0;
 }
 
-/* Variables may take any amount of the GPU's memory. Kept slabs give way to them. */
+/* Checks that the GPU has memory for the variables, which may be of any size. Slabs kept for reuse are freed for
+ * them. */
 static int image_room(ds_device *device, const struct ds_cubin *cubin, char *log, size_t log_size)
 {
         uint64_t wanted = cubin->variable_bytes, available = cuda_memory_free(device);
@@ -353,7 +355,7 @@ static int image_room(ds_device *device, const struct ds_cubin *cubin, char *log
         return DS_CUDA_OUT_OF_MEMORY;
 }
 
-/* Into the context: all that is left. [stops] */
+/* Does all remaining steps of loading the image into the context. [stops] */
 static int image_load(ds_device *device, struct cuda_image *image, char *log, size_t log_size)
 {
         CUresult result;
@@ -368,13 +370,13 @@ static int image_load(ds_device *device, struct cuda_image *image, char *log, si
         r = cuda_limit_local(device, image_local_bytes(image));
         if (!r)
                 return 0;
-        image->there = 0; /* the next one is told, too */
+        image->there = 0; /* so that the next load gets the message, too */
         snprintf(log, log_size, "a kernel needs %llu bytes of local memory per thread",
                 (unsigned long long)image_local_bytes(image));
         return r;
 }
 
-/* One that nobody prepared. The image is freed by the caller when it fails. */
+/* Loads an image that was not prepared. After a failure the caller frees the image. */
 static int image_load_new(
         ds_device *device, struct cuda_image *image, const void *bytes, size_t size, char *log, size_t log_size)
 {
@@ -397,7 +399,7 @@ static int image_load_new(
         return image_load(device, image, log, log_size);
 }
 
-/* A new one, with one reference. */
+/* A new image, with one reference. */
 static int image_new(
         ds_device *device, const void *bytes, size_t size, char *log, size_t log_size, struct cuda_image **ret)
 {
@@ -428,7 +430,7 @@ static int image_new(
         return 0;
 }
 
-/* One with variables that was prepared: from here on nobody finds it by its bytes. It has no reference yet. */
+/* Takes a prepared image with variables; later loads do not find it by its bytes. It has no reference yet. */
 static struct cuda_image *image_claim(struct cuda_images *images, const void *bytes, size_t size)
 {
         struct cuda_image *image;
@@ -444,11 +446,11 @@ static struct cuda_image *image_claim(struct cuda_images *images, const void *by
         images->n_readings--;
         image_forget(image);
         DL_APPEND(images->list, image);
-        image_idle(images, image, 1); /* it goes if it cannot be loaded */
+        image_idle(images, image, 1); /* it is unloaded if its load fails */
         return image;
 }
 
-/* One that is known, with one reference more. */
+/* Adds a reference to a known image. */
 static int image_take(ds_device *device, struct cuda_image *image, char *log, size_t log_size)
 {
         int r = 0;
@@ -542,7 +544,7 @@ int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds
         if (*ret)
                 return 0;
         image_put(device, image);
-        return -ENOENT; /* there is no memory: let the long way say so */
+        return -ENOENT; /* out of memory: the normal load reports it */
 }
 
 static int image_map(struct cuda_image *image, int fd, const struct stat *st)
@@ -564,13 +566,13 @@ void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd)
         struct cuda_image *image = module->image;
         struct stat st;
 
-        /* one that came by its bytes may be here from another file already: the newer one is the more likely to return
-         */
+        /* An image found by its bytes may come from another file: the newer file is the more likely to be loaded
+         * again */
         if (image->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= image->size)
-                (void)image_map(image, fd, &st); /* without, it has the bytes that it has */
+                (void)image_map(image, fd, &st); /* on failure it keeps its copy of the bytes */
 }
 
-/* --- beforehand --- */
+/* --- preparation in advance ------- */
 
 static void reading_work(const struct ds_cuda_driver *driver, struct cuda_task *task)
 {
@@ -580,8 +582,8 @@ static void reading_work(const struct ds_cuda_driver *driver, struct cuda_task *
         image->result = image_read(driver, image, image->bytes);
 }
 
-/* What the thread is done with: an image that nobody uses yet; or what stays where it is until its loader comes: one
- * with variables, which is his alone, or one whose failure he has yet to see. */
+/* Collects images that the thread has read. An image without variables joins the list, unused. An image with
+ * variables, or one that failed, stays where it is until its loader comes. */
 static void readings_collect(ds_device *device)
 {
         struct cuda_images *images = device->images;
@@ -602,7 +604,7 @@ static void readings_collect(ds_device *device)
         }
 }
 
-/* Its library, if it got that far, goes when something stops. */
+/* Drops a reading. Its library, if there is one, is unloaded in the next stop. */
 static void reading_drop(struct cuda_images *images, struct cuda_image *image)
 {
         DL_DELETE(images->readings, image);
@@ -612,7 +614,7 @@ static void reading_drop(struct cuda_images *images, struct cuda_image *image)
         image_forget(image);
 }
 
-/* Room for one more: the oldest for which nobody came goes. */
+/* Makes room for one more reading: drops the oldest that no load has used. */
 static int readings_room(struct cuda_images *images)
 {
         struct cuda_image *image;
@@ -629,7 +631,7 @@ static int readings_room(struct cuda_images *images)
         return 0;
 }
 
-/* Only what module_load would have no doubts about. 0, or another number when it is not to be. */
+/* Accepts only images that module_load would accept. 0, or another number if it is not read. */
 static int reading_new(ds_device *device, int fd, const struct stat *st, size_t size)
 {
         struct cuda_image *image = ds_alloc0(1, sizeof(*image));
@@ -675,7 +677,7 @@ int cuda_module_prepare(ds_device *device, int fd, size_t size)
                 return 0;
         if (!image->result)
                 return 1;
-        /* once more with the rest, and whoever loads it is told what the driver says */
+        /* the load repeats it with the remaining steps, and reports the driver's answer */
         reading_drop(device->images, image);
         return 1;
 }
@@ -735,7 +737,7 @@ void cuda_modules_free(ds_device *device)
         }
         DL_FOREACH_SAFE(device->images->readings, image, next)
         {
-                if (image->read) /* else the thread has it, for good */
+                if (image->read) /* otherwise the thread has it, for good */
                         image_free(device, image);
         }
         DL_FOREACH_SAFE(device->images->list, image, next)
@@ -793,7 +795,7 @@ int cuda_kernel_load(ds_device *device, const ds_device_kernel *kernel)
                 return ds_cuda_failed(device, result, "the driver does not load a kernel");
         r = cuda_limit_local(device, code->info.local_bytes);
         if (r)
-                code->function = NULL; /* its launches would stop */
+                code->function = NULL; /* a launch of it would stop the context */
         return ds_error_trace(r);
 }
 
@@ -826,7 +828,7 @@ static int module_note_global(ds_device_module *module, uint64_t va, uint64_t si
         return 0;
 }
 
-/* Nothing of a shared image is given out: what a program can write there, others would see. */
+/* Refuses variables of a shared image: other spaces would see a program's writes to them. */
 int cuda_global_find(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size)
 {
         ds_device *device = module->device;

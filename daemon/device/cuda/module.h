@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What module.c and kernel.c know of images and their kernels
+ * Images and their kernels: structures shared by module.c and kernel.c
  */
 #pragma once
 
@@ -15,8 +15,8 @@ struct cuda_code {
         struct ds_kernel_info info;
         CUkernel kernel;
         CUfunction function;                      /* in the primary context; NULL: not loaded */
-        uint32_t fits_threads, fits_shared, fits; /* blocks of that on an SM, as asked last; 0: nobody did */
-        int scanned;                              /* what its machine code shows is in info */
+        uint32_t fits_threads, fits_shared, fits; /* blocks of that size on an SM, as queried last; 0: not queried */
+        int scanned;                              /* info has the properties of its machine code */
 };
 
 struct cuda_image {
@@ -24,19 +24,18 @@ struct cuda_image {
         void *bytes; /* NULL: an instance of its own, not found by its bytes */
         size_t size;
         int mapped;        /* the bytes are a mapping of a sealed file */
-        uint64_t dev, ino; /* which */
+        uint64_t dev, ino; /* identity of that file */
         CUlibrary library;
         int there; /* its code is on the GPU */
         struct cuda_task task;
-        CUresult result; /* of reading it */
+        CUresult result; /* result of reading it */
         const char *what;
-        int read; /* what is to be prepared has been, or has failed */
+        int read; /* the preparation has ended, or has failed */
         struct ds_cubin cubin;
-        ds_sass *sass; /* over its bytes, from the first kernel that is looked at; NULL: none yet, or it cannot be read
-                        */
+        ds_sass *sass; /* over its bytes, from the first kernel scanned; NULL: none yet, or unreadable */
         struct cuda_code *codes;
         size_t n_codes;
-        uint32_t refs; /* modules */
+        uint32_t refs; /* modules that use it */
         int going;     /* to be unloaded by put_off_do */
         struct cuda_image *prev, *next;
 };
@@ -46,7 +45,7 @@ struct ds_device_kernel {
         struct cuda_code *code;
 };
 
-/* A variable whose address was given out. */
+/* A variable whose address global_find has returned. */
 struct cuda_global {
         uint64_t va, size;
         struct cuda_global *next;
@@ -55,14 +54,14 @@ struct cuda_global {
 struct ds_device_module {
         ds_device *device;
         uint32_t space;
-        uint32_t refs; /* its loader, and jobs */
+        uint32_t refs; /* references of its loader and of jobs */
         struct cuda_image *image;
-        struct ds_device_kernel *kernels; /* image->n_codes of them */
+        struct ds_device_kernel *kernels; /* image->n_codes entries */
         struct cuda_global *globals;
         struct ds_device_module *prev, *next;
 };
 
-/* kernel.c: the kernel comes into the context, with all that its first launch needs. [stops] */
+/* kernel.c: loads the kernel into the context, with everything that its first launch needs. [stops] */
 CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda_code *code);
-/* What the machine code shows of every kernel: for images whose bytes are not kept, and before anything stops. */
+/* Scans the machine code of every kernel: for images whose bytes are not kept, and before anything stops. */
 CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes);

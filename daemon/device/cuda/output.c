@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print, and whose it is
+ * Text that kernels print, and the session that it belongs to
  *
- * The driver keeps the text of all kernels' printf in one buffer of the context and writes it to the process's standard
- * output when somebody waits for any stream, idle ones included (a query of an event does not do it; measured). It
- * does not say which kernel printed what. So launches of modules that print are let through of one session at a time
- * (hold.c holds the others), and when such a launch has ended the text is fetched before the completion is given, by
- * waiting for a stream on which nothing ever runs, in a thread of its own (flush.c).
+ * The driver keeps the text of all kernels' printf in one buffer of the context. It writes the text to the process's
+ * standard output when a thread waits for any stream, even an idle one (a query of an event does not do it; measured).
+ * It does not say which kernel printed it. So launches of modules that print go to the GPU from one session at a time
+ * (hold.c holds the others). When such a launch has ended, the text is fetched before its completion is returned: a
+ * thread of its own (flush.c) waits for a stream on which nothing ever runs.
  *
- * Assertions need no such care: a failed one ends the context, and the suspect is who gets the words. The driver writes
- * them to standard error by itself, before it tells anybody of the error.
+ * Assertions need no such care: a failed one ends the context, and its text belongs to the suspect. The driver writes
+ * it to standard error by itself, before any call reports the error.
  *
- * Both descriptors are turned to files in memory when a module is loaded that needs it, not before; our own log goes
- * to what was standard error. Such a file cannot grow: what does not fit the driver cannot write, it stops at once in
- * the middle of the text (0.2 us for each further line; measured), and the next text begins the file anew. Text that
- * nobody fetched is bounded per session: the oldest is dropped, and counted.
+ * Both descriptors are redirected to files in memory when a module that needs it is loaded, not before; the daemon's
+ * own log goes to the original standard error. Such a file cannot grow. When it is full the driver's writes fail, and
+ * the text stops at once in the middle (0.2 us for each further line; measured). The next text starts at the beginning
+ * of the file. Unfetched text is bounded per session: the oldest is dropped, and counted.
  *
- * A billion digits after the point take the C library seconds and gigabytes before it writes the first of them. Who
- * prints that loses the context, like who runs past a deadline; the memory is not bounded here.
+ * A number printed with a billion decimals takes the C library seconds and gigabytes before it writes the first of
+ * them. A session that prints one loses the context, like one that exceeds a deadline; the memory is not bounded here.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -29,10 +29,10 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-/* of one fetching (that takes poll 0.7 ms a MiB), and per session; the supervisor keeps as much */
+/* bytes of one fetch (poll needs 0.7 ms a MiB for it), and per session; the supervisor keeps as much */
 #define OUTPUT_MAX DS_MIB(16)
-#define OUTPUT_KEEP DS_MIB(1)            /* of the file's pages */
-#define COLLECT_MAX_NS (6 * DS_NS_PER_S) /* well below what makes the supervisor think that we hang */
+#define OUTPUT_KEEP DS_MIB(1)            /* bytes of the file whose pages are kept */
+#define COLLECT_MAX_NS (6 * DS_NS_PER_S) /* well below the time after which the supervisor takes the worker for hung */
 
 struct cuda_text {
         uint32_t space;
@@ -42,20 +42,20 @@ struct cuda_text {
         char bytes[];
 };
 
-/* A descriptor of the process whose writers write to us. */
+/* A captured descriptor of the process. */
 struct cuda_catch {
-        int number; /* 1, 2 */
-        int file;   /* of OUTPUT_MAX bytes; its position is where the text ends. -1: not caught */
-        int was;    /* where it went before */
+        int number; /* 1 or 2 */
+        int file;   /* a file of OUTPUT_MAX bytes; its position is the text's end. -1: not captured */
+        int was;    /* duplicate of the original descriptor */
 };
 
 struct cuda_output {
-        CUstream idle;                     /* nothing ever runs there */
-        struct cuda_flush *flush;          /* NULL: nothing was loaded that prints */
-        const struct cuda_job *collecting; /* whose end flush was asked for; NULL: none */
+        CUstream idle;                     /* a stream on which nothing ever runs */
+        struct cuda_flush *flush;          /* NULL: no loaded module prints */
+        const struct cuda_job *collecting; /* the job for whose end flush runs; NULL: none */
         uint64_t asked_ns;
         struct cuda_catch out, err;
-        uint32_t owner, n_printing; /* launches on the GPU that print are all of this space */
+        uint32_t owner, n_printing; /* space of all launches on the GPU that print */
         struct cuda_text *texts, *given;
         uint64_t dropped;
 };
@@ -74,7 +74,7 @@ int cuda_output_init(ds_device *device)
         return result ? ds_cuda_failed(device, result, "cuStreamCreateWithPriority") : 0;
 }
 
-/* --- catching --- */
+/* --- capture ---------------------- */
 
 /* A file that cannot grow, or a negative errno. */
 static int catch_file(void)
@@ -151,7 +151,7 @@ void cuda_output_free(ds_device *device)
         if (!output)
                 return;
         output->flush = cuda_flush_free(output->flush);
-        /* no fflush: a thread that was left in the driver may hold stdout */
+        /* no fflush: a thread that was left in the driver may hold stdout's lock */
         if (output->idle && !device->lost)
                 CU(device, cuStreamDestroy)(output->idle);
         if (output->err.file >= 0)
@@ -168,7 +168,7 @@ void cuda_output_free(ds_device *device)
 
 /* --- text --- */
 
-/* Room for as much more of this space, by forgetting its oldest. */
+/* Makes room for `more` bytes of this space by dropping its oldest text. */
 static void texts_trim(struct cuda_output *output, uint32_t space, size_t more)
 {
         struct cuda_text *text, *next;
@@ -193,7 +193,7 @@ static void texts_trim(struct cuda_output *output, uint32_t space, size_t more)
         }
 }
 
-/* Of what was written to standard error, only what begins with a failed assertion is a session's: the rest is said. */
+/* Keeps of the text from standard error only failed assertions, which are a session's; the rest goes to the log. */
 static void text_keep_assertions(const struct cuda_catch *catch, struct cuda_text *text)
 {
         const char *found = memmem(text->bytes, text->size, "Assertion `", 11);
@@ -207,7 +207,7 @@ static void text_keep_assertions(const struct cuda_catch *catch, struct cuda_tex
         memmove(text->bytes, text->bytes + skip, text->size);
 }
 
-/* What lies in the file before its position; NULL: no memory. */
+/* The file's contents before its position; NULL: no memory. */
 static struct cuda_text *catch_read(const struct cuda_catch *catch, size_t size)
 {
         struct cuda_text *text = ds_alloc(sizeof(*text) + size);
@@ -223,11 +223,11 @@ static struct cuda_text *catch_read(const struct cuda_catch *catch, size_t size)
         return text;
 }
 
-/* The next text begins the file anew. */
+/* Makes the next text start at the beginning of the file. */
 static void catch_rewind(const struct cuda_catch *catch, uint64_t used)
 {
         if (used >= OUTPUT_MAX)
-                ds_log(DS_LOG_WARNING, "kernels printed more at once than the %llu MiB that are kept of it",
+                ds_log(DS_LOG_WARNING, "kernels printed more text at once than the limit of %llu MiB: the rest is lost",
                         (unsigned long long)(OUTPUT_MAX >> 20));
         if (lseek(catch->file, 0, SEEK_SET) < 0)
                 (void)ds_error_origin(-errno);
@@ -236,7 +236,7 @@ static void catch_rewind(const struct cuda_catch *catch, uint64_t used)
                 (void)ds_error_origin(-errno);
 }
 
-/* What lies in the file becomes a text of the space, and the file is empty. */
+/* Moves the file's contents to a text of the space. */
 static void catch_take(struct cuda_output *output, struct cuda_catch *catch, uint32_t space, uint32_t to_stderr)
 {
         off_t used = catch->file >= 0 ? lseek(catch->file, 0, SEEK_CUR) : 0;
@@ -275,7 +275,7 @@ void cuda_output_launched(ds_device *device, uint32_t space)
         output->n_printing++;
 }
 
-/* 1: all that the job printed is in the file, or will never be. */
+/* 1: all text of the job is in the file, or never will be. */
 static int collect_ended(ds_device *device, struct cuda_job *job, uint64_t now_ns)
 {
         struct cuda_output *output = device->output;
@@ -288,7 +288,7 @@ static int collect_ended(ds_device *device, struct cuda_job *job, uint64_t now_n
                 output->asked_ns = now_ns;
                 cuda_flush_ask(output->flush);
         }
-        if (output->collecting != job) /* that was asked for before this one had ended */
+        if (output->collecting != job) /* the flush was requested before this job had ended */
                 return 0;
         if (cuda_flush_ended(output->flush, &result)) {
                 if (result)

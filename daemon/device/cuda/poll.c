@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs, and how they come back
+ * Jobs and their completion
  *
- * Within a stream jobs end in order, and the GPU counts them (counter.c): a round of polling reads one number per
- * stream that has any, and takes back all that it covers. Where a GPU cannot count, an event is recorded behind every
- * job, and the oldest of each stream is asked. Events are pooled; making one stops nothing, so the pools grow when they
- * must.
+ * Within a stream jobs end in order, and the GPU counts them (counter.c). A round of polling reads one number per
+ * stream that has jobs, and takes back all jobs that it covers. Where a GPU cannot count, an event is recorded behind
+ * every job, and the oldest event of each stream is queried. Events are pooled; making one stops nothing, so the pools
+ * grow on demand.
  *
- * What a completion tells: end_ns of a job that is timed is the GPU's time of an event recorded behind it, else the
- * moment at which its end was seen. start_ns is the end of the job before it in the stream, or, where the stream was
- * empty, the moment at which the driver had taken the launch: the GPU may have begun a little later, never earlier. A
- * launch that is timed and told of exactly took as long as lies between two events of the GPU.
- * A job behind a fence comes back after what the fence is for.
+ * Times of a completion: end_ns of a timed job is the GPU's time of an event recorded behind it, else the moment at
+ * which its end was seen. start_ns is the end of the job before it in the stream. Where the stream was empty it is the
+ * moment at which the driver had taken the launch: the GPU may have begun a little later, never earlier. The duration
+ * of an exactly timed launch is the time between two events of the GPU. A job behind a fence completes after the job
+ * that the fence waits for.
  */
 #include <assert.h>
 #include <string.h>
@@ -112,7 +112,7 @@ void cuda_job_free(ds_device *device, struct cuda_job *job)
         device->free_jobs = job;
 }
 
-/* Of kernels that run on a part of the SMs: all that come after them begin later (supervisor/settle.h). */
+/* 1 for kernels that run on a part of the SMs: all later kernels begin later (supervisor/settle.h). */
 static uint32_t job_divides(const ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job)
 {
         const struct cuda_rung *rung = device->rungs[stream->id / CUDA_STREAMS_PER_RUNG];
@@ -154,7 +154,7 @@ static struct cuda_job *stream_pop(ds_device *device, struct cuda_stream *stream
         return job;
 }
 
-/* The fence before it has not come back yet. */
+/* 1: the job's fence has not been passed yet. */
 static int job_is_fenced(const struct cuda_job *job)
 {
         return job->after && job->after->ended < job->after_seq;
@@ -167,17 +167,17 @@ uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job 
 
 /* --- completions --- */
 
-/* A round of polling. */
+/* One round of polling. */
 struct poll_round {
         struct ds_completion *completions;
         size_t n, done;
-        uint64_t now_ns;  /* when it began */
-        uint64_t seen_ns; /* after something was first seen to have ended in it; 0: nothing yet */
+        uint64_t now_ns;  /* begin of the round */
+        uint64_t seen_ns; /* time after the first end was seen in this round; 0: none yet */
 };
 
 /*
- * With an event before it and one behind it the time between them is exact, and said so: when the end of what was
- * before it was seen late, both of its times are as late.
+ * With an event before the job and one behind it, the time between them is exact, and marked so. When the end of the
+ * job before it was seen late, both of its times are as late.
  */
 static uint64_t completion_start(
         ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, uint64_t end)
@@ -201,7 +201,7 @@ static void completion_write(
         if (!round->seen_ns)
                 round->seen_ns = cuda_now(device);
         end = DS_MAX(round->seen_ns, stream->last_end_ns);
-        /* it may have ended after what was seen first */
+        /* it may have ended after the first end of this round */
         if (!status && job->timed)
                 end = DS_MAX(cuda_clock_of(device, job->event, cuda_now(device)), stream->last_end_ns);
         c->token = job->token;
@@ -216,7 +216,7 @@ static void completion_write(
         stream->last_end_ns = end;
 }
 
-/* The GPU has done it. */
+/* 1: the GPU has done the head. */
 static int head_is_done(ds_device *device, const struct cuda_stream *stream)
 {
         const struct cuda_job *job = stream->head;
@@ -248,7 +248,7 @@ static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t no
         return job->status != 0;
 }
 
-/* What has ended in one stream. */
+/* Takes back the finished jobs of one stream. */
 static void stream_poll(ds_device *device, struct cuda_stream *stream, struct poll_round *round)
 {
         struct cuda_job *job;
@@ -264,7 +264,7 @@ static void stream_poll(ds_device *device, struct cuda_stream *stream, struct po
         }
 }
 
-/* Oldest first; within a stream they are, so this moves little. */
+/* Sorts by end, oldest first. Each stream's completions are sorted already, so this moves little. */
 static void completions_sort(struct ds_completion *completions, size_t n)
 {
         struct ds_completion one;

@@ -2,17 +2,17 @@
 /*
  * Rungs: green contexts over sets of TPCs, each with its fixed streams
  *
- * Every rung is a green context, also the one over all TPCs: kernels of the primary context run on all SMs, those of
- * other rungs included. A set of all TPCs is made of the GPU's SMs as they are, undivided: so it has those that belong
- * to no TPC as well (some GPUs cannot be divided evenly), and takes clusters of any size. Of the others, which are put
- * together from TPCs, the driver refuses clusters that do not fit on one TPC, however many TPCs there are. Larger ones
- * run on sets of groups, which the driver makes of SMs of one GPC each when it is not told to ignore that (8 SMs on an
- * H200, and one group of the 12 that are left over).
+ * Every rung is a green context, also the one over all TPCs: kernels of the primary context would run on all SMs,
+ * including those of other rungs. A set of all TPCs is made of the GPU's SMs undivided. So it also has the SMs that
+ * belong to no TPC (some GPUs cannot be divided evenly), and takes clusters of any size. Other sets are combined from
+ * TPCs; for those the driver refuses clusters that do not fit on one TPC, however many TPCs there are. Larger clusters
+ * run on sets of groups: unless told to ignore it, the driver makes each group of SMs of one GPC (8 SMs on an H200, and
+ * one group of the remaining 12).
  *
- * Where the driver or the GPU knows no green contexts there is one TPC that is all of the GPU, and a rung is streams of
- * the primary context (topology.c has said so in the log).
+ * Without support for green contexts there is one TPC that is all of the GPU, and a rung is a set of streams of the
+ * primary context (topology.c logs this).
  *
- * Building them is for the time before serving: it stops the context.
+ * Rungs are built before serving, because building stops the context.
  */
 #include <string.h>
 
@@ -68,7 +68,7 @@ static void rung_free(ds_device *device, struct cuda_rung *rung)
         ds_free(rung);
 }
 
-/* Which of the device's resources a mask names; info is filled. -EINVAL: none, or one that there is not. */
+/* The device's resources that a mask names; fills info. -EINVAL: none, or one that does not exist. */
 static int rung_resources(
         ds_device *device, const struct ds_tpc_mask *mask, struct ds_rung_info *info, CUdevResource *resources)
 {
@@ -96,7 +96,7 @@ static int rung_resources(
         return 0;
 }
 
-/* What nodes of graphs name it by. */
+/* The context that nodes of graphs name the rung by. */
 static int rung_context(ds_device *device, struct cuda_rung *rung)
 {
         CUresult result;
@@ -108,7 +108,7 @@ static int rung_context(ds_device *device, struct cuda_rung *rung)
         return result ? ds_cuda_failed(device, result, "cuCtxFromGreenCtx") : 0;
 }
 
-/* The largest cluster of groups: as many blocks as one GPC of theirs has SMs. */
+/* Largest cluster of a set of groups: as many blocks as one GPC of theirs has SMs. */
 static uint32_t coarse_clusters(const ds_device *device, const struct ds_rung_info *rung, uint32_t groups)
 {
         const struct ds_device_info *info = &device->info;
@@ -122,11 +122,11 @@ static uint32_t coarse_clusters(const ds_device *device, const struct ds_rung_in
         }
         if (most >= DS_DEVICE_CLUSTER_MAX && info->group_clusters >= DS_DEVICE_CLUSTER_MAX)
                 return DS_DEVICE_CLUSTER_MAX;
-        /* what is left over is the last group, and of no GPC */
+        /* the last group consists of the remaining SMs, and is of no GPC */
         return groups & ((1u << (info->n_groups - 1)) - 1) ? DS_MIN(full, DS_DEVICE_CLUSTER_MAX / 2) : per_tpc;
 }
 
-/* The same for groups. */
+/* The device's resources of a set of groups. */
 static int coarse_resources(ds_device *device, uint32_t groups, struct ds_rung_info *info, CUdevResource *resources)
 {
         uint32_t n = 0;
@@ -149,7 +149,7 @@ static int coarse_resources(ds_device *device, uint32_t groups, struct ds_rung_i
         return (int)n;
 }
 
-/* n: of the resources; 0 = all that the device has. */
+/* n: number of resources; 0: all of the device's */
 static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *resources, uint32_t n)
 {
         struct cuda_stream *stream;
@@ -170,7 +170,7 @@ static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *
         return r;
 }
 
-/* Takes the rung, or frees it. */
+/* Consumes the rung, also on failure. */
 static int rung_add(ds_device *device, struct cuda_rung *rung, CUdevResource *resources, uint32_t n, uint32_t *ret_rung)
 {
         uint64_t before = cuda_memory_free(device), after;
@@ -227,7 +227,7 @@ int cuda_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_ru
         return ds_error_trace(rung_add(device, rung, resources, (uint32_t)r, ret_rung));
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------ */
+/* --- set of rungs ----------------------------------------------------------------------------------------------- */
 
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies from host to host that do not wait
+ * Copies from host to host that do not block
  *
- * The driver carries out a copy between two pieces of host memory only when the stream has come to it, and makes the
- * calling thread wait for that, registered or not (measured: the call returned 6.7 ms later behind 5 ms of work). So
- * such a copy is two: into a buffer on the device, and out of it, in pieces. Every stream has a buffer of its own, made
- * when it is first needed, by calls that stop nothing: with one for all, a copy behind a client's long kernel would
- * keep everybody's copies waiting for that kernel. Rows longer than the buffer go one by one. A copy takes two entries
- * of the stream's queue per 16 MiB.
+ * The driver executes a copy between two pieces of host memory when the stream has come to it, and blocks the calling
+ * thread until then, registered or not (measured: the call returned 6.7 ms later behind 5 ms of work). So such a copy
+ * becomes two: into a buffer on the device, and out of it, in pieces. Every stream has a buffer of its own, made at its
+ * first such copy, by calls that stop nothing. With one buffer for all, a copy behind a client's long kernel would
+ * delay all copies until that kernel ends. Rows longer than the buffer go one by one. A copy takes two entries of the
+ * stream's hardware queue per 16 MiB.
  */
 #include "device/cuda/staging.h"
 
 #include "util/error.h"
 
 #define STAGING_SIZE DS_MIB(16)
-#define STAGING_LONG 256 /* entries */
+#define STAGING_LONG 256 /* entries of the hardware queue */
 
 struct cuda_staging {
         CUmemGenericAllocationHandle handle;
@@ -80,7 +80,7 @@ static CUresult staging_make(ds_device *device, struct cuda_stream *stream)
         return result;
 }
 
-/* A piece that fits the buffer: in, and out again. */
+/* Copies a piece that fits the buffer: in, and out again. */
 static CUresult staging_piece(
         ds_device *device, struct cuda_stream *stream, const struct ds_copy *piece, uint32_t *entries)
 {
@@ -96,7 +96,7 @@ static CUresult staging_piece(
         return result ? result : cuda_copy_call(device, stream->stream, &out);
 }
 
-/* One stretch of bytes of any length. */
+/* Copies one contiguous range of any length. */
 static CUresult staging_line(
         ds_device *device, struct cuda_stream *stream, uint64_t dst, uint64_t src, uint64_t size, uint32_t *entries)
 {

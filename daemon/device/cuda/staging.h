@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies from host to host that do not wait (staging.c)
+ * Copies from host to host that do not block (staging.c)
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 /* One copy, contiguous or in rows; not from host to host. */
 CUresult cuda_copy_call(ds_device *device, CUstream stream, const struct ds_copy *copy);
 
-/* It may fill the queue in hardware by itself: not behind anything that takes its time, or the driver makes us wait. */
+/* 1: the copy may fill the hardware queue by itself. Behind slow work the driver would then block the caller. */
 int cuda_staging_is_long(const struct ds_copy *copy);
 
-/* Queue a copy between registered host memory. *ret_entries: how much of the queue in hardware it took. */
+/* Queues a copy between registered host memory. *ret_entries: entries of the hardware queue that it took. */
 CUresult cuda_staging_copy(
         ds_device *device, struct cuda_stream *stream, const struct ds_copy *copy, uint32_t *ret_entries);

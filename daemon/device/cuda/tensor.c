@@ -2,10 +2,10 @@
 /*
  * Tensor maps
  *
- * The driver writes them, from the arguments alone; it wants a current context and takes and stops nothing. It is given
- * arrays of ours with as many elements as a tensor can have dimensions, so a rank beyond that is refused here. So is
- * what no program could say in C without a wrong pointer or a value that is not in the enumeration: how a driver takes
- * that is the program's own risk elsewhere, but this driver is everybody's.
+ * The driver computes them from the arguments alone; it needs a current context, allocates nothing and stops nothing.
+ * It reads arrays of this process, with as many elements as a tensor can have dimensions, so a higher rank is refused
+ * here. So are arguments that a C program could only produce with a wrong pointer or a value outside the enumeration:
+ * elsewhere the driver's reaction is the program's own risk, but this driver serves all sessions.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ static CUresult tensor_wide(ds_device *device, const struct ds_tensor_map *ask, 
                 (CUtensorMapFloatOOBfill)ask->fill);
 }
 
-/* The arrays that it cannot be without; the strides are one less than the dimensions. */
+/* Arrays that the map requires; there is one stride less than dimensions. */
 static uint32_t tensor_needs(const struct ds_tensor_map *ask)
 {
         uint32_t needs = DS_TENSOR_DIMS | DS_TENSOR_STEPS;
@@ -85,7 +85,7 @@ static CUresult tensor_make(ds_device *device, const struct ds_tensor_map *ask, 
 
 int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES])
 {
-        CUtensorMap copy; /* aligned as the driver wants it */
+        CUtensorMap copy; /* aligned as the driver requires */
         CUresult result;
 
         _Static_assert(sizeof(copy) == DS_TENSOR_MAP_BYTES, "the size of a tensor map");
@@ -96,7 +96,7 @@ int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t 
         memcpy(&copy, map, sizeof(copy));
         result = tensor_make(device, ask, &copy);
         if (result)
-                return (int)result; /* the arguments were wrong, which is nobody's fault but the client's */
+                return (int)result; /* wrong arguments are the client's fault */
         memcpy(map, &copy, sizeof(copy));
         return 0;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the GPU says of itself
+ * Properties of the GPU
  *
- * A TPC is the smallest group of SMs that the driver lets a green context have: two on a GPU that knows clusters, more
- * on some older ones. All come from one split of the device's SMs, because only those of one split can be combined. SMs
- * that are left over belong to no TPC; the rung over all TPCs has them too.
+ * A TPC is the smallest group of SMs that the driver accepts for a green context: two on a GPU with clusters, more on
+ * some older ones. All TPCs come from one split of the device's SMs, because only parts of one split can be combined.
+ * The remaining SMs belong to no TPC; the rung over all TPCs has them too.
  *
- * Memory: what sessions can have is the GPU's memory less what the context and the rungs take and a reserve for what
- * the driver takes later (code, local memory, the device heap). What the context took is read from the free memory once
- * it is there, but never believed to be more than CONTEXT_MAX: slabs of an earlier worker are held by the supervisor
- * and will be mapped again, so they must not count as taken; another program's memory is not counted either. info is
- * therefore a capacity, and mem_create says what there really is. It shrinks with each rung; after the last it stays.
+ * Memory: sessions can have the GPU's memory minus the memory of the context and the rungs and a reserve for the
+ * driver's later needs (code, local memory, the device heap). The context's memory is computed from the free memory
+ * after its creation, but is taken to be at most CONTEXT_MAX. The supervisor holds slabs of an earlier worker, which
+ * will be mapped again, so they must not count as taken; another program's memory is not counted either. So info is a
+ * capacity, and mem_create finds out how much memory there really is. It shrinks with each rung, and stays constant
+ * after the last.
  *
- * Attributes are the driver's own numbers. Those that promise what a program under DetShare cannot have are 0, so that
- * libraries choose another way.
+ * Attributes are the driver's own numbers. Attributes that promise features a program under DetShare cannot have are 0,
+ * so that libraries choose another way.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,9 +27,9 @@
 #define RUNG_MAX DS_MIB(256)
 #define RESERVE DS_MIB(512)
 #define GROUP_SMS 8u
-/* Of an H200, whose services lost 95 (MobileNetV3) to 125 (BERT); of other GPUs it is not known. */
+/* measured on an H200, whose services lost 95 (MobileNetV3) to 125 (BERT); unknown for other GPUs */
 #define MASK_PERMILLE 110u
-#define RESERVE_SHARE 16 /* at most this part of all memory, on small GPUs */
+#define RESERVE_SHARE 16 /* 1 / this of all memory at most, on small GPUs */
 
 /* --- the name --------------------------------------------------------------------------------------------------- */
 
@@ -58,8 +59,8 @@ static void model_append(char *model, size_t size, const char *word, size_t leng
 }
 
 /*
- * The first word with a digit says which model it is; one that begins with the digit needs the word before it ("GTX
- * 1080"), and "Ti" and "SUPER" behind it make another model. A name without digits is taken whole.
+ * The first word with a digit names the model. If it begins with the digit, the word before it belongs to it ("GTX
+ * 1080"); "Ti" and "SUPER" behind it make another model. A name without digits is taken whole.
  */
 void cuda_model_name(const char *name, char *ret, size_t size)
 {
@@ -100,10 +101,9 @@ void cuda_model_name(const char *name, char *ret, size_t size)
 
 int cuda_attribute_offered(int attribute)
 {
-        /* the client library has more that it does not offer (client-lib/cuda/device.c) */
+        /* the client library also hides some attributes (client-lib/cuda/device.c) */
         static const CUdevice_attribute not_offered[] = {
-                /* all memory is made by the daemon: none moves by itself, none is pageable, none is another process's
-                 */
+                /* the daemon makes all memory: none migrates, is pageable, or belongs to another process */
                 CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
                 CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
                 CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
@@ -114,7 +114,7 @@ int cuda_attribute_offered(int attribute)
                 CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
-                /* what is exported is the supervisor's */
+                /* the supervisor owns exported memory */
                 CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
@@ -137,7 +137,7 @@ static void topology_attributes(ds_device *device)
                 value = 0;
                 if (!cuda_attribute_offered(i) ||
                         CU(device, cuDeviceGetAttribute)(&value, (CUdevice_attribute)i, device->ordinal))
-                        continue; /* this driver does not know that one */
+                        continue; /* unknown to this driver */
                 device->info.attributes[i] = value;
         }
 }
@@ -175,7 +175,7 @@ static int topology_memory(ds_device *device)
         if (!result)
                 result = CU(device, cuMemGetInfo)(&available, &total);
         if (result)
-                return ds_cuda_failed(device, result, "asking for the GPU's memory");
+                return ds_cuda_failed(device, result, "querying the GPU's memory");
         if (!granularity)
                 return ds_error_origin(-EIO);
         device->info.slab_granularity = granularity;
@@ -187,7 +187,7 @@ static int topology_memory(ds_device *device)
 
 /* --- TPCs ------------------------------------------------------------------------------------------------------- */
 
-/* All of it is one TPC. */
+/* Makes all of the GPU one TPC, and logs why. */
 static int tpcs_none(ds_device *device, const char *what, CUresult result)
 {
         ds_log(DS_LOG_WARNING, "this GPU cannot be divided (%s: %s): every kernel may use all of it", what,
@@ -197,7 +197,7 @@ static int tpcs_none(ds_device *device, const char *what, CUresult result)
         return 0;
 }
 
-/* The split with the smallest groups of which there are not too many. */
+/* The split with the smallest groups whose number is not too large. */
 static CUresult tpcs_split(ds_device *device, CUdevResource *ret, unsigned *ret_n)
 {
         const unsigned flags = CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING;
@@ -218,7 +218,7 @@ static CUresult tpcs_split(ds_device *device, CUdevResource *ret, unsigned *ret_
         return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* An earlier worker has found out what takes time, and clients are waiting. */
+/* 1: an earlier worker has discovered the slow parts, and clients are waiting. */
 static int topology_again(void)
 {
         const char *value = getenv("DETSHARE_RESTARTED");
@@ -226,7 +226,7 @@ static int topology_again(void)
         return value && !strcmp(value, "1");
 }
 
-/* Some drivers split what they then make no green context of. */
+/* Tests the split: some drivers accept a split but make no green context of it. */
 static CUresult tpcs_try(ds_device *device)
 {
         CUdevResourceDesc descriptor;
@@ -268,8 +268,8 @@ static int topology_tpcs(ds_device *device)
 }
 
 /*
- * Groups of SMs that share a GPC, for rungs that take large clusters, and what is left over as the last of them. They
- * come from another split than the TPCs, so the two cannot be combined; but they may overlap.
+ * Groups of SMs that share a GPC, for rungs that take large clusters; the remaining SMs are the last group. They come
+ * from another split than the TPCs, so the two cannot be combined; but they may overlap.
  */
 static void topology_groups(ds_device *device)
 {
@@ -282,7 +282,9 @@ static void topology_groups(ds_device *device)
                 return;
         result = CU(device, cuDevSmResourceSplitByCount)(device->groups, &n, &device->all_sms, &rest, 0, GROUP_SMS);
         if (result || !n || n >= DS_DEVICE_GROUPS_MAX) {
-                ds_log(DS_LOG_WARNING, "this GPU has no groups of SMs for large clusters (%s): they borrow all of it",
+                ds_log(DS_LOG_WARNING,
+                        "this GPU has no groups of SMs for large clusters (%s): a launch with such clusters borrows "
+                        "all of it",
                         ds_cuda_driver_error(&device->driver, result));
                 return;
         }
@@ -294,16 +296,17 @@ static void topology_groups(ds_device *device)
         device->info.group_clusters = DS_MIN(device->info.group_sms[0], DS_DEVICE_CLUSTER_MAX);
 }
 
-/* What an earlier worker has found out; anything else than that is as if nothing were known. */
+/* Takes the result of an earlier worker; an invalid text counts as no result. */
 static void topology_told(ds_device *device)
 {
         const char *text = getenv("DETSHARE_TOPOLOGY");
 
         if (text && ds_device_topology_read(&device->info, text))
-                ds_log(DS_LOG_WARNING, "what an earlier worker found out is not of this GPU");
+                ds_log(DS_LOG_WARNING,
+                        "the topology found by an earlier worker does not match this GPU: it is ignored");
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------- */
+/* --- discovery -------------------------------------------------------------------------------------------------- */
 
 static int topology_identity(ds_device *device)
 {
@@ -315,7 +318,7 @@ static int topology_identity(ds_device *device)
         if (!result)
                 result = CU(device, cuDeviceGetUuid)(&uuid, device->ordinal);
         if (result)
-                return ds_cuda_failed(device, result, "asking which GPU this is");
+                return ds_cuda_failed(device, result, "querying the GPU's identity");
         memcpy(info->uuid, uuid.bytes, sizeof(info->uuid));
         cuda_model_name(info->name, info->model, sizeof(info->model));
         topology_attributes(device);

@@ -2,17 +2,17 @@
 /*
  * Work: launches, copies, memsets, fences
  *
- * A submission is checked completely before anything is queued, because what is held (hold.c) goes to the driver only
- * later. Then it is given to the GPU, or held, and in both cases comes back exactly once. What the driver refuses at
- * once is told at once.
+ * A submission is checked completely before it is queued, because held work (hold.c) goes to the driver only later.
+ * Then it is given to the GPU, or held, and in both cases completes exactly once. A refusal by the driver is returned
+ * at once.
  *
  * No call here waits for the GPU. Copies are from and to registered memory only, which the driver queues (3 to 20 us a
- * call); from host to host it would wait, so those go through memory of the device (staging.c). Whether an address is
+ * call). From host to host it would wait, so those copies go through device memory (staging.c). Whether an address is
  * the host's or the device's is looked up in the space's mappings, not taken from the caller.
  *
- * A bound on resident blocks is kept by shared memory that the kernel does not need (device/bound.h). Not done: running
- * work cannot be aborted (but for workers of a persistent form) or killed, and the bound of what runs cannot be
- * changed.
+ * A limit on resident blocks is enforced by shared memory that the kernel does not need (device/bound.h). Not
+ * supported: running work cannot be aborted (except workers of a persistent form) or killed, and the limit of a running
+ * kernel cannot be changed.
  */
 #include <assert.h>
 
@@ -22,7 +22,7 @@
 #include "device/cuda/staging.h"
 #include "util/error.h"
 
-#define LATE_MAX 16      /* jobs of a stream that the GPU tells of together */
+#define LATE_MAX 16      /* most jobs of a stream whose end the GPU reports together */
 #define WORK_EVENTS 1024 /* made before serving; a few more come when more is in flight */
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
@@ -31,7 +31,7 @@
 #define BLOCK_THREADS_MAX 1024u
 #define PARAMS_MAX 32764u
 
-/* Events in stock. 0 or -ENOMEM. */
+/* Adds events to the pool. 0 or -ENOMEM. */
 static int events_make(ds_device *device, int timed, size_t count)
 {
         CUevent events[WORK_EVENTS];
@@ -95,9 +95,9 @@ void cuda_work_free(ds_device *device)
         cuda_counters_free(device);
 }
 
-/* --- giving jobs to the GPU --- */
+/* --- submission to the GPU -------- */
 
-/* What a call on a stream said: contract codes as they are, and a lost context as what the rest of the work gets. */
+/* Converts the result of a call on a stream: contract codes stay, a lost context gives the error of all other work. */
 static int work_result(ds_device *device, CUresult result)
 {
         if (!result)
@@ -109,7 +109,7 @@ static int work_result(ds_device *device, CUresult result)
         return (int)result;
 }
 
-/* Before the calls of a job: what it must come after, and the event that it needs. */
+/* Called before the driver calls of a job: waits for what the job must follow, and takes the event that it needs. */
 static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, uint32_t timed)
 {
         int r;
@@ -129,9 +129,9 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
 }
 
 /*
- * Having the GPU tell of an end costs it 1 to 2 us between two kernels. While it has told of something yet to come,
- * what comes behind that need not be told of one by one: poll has the GPU tell of the rest when that has ended. What it
- * never saw it does not tell of: it is what the GPU was asked to write that counts, not what needs no telling.
+ * A report of a job's end costs the GPU 1 to 2 us between two kernels. While an earlier job of the stream still has to
+ * be reported, the jobs behind it need no report of their own: poll requests one for the rest when that job has ended.
+ * The GPU reports only jobs that it has received, so only writes that were requested count here.
  */
 static int job_may_be_late(ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, int tell)
 {
@@ -139,7 +139,7 @@ static int job_may_be_late(ds_device *device, const struct cuda_stream *stream, 
                cuda_counter(device, stream) < stream->asked;
 }
 
-/* Behind the job: what tells that it has ended, and when. */
+/* Submits, behind the job, the writes that report its end and its time. */
 static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int tell)
 {
         CUresult result = CUDA_SUCCESS;
@@ -155,7 +155,7 @@ static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct c
         return result;
 }
 
-/* Before a job whose times are to be its own: the GPU tells of all before it. */
+/* Called before a job that needs times of its own: makes the GPU report the end of all jobs before it. */
 static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
 {
         CUresult result = CUDA_SUCCESS;
@@ -167,8 +167,7 @@ static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
         return result;
 }
 
-/* Before a job whose times are to be exact: when it begins. Without an event, for want of memory, it has no such time.
- */
+/* Called before a job that needs exact times: records its begin. Without memory for an event it has no such time. */
 static CUresult job_begins(ds_device *device, const struct cuda_stream *stream, struct cuda_job *job)
 {
         job->begun = cuda_event_take(device, 1);
@@ -186,12 +185,12 @@ void cuda_stream_tell(ds_device *device, struct cuda_stream *stream)
                 cuda_fault_note(device, result);
 }
 
-/* After them. */
+/* Called after the driver calls of a job. */
 static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result, int tell)
 {
         CUresult marked = result ? result : job_mark(device, stream, job, tell);
 
-        /* where the driver took it and lost the context since, it is among those that may have done that */
+        /* the driver took it and has lost the context since: it is a suspect */
         if (!result && cuda_fault_ends(marked))
                 result = CUDA_SUCCESS;
         else
@@ -220,11 +219,11 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         job->status = status;
         job->entries = 0;
         job->submit_ns = cuda_now(device);
-        stream->marked += stream->marked == stream->issued; /* it need not be told of, and never is */
+        stream->marked += stream->marked == stream->issued; /* a job that the GPU never receives needs no report */
         cuda_stream_push(device, stream, job);
 }
 
-/* Dynamic shared memory of a launch: what it asks for, and with a bound on its blocks so much that no more fit. */
+/* Dynamic shared memory of a launch: the requested size, or with a limit on its blocks so much that no more fit. */
 static uint32_t launch_shared(const ds_device *device, uint32_t rung, const struct ds_launch *launch)
 {
         const struct ds_kernel_info *info = cuda_kernel_info(launch->kernel);
@@ -237,7 +236,7 @@ static uint32_t launch_shared(const ds_device *device, uint32_t rung, const stru
                 &device->info, info, launch->shared_bytes, ds_bound_share(bound, device->rungs[rung]->info.n_sms));
 }
 
-/* What the driver is told of a launch; attributes: room for the two that it may have. */
+/* The driver's configuration of a launch; attributes: space for the two that it may have. */
 static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute attributes[2])
 {
         uint32_t n = 0;
@@ -264,7 +263,7 @@ static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream str
 int cuda_issue_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
 {
-        size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer is the caller's padding */
+        size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer has padding at its end */
         CUlaunchAttribute attributes[2];
         CUlaunchConfig config = launch_config(launch, stream->stream, attributes);
         void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
@@ -402,7 +401,7 @@ int cuda_issue_graph(
         return r;
 }
 
-/* A wait is for what its event stands for now, so one event does for all fences; all that it waits for is submitted. */
+/* A wait refers to its event's last record, so one event serves all fences; all work that it waits for is submitted. */
 int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to)
 {
         CUresult result;
@@ -418,7 +417,7 @@ int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_
         if (!result)
                 result = CU(device, cuStreamWaitEvent)(to->stream, device->fence, 0);
         if (result && cuda_fault_ends(result)) {
-                cuda_fault_note(device, result); /* lost() says it */
+                cuda_fault_note(device, result); /* lost() reports it */
                 return 0;
         }
         return result ? ds_cuda_failed(device, result, "a fence") : 0;
@@ -465,7 +464,7 @@ static const struct cuda_mapping *mapping_at(const struct cuda_space *space, uin
         return NULL;
 }
 
-/* 1 when all of it is mapped in the space and of one kind, which *ret_host tells. */
+/* 1 when all of the range is mapped in the space and of one kind; *ret_host: host memory. */
 static int space_covers(ds_device *device, const struct cuda_space *space, uint64_t va, uint64_t size, int *ret_host)
 {
         const struct cuda_mapping *mapping = mapping_at(space, va);
@@ -486,7 +485,7 @@ static int space_covers(ds_device *device, const struct cuda_space *space, uint6
         return 1;
 }
 
-/* Rows of width bytes, pitch apart: all of them in the space, and nothing that overflows. */
+/* Checks rows of width bytes, pitch apart: all are in the space, and nothing overflows. */
 static int rows_ok(ds_device *device, const struct cuda_space *space, uint64_t va, uint64_t pitch, uint64_t width,
         uint64_t height, int *ret_host)
 {
@@ -531,7 +530,7 @@ int cuda_memset_check(ds_device *device, const struct cuda_space *space, const s
 
 /* --- submission --- */
 
-/* The end of every submission: r is what giving it to the GPU or holding it said. */
+/* End of every submission; r: result of giving it to the GPU or holding it. */
 static int submitted(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int r)
 {
         if (!r)
@@ -541,7 +540,7 @@ static int submitted(ds_device *device, struct cuda_stream *stream, struct cuda_
         return r;
 }
 
-/* plain is what goes to the GPU; form: the kernel in the persistent form that it stands for, else NULL */
+/* plain: the launch that goes to the GPU; form: its kernel in the persistent form, else NULL */
 static int launch_plain(ds_device *device, const struct ds_launch *launch, const struct ds_launch *plain,
         struct cuda_form *form, uint64_t token)
 {

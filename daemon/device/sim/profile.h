@@ -17,8 +17,8 @@
  *
  *  ns         time from the kernel's begin to its end alone on the whole GPU
  *  stair      the same on fewer SMs, ascending; between two points the lower one holds (stairs, not slopes). Without
- *             it, the time is in proportion to the blocks of the busiest SM: 132 blocks take twice as long on 131 SMs as
- *             on 132, and on 66 as well
+ *             it, the time is in proportion to the blocks of the busiest SM: 132 blocks take twice as long on 131 SMs
+ *             as on 132, and on 66 as well
  *  bytes      bytes that the kernel moves to and from memory
  *  block_ns   time of one block, if that is not the kernel's time divided by its waves
  *

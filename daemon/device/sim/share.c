@@ -11,8 +11,8 @@
  *  - the longer wait for memory, on that part of its latency which is waiting. A block that waits little is slowed
  *    little; the wait is as long as it must be for all blocks together to get the capacity. It is the longest of: L2,
  *    of all channels or of the fullest of its own; VRAM likewise, for the part of its bytes that L2 does not have; and
- *    the backlog. Backlog: requests that wait for a full channel block requests for others. On an H200, work confined to a
- *    few channels slows other work that uses none of these.
+ *    the backlog. Backlog: requests that wait for a full channel block requests for others. On an H200, work confined
+ *    to a few channels slows other work that uses none of these.
  *
  * These shares hold until the set of resident blocks changes; then the rest of each block continues at its new speed.
  * While nothing is oversubscribed, and while one block replaces an equal one, speeds stay the same and nothing is

@@ -266,7 +266,7 @@ static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
         return limit >= 0 && limit < _DS_LIMIT_MAX ? device->limits[limit] : 0;
 }
 
-/* --- no operation here stops the device, see QUIESCE in device.h; new memory files are zero ------------------------ */
+/* --- no operation here stops the device, see QUIESCE in device.h; new memory files are zero ----------------------- */
 
 /* Nothing to do: a slab is its file and is never reused. */
 static int sim_mem_keep(ds_device *device, uint32_t space, uint64_t va)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/compatibility.md, from what compare.py and pair.py wrote with --out: Markdown on standard output.
+"""The tables of docs/compatibility/pytorch.md, from what compare.py and pair.py wrote with --out: Markdown on standard output.
 
 A case that is in several files is taken from the last of them. usage: table.py FILE.json...
 """

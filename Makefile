@@ -76,8 +76,16 @@ PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec
 LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1 $(BUILD)/cuda/libcudart.so.13
 POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
 
-.PHONY: all
-all: $(PROGRAMS) $(LIBRARIES) $(POLICIES)
+# a recipe that fails leaves no half of its target behind
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+.PHONY: all help
+all: $(PROGRAMS) $(LIBRARIES) $(POLICIES) ## programs, libraries and policies into build/ (plain `make`) | 2 min
+
+# `## text | time or need` behind a target is its line in the table; tests/tree/help.sh wants one for each target that is
+# .PHONY, or `# internal` behind .PHONY
+help: ## this table
+	@awk -f .ci/help.awk $(filter %Makefile %.mk,$(MAKEFILE_LIST))
 
 # --- generated protocol code ------------------------------------------------------------------------------------------
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto $(wildcard proto/*.proto)
@@ -191,20 +199,20 @@ UNITS_IN := detshared.service detshare-devices.service
 UNITS := $(UNITS_IN) detshared.socket
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 .PHONY: man
-man: $(MAN)
+man: $(MAN) ## manual pages into build/man | scdoc
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@.new && mv $@.new $@
 
 .PHONY: deps lint install uninstall clean
-deps:
+deps: ## install what the build and the tests need and this machine lacks | root or sudo, if a package is missing
 	.ci/deps.sh
 
-lint:
+lint: ## two compilers' warnings as errors, cppcheck, clang-format, direction of includes | 5 min
 	.ci/lint.sh
 
 # the worker, the helper and the policies are found relative to detshared, so a staged tree runs where it lies
-install: all man
+install: all man ## into DESTDIR, PREFIX (/usr), LIBDIR, SYSCONFDIR (/etc) | root, unless DESTDIR is yours
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
@@ -235,7 +243,7 @@ install: all man
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 
 # what install has put there, but not the configuration
-uninstall:
+uninstall: ## remove what `make install` has put there; the configuration stays | as install
 	rm -f $(addprefix $(UNIT_DIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
 	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-lut detshare-serve)
@@ -244,12 +252,13 @@ uninstall:
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(PREFIX)/share/detshare/lut $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
 
 # Debian packages in build/deb, looked at by lintian; installs what building them needs
-.PHONY: deb deb-run
-deb:
+.PHONY: deb-run # internal
+.PHONY: deb
+deb: ## Debian packages into build/deb, checked by lintian | 3 min; root or sudo, if a package is missing
 	.ci/deps.sh debhelper dpkg-dev lintian fakeroot
 	@$(MAKE) --no-print-directory deb-run
 deb-run:
 	systemd/build-deb.sh $(BUILD) $(CUDA_ROOT)
 
-clean:
+clean: ## remove build/
 	rm -rf $(BUILD)

@@ -5,7 +5,7 @@
 PACKS ?= $(BUILD)/packs
 ARCH ?= sm_80
 .PHONY: packs
-packs: $(SERVE)
+packs: $(SERVE) ## model packs of the paper's models into PACKS (MODELS=, ARCH=, BATCH=) | 5 GB of Python packages; 30 min
 	@offline/make-packs $(PACKS) $(MODELS) --arch $(ARCH) $(if $(BATCH),--batch $(BATCH)) --serve $(SERVE) \
 		$(if $(wildcard $(CUDA_ROOT)/bin/ptxas),--ptxas $(CUDA_ROOT)/bin/ptxas)
 
@@ -15,6 +15,8 @@ packs: $(SERVE)
 EVAL_PACKS ?= $(BUILD)/eval/packs
 .PHONY: eval-channels eval-channels-windows
 eval-channels-windows: CHANNELS = --devices a2000 --figures 18 --instances 4 --be bert --policies sgdrc,detshare --loads heavy --windows 4 --requests 240
+eval-channels: ## divided memory channels on simulated GPUs, into docs/evaluation.md | as packs, and 10 min
+eval-channels-windows: ## figure 18 of it with four instances of each service | as packs, and 6 min
 eval-channels eval-channels-windows: $(SERVE) $(BUILD)/detshare-replay $(POLICIES)
 	@$(foreach arch,sm_80 sm_75,offline/make-packs $(EVAL_PACKS)/$(arch) --arch $(arch) --environment $(EVAL_PACKS)/packages &&) \
 	tests/eval/channels.py --build $(BUILD) --packs $(EVAL_PACKS) --jobs $(JOBS) --out $(BUILD)/eval/$(@:eval-%=%).json --doc docs/evaluation.md $(CHANNELS)

@@ -27,11 +27,11 @@ $(same_ptx): $(BUILD)/ptx/sm_90/%.ptx: tests/programs/kernels/%.cu | $(BUILD)/pt
 	@mkdir -p $(@D)
 	sed 's/^[.]target sm_75/.target sm_90/' $(BUILD)/ptx/sm_75/$*.ptx >$@.new && mv $@.new $@
 endif
-.PHONY: same-text
+.PHONY: same-text # internal
 same-text: kernels
 	@for ptx in $(same_ptx); do sed 's/^[.]target sm_75/.target sm_90/' $(BUILD)/ptx/sm_75/$${ptx##*/} | cmp - $$ptx || exit; done
 
-.PHONY: kernels
+.PHONY: kernels # internal
 kernels: $(kernel_ptx)
 
 # --- the corpus of the PTX front end: thematic files of CUDA C, and Triton kernels ------------------------------------------------
@@ -87,12 +87,12 @@ $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
 	$(call ptxas)
 corpus := $(patsubst %.ptx,%$(if $(SHORT),.O0).cubin,$(filter-out $(if $(SHORT),$(same_ptx)),$(kernel_ptx)) $(corpus_nvcc)) $(same_ptx) $(triton_stamp)
 .PHONY: corpus corpus-load
-corpus: $(corpus)
+corpus: $(corpus) ## PTX and cubins that the tests of the PTX front end read | 5 min; CUDA toolkit, Triton
 # what of it the simulated device loads, and what it refuses by instruction
 $(BUILD)/bench/corpus_load: $(BUILD)/obj/tests/bench/corpus_load.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
-corpus-load: $(BUILD)/bench/corpus_load $(corpus)
+corpus-load: $(BUILD)/bench/corpus_load $(corpus) ## what of the corpus the simulated device loads, and what it refuses | as corpus
 	@find $(BUILD)/ptx/ -name '*.ptx' | sort | xargs $<
 
 # --- a libcuda.so.1 on the simulated device: a test tool, never installed -------------------------------------------------------
@@ -116,7 +116,7 @@ $(FAULTS): tests/support/faults/faults.c tests/support/faults/faults.h
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -std=gnu11 -g -O1 $(WARN) -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
 e2e: $(FAULTS)
-.PHONY: fake-cuda
+.PHONY: fake-cuda # internal
 fake-cuda: $(FAKE_CUDA) $(FAKE_PTXAS)
 
 # --- unit tests -----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ $(BUILD)/tests/unit/test_core_%: $(BUILD)/obj/tests/unit/test_core_%.o $(support
 
 # which of them `make test` builds and runs plain, and which only so: tests/unit/plain.txt
 unit_when = $(patsubst %.c,%,$(wildcard $(patsubst %,tests/unit/%.c,$(shell awk '!/^\#/ && $$2 ~ /$(1)/ { print $$1 }' tests/unit/plain.txt))))
-.PHONY: unit unit-plain
+.PHONY: unit unit-plain # internal
 unit: $(if $(SAN),$(filter-out $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,^only$$)),$(unit_bin)),$(unit_bin))
 unit-plain: $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,.))
 
@@ -214,7 +214,7 @@ $(often:%.c=$(BUILD)/obj/%.o): CFLAGS += --param asan-instrumentation-with-call-
 $(arithmetic:%.c=$(BUILD)/obj/%.o): CFLAGS += -O1 -ftree-vectorize -fvect-cost-model=dynamic -fno-sanitize=address,bounds
 endif
 .PHONY: asan
-asan:
+asan: ## the sanitized build of the tests into build/asan | 5 min
 	$(call share,$(ASAN))
 	@$(MAKE) --no-print-directory -s BUILD=$(ASAN) SAN=address,undefined LESS=$(ASAN_LESS) OPT='$(ASAN_OPT)' CFLAGS_tensor=-O0 all unit e2e-sanitized programs $(ASAN)/tests/gate/proof
 $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o $(GATE_O)
@@ -271,7 +271,7 @@ $(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_% $(BUILD)/tests
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(TSAN_FLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 .PHONY: race
-race: $(race_bin)
+race: $(race_bin) ## the tests under ThreadSanitizer into build/tests/race | 1 min
 
 # --- end to end: programs that start a daemon of their own ----------------------------------------------------------------
 e2e_src := $(filter-out %/harness.c,$(wildcard tests/e2e/*.c))
@@ -300,17 +300,18 @@ $(BUILD)/tests/soak: $(BUILD)/obj/tests/soak/soak.o $(BUILD)/obj/tests/e2e/harne
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 MINUTES ?= 60
 .PHONY: soak
-soak: deps
+soak: deps ## random load, kills and restarts, for MINUTES=60 | an hour
 	@$(MAKE) --no-print-directory -s -j2 all e2e $(BUILD)/tests/soak
 	@tests/soak.sh $(BUILD) $(MINUTES)
 
 # the service under a booted systemd: once the root is there, `make test` boots it too
 BOOT_ROOT := $(BUILD)/boot-root
-.PHONY: test-boot test-boot-run
+.PHONY: test-boot-run # internal
+.PHONY: test-boot
 test-boot-run: all man programs $(BUILD)/tests/examples/hold
 	@tests/systemd/make-root.sh $(BOOT_ROOT)
 	@tests/systemd/boot.sh $(BUILD) $(BOOT_ROOT)
-test-boot: deps
+test-boot: deps ## the service under a booted systemd, in a Debian root that this makes | root; 3 min
 	@.ci/deps.sh debootstrap systemd-container
 	@$(MAKE) --no-print-directory -s -j2 test-boot-run
 
@@ -320,7 +321,7 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iclient-lib/include $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $< -L$(BUILD) -ldetshare-client
 
-.PHONY: e2e
+.PHONY: e2e # internal
 e2e: man $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA) \
 	$(BUILD)/gpu/interp/corpus_diff $(addprefix $(BUILD)/tests/policies/,cells.so slow.so chaos.so) | $(corpus_nvcc)
 
@@ -339,7 +340,7 @@ $(BUILD)/ptx/%/prog_basic.fatbin: tests/programs/kernels/prog_basic.cu
 $(BUILD)/ptx/%/prog_basic.lz4.fatbin: tests/programs/kernels/prog_basic.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -fatbin -arch=$* --compress-mode=speed -o $@ $<
-.PHONY: programs
+.PHONY: programs # internal
 programs: $(program_bin) $(program_fatbins) kernels
 include tests/programs/runtime/runtime.mk
 
@@ -372,33 +373,34 @@ e2e: $(COLOURED) $(addprefix $(BUILD)/tests/channels/,truth measured)
 
 # of the sanitized build: those of them that run there, and what these run
 sanitized := $(shell awk '!/^\#/ { print $$1 }' tests/e2e/sanitized.txt)
-.PHONY: e2e-sanitized
+.PHONY: e2e-sanitized # internal
 e2e-sanitized: $(filter $(sanitized:%=$(BUILD)/tests/e2e/%),$(e2e_bin)) $(example_bin) $(BUILD)/examples/hello $(TEST_MANAGER) $(BUILD)/demo/be_job \
 	$(BUILD)/demo/kernels.ptx $(BUILD)/e2e/death.ptx $(BUILD)/e2e/handover.ptx fake-cuda
 
-.PHONY: demo demo-build test test-build test-gpu
+.PHONY: demo-build test-build # internal
+.PHONY: demo test test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
 # the daemon of the runs below finds ptxas in a toolkit that deps has fetched, too
 WITH_TOOLKIT := CUDA_HOME="$${CUDA_HOME:-$(abspath $(CUDA_ROOT))}"
-.PHONY: demo-run
+.PHONY: demo-run # internal
 demo-run: demo-build
 	@$(WITH_TOOLKIT) $(BUILD)/demo/demo -b $(BUILD)
 	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --json $(BUILD)/demo-packs.json
-demo: deps
+demo: deps ## a service beside a job under DetShare and without, on a GPU or simulated | 2 min
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 
 test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
 # (make test WHOLE=1: with all that SHORT leaves out, and the long forms of tests)
 test: SHORT_OR_WHOLE := $(if $(WHOLE),,SHORT=1 DEBUG=-g1)
-test: deps
+test: deps ## every test that needs no GPU (WHOLE=1: the long forms too) | 10 min on two cores
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) test-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) asan
 	@$(if $(WHOLE),DETSHARE_TEST_WHOLE=1) tests/run.sh $(BUILD)
 # every unit test on the plain build, the random ones longer, and the whole corpus
 .PHONY: test-plain
-test-plain: deps
+test-plain: deps ## every unit test on the plain build, with all random rounds and the whole corpus | 20 min
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all kernels programs unit same-text
 	@DETSHARE_TEST_WHOLE=1 tests/run.sh $(BUILD) unit
@@ -406,11 +408,12 @@ test-plain: deps
 # --- coverage: what the tests execute, with a floor ------------------------------------------------------------------------
 FLOOR ?= 85
 COV := $(BUILD)/cov
-.PHONY: coverage coverage-build
+.PHONY: coverage-build # internal
+.PHONY: coverage
 coverage-build:
 	$(call share,$(COV))
 	@$(MAKE) --no-print-directory -s BUILD=$(COV) COVERAGE=1 OPT=-O0 all unit e2e programs
-coverage:
+coverage: ## which lines the tests execute; fails below FLOOR=85 percent | 20 min; gcovr
 	@.ci/deps.sh triton gcovr
 	@$(MAKE) --no-print-directory -s -j$(JOBS) kernels programs runtime e2e demo-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) coverage-build
@@ -428,7 +431,7 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 
 # all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation.md and a CSV file; ten minutes
 .PHONY: replay-policies
-replay-policies: $(BUILD)/detshare-replay $(POLICIES)
+replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the scenarios of tests/eval, into docs/evaluation.md | 10 min
 	@mkdir -p $(BUILD)/eval
 	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation.md
 	@echo "with kernels that can be evicted, and without (docs/policies.md):"
@@ -445,7 +448,7 @@ $(BUILD)/eval/job: $(BUILD)/obj/tests/eval/job.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 e2e: $(EVAL_JOB)
-.PHONY: eval-build
+.PHONY: eval-build # internal
 eval-build: all $(EVAL_JOB)
 
 # which kernels of libraries wait for other blocks: make sass-scan SM=90 FILES=/usr/local/cuda/lib64/libcublas.so
@@ -454,7 +457,7 @@ $(BUILD)/bench/sass_scan: $(BUILD)/obj/tests/bench/sass_scan.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 .PHONY: sass-scan
-sass-scan: $(BUILD)/bench/sass_scan
+sass-scan: $(BUILD)/bench/sass_scan ## which kernels of FILES= wait for other blocks (SM=90)
 	@$< $(SM) $(FILES)
 
 # how fast PTX is read and printed, and whether that is linear
@@ -465,7 +468,7 @@ $(BUILD)/bench/bench_ptx: $(BUILD)/obj/tests/bench/bench_ptx.o $(DAEMON_A)
 # the last: model packs under policies, on a GPU where there is one; not gemini, whose turns of 100 ms and more take a simulated one minutes
 BENCH_POLICIES := fifo,temporal,multistream,static,antman,tgs,reef,orion,tally,paella,krisp,sgdrc-static,sgdrc,detshare
 .PHONY: bench
-bench: deps
+bench: deps ## cost of a request, of replaying, of reading PTX; packs under policies | 10 min
 	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/bench/bench_sim $(BUILD)/bench/bench_ptx $(BUILD)/e2e/death.ptx
 	@$(BUILD)/bench/bench $(BUILD)
 	@$(BUILD)/bench/bench_sim $(BUILD)
@@ -488,11 +491,12 @@ $(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
-.PHONY: bench-gpu bench-gpu-build bench-gpu-run
+.PHONY: bench-gpu-build bench-gpu-run # internal
+.PHONY: bench-gpu
 bench-gpu-build: all $(GPU_BENCH) $(BUILD)/tests/gpu/forms
 bench-gpu-run: bench-gpu-build
 	@$(WITH_TOOLKIT) tests/bench/gpu.sh $(BUILD)
-bench-gpu: deps
+bench-gpu: deps ## the same natively and under DetShare | a GPU
 	@$(MAKE) --no-print-directory -s -j2 bench-gpu-run
 
 # --- on a GPU -------------------------------------------------------------------------------------------------------------
@@ -517,9 +521,10 @@ $(BUILD)/tests/gpu/idle: $(BUILD)/obj/tests/gpu/idle.o | $(LIBRARIES)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
 include tests/gpu/libs/libs.mk
-.PHONY: gpu-build test-gpu-run
-gpu-build: all kernels programs runtime runtime-static e2e interp-gpu demo-build gpu-libs $(GPU_TESTS)
+.PHONY: test-gpu-run # internal
+.PHONY: gpu-build
+gpu-build: all kernels programs runtime runtime-static e2e interp-gpu demo-build gpu-libs $(GPU_TESTS) ## what `make test-gpu` runs, for tests/gpu/pack.sh | 10 min
 test-gpu-run: gpu-build
 	@$(WITH_TOOLKIT) tests/gpu/run.sh $(BUILD)
-test-gpu: deps
+test-gpu: deps ## the tests on the GPU of this machine | a GPU; 15 min
 	@$(MAKE) --no-print-directory -s -j2 test-gpu-run

@@ -27,7 +27,8 @@ $(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) $(fuzz_wrap:%=-Wl,--wrap=%) -o $@ $^ -lprotobuf-c
 
-.PHONY: fuzz-targets fuzz fuzz-afl fuzz-coverage
+.PHONY: fuzz-targets # internal
+.PHONY: fuzz fuzz-afl fuzz-coverage
 fuzz-targets: $(fuzz_bin)
 # a sanitized build's tests are these, too
 ifneq ($(SAN),)
@@ -37,16 +38,16 @@ endif
 # instrumented code warns where plain code does not; what is linted is the plain build
 fuzz_build = $(MAKE) --no-print-directory -s -j2 BUILD=$(1) OPT=-O1 WARN=-Wno-unknown-warning-option FUZZ_MAIN= \
 	FUZZ_ENGINE=-fsanitize=fuzzer
-fuzz: deps
+fuzz: deps ## libFuzzer on every parser, each for SECONDS=60 (FUZZ=NAME,...) | 15 min
 	@$(call fuzz_build,$(BUILD)/fuzz) CC=clang SAN=fuzzer-no-link,address,undefined fuzz-targets
 	@tests/fuzz/run.sh $(BUILD)/fuzz $(SECONDS) $(FUZZ)
 
-fuzz-afl: deps
+fuzz-afl: deps ## the same targets under AFL++, which this installs | root or sudo, if it is missing
 	@tests/fuzz/afl.sh deps
 	@AFL_QUIET=1 $(call fuzz_build,$(BUILD)/fuzz-afl) CC=afl-clang-fast SAN=address,undefined fuzz-targets
 	@tests/fuzz/afl.sh $(BUILD)/fuzz-afl $(SECONDS) $(FUZZ)
 
-fuzz-coverage: deps
+fuzz-coverage: deps ## which lines of the parsers the corpus reaches | 3 min
 	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/fuzz-coverage CC='clang -fprofile-instr-generate -fcoverage-mapping' \
 		OPT=-O1 WARN=-Wno-unknown-warning-option fuzz-targets
 	@tests/fuzz/coverage.sh $(BUILD)/fuzz-coverage

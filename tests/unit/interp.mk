@@ -7,7 +7,7 @@ $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores: $(BUILD)/bench/%: $(BUIL
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 .PHONY: bench-interp
-bench-interp: $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores
+bench-interp: $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores ## instructions a second of the PTX interpreter, on one core and two | 1 min
 	$< $(BUILD)/ptx/sm_75
 	$(BUILD)/bench/bench_cores $(BUILD)/ptx/sm_75
 
@@ -19,7 +19,7 @@ $(BUILD)/gpu/interp/test_interp_%: tests/unit/test_interp_%.c $(wildcard tests/s
 $(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tests/support/interp_*.h tests/support/corpus_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lxxhash -lm -ldl
-.PHONY: interp-gpu
+.PHONY: interp-gpu # internal
 interp-gpu: $(interp_gpu) $(patsubst %,$(BUILD)/gpu/interp/%_diff,interp tensor corpus) | $(kernel_ptx) $(corpus_nvcc)
 CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'
 CFLAGS_test_interp_tensor := -DTEST_TENSOR_GOLDEN='"$(CURDIR)/tests/golden/interp/h200_tensor.txt"'

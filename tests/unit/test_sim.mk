@@ -7,7 +7,7 @@ $(BUILD)/bench/sim_fit: $(BUILD)/obj/tests/bench/sim_fit.o $(DAEMON_A) $(GATE_O)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 SIM_FIT ?=
 .PHONY: sim-fit
-sim-fit: $(BUILD)/bench/sim_fit
+sim-fit: $(BUILD)/bench/sim_fit ## how far the simulated H200 is from an H200 (SIM_FIT=--fit: look for constants)
 	@$< $(SIM_FIT)
 # the page is held against it
 $(BUILD)/tests/unit/test_sim_fit: | $(BUILD)/bench/sim_fit

@@ -25,5 +25,5 @@ $(LIBS_PROGRAMS): $(BUILD)/gpu/libs/%: $(BUILD)/obj/tests/gpu/libs/%.o $(BUILD)/
 	$(CC) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(addprefix -L,$(LIBS_DIRS)) $(addprefix -Wl$(comma)-rpath-link$(comma),$(LIBS_DIRS)) \
 		$(addprefix -l,$(LIBS_OF_$*)) $(LIBS_STATIC) $(CUDA_STUB) -ldl -lrt -lpthread -lm -lstdc++
 
-.PHONY: gpu-libs
+.PHONY: gpu-libs # internal
 gpu-libs: $(LIBS_PROGRAMS)

@@ -73,7 +73,7 @@ $(RUNTIME)/static/lib%.so: tests/programs/runtime/parts/lib%.cu
 	@mkdir -p $(@D)
 	$(NVCC_RUNTIME) $(nvcc_std) -Xcompiler -fPIC -shared -cudart static -o $@ $<
 
-.PHONY: runtime runtime-static
+.PHONY: runtime runtime-static # internal
 # one with the static runtime, which says what it lacks here
 runtime: $(runtime_bin) $(RUNTIME)/static/vector_add
 runtime-static: $(runtime_static)

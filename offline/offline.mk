@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The packs of the paper's eleven models, made and checked; what is there and right stays. Not a part of the build: PyTorch is 5 GB, and
-# lies beside them. make packs MODELS="bert resnet34" ARCH=sm_75 BATCH=1 PACKS=DIR
+# Makes and checks the packs of the paper's eleven models; correct packs stay. Not a part of the build: PyTorch has 5 GB and is kept
+# beside them. make packs MODELS="bert resnet34" ARCH=sm_75 BATCH=1 PACKS=DIR
 PACKS ?= $(BUILD)/packs
 ARCH ?= sm_80
 .PHONY: packs
@@ -9,9 +9,9 @@ packs: $(SERVE) ## model packs of the paper's models into PACKS (MODELS=, ARCH=,
 	@offline/make-packs $(PACKS) $(MODELS) --arch $(ARCH) $(if $(BATCH),--batch $(BATCH)) --serve $(SERVE) \
 		$(if $(wildcard $(CUDA_ROOT)/bin/ptxas),--ptxas $(CUDA_ROOT)/bin/ptxas)
 
-# What dividing memory channels does on simulated GPUs, with the packs of all models for both targets: a section of docs/evaluation.md; ten
-# minutes and, before, as long as the packs take. eval-channels-windows: of figure 18 with four instances of each service, from several places
-# of the trace on, so that it is seen what such a run says; six minutes of a processor
+# The effect of divided memory channels on simulated GPUs, with the packs of all models for both targets, as pages of tables in
+# docs/evaluation/. eval-channels takes ten minutes after the packs exist. eval-channels-windows repeats figure 18 with four instances of
+# each service from several places of the trace, to show how far such runs differ; six minutes of a processor
 EVAL_PACKS ?= $(BUILD)/eval/packs
 .PHONY: eval-channels eval-channels-windows
 eval-channels-windows: CHANNELS = --devices a2000 --figures 18 --instances 4 --be bert --policies sgdrc,detshare --loads heavy --windows 4 --requests 240
@@ -19,4 +19,4 @@ eval-channels: ## divided memory channels on simulated GPUs, into docs/evaluatio
 eval-channels-windows: ## figure 18 of it with four instances of each service | as packs, and 6 min
 eval-channels eval-channels-windows: $(SERVE) $(BUILD)/detshare-replay $(POLICIES)
 	@$(foreach arch,sm_80 sm_75,offline/make-packs $(EVAL_PACKS)/$(arch) --arch $(arch) --environment $(EVAL_PACKS)/packages &&) \
-	tests/eval/channels.py --build $(BUILD) --packs $(EVAL_PACKS) --jobs $(JOBS) --out $(BUILD)/eval/$(@:eval-%=%).json --doc docs/evaluation.md $(CHANNELS)
+	tests/eval/channels.py --build $(BUILD) --packs $(EVAL_PACKS) --jobs $(JOBS) --out $(BUILD)/eval/$(@:eval-%=%).json --doc docs/evaluation/$(@:eval-%=%).md $(CHANNELS)

@@ -128,8 +128,8 @@ queue() {
 }
 
 suite_tree() {
-        for t in tests/tree/*.sh; do
-                queue plain "$(basename "$t" .sh)" "$t" "$build"
+        for t in tests/tree/*.sh tests/tree/links.py; do
+                queue plain "$(basename "${t%.*}")" "$t" "$build"
         done
         # these count what they check; prose.py joins them when every file of the tree passes it
         for t in tests/tree/*.py; do

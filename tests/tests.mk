@@ -429,14 +429,23 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
-# all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation.md and a CSV file; ten minutes
+# all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation/simulated.md and a CSV file; ten minutes
 .PHONY: replay-policies
 replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the scenarios of tests/eval, into docs/evaluation.md | 10 min
 	@mkdir -p $(BUILD)/eval
-	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation.md
+	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation/simulated.md
 	@echo "with kernels that can be evicted, and without (docs/policies.md):"
 	@for t in --transform ""; do $(BUILD)/detshare-replay $$t --profiled --duration 2s --compare detshare,sgdrc,multistream \
 		--ls resnet34-b1@poisson:100 --be tests/data/replay/slabs.profile || exit 1; done
+
+# the measurements on GPUs as pages of tables, with a plot per group; a minute or two
+EVAL_STATE := docs/evaluation/h200.csv.xz
+.PHONY: eval-tables worth
+eval-tables:
+	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'
+# the table and the plots that README.md and docs/evaluation.md show of them
+worth:
+	tests/eval/worth.py --state $(EVAL_STATE)
 
 # the evaluation's program without PyTorch
 EVAL_JOB := $(BUILD)/eval/job $(BUILD)/eval/job.ptx

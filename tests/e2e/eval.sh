@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The evaluation's tools: what must hold of every policy in a few simulated cells, that the document says what the command says, the
+# The evaluation's tools: what must hold of every policy in a few simulated cells, that the document has the figures of the command, the
 # analysis of measurements with data whose answer is known, and the measuring script itself on a simulated device.
 #
 # usage: tests/e2e/eval.sh BUILD
@@ -70,13 +70,13 @@ for policy in detshare sgdrc; do
 done
 # the document is what the command prints, in one cell; policies whose rule is fixed, so that work on others does not make it old
 check "the sample cell" replay --devices p40 --policies multistream,sgdrc-static core:bert+blocks-2ms@75 --out "$dir/sample.csv"
-check "docs/evaluation.md says what make replay-policies prints" python3 -c "
+check "docs/evaluation/simulated.md has the figures of make replay-policies" python3 -c "
 import csv, sys
 sys.path.insert(0, 'tests/eval')
 import document, replay
 rows = {r['policy']: replay.cell_text(r) for r in csv.DictReader(open('$dir/sample.csv'))}
-text = document.section('docs/evaluation.md', replay.SECTION).split('Cell by cell on sim:p40', 1)[1]
-head = [c.strip(' \`') for c in text.splitlines()[2].split('|')]
+text = '\n'.join(document.body('docs/evaluation/simulated.md')).split('## Cell by cell on sim:p40', 1)[1]
+head = [c.strip(' \`') for c in next(l for l in text.splitlines() if l.startswith('| cell')).split('|')]
 line = [c.strip() for c in next(l for l in text.splitlines() if l.startswith('| \`bert+blocks-2ms@75\` |')).split('|')]
 for policy, said in rows.items():
     if policy != replay.ALONE:
@@ -124,10 +124,11 @@ check "they met" test "$(cd "$dir/meet" && echo ?.at.1.detshare.measured)" = "0.
 cp "$dir/state.csv" "$dir/before.csv"
 check "again" measure --limit 0
 check "what is there is not measured again" cmp "$dir/before.csv" "$dir/state.csv"
-check "analyse.py" python3 tests/eval/analyse.py "$dir/state.csv" --out "$dir/figures.csv" --doc "$dir/e.md"
+check "analyse.py" python3 tests/eval/analyse.py "$dir/state.csv" --out "$dir/figures.csv" --tables "$dir/tables"
 holds "$dir/figures.csv" "{r['system']: float(r['p99_ms'] or 0) > 0 and float(r['be_share'] or 0) > 0 for r in d} == {s: s != 'detshare:nosuch' for s in '$systems'.split(';')}"
-check "the section and its plot" grep -q 'evaluation/core.svg' "$dir/e.md"
-check "the plot" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/evaluation/core.svg')"
+check "the tables name the plot" grep -q '(core.svg)' "$dir/tables/measured.md"
+check "every cell has a table" grep -q '^### ' "$dir/tables/cells.md"
+check "the plot" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/tables/core.svg')"
 printf '#!/bin/sh\necho "GPU 0: x"\necho "GPU 1: y"\n' >"$dir/bin/nvidia-smi"
 chmod 755 "$dir/bin/nvidia-smi"
 check "a share for each GPU" env PATH="$dir/bin:$PATH" tests/eval/gpus.sh "$dir/state.csv" "$dir/gpus" core --list
@@ -135,7 +136,7 @@ parts=$(cat "$dir"/gpus/gpu?.log | sed -n 's/.* of \([0-9]*\) to be measured/\1/
 check "all cells are in one of them" test "$(python3 tests/eval/measure.py --state "$dir/none.csv" core --list)" = "$((parts)) of $((parts)) to be measured"
 check "two of them" test "${parts#*[1-9]*+[1-9]}" != "$parts"
 check "one file again" cmp <(sort "$dir/state.csv") <(sort "$dir/gpus/state.csv")
-check "no measurements, no section" bash -c "! python3 tests/eval/analyse.py tests/data/azure_llm_2023_conv.csv --doc $dir/none.md && test ! -e $dir/none.md"
+check "no measurements, no tables" bash -c "! python3 tests/eval/analyse.py tests/data/azure_llm_2023_conv.csv --tables $dir/none && test ! -e $dir/none"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

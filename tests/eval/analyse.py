@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What measure.py measured, as figures: a table of cells (CSV), plots (SVG), and the section "measured" of docs/evaluation.md.
+"""The figures of what measure.py measured: a table of cells (CSV), pages of tables and a plot per group.
 
-A service's latencies beside the job are compared with those of the same arrivals alone, natively: that is what its user has today. Behind every
-ratio stands its 95% interval (stats.py) and the A/A noise: how far repeated measurements of the same thing alone lie apart in that cell, all rounds, before
-and after. A ratio that its interval or the noise cannot tell from 1 is marked with a tilde and nothing is claimed from it. The SLO is n times the
-99th percentile of the service alone in a closed loop, without queueing.
+The latencies of a service beside the job are compared with those of the same arrivals alone, natively: its user has these today.
+Every ratio comes with its 95% interval (stats.py) and the A/A noise: how far repeated measurements of the same thing alone lie
+apart in that cell, over all rounds, before and after. A tilde marks a ratio that its interval or the noise cannot tell from 1. The
+SLO is n times the 99th percentile of the service alone in a closed loop, without queueing.
 
-usage: analyse.py STATE.csv[.xz]... [--merge STATE.csv.xz] [--out FIGURES.csv] [--doc docs/evaluation.md] [--plots FOLDER] [--device TEXT]
+usage: analyse.py STATE.csv[.xz]... [--merge STATE.csv.xz] [--out FIGURES.csv] [--tables docs/evaluation] [--device TEXT]
 """
 import argparse
 import csv
@@ -23,9 +23,9 @@ import state
 import stats
 
 SLO = (1.2, 1.5, 2)
-SECTION = "measured"
-SHOWN = ("native", "mps", "mps-priority", "detshare:orion", "detshare:sgdrc", "detshare:detshare")  # in the tables that have a column per system
-NOISY = 0.1  # A/A of the service alone that is said in words
+COMMAND = "make eval-tables"
+SHOWN = ("native", "mps", "mps-priority", "detshare:orion", "detshare:sgdrc", "detshare:detshare")  # first columns of the tables with a column per system
+NOISY = 0.1  # A/A of the service alone from which on the page mentions it, share
 ALONE = "native"  # the system whose phases alone are "alone"
 COLUMNS = ("group", "cell", "load", "system", "rounds", "requests", "p50_ms", "p99_ms", "p99_low_ms", "p99_high_ms", "p99_over_alone", "p99_over_alone_low",
            "p99_over_alone_high", "p99_noise", "p99_verdict", "in_slo_1.2", "in_slo_1.5", "in_slo_2", "in_slo_n", "in_slo_n_alone", "be_share", "be_share_low", "be_share_high", "be_noise",
@@ -114,7 +114,7 @@ def in_slo(measured, rows, times):
     return 100 * met / total if total else math.nan
 
 
-def services(measured, cell, system):
+def services(measured, cell, system, draws):
     """The figures of a cell's services under one system; of several the geometric mean of ratios, the pooled latencies."""
     together = measured.of(cell, system, "together", "ls")
     if not together:
@@ -127,12 +127,12 @@ def services(measured, cell, system):
         if not flat:
             continue
         ratios.append(p99([v for series in beside for v in series]) / p99(flat))
-        above.append(stats.draws(beside, p99, seed=1))
-        below.append(stats.draws(alone, p99, seed=2))
+        above.append(stats.draws(beside, p99, draws, seed=1))
+        below.append(stats.draws(alone, p99, draws, seed=2))
         noises.append(stats.spread([p99(series) for series in alone if series]))
     pooled = [steady_latencies(row) for row in together]
     flat = [v for series in pooled for v in series]
-    low, high = stats.interval(stats.draws(pooled, p99, seed=3))
+    low, high = stats.interval(stats.draws(pooled, p99, draws, seed=3))
     figures = {"requests": len(flat), "p50_ms": stats.percentile(flat, 0.5), "p99_ms": p99(flat), "p99_low_ms": low, "p99_high_ms": high}
     if ratios:
         drawn = [statistics.geometric_mean([a[i] / b[i] for a, b in zip(above, below)]) for i in range(min(map(len, above + below)))]
@@ -147,7 +147,7 @@ def services(measured, cell, system):
     return figures
 
 
-def jobs(measured, cell, system):
+def jobs(measured, cell, system, draws):
     """The job's throughput against alone; of several, added up, each against itself alone, natively."""
     together = measured.of(cell, system, "together", "be")
     alone = {}
@@ -158,13 +158,13 @@ def jobs(measured, cell, system):
     shares, above, below, noises = 0.0, [], [], []
     for program in dict.fromkeys(row["program"] for row in together):
         beside = [steady_bins(row) for row in together if row["program"] == program]
-        # of two jobs the first alone was measured: the second one's capacity stands for it
+        # only the first of two jobs was measured alone; the capacity of the second one stands for it
         own = alone.get(program.split(":", 1)[1]) or [[float(r["rate"])] for r in measured.rows if r["phase"] == "capacity" and r["program"] == program.split(":", 1)[1]]
         shares += statistics.fmean(v for s in beside for v in s) / statistics.fmean(v for s in own for v in s)
-        above.append(stats.draws(beside, statistics.fmean, seed=4))
-        below.append(stats.draws(own, statistics.fmean, seed=5))
+        above.append(stats.draws(beside, statistics.fmean, draws, seed=4))
+        below.append(stats.draws(own, statistics.fmean, draws, seed=5))
         noises.append(stats.spread([statistics.fmean(series) for series in own]))
-    low, high = stats.interval([sum(a[i] / b[i] for a, b in zip(above, below)) for i in range(stats.DRAWS)])
+    low, high = stats.interval([sum(a[i] / b[i] for a, b in zip(above, below)) for i in range(draws)])
     noise_ = max((n for n in noises if not math.isnan(n)), default=math.nan)
     return {"be_share": shares, "be_share_low": low, "be_share_high": high, "be_noise": noise_, "be_verdict": stats.against(shares, (low, high), noise_)}
 
@@ -177,15 +177,15 @@ def alone(measured, cell, system):
     return figures | ({"be_alone_p50_ms": stats.percentile(steps, 0.5)} if steps else {})
 
 
-def figures_of(measured):
-    """A dictionary per cell and system."""
+def figures_of(measured, draws=stats.DRAWS):
+    """A dictionary per cell and system; without draws the intervals are NaN."""
     result = []
     for cell in measured.cells():
         for system in measured.systems(cell):
             own = measured.of(cell, system, "end")
             load = next(float(r["load"]) for r in measured.rows if (r["group"], r["cell"]) == cell)
             row = {"group": cell[0], "cell": cell[1], "load": load, "system": system, "rounds": len(own), "error": "" if own else measured.error(cell, system)}
-            row.update(services(measured, cell, system), **jobs(measured, cell, system), **alone(measured, cell, system))
+            row.update(services(measured, cell, system, draws), **jobs(measured, cell, system, draws), **alone(measured, cell, system))
             if "be_share" in row:
                 row["sum"] = row["be_share"] + (row["in_slo_n"] / 100 * load / 100 if "in_slo_n" in row else 0)
             if own or row["error"]:
@@ -193,7 +193,7 @@ def figures_of(measured):
     return result
 
 
-# --- what is written ------------------------------------------------------------------------------------------------------------
+# --- pages, plots ------------------------------------------------------------------------------------------------------------
 
 def short(value, digits=2):
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
@@ -215,10 +215,11 @@ def slo_text(row):
 
 
 def cell_tables(rows):
+    """A heading and a table for each cell: all systems, with intervals."""
     lines = []
     for cell in dict.fromkeys((row["group"], row["cell"]) for row in rows):
         own = [row for row in rows if (row["group"], row["cell"]) == cell]
-        lines += ["", f"#### `{cell[1]}`", ""] + document.table(
+        lines += ["", f"### `{cell[1]}`", ""] + document.table(
             ["system", "p50 ms", "p99 ms", "p99 over alone", "A/A", "in SLO (1.2 / 1.5 / 2 / n times), %", "BE of alone", "A/A", "sum"],
             [[f"`{r['system']}`", r["error"], "", "", "", "", "", "", ""] if r["error"] else
              [f"`{r['system']}`", short(r.get("p50_ms")), short(r.get("p99_ms")), with_interval(r, "p99_over_alone"), noise(r, "p99_noise"), slo_text(r),
@@ -269,60 +270,102 @@ def plain(row, key, digits):
     return with_interval(row, key, digits).split(" [")[0]
 
 
+def ratios_of(row):
+    return f"{plain(row, 'p99_over_alone', 2)} / {plain(row, 'be_share', 3)}"
+
+
+def systems_of(rows, group):
+    """The systems that every cell of the group has, in the order of SHOWN, others after them."""
+    own = [row for row in rows if row["group"] == group]
+    there = dict.fromkeys(row["system"] for row in own)
+    cells = {row["cell"] for row in own}
+    common = [name for name in there if {row["cell"] for row in own if row["system"] == name} == cells or name in SHOWN]
+    return sorted(common, key=lambda name: SHOWN.index(name) if name in SHOWN else len(SHOWN))
+
+
+def everything(rows, group):
+    """A row per system for the cells that have more systems than the rest of the group."""
+    own = [row for row in rows if row["group"] == group and not row["error"]]
+    usual = set(systems_of(rows, group))
+    cells = [cell for cell in dict.fromkeys(row["cell"] for row in own) if {row["system"] for row in own if row["cell"] == cell} - usual]
+    if not cells:
+        return []
+    at = {(row["cell"], row["system"]): ratios_of(row) for row in own if "p99_over_alone" in row}
+    names = list(dict.fromkeys(row["system"] for row in own if row["cell"] in cells))
+    return ["", "Every system in the cells that have more of them (p99 over alone / BE of alone):", ""] + document.table(
+        ["system"] + [f"`{cell}`" for cell in cells], [[f"`{name}`"] + [at.get((cell, name), "-") for cell in cells] for name in names])
+
+
 def summary(rows, group):
-    """Two small tables before the large ones."""
-    return ["", "p99 over alone / BE of alone:", ""] + by_cell(rows, group, SHOWN, lambda r: f"{plain(r, 'p99_over_alone', 2)} / {plain(r, 'be_share', 3)}") + [
-        "", "Alone under each system, in ms: a request's 10th and 99th percentile, the median step of the job; the 10th is a request that found no queue:", ""
-    ] + by_cell([row for row in rows if "be_alone_p50_ms" in row], group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
+    """The small tables of one group."""
+    lines = ["", "p99 over alone / BE of alone:", ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
+    own = [row for row in rows if "be_alone_p50_ms" in row]
+    if any(row["group"] == group for row in own):
+        lines += ["", *document.paragraph("Alone under each system, in ms: the 10th and 99th percentile of a request, and the median step of the job. The 10th percentile is a request that found no queue."), ""
+                  ] + by_cell(own, group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
+    return lines
 
 
 def coverage(rows):
-    """How many of each group's cells are there, and where the machine itself was unsteady."""
-    text = []
+    """A line per group: how many of its cells are there, and in which of them the service alone was unsteady."""
+    lines = []
     for group in dict.fromkeys(row["group"] for row in rows):
         cells, noises = {row["cell"] for row in rows if row["group"] == group}, {}
         for row in rows:
             if row["group"] == group and row.get("p99_noise", 0) >= NOISY:
                 noises[row["cell"]] = row["p99_noise"]
         of = sum(cell.group == group for cell in scenarios.cells())
-        text.append(f"{len(cells)} of {of} cells of `{group}` are there." if of else f"{len(cells)} cells of `{group}` are there.")
+        line = f"* `{group}`: {len(cells)} of {of} cells." if of else f"* `{group}`: {len(cells)} cells."
         if noises:
-            listed = ", ".join(f"`{cell}` ±{100 * value:.0f}%" for cell, value in noises.items())
-            text.append(f"The service alone, natively, was not the same twice (p99) in {listed}: a ratio to it says there only what exceeds that, and `~` marks those that do not.")
-    return " ".join(text)
-
-
-def section(rows, device, plots):
-    rounds = max((row["rounds"] for row in rows), default=0)
-    lines = ["## Measured on a GPU", "",
-             f"{device + '. ' if device else ''}Written by `tests/eval/analyse.py` from what `tests/eval/measure.py` measured, {'one round' if rounds == 1 else f'up to {rounds} rounds'} per cell. In brackets 95% bootstrap "
-             "intervals; *A/A*: how far repeated measurements of the same thing alone lie apart. *Alone* is native, with the same arrivals, in the same run, before and after native together. `~` is a ratio that "
-             "interval or noise cannot tell from 1: nothing is claimed from it. *Sum*: BE of alone plus the load served within its SLO (n times alone, n programs).",
-             "", coverage(rows)]
-    if any(row["system"] == "detshare:detshare" for row in rows):
-        lines += ["", "### The goals", "", "`~`: inside intervals or noise.", ""] + goals(rows)
-    for group in dict.fromkeys(row["group"] for row in rows):
-        lines += ["", f"### `{group}`"]
-        if group in plots:
-            lines += ["", f"![tail against throughput]({plots[group]})"]
-        lines += summary(rows, group) + cell_tables([row for row in rows if row["group"] == group])
+            line += " The p99 of the service alone was unsteady in " + ", ".join(f"`{cell}` (±{100 * value:.0f}%)" for cell, value in noises.items()) + ". A ratio there counts only as far as it exceeds that."
+        lines += [("  " if i else "") + part for i, part in enumerate(document.paragraph(line, 98))]
     return lines
 
 
-def draw(rows, folder, relative):
-    """One SVG per group that has services; their names, as the document says them."""
+def preface(rows, device):
+    """How to read the tables: the same words before each of them."""
+    rounds = max((row["rounds"] for row in rows), default=0)
+    words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} per cell. *Alone* is the service natively, with the same arrivals, in the same run, before and after the shared phase.",
+             "In brackets: 95% bootstrap intervals. *A/A*: how far repeated measurements of the same thing alone lie apart. `~` marks a ratio that the interval or A/A cannot tell from 1: it supports no claim.",
+             "*In SLO*: requests within so many times the p99 of the service alone in a closed loop, where n is the number of programs. *BE of alone*: throughput of the job over its throughput alone. *Sum*: BE of alone plus the load served within n times."]
+    return [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
+
+
+def measured_page(rows, device, plots):
+    """The page of goals and of one table per group."""
+    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", "Each cell with intervals: [cells.md](cells.md). How it was measured: [method.md](method.md).", "", *coverage(rows)]
+    if any(row["system"] == "detshare:detshare" for row in rows):
+        lines += ["", "## The goals", "", "`detshare` in each cell; `~`: intervals or noise do not decide it.", ""] + goals(rows)
+    for group in dict.fromkeys(row["group"] for row in rows):
+        lines += ["", f"## `{group}`"]
+        if group in plots:
+            lines += ["", f"![tail against throughput]({plots[group]})"]
+        lines += summary(rows, group)
+    return lines
+
+
+def cells_page(rows, device):
+    """The page of every cell."""
+    lines = ["# Measured on a GPU: every cell", *preface(rows, device)]
+    for group in dict.fromkeys(row["group"] for row in rows):
+        lines += ["", f"## `{group}`"] + cell_tables([row for row in rows if row["group"] == group])
+    return lines
+
+
+def draw(rows, folder):
+    """One SVG per group that has services: their names."""
     names = {}
     for group in dict.fromkeys(row["group"] for row in rows):
-        panels = {}
+        panels, shown = {}, systems_of(rows, group)
         for row in rows:
-            if row["group"] == group and "p99_over_alone" in row and "be_share" in row:
+            if row["group"] == group and row["system"] in shown and "p99_over_alone" in row and "be_share" in row:
                 ls, be = row["cell"].split("@")[0].split("+", 1)
                 point = (row["p99_over_alone"], (row["p99_over_alone_low"], row["p99_over_alone_high"]), row["be_share"], row["load"])
                 panels.setdefault((ls, be), {}).setdefault(row["system"].removeprefix("detshare:"), []).append(point)
         if panels:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{group}.svg").write_text(plot.grid(panels), encoding="utf8")
-            names[group] = f"{relative}{group}.svg"
+            (folder / f"{group}.svg").write_text(plot.grid(panels, COMMAND), encoding="utf8")
+            names[group] = f"{group}.svg"
     return names
 
 
@@ -330,9 +373,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("state", type=pathlib.Path, nargs="+")
     parser.add_argument("--merge", type=pathlib.Path, help="all rows of the files as one, for measure.py --state")
-    parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--doc", type=pathlib.Path)
-    parser.add_argument("--plots", type=pathlib.Path, help="default: a folder evaluation beside the document")
+    parser.add_argument("--out", type=pathlib.Path, help="the figures of all cells, CSV")
+    parser.add_argument("--tables", type=pathlib.Path, help="the folder for measured.md, cells.md and a plot per group")
     parser.add_argument("--device", default="", help="a sentence about the machine")
     options = parser.parse_args()
     measured = state.union(options.state)
@@ -340,22 +382,19 @@ def main():
     if options.merge:
         state.write(options.merge, measured)
     if not rows:
-        print("analyse: no cell has been measured", file=sys.stderr)
+        print("analyse: the files have no measured cell", file=sys.stderr)
         return 1
     if options.out:
         with open(options.out, "w", newline="", encoding="utf8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows)
-    plots = {}
-    if options.plots or options.doc:
-        folder = options.plots or options.doc.parent / "evaluation"
-        plots = draw(rows, folder, f"{folder.name}/")
-    lines = section(rows, options.device, plots)
-    if options.doc:
-        document.write(options.doc, SECTION, lines)
+    if options.tables:
+        plots = draw(rows, options.tables)
+        document.whole(options.tables / "measured.md", COMMAND, measured_page(rows, options.device, plots))
+        document.whole(options.tables / "cells.md", COMMAND, cells_page(rows, options.device))
     else:
-        print("\n".join(lines))
+        print("\n".join(measured_page(rows, options.device, {}) + cells_page(rows, options.device)))
     return 0
 
 

@@ -34,7 +34,7 @@ BE = ("resnet152", "densenet161", "bert")
 POLICIES = ("multistream", "orion", "sgdrc-static", "sgdrc", "detshare")
 LOADS = {"light": 25, "heavy": 50}  # percent of what the services can do, all together
 VARIANTS = ("", "+apart")
-SECTION, SECTION_WINDOWS = "channels", "channels-windows"
+COMMAND, COMMAND_WINDOWS = "make eval-channels", "make eval-channels-windows"
 SOURCES = 2  # kernels that are the source of conflicts, of each GPU
 SEED = 16
 BE_QUEUE = 4  # launches that are submitted before the state is known in which they run
@@ -236,7 +236,7 @@ def row18(device, variant, job, load, channels, run, alone, job_alone, instances
             "in_slo": sum(s["in_slo_percent"] * s["arrived"] for s in ls) / arrived, "be": be["steps_per_s"] / job_alone}
 
 
-# --- the section ------------------------------------------------------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------------------------------------------
 
 def quantile(values, part):
     values = sorted(values)
@@ -257,10 +257,10 @@ def lines16(rows):
             if gains:
                 table.append([named(device, variant), what, str(len(gains)), f"{statistics.fmean(gains):.1f}", f"{quantile(gains, 0.1):.1f}", f"{quantile(gains, 0.5):.1f}",
                               f"{quantile(gains, 0.9):.1f}", f"{max(gains):.1f}", paper[device] if what == "all kernels" else ""])
-    return ["### Figure 16: kernels of the services beside a memory-bound kernel of a job", "",
-            "Half of the SMs for each, both again and again; by how many percent the 99th percentile of the kernel's time is higher without dividing channels than with a third of them for "
-            "the job. Negative: dividing makes it slower. Every distinct kernel and size of the eight services; the job's are drawn from the upper quarter by bytes per second (seed "
-            f"{SEED}). The paper's figures are its mean and most.", ""] + document.table(["GPU", "kernels", "pairs", "mean", "p10", "median", "p90", "most", "paper: mean / most"], table)
+    return ["## Figure 16: a kernel of a service beside a memory-bound kernel of a job", ""] + paragraphs(
+        "Each kernel runs again and again on half of the SMs. The figures are percent: how much higher the p99 of the service's kernel is without divided channels than with a third of them for the job. "
+        "A negative figure means that dividing makes the kernel slower.",
+        f"Measured are all distinct kernels and sizes of the eight services. The kernels of the job are drawn at random from the upper quarter by bytes per second (seed {SEED}). The last column is the mean and the maximum in the paper.") + document.table(["GPU", "kernels", "pairs", "mean", "p10", "median", "p90", "most", "paper: mean / most"], table)
 
 
 def mib(value):
@@ -280,12 +280,12 @@ def lines17(rows):
             table.append([f"`{row['model']}`", str(row["batch"]), f"{row['memory_bound_launches']} of {row['launches']}", f"{mib(row['weights'])} + {mib(row['arena'])}", mib(row["arena_apart"]),
                           f"{mib(row['weights_again'])}{' (moved)' if moves else ''} + {mib(row['arena_again'])}", f"{ratio(row, 'arena', 'arena_again'):.2f}", f"{ratio(other, 'arena', 'arena_again'):.2f}",
                           f"{(twice + other['arena_apart'] + other['arena_again_apart']) / apart:.2f}", f"{(twice + other['arena'] + other['arena_again']) / apart:.2f}"])
-    return ["### Figure 17: memory of bimodal tensors", "",
-            f"MiB, weights + intermediates, of the packs for `sim:{rows[0]['device']}`: computed from the packs by `detshare-serve --show --bimodal`, not measured. *Memory-bound*: launches that take 1.2 times "
-            "as long beside a thrasher (sim). *Again*: the second place; services hold one copy of their weights and move it. *Times*: everything against the pack without second places, "
-            "intermediates reused in both; with the kernels that are memory-bound, and if all were. *Apart*: if all were and no intermediate's memory were reused, against the same without second places; "
-            "*reused*: with reuse in both places, against that pack without either; these two count both copies of services' weights. The paper prints no numbers: its text says \"nearly double\" for "
-            "*apart*, and that reuse takes much of it away, most for the jobs with their larger batches.", ""] + document.table(
+    return ["## Figure 17: memory of bimodal tensors", ""] + paragraphs(
+        f"MiB, weights + intermediates, of the packs for `sim:{rows[0]['device']}`. `detshare-serve --show --bimodal` computes them from the packs; they are not measured.",
+        "*Memory-bound*: launches that take 1.2 times as long beside a thrasher (sim). *Again*: the second place; a service holds one copy of its weights and moves it.",
+        "*Times*: all memory over that of the pack without second places, for the memory-bound kernels; *if all*: for all kernels. Intermediates share memory in both.",
+        "*Apart*: for all kernels, if no intermediate shared memory, over the same without second places. *Reused*: with shared memory in both places, over that pack without either. These two count both copies of the weights of a service.",
+        "The paper prints no numbers. Its text says \"nearly double\" for *apart*, and that reuse takes much of it away, most for the jobs with their larger batches.") + document.table(
                 ["model", "batch", "memory-bound", "plain", "intermediates apart", "again", "times", "if all", "apart", "reused"], table)
 
 
@@ -311,10 +311,12 @@ def windows18(rows):
             table.append([named(*cell[:2]), f"`{cell[2]}`", cell[3], part if channels else "all", said, slo, be])
     n, instances = len({row["window"] for row in rows}), rows[0]["instances"]
     arrived = sorted(row["arrived"] for row in rows)
-    return ["### Figure 18 with several instances: the same requests with channels divided and not", "",
-            f"Each service has {instances} instances, which are dealt its requests in turns; {loads} load; jobs: {', '.join(sorted({row['job'] for row in rows}))}. Played from {n} places of the trace on, some {arrived[len(arrived) // 2]} requests each. "
-            "Lines of *all*: p99 over alone (geometric mean over instances), requests in their SLO in percent, BE of the job alone. Other lines: the same requests with that part of the channels for the job, against *all*: "
-            "p99 times, percentage points in SLO more, BE times. Median of the windows [least, most]: where 1 (0) lies between these, nothing is said.", ""] + document.table(
+    return ["# Memory channels on simulated GPUs: several instances of each service (sim)", ""] + paragraphs(
+        f"Figure 18 of the SGDRC paper, with the same requests with and without divided channels. Each service has {instances} instances, which take its requests in turn; {loads} load; jobs: {', '.join(sorted({row['job'] for row in rows}))}. "
+        f"The run is repeated from {n} places of the trace, with about {arrived[len(arrived) // 2]} requests each.",
+        "Lines of *all*: p99 over alone (geometric mean over instances), requests in their SLO in percent, BE of the job alone. Other lines compare the same requests with *all* when the job has that part of the channels: "
+        "factor of p99, percentage points in SLO, factor of BE.",
+        "Each figure is the median of the windows [least, most]. A range that contains 1 (or 0 for points) supports no claim. What this means: [../channels/paper.md](../channels/paper.md).") + document.table(
                 ["GPU", "policy", "load", "channels", "p99", "in SLO", "BE"], table)
 
 
@@ -326,13 +328,13 @@ def lines18(rows):
     if len({row.get("window", 0) for row in rows}) > 1:
         return windows18(rows)
     instances = rows[0].get("instances", 1)
-    works = "A service works on one request at a time (the paper has four instances of each)." if instances == 1 else f"Each service has {instances} instances, which are dealt its requests in turns."
+    works = "A service works on one request at a time (the paper has four instances of each)." if instances == 1 else f"Each service has {instances} instances, which take its requests in turn."
     parts = " / ".join(parts18([row for row in rows if row["device"] == rows[0]["device"]]).values())
-    lines = ["### Figure 18: the services beside a job", "",
-             "All eight services beside one job at a time; requests as in the Apollo trace, in sum a quarter (light) or half (heavy) of what the services can do. p99 over alone: geometric mean over services and jobs; "
-             f"in SLO: nine times the 99th percentile alone; BE: of the job alone, mean over jobs. Each cell: {parts.replace('all', 'all channels for everybody').replace('1/3', 'a third')} of them for the job's memory-bound tensors "
-             f"while requests are there, the others for the services'. {works} The paper's own figures are SLO attainment of 99.0% for SGDRC "
-             "on average, BE throughput up to 2.36 (p40) and 1.79 (a2000) times Orion's, all with channels divided; it has no SGDRC without that to compare with.", ""]
+    lines = ["## Figure 18: the services beside a job", ""] + paragraphs(
+        f"All eight services beside one job at a time. Requests arrive as in the Apollo trace, in sum at a quarter (light) or half (heavy) of the capacity of the services. {works}",
+        "*p99 over alone*: geometric mean over services and jobs. *In SLO*: within nine times the p99 alone. *BE*: throughput of the job over alone, mean over jobs.",
+        f"Each cell: {parts.replace('all', 'all channels for everybody').replace('1/3', 'a third')} of them for the memory-bound tensors of the job during requests, the others for those of the services.",
+        "The paper has an SLO attainment of 99.0% for SGDRC on average, and BE throughput up to 2.36 (P40) and 1.79 (A2000) times Orion's, all with divided channels. It has no SGDRC without divided channels for comparison.")
     for device, variant in dict.fromkeys((row["device"], row["variant"]) for row in rows):
         table, here = [], [row for row in rows if (row["device"], row["variant"]) == (device, variant)]
         for policy in dict.fromkeys(row["policy"] for row in here):
@@ -347,15 +349,20 @@ def lines18(rows):
     return lines
 
 
-def section(found):
-    """All of it; of several windows nothing but what they say."""
+def paragraphs(*texts):
+    return [line for words in texts for line in [*document.paragraph(words), ""]]
+
+
+def page(found):
+    """All tables; of several windows only theirs."""
     if any(row.get("window") for row in found.get("18", [])):
         return lines18(found["18"])
-    lines = ["## Memory channels (sim)", "",
-             "Every figure here is a simulator's (`sim`), none is a GPU's, but those of the paper, which are its own GPUs'. Written by `make eval-channels` (`tests/eval/channels.py`); how long kernels take on these GPUs is "
-             "derived from the packs by the rule of `tests/eval/packs.py`, which was fixed before anything was simulated, and nothing is tuned to the paper. `sim:MODEL`: what waits for a full channel holds up requests for others, as measured on an "
-             "H200, whose constant all models have. `+apart`: it does not: channels are then all that matters. Which of the two a P40 or an A2000 is like is not known here: the paper's gain says the second. "
-             "Translating addresses costs nothing here, and no table is wrong.", ""]
+    lines = ["# Memory channels on simulated GPUs (sim)", ""] + paragraphs(
+        "Every figure here comes from a simulator (`sim`), except those of the SGDRC paper, which are of the paper's own GPUs. `tests/eval/packs.py` derives from the packs how long kernels take on these GPUs, "
+        "by a rule that was fixed before the first simulation. Nothing is tuned to the paper. Address translation costs nothing here, and no table is wrong.",
+        "`sim:MODEL`: a request that waits for a full channel delays requests for other channels, as measured on an H200, whose constant all models have. `+apart`: it does not, so that only channels "
+        "matter. Which of the two a P40 or an A2000 resembles is unknown here; the gain in the paper points to the second.",
+        "What these tables mean: [../channels/paper.md](../channels/paper.md).")
     for name, write in (("16", lines16), ("17", lines17), ("18", lines18)):
         if found.get(name):
             lines += write(found[name]) + [""]
@@ -402,9 +409,9 @@ def main():
     if options.out:
         options.out.write_text(json.dumps(found, indent=0), encoding="utf8")
     if options.doc:
-        document.write(options.doc, SECTION_WINDOWS if any(row.get("window") for row in found.get("18", [])) else SECTION, section(found))
+        document.whole(options.doc, COMMAND_WINDOWS if any(row.get("window") for row in found.get("18", [])) else COMMAND, page(found))
     else:
-        print("\n".join(section(found)))
+        print("\n".join(page(found)))
     return 0
 
 

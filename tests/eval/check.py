@@ -55,6 +55,12 @@ def measured(slower, job_slower, ls2=1.0, cut_off=()):
     return {r["system"]: r for r in analyse.figures_of(analyse.Measured(list(cut_off) + rows))}
 
 
+def pages(rows):
+    """Both pages of tables as one text."""
+    rows = list(rows)
+    return "\n".join(analyse.measured_page(rows, "A machine", {}) + analyse.cells_page(rows, ""))
+
+
 class Whole(unittest.TestCase):
     def test_what_a_run_that_was_cut_off_left_does_not_count(self):
         at = [i * 0.01 for i in range(400)]
@@ -133,24 +139,24 @@ class Analysis(unittest.TestCase):
 
     def test_the_section_says_it(self):
         rows = list(measured(2, 2).values())
-        text = "\n".join(analyse.section(rows, "A machine", {}))
+        text = pages(rows)
         self.assertIn("| `mps` | MPS cannot start: no |", text)
         self.assertIn("| `a+b@50` | **no** |", text)
         self.assertRegex(text, r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| 2\.00 \[")
-        self.assertRegex("\n".join(analyse.section(list(measured(1, 1).values()), "", {})), r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| ~1\.00 \[")
+        self.assertRegex(pages(measured(1, 1).values()), r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| ~1\.00 \[")
 
     def test_the_section_says_how_much_is_there_and_how_unsteady_it_was(self):
         rows = list(measured(2, 2, ls2=1.5).values())
-        text = "\n".join(analyse.section(rows, "", {}))
-        self.assertIn("1 of 27 cells of `core` are there. ", text)
-        self.assertIn("in `a+b@50` ±20%", text)
-        self.assertNotIn("not the same twice", "\n".join(analyse.section(list(measured(2, 2).values()), "", {})))
+        text = pages(rows)
+        self.assertIn("* `core`: 1 of 27 cells. ", text)
+        self.assertIn("`a+b@50` (±20%)", " ".join(text.split()))
+        self.assertNotIn("was unsteady", pages(measured(2, 2).values()))
 
     def test_alone_and_beside_in_a_row_per_cell(self):
         rows = measured(2, 2, ls2=1.5)
         self.assertAlmostEqual(rows["detshare:detshare"]["ls_alone_p10_ms"], 1.19)  # a fifth of the quicker half
         self.assertEqual(rows["detshare:detshare"]["be_alone_p50_ms"], 10)
-        text = "\n".join(analyse.section(list(measured(2, 2).values()), "", {}))
+        text = pages(measured(2, 2).values())
         self.assertIn("| `a+b@50` | ~1.00 / ~1.000 | - | 2.00 / 0.500 |", text)
         self.assertIn("| `a+b@50` | 1.090, 1.98; 10.00 | 1.090, 1.98; 10.00 |", text)
 
@@ -238,10 +244,10 @@ class Files(unittest.TestCase):
     def test_the_document_says_what_was_measured_on_a_gpu(self):
         rows = state.read(DOCS / "evaluation/h200.csv.xz")
         self.assertGreaterEqual(len(rows), 352)
-        said = document.section(DOCS / "evaluation.md", analyse.SECTION)
+        said = (DOCS / "evaluation/cells.md").read_text(encoding="utf8")
         own = analyse.figures_of(analyse.Measured([r for r in rows if r["cell"] in ("", "bert+bert-b64@50")]))
         for line in analyse.cell_tables(own):
-            self.assertIn(line, said)  # tests/eval/analyse.py docs/evaluation/h200.csv.xz --doc docs/evaluation.md writes it anew
+            self.assertIn(line, said)  # `make eval-tables` writes it again
         self.assertFalse([r["phase"] for r in rows if r["latencies_ms"] and float(r["latencies_ms"].split(";")[0]) <= 0])
 
     def test_the_document_says_what_packs_in_parts_of_the_channels_did_on_a_gpu(self):
@@ -266,13 +272,24 @@ class Writing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "e.md"
             path.write_text("# Title\n\nwords\n")
-            self.assertIsNone(document.section(path, "x"))
-            document.write(path, "x", ["one"])
-            document.write(path, "y", ["two"])
-            document.write(path, "x", ["three"])
-            self.assertEqual([document.section(path, name) for name in "xy"], ["three", "two"])
+            self.assertIsNone(document.section(path, "x", "make x"))
+            document.write(path, "x", ["one"], "make x")
+            document.write(path, "y", ["two"], "make y")
+            document.write(path, "x", ["three"], "make x")
+            self.assertEqual([document.section(path, name, f"make {name}") for name in "xy"], ["three", "two"])
             self.assertTrue(path.read_text().startswith("# Title\n\nwords\n"))
             self.assertNotIn("one", path.read_text())
+
+    def test_a_generated_file_names_its_command_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "new/e.md"
+            document.whole(path, "make e", ["# Title", "", *document.paragraph("word " * 40), ""])
+            first, *rest = path.read_text().split("\n")
+            self.assertEqual(first, "<!-- written by `make e`: do not edit -->")
+            self.assertEqual(rest[1:-1], document.body(path))
+            self.assertEqual(max(map(len, rest)), 99)
+            document.whole(path, "make e", document.body(path))
+            self.assertEqual(path.read_text().split("\n"), [first, *rest])
 
     def test_plots_are_well_formed(self):
         svg = plot.grid({("a<", "b"): {"x": [(1.5, (1.2, 2.0), 0.7, 25), (math.inf, (math.nan, math.nan), 0.5, 50)], "y&": []}})
@@ -396,13 +413,13 @@ class Writing(unittest.TestCase):
         self.assertEqual([(name, len(told)) for name, told in plan], [("ls1", 1), ("be1", 1), ("together", 4), ("ls2", 1), ("be2", 1)])
 
     def test_an_update_touches_the_rows_and_columns_of_its_policies_only(self):
-        cells = "### Cell by cell on d"
-        old = ["### `core` on d", "", *document.table(["policy", "p99"], [["(no job)", "1"], ["`a`", "2"], ["`b`", "3"]]),
+        cells = "## Cell by cell on d"
+        old = ["## `core` on d", "", *document.table(["policy", "p99"], [["(no job)", "1"], ["`a`", "2"], ["`b`", "3"]]),
                cells, "", *document.table(["cell", "`a`", "`b`"], [["`x@1`", "4 / 0", "5 / 0"], ["`y@1`", "6 / 0", "7 / 0"]]),
-               "### The claims", "", *document.table(["said", ""], [["c", "**no**"]])]
-        new = ["### `core` on d", "", *document.table(["policy", "p99"], [["(no job)", "1"], ["`b`", "30"]]),
+               "## The claims", "", *document.table(["said", ""], [["c", "**no**"]])]
+        new = ["## `core` on d", "", *document.table(["policy", "p99"], [["(no job)", "1"], ["`b`", "30"]]),
                cells, "", *document.table(["cell", "`b`"], [["`x@1`", "50 / 0"]]),
-               "### `core` on e", "", *document.table(["policy", "p99"], [["`a`", "9"]])]
+               "## `core` on e", "", *document.table(["policy", "p99"], [["`a`", "9"]])]
         said = [line.replace("| `b` | 3 |", "| `b` | 30 |").replace("| `x@1` | 4 / 0 | 5 / 0 |", "| `x@1` | 4 / 0 | 50 / 0 |") for line in old]
         self.assertEqual(replay.updated(old, new), said)
         self.assertEqual(replay.updated(old, old), old)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every policy over every scenario on simulated GPUs: a CSV file, and the section "simulated" of docs/evaluation.md.
+"""Every policy over every scenario on simulated GPUs: a CSV file, and a page of tables (docs/evaluation/simulated.md).
 
-For each GPU and program one simulation alone says what a request or step takes there; from that follow the services' rates (load), their SLO (n
-times the 99th percentile alone, n programs on the GPU, as in the SGDRC paper) and how long a cell is simulated: until its
-slowest service had --requests arrivals. Policies know the kernels from the start (detshare-replay --profiled). The same arguments give
-the same file.
+For each GPU and program one simulation alone measures what a request or step takes there. From that follow the rates of the
+services (load), their SLO (n times the 99th percentile alone, n programs on the GPU, as in the SGDRC paper) and the simulated
+time of a cell: until its slowest service had --requests arrivals. Policies know the kernels from the start
+(detshare-replay --profiled). The same arguments give the same file.
 
 usage: replay.py --build BUILD [--devices h200,a2000,p40] [--policies A,B] [--requests N] [--jobs N] [--out FILE.csv]
                  [--doc FILE.md] [WORD...]           only cells whose group:name contains a word
-       replay.py --from FILE.csv --doc FILE.md       the section again, from a file
-       replay.py ... --policies A --update --doc FILE.md   only the rows and columns of A in a section that is there; say beside it of when they are
+       replay.py --from FILE.csv --doc FILE.md       the page again, from a file
+       replay.py ... --policies A --update --doc FILE.md   only the rows and columns of A in an existing page
 """
 import argparse
 import concurrent.futures
@@ -34,7 +34,7 @@ ALONE = "(no job)"  # the services without it: what the load itself does to them
 CHUNK = 8  # policies of one process
 COLUMNS = ("device", "group", "cell", "policy", "load", "duration_s", "arrived", "ended", "p50_over_alone", "p99_over_alone", "worst_p99_over_alone",
            "in_slo", "be_share", "sum", "ls_p50_ms", "ls_p99_ms", "fallbacks")
-SECTION = "simulated"
+COMMAND = "make replay-policies"
 
 
 def policies_of(build):
@@ -159,7 +159,7 @@ def merged(paths):
     return list(rows.values())
 
 
-# --- the section ----------------------------------------------------------------------------------------------------------------
+# --- the page ----------------------------------------------------------------------------------------------------------------
 
 def figure(value, digits=2):
     return "-" if math.isnan(value) else "never" if math.isinf(value) else f"{value:.{digits}f}" if value < 1000 else f"{value:.0f}"
@@ -227,25 +227,26 @@ def claims(rows, device):
     ]
 
 
-def section(rows, command):
+def page(rows):
+    """The whole page of tables."""
     devices = list(dict.fromkeys(row["device"] for row in rows))
-    lines = ["## Simulated (sim)", "",
-             f"Every figure here is a simulator's (`sim`), none is a GPU's. Written by `{command}`; the scenarios are `tests/eval/scenarios/`, how profiles "
-             "of other GPUs follow from the H200's and what is assumed of memory says `tests/eval/profiles.py`, and what the simulator leaves out "
-             "`docs/simulator.md`. No constant was chosen by looking at these results.", "",
-             "*p99 over alone*: of a service's latency, queueing included, against the same arrivals with the GPU to itself; the geometric mean over cells "
-             "and services, and the worst. *In SLO*: of all requests that arrived; the SLO is n times the 99th percentile alone without queueing, n "
-             "programs on the GPU; a service works on one request at a time, so that under load not even without the job are all in it. *BE of alone*: work done against the job alone. *Sum*: that plus the load that was served within its SLO."]
+    words = ["All figures here are from a simulator (`sim`), none from a GPU. The scenarios are in `tests/eval/scenarios/`. `tests/eval/profiles.py` derives the profiles of other GPUs "
+             "from those of the H200 and names what it assumes of memory. [simulator.md](../simulator.md) lists the limits of the simulator. No constant was chosen by looking at these results.",
+             "*p99 over alone*: latency of a service, queueing included, over the same arrivals with the GPU to itself: the geometric mean over cells and services, and the worst. *never*: the service does not keep up.",
+             "*In SLO*: share of all requests that arrived. The SLO is n times the p99 alone without queueing, for n programs on the GPU. A service works on one request at a time, so even without a job some requests miss it.",
+             "*BE of alone*: work done by the job over what it does alone. *Sum*: that plus the load served within its SLO."]
+    lines = ["# Simulated GPUs: every policy in every scenario"] + [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
     for path in scenarios.files():
+        about = f"{path.stem}: {scenarios.about(path)}."
         for device in devices:
             if any(r["device"] == device and r["group"] == path.stem for r in rows):
-                lines += ["", f"### `{path.stem}` on {device}: {scenarios.about(path)}", ""] + summary(rows, device, path.stem)
+                lines += ["", f"## `{path.stem}` on {device}", "", *document.paragraph(about[0].upper() + about[1:]), ""] + summary(rows, device, path.stem)
     for device in devices:
         columns = [p for p in ("detshare", "sgdrc", "orion", "tally", "multistream", "sgdrc-static") if any(r["policy"] == p for r in rows)]
-        lines += ["", f"### Cell by cell on {device}: p99 over alone / BE of alone", ""] + per_cell(rows, device, columns)
+        lines += ["", f"## Cell by cell on {device}", "", "p99 over alone / BE of alone.", ""] + per_cell(rows, device, columns)
     for device in devices:
         if device in ("sim:a2000", "sim:p40") and all(any(r["device"] == device and r["policy"] == p and r["group"] == "services" for r in rows) for p in PAPER):
-            lines += ["", f"### The SGDRC paper's ordering on {device}", ""] + document.table(
+            lines += ["", f"## Claims of the SGDRC paper on {device}", ""] + document.table(
                 ["the paper says", "here", ""], [[a, b, "yes" if holds else "**no**"] for a, b, holds in claims(rows, device)])
     return lines
 
@@ -255,16 +256,16 @@ def cells_of(line):
 
 
 def updated(old, new):
-    """The old section with what the new one, of fewer policies, has in tables of the same heading and in rows and columns of the same name."""
+    """The old page, with the cells that the new one, of fewer policies, has under the same heading, row and column."""
     heading, tables = None, {}
     for line in new:
-        heading = line if line.startswith("### ") else heading
+        heading = line if line.startswith("## ") else heading
         if line.startswith("| "):
             tables.setdefault(heading, []).append(cells_of(line))
     known = {(heading, row[0], name): cell for heading, (head, *rows) in tables.items() for row in rows for name, cell in zip(head[1:], row[1:])}
     lines, heading, head = [], None, None
     for line in old:
-        if line.startswith("### "):
+        if line.startswith("## "):
             heading, head = line, None
         elif line.startswith("| ") and head:
             row = cells_of(line)
@@ -302,8 +303,8 @@ def main():
     if options.out:
         write_csv(options.out, rows)
     if options.doc:
-        lines = section(rows, "make replay-policies")
-        document.write(options.doc, SECTION, updated(document.section(options.doc, SECTION).split("\n"), lines) if options.update else lines)
+        lines = page(rows)
+        document.whole(options.doc, COMMAND, updated(document.body(options.doc), lines) if options.update else lines)
     else:
         for row in rows:
             print(f"{row['device']:10} {row['cell']:40} {row['policy']:14} {cell_text(row):>18} {row['in_slo']:>8}")

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a client's request
+ * A client's request, from arrival to reply
  *
- * A request starts when the session's ring has been read up to the tail that it carries, and every earlier request of
- * the session has started. Most are answered at once. Those that wait for work or time are parked, each with a test
- * (ready) and an end (finish), and do not keep later ones from starting. One that finds no room is put back unchanged
- * and started again when something of the session has ended. Every request gets exactly one reply, whatever happens.
+ * A request starts when the session's ring has been read up to the tail in the request, and every earlier request of
+ * the session has started. Most are answered at once. A request that waits for work or time is parked, with a test
+ * (ready) and a final step (finish), and does not block later ones. A request that finds no room is put back unchanged
+ * and starts again when something of the session has ended. Every request gets exactly one reply, in every case.
  *
- * While the supervisor is behind with reading (dsw_message_full) no queued request starts and no parked one ends.
+ * While the supervisor does not read (dsw_message_full), no queued request starts and no parked one is answered.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "worker/internal.h"
 
-/* An answer for a request that has no dsw_call. */
+/* Answers a request that has no dsw_call. */
 static void call_reject(ds_worker *worker, uint64_t id, uint64_t request_id, int status, const char *why)
 {
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -64,7 +64,7 @@ static void call_unqueue(struct dsw_call *call)
         call->state = DSW_CALL_RUNNING;
 }
 
-/* Out of every list, and freed. */
+/* Removes the request from every list and frees it. */
 static void call_free(struct dsw_call *call)
 {
         struct dsw_session *session = call->session;
@@ -76,7 +76,7 @@ static void call_free(struct dsw_call *call)
         if (call->sleeper)
                 dsw_clock_wake(call);
         if (call->op)
-                call->op->call = NULL; /* it gives the bounce buffer back when it ends */
+                call->op->call = NULL; /* the operation frees the bounce buffer when it ends */
         else if (call->bounce)
                 dsw_memory_bounce_free(session, call->bounce);
         if (call->slab.clearing) {
@@ -89,7 +89,7 @@ static void call_free(struct dsw_call *call)
         assert(session->n_calls > 0);
         session->n_calls--;
         session->n_blocked -= call->row->blocks ? 1 : 0;
-        /* its thread runs from here on */
+        /* from here on its declared thread runs */
         session->active_wall_ns = session->worker->wall_ns();
         ds_close(call->fd);
         ds_free(call->raw);
@@ -186,7 +186,7 @@ void dsw_call_settle(struct dsw_session *session)
         {
                 if (!call->ready(call))
                         continue;
-                /* also behind those that wait already: dsw_call_settle_late chooses */
+                /* also behind late requests of others: dsw_call_settle_late() chooses the order */
                 if (session->worker->late || dsw_message_full(session->worker)) {
                         call_set_late(session, 1);
                         return;
@@ -195,7 +195,7 @@ void dsw_call_settle(struct dsw_session *session)
         }
 }
 
-/* Of the users with late sessions the one that was answered longest ago, and of its sessions likewise. */
+/* Picks the user whose late requests were answered longest ago, and likewise one of its sessions. */
 static struct dsw_session *call_next_late(const ds_worker *worker)
 {
         struct dsw_session *session, *best = worker->late;
@@ -208,7 +208,7 @@ static struct dsw_session *call_next_late(const ds_worker *worker)
         return best;
 }
 
-/* Ends one request. 0: none was ready any more. */
+/* Answers one request. 0: none is ready any more. */
 static int call_settle_one(struct dsw_session *session)
 {
         struct dsw_call *call;
@@ -249,8 +249,7 @@ void dsw_call_fail_all(struct dsw_session *session, int status, const char *why)
         call_set_late(session, 0);
 }
 
-/* The ring has been read up to where the request was made. Without a ring (not attached yet) there is nothing to read.
- */
+/* Whether the ring has been read up to the request's tail. True without a ring. */
 static int call_ring_reached(struct dsw_call *call)
 {
         struct dsw_session *session = call->session;
@@ -282,7 +281,7 @@ static enum dsw_outcome call_start(struct dsw_call *call, const Detshare__Reques
         return outcome;
 }
 
-/* Keeps the frame for later. */
+/* Queues the request with a copy of its frame. */
 static void call_defer(struct dsw_call *call, const uint8_t *payload, size_t size)
 {
         call->raw = ds_alloc(size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests that the worker answers: one row each
+ * The table of the requests that the worker answers
  *
- * blocks: a declared thread that waits for the answer counts as waiting for the device clock. healthy: refused with the
- * session's sticky error, as the CUDA call behind it would be.
+ * blocks: a declared thread that waits for the answer counts as waiting on the device clock. healthy: the request fails
+ * with the session's sticky error, as the CUDA call behind it would.
  */
 #include "worker/internal.h"
 

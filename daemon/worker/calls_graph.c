@@ -2,7 +2,7 @@
 /*
  * Requests about graphs
  *
- * The file beside GraphCreate and GraphUpdate comes from the client unread; graph.c copies it before it looks at it.
+ * The file of a GraphCreate or GraphUpdate comes from the client unchecked. graph.c copies it before it checks it.
  */
 #include "worker/internal.h"
 

@@ -2,14 +2,15 @@
 /*
  * Requests about memory
  *
- * What is given back is checked and hidden at once (a second free, or new work on it, is refused) and really freed when
- * all that the session had submitted by then has ended.
+ * A free is checked and takes effect for the client at once: a second free, or new work on the memory, is refused. The
+ * memory is really freed when all work has ended that the session had submitted by then.
  */
 #include "worker/internal.h"
 
 /*
- * The slab, too, if it is new: nobody else gets its file before it is clear. It may become clear between two looks, so
- * an allocation in it also waits for the call that will tell of the slab.
+ * Whether an allocation can be reported: its slab is clear, because no other process gets a new slab's file before
+ * that. The slab may become clear between two checks, so an allocation in it also waits for the request that reports
+ * the slab.
  */
 static int memory_is_clear(const struct dsw_call *call)
 {
@@ -31,7 +32,7 @@ static void memory_finish_alloc(struct dsw_call *call)
         Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
         Detshare__Address address = DETSHARE__ADDRESS__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
-        int fd = call->fd; /* the call's, until it is answered */
+        int fd = call->fd; /* owned by the call until it is answered */
 
         range.va = address.address = call->address;
         range.bytes = address.bytes = call->target;
@@ -62,7 +63,7 @@ enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Requ
         call->target = request->mem_alloc->bytes;
         call->slab.va = note.va;
         call->slab.bytes = note.bytes;
-        /* also one in a slab that was there: the slab itself must have been told of before */
+        /* also for an existing slab, which must have been reported before */
         outcome = dsw_call_park(call, memory_is_clear, memory_finish_alloc);
         if (outcome == DSW_PARKED) {
                 call->slab.clearing = 1;
@@ -147,7 +148,7 @@ enum dsw_outcome dsw_calls_pinned_alloc(struct dsw_call *call, const Detshare__R
         ledger.alloc_added = &range;
         reply.result_case = DETSHARE__REPLY__RESULT_PINNED_ALLOC;
         reply.pinned_alloc = &address;
-        /* one handle for the supervisor, one for the client */
+        /* one descriptor for the supervisor, one for the client */
         fds[0] = fds[1] = fd;
         dsw_call_reply(call, &reply, &ledger, fds, 2, 1);
         return DSW_ANSWERED;

@@ -2,24 +2,25 @@
 /*
  * Requests about code
  *
- * The image that comes with a ModuleLoad has been checked by the helper; the device parses it again. A module's kernels
- * are refused as soon as its unloading was asked for, and it goes when the session's work submitted by then has ended.
- * Kernels of a large module are loaded when they are asked for by name, in a stop where that is needed; one that was
- * not is no kernel to a launch.
+ * The helper has checked the image of a ModuleLoad, and the device parses it again. From the request to unload on,
+ * launches of the module's kernels are refused; it is unloaded when the work submitted by then has ended. Kernels of a
+ * large module are loaded when a client looks them up by name, in a quiesce if necessary. A launch of a kernel not
+ * loaded fails as for an unknown kernel.
  */
 #include <string.h>
 
 #include "device/cluster.h"
 #include "worker/internal.h"
 
-#define MODULE_NAMES_MAX 128u             /* per page */
-#define MODULE_NAME_BYTES_MAX (48u << 10) /* of one page, so that it fits a client's frame */
+#define MODULE_NAMES_MAX 128u             /* names per page */
+#define MODULE_NAME_BYTES_MAX (48u << 10) /* bytes of names per page, so that it fits a client's frame */
 #define MODULE_PARAMS_MAX 4096u
-#define MODULE_ENTRIES_MAX 64u             /* kernels that come with their module */
-#define MODULE_ENTRY_PARAMS_MAX 1024u      /* of all of them together */
-#define MODULE_ENTRY_BYTES_MAX (24u << 10) /* of their names */
+#define MODULE_ENTRIES_MAX 64u             /* kernels returned with their module */
+#define MODULE_ENTRY_PARAMS_MAX 1024u      /* parameters of all of them */
+#define MODULE_ENTRY_BYTES_MAX (24u << 10) /* bytes of their names */
 
-/* A kernel as the client is told of it. params and pointers have room for its parameters; all stay the caller's. */
+/* Fills in a kernel's description for the client. params and pointers have room for its parameters; the caller keeps
+ * both. */
 static void module_describe(const struct dsw_module *module, uint32_t index, Detshare__KernelParam *params,
         Detshare__KernelParam **pointers, Detshare__KernelReply *ret)
 {
@@ -52,7 +53,7 @@ static void module_describe(const struct dsw_module *module, uint32_t index, Det
         ret->blocks_are_clusters = info->blocks_are_clusters;
 }
 
-/* All of a small module's kernels, so that nobody has to ask for them one by one. */
+/* All kernels of a small module, returned with it to save single look-ups. */
 struct module_entries {
         Detshare__KernelReply kernels[MODULE_ENTRIES_MAX], *pointers[MODULE_ENTRIES_MAX];
         Detshare__KernelParam params[MODULE_ENTRY_PARAMS_MAX], *param_pointers[MODULE_ENTRY_PARAMS_MAX];
@@ -230,7 +231,7 @@ enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__R
         return DSW_ANSWERED;
 }
 
-/* Libraries learn how large the GPU's clusters of SMs are by asking for clusters that are too large to run. */
+/* Libraries learn the GPU's cluster sizes by asking for clusters that are too large to run. */
 static int check_counted(const ds_worker *worker, const struct ds_kernel_info *kernel, const struct ds_launch *launch,
         const char **ret_why)
 {

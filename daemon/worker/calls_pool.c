@@ -2,8 +2,8 @@
 /*
  * Requests about the pool
  *
- * A slab that is asked for is answered when it is clear. One at a time is cleared for a session; the next request for
- * one waits as requests do that find no room.
+ * A request for a slab is answered when the slab is clear. One slab at a time is cleared per session; the next such
+ * request waits like one that finds no room.
  */
 #include "ptx/pass/colour.h"
 #include "worker/internal.h"

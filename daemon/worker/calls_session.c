@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests about the session itself: its clock, its figures, its reset
+ * Requests about the session itself: its clock, statistics and reset
  */
 #include "worker/internal.h"
 
 #define SESSION_UNSUPPORTED_LIMIT 215 /* CUDA_ERROR_UNSUPPORTED_LIMIT */
-#define SESSION_STACK_MAX DS_KIB(32)  /* bytes per thread; the device has its own bound below that */
+#define SESSION_STACK_MAX DS_KIB(32)  /* bytes per thread; the device's own bound is lower */
 #define SESSION_FIFO_MAX DS_MIB(64)
-#define SESSION_HEAP_SHARE 16 /* of the device's memory */
+#define SESSION_HEAP_SHARE 16 /* divisor of the device's memory */
 
 static enum dsw_outcome session_reply_clock(struct dsw_call *call)
 {
@@ -33,7 +33,7 @@ enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Req
         return session_reply_clock(call);
 }
 
-/* Also when there is none: the declarations may have been dropped meanwhile. */
+/* Succeeds without a declaration, too: it may have been dropped meanwhile. */
 enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request)
 {
         if (call->session->declared)
@@ -63,7 +63,7 @@ enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Re
         return dsw_call_park(call, session_slept, session_finish_sleep);
 }
 
-/* The ring was consumed up to the request, and its client puts nothing in before it has the answer. */
+/* The ring was consumed up to this request, and its client submits nothing before it has the answer. */
 enum dsw_outcome dsw_calls_hint_phase(struct dsw_call *call, const Detshare__Request *request)
 {
         struct dsw_session *session = call->session;
@@ -90,7 +90,7 @@ enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Requ
         return DSW_ANSWERED;
 }
 
-/* What a client may make of a limit: the device memory behind it is nobody's share. */
+/* Bound of a limit that a client may set, because no session's quota covers the device memory behind it. */
 static uint64_t session_limit_max(const ds_worker *worker, uint32_t limit)
 {
         switch (limit) {
@@ -124,7 +124,7 @@ enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Requ
         return r ? dsw_call_fail(call, r, "the limit cannot be raised") : dsw_call_ok(call);
 }
 
-/* The session itself answers when it is empty (session.c). */
+/* Never ready: session.c answers when the session is empty. */
 static int session_never(const struct dsw_call *call)
 {
         return 0;

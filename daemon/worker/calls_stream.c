@@ -59,7 +59,7 @@ enum dsw_outcome dsw_calls_stream_destroy(struct dsw_call *call, const Detshare_
         return dsw_call_park(call, stream_drained, stream_finish_destroy);
 }
 
-/* Clients with a ring say there that they have all their results; the others ask for it, and are told here. */
+/* Informs the scheduler that a client without a ring has all its results. Clients with a ring report that in it. */
 static void stream_synchronised(struct dsw_session *session)
 {
         if (session->ring || !session->sched)
@@ -86,7 +86,7 @@ enum dsw_outcome dsw_calls_sync(struct dsw_call *call, const Detshare__Request *
                 call->target = session->op_index;
                 return dsw_call_park(call, dsw_call_session_ended, stream_finish_sync);
         }
-        /* a destroyed stream's numbers can still be waited for */
+        /* numbers of a destroyed stream can still be awaited */
         call->stream = sync->stream < session->n_streams ? session->streams[sync->stream] : NULL;
         if (!call->stream)
                 return stream_unknown(call, sync->stream);

@@ -2,14 +2,14 @@
 /*
  * Tensor maps
  *
- * The device's driver says what is wrong with the arguments. Here they only get the shape that it can be asked in: a
- * kind that there is, a rank that arrays have room for, an old map of the right size.
+ * The device's driver checks the arguments. This file only ensures that the call is possible: an existing kind, a rank
+ * that fits the arrays, and an old map of the right size.
  */
 #include <string.h>
 
 #include "worker/internal.h"
 
-/* The arrays of a request: at most so many elements are taken, and those that it lacks are 0. */
+/* Copies a request's array, truncated to the destination's length; missing elements stay 0. */
 #define TAKE(to, ask, array)                                                                                    \
         do {                                                                                                    \
                 if ((ask)->n_##array)                                                                           \

@@ -2,7 +2,7 @@
 /*
  * Requests about memory that the client maps itself, and about other sessions' memory
  *
- * Who may import what, and which addresses may be mapped, the supervisor has decided before they come here.
+ * The supervisor has already decided which memory a session may import and which addresses it may map.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -132,7 +132,7 @@ enum dsw_outcome dsw_calls_mem_unmap(struct dsw_call *call, const Detshare__Requ
         return dsw_call_park(call, dsw_call_session_ended, vmm_finish_unmap);
 }
 
-/* The supervisor has the file; here it only must stay what it is when its owner gives it back. */
+/* The supervisor has the file. The worker only ensures that the memory outlives its owner's free. */
 enum dsw_outcome dsw_calls_mem_export(struct dsw_call *call, const Detshare__Request *request)
 {
         const Detshare__MemExport *export = request->mem_export;

@@ -2,9 +2,9 @@
 /*
  * Stream operations by request, for clients without shared memory
  *
- * The same operations as in the ring, through the same checks; but a wrong argument is answered, not made a sticky
- * error. Write and Read carry their data in the request or reply and pass it through the session's bounce buffer, which
- * lies in the session's own window and so is as good an address for the device as any other.
+ * The operations and checks are those of the ring, but a wrong argument is answered and does not become a sticky error.
+ * Write and Read carry their data in the request or reply. The data passes through the session's bounce buffer, which
+ * lies in the session's own window and is therefore a valid device address.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static struct dsw_stream *work_stream(struct dsw_call *call, uint32_t slot)
         return stream;
 }
 
-/* What a dsw_work_ function returned, as an outcome. */
+/* Turns the result of a dsw_work_ function into an outcome. */
 static enum dsw_outcome work_answer(struct dsw_call *call, int status, uint64_t seq, const char *why)
 {
         Detshare__Submitted result = DETSHARE__SUBMITTED__INIT;
@@ -190,14 +190,13 @@ enum dsw_outcome dsw_calls_value(struct dsw_call *call, const Detshare__Request 
 
 /* --- through the bounce buffer ------------------------------------------------------------------------------------ */
 
-/* Data at a bounce address: it is mapped at the same address here. */
+/* Data at an address of the bounce buffer, which is mapped at the same address here. */
 static uint8_t *work_bounce(uint64_t va)
 {
         return (uint8_t *)(uintptr_t)va;
 }
 
-/* A copy between the bounce buffer and memory of the client; on 0 *ret_op has its bounce place and kind, not submitted.
- */
+/* Creates a copy between the bounce buffer and the client's memory, without submitting it. *ret_op is valid on 0. */
 static int work_bounce_op(
         struct dsw_stream *stream, uint64_t address, size_t bytes, struct dsw_op **ret_op, const char **ret_why)
 {

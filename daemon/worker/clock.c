@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device clock as clients see it: declared threads, sleepers, and when virtual time may pass
+ * The device clock as clients see it: declared threads, sleepers, and when virtual time may advance
  *
- * On a simulated device time stands still while any declared thread runs. A session's declared threads are all
- * waiting when at least as many of its requests are unanswered: those that wait by their nature, and those that
- * cannot even start because the session is at a limit. A thread that waits for room in a full ring has no request; the
- * ring that cannot be read further speaks for it. A host function that the client was told to run counts as one more
- * declared thread, so what it takes in real time takes none here. A session that holds the clock while somebody wants
- * it to move, and gives no sign of life for 5 s, loses its declarations.
+ * On a simulated device, virtual time stands still while any declared thread runs. All of a session's declared threads
+ * are waiting when at least as many of its requests are unanswered. Requests that wait by nature count, and so do
+ * requests that cannot start because the session is at a limit. A thread that waits for room in a full ring has no
+ * request; a ring that cannot be read further counts instead. A host function that runs in the client counts as one
+ * more declared thread, so its real duration takes no virtual time. A session that holds the clock while another one
+ * needs it to advance, and shows no activity for 5 s, loses its declarations.
  *
- * A client can give signs of life and declare itself again as often as it likes, in as many sessions as it may have.
- * So the time for which the sessions of one user hold the clock, while other users have work or sleepers, is bounded
- * for all of them together: 5 s, of which the user gets a quarter of the time back. Beyond that its declared threads
- * are not waited for. A user who shares the device with nobody is not bounded, nor is one that leaves the clock alone
- * for three quarters of the time.
+ * A client can show activity and declare itself again without limit, in all of its sessions. So the time for which one
+ * user's sessions together hold the clock, while other users have work or sleepers, is bounded: 5 s, of which the user
+ * regains one quarter of the elapsed time. Beyond that, its declared threads do not hold the clock. A user without
+ * other users on the device has no bound, nor has one that leaves the clock alone for three quarters of the time.
  *
- * On a GPU time passes by itself; only the sleepers are left to look after.
+ * On a GPU time passes by itself, and only sleepers need this file.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,9 +22,9 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define CLOCK_SAY_NS (60 * DS_NS_PER_S) /* between two lines in the log about one user */
+#define CLOCK_SAY_NS (60 * DS_NS_PER_S) /* minimum interval of log lines about one user */
 
-/* --- sleepers: a binary heap by wake_ns; each knows its place ----------------------------------------------------- */
+/* --- sleepers: a binary heap by wake_ns; each request stores its index -------------------------------------------- */
 
 static void sleepers_set(ds_worker *worker, size_t i, struct dsw_call *call)
 {
@@ -129,7 +128,7 @@ void dsw_clock_declare(struct dsw_session *session, int change)
         }
 }
 
-/* Threads that wait for room in a ring that cannot be read further. */
+/* Number of threads that wait for room in a ring that cannot be read further. */
 static uint32_t clock_ring_waiters(const struct dsw_session *session)
 {
         uint32_t waiters;
@@ -137,9 +136,9 @@ static uint32_t clock_ring_waiters(const struct dsw_session *session)
         if (!session->ring || !session->stalled)
                 return 0;
         waiters = atomic_load_explicit(&session->ring->waiters, memory_order_relaxed);
-        /* one of them may be the thread for host functions, which declares itself never */
+        /* one may be the thread for host functions, which never declares itself */
         waiters -= waiters && (session->host.due || dsw_host_running(session));
-        /* the largest record must fit, or somebody may be waiting without having said so */
+        /* if the largest record does not fit, a thread may be waiting without being counted */
         if (session->tail_seen - session->head + dsw_record_slots(DSW_RECORD_MAX) > DS_RING_SLOTS)
                 waiters = DS_MAX(waiters, 1u);
         return waiters;
@@ -150,20 +149,20 @@ static uint64_t clock_waiting(const struct dsw_session *session)
         return (uint64_t)session->n_blocked + session->n_queued_plain + clock_ring_waiters(session);
 }
 
-/* A host function that runs is a declared thread that runs, in a session that has any. */
+/* Whether the session holds the clock. A running host function counts as a running declared thread. */
 static int clock_holds(const struct dsw_session *session)
 {
         return session->state == DSW_SESSION_OPEN &&
                (uint64_t)session->declared + dsw_host_running(session) > clock_waiting(session);
 }
 
-/* Real time of the last sign of life; of a host function that alone holds the clock: of its call. */
+/* Real time of the session's last activity, or of the call of the host function that alone holds the clock. */
 static uint64_t clock_since_wall_ns(const struct dsw_session *session)
 {
         return session->declared > clock_waiting(session) ? session->active_wall_ns : session->host.called_wall_ns;
 }
 
-/* --- what one user may hold --------------------------------------------------------------------------------------- */
+/* --- the bound per user ------------------------------------------------------------------------------------------- */
 
 static void clock_spend(ds_worker *worker, struct dsw_user *user, uint64_t held_ns)
 {
@@ -196,13 +195,13 @@ int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user)
         return user->hold_spent;
 }
 
-/* Do other users want the clock to move? */
+/* Whether other users need the clock to advance. */
 static int clock_others(const ds_worker *worker, const struct dsw_user *user)
 {
         return worker->live_ops > user->n_live || worker->n_sleepers > user->n_sleeping;
 }
 
-/* From now on this session holds the clock; NULL: none does, or nobody wants it. */
+/* Notes which session holds the clock from now on; NULL: none does, or no other user needs it. */
 static void clock_hold(ds_worker *worker, struct dsw_session *session)
 {
         struct dsw_user *user = session && clock_others(worker, session->user) ? session->user : NULL;
@@ -216,7 +215,7 @@ static void clock_hold(ds_worker *worker, struct dsw_session *session)
         worker->clock_user = user;
 }
 
-/* A session that holds the clock, NULL if none does; those that are silent for too long lose it. */
+/* Returns a session that holds the clock, or NULL. Sessions without activity for too long lose their declarations. */
 static struct dsw_session *clock_find(ds_worker *worker)
 {
         struct dsw_session *session, *next;
@@ -225,14 +224,14 @@ static struct dsw_session *clock_find(ds_worker *worker)
         {
                 int silent = worker->wall_ns() - clock_since_wall_ns(session) >= DSW_HOLD_MAX_NS;
 
-                /* a host function that takes so long is not waited for; its client's threads have done nothing wrong */
+                /* a host function of this length no longer holds the clock; the client's declarations stay valid */
                 if (!clock_holds(session) || (silent && session->declared <= clock_waiting(session)))
                         continue;
                 if (clock_others(worker, session->user) && dsw_clock_user_spent(worker, session->user))
                         continue;
                 worker->clock_held_wall_ns = worker->wall_ns();
                 if (!silent) {
-                        /* likely to be the one next time too */
+                        /* likely to hold it next time too */
                         DL_DELETE2(worker->declared, session, declared_prev, declared_next);
                         DL_PREPEND2(worker->declared, session, declared_prev, declared_next);
                         return session;
@@ -260,14 +259,14 @@ int dsw_clock_held(ds_worker *worker)
 
 /* --- time --------------------------------------------------------------------------------------------------------- */
 
-/* The next moment that somebody here waits for, on the device clock. */
+/* The next time on the device clock that something here waits for. */
 static uint64_t clock_next(const ds_worker *worker)
 {
         uint64_t next = worker->n_sleepers ? worker->sleepers[0]->wake_ns : UINT64_MAX, timer;
 
         if (worker->live_ops) {
                 timer = ds_sched_next_timer(worker->sched);
-                /* one that has already come is not waited for again */
+                /* a timer that has already expired is not awaited again */
                 if (timer > worker->now_ns)
                         next = DS_MIN(next, timer);
         }

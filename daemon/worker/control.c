@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor asks
+ * Messages of the supervisor
  *
- * One row per kind of message. The supervisor is trusted to keep the order (open before all else, ledger before
- * requests); what it asks for sessions that are not there is answered, not fatal. Every message with an id gets exactly
- * one answer; the one to SessionClose comes when nothing of the session is left, the one to Stop when the worker ends.
+ * The table has one row per kind of message. The supervisor is trusted to keep the order (open before all else, ledger
+ * before requests). A message for a session that does not exist is answered with an error and is not fatal. Every
+ * message with an id gets exactly one answer: SessionClose when nothing of the session is left, Stop when the worker
+ * ends.
  *
- * After a restart sessions are restored while others work already. What of it stops the device waits for a quiesce, and
- * with it all that comes later for the same session: a request must not meet half of its memory.
+ * After a restart, sessions are restored while others already work. A step that stops the device waits for a quiesce,
+ * and all later messages of the same session wait behind it: a request must not find half of its memory.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,24 +17,24 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define CONTROL_POLICIES_MAX 12u /* per page, which is a frame to a client */
+#define CONTROL_POLICIES_MAX 12u /* per page; a page is one frame to a client */
 _Static_assert(CONTROL_POLICIES_MAX *(sizeof(struct ds_policy_listing) + 64) < 65536 - 1024, "a page fits a frame");
 #define CONTROL_POLICIES_KNOWN_MAX 256u
 _Static_assert(DS_POLICY_PARAMS_MAX == DETSHARE_POLICY_PARAMS_MAX, "all of them can be set at once");
 #define CONTROL_SESSIONS_MAX 256u
 #define CONTROL_FDS_MAX DS_FRAME_FDS_MAX
 
-/* A message with the fds that came beside it; the handler takes those it keeps (DS_TAKE_FD). */
+/* A message with the fds that came with it. The handler takes the fds that it keeps (DS_TAKE_FD). */
 struct control_message {
         const Detshare__Internal__ToWorker *body;
         const uint8_t *payload;
         size_t size;
         int fds[CONTROL_FDS_MAX];
         size_t n_fds;
-        int too_early; /* set by the handler: nothing has happened, do it again in the next quiesce */
+        int too_early; /* set by the handler: it did nothing, call it again in the next quiesce */
 };
 
-/* One that waits for a quiesce, or for another one of its session. */
+/* A message deferred to a quiesce, or queued behind such a message of its session. */
 struct dsw_held {
         struct dsw_held *prev, *next;
         uint8_t *payload;
@@ -233,7 +234,7 @@ static void control_restore_graph(ds_worker *worker, struct control_message *mes
                 return;
         if (message->n_fds == 1 && restore->graph)
                 r = dsw_graph_create(session, restore->graph, message->fds[0], restore->bytes, &id, &why);
-        /* what it names may have gone before: then who launches it is told */
+        /* a module or memory that it names may already be gone: a launch of the graph then fails */
         control_answer(worker, message, r == DS_CUDA_INVALID_HANDLE || r == DS_CUDA_INVALID_VALUE ? 0 : r,
                 "restoring a graph");
 }
@@ -251,7 +252,7 @@ static int control_restore_slot(struct dsw_session *session, const Detshare__Int
                 if (r)
                         return ds_error_trace(r);
         }
-        /* the page that came with the session says the same already, where it says anything */
+        /* the restored page, if it has a number, has the same one */
         if (restored->submitted == seq)
                 return 0;
         if (restored->submitted)
@@ -308,7 +309,8 @@ static void control_set_policy(ds_worker *worker, struct control_message *messag
 }
 
 /*
- * Looking loads every plug-in, and everybody may ask: not more often than once in a second. 0 or -ENOMEM.
+ * Lists the policies. A search loads every plug-in and any client may cause one, so there is at most one per second.
+ * Returns 0 or -ENOMEM.
  */
 static int control_look_at_policies(ds_worker *worker)
 {
@@ -358,7 +360,7 @@ static void control_list_policies(ds_worker *worker, struct control_message *mes
         dsw_message_send(worker, &answer, NULL, 0);
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------------ */
+/* --- statistics --------------------------------------------------------------------------------------------------- */
 
 static void control_stats(ds_worker *worker, struct control_message *message)
 {
@@ -549,9 +551,9 @@ static void control_handle(ds_worker *worker, struct control_message *message)
         dsw_message_answer(worker, message->body->id, DETSHARE__STATUS__BAD_REQUEST, "unknown message");
 }
 
-/* --- messages that wait ------------------------------------------------------------------------------------------- */
+/* --- deferred messages -------------------------------------------------------------------------------------------- */
 
-/* The session that a message is about; NULL: none that is known. */
+/* The session that a message is about; NULL: none that exists. */
 static struct dsw_session *control_about(ds_worker *worker, const Detshare__Internal__ToWorker *body)
 {
         switch (body->body_case) {
@@ -590,7 +592,7 @@ static struct dsw_held *control_held_free(struct dsw_held *held)
         return ds_free(held);
 }
 
-/* Takes the fds. */
+/* Defers the message and takes its fds. */
 static int control_hold(struct dsw_session *session, struct control_message *message)
 {
         struct dsw_held *held = ds_alloc0(1, sizeof(*held));
@@ -610,7 +612,7 @@ static int control_hold(struct dsw_session *session, struct control_message *mes
         return 0;
 }
 
-/* 1: it was handled and is gone. */
+/* Handles a deferred message. 1: done and freed. */
 static int control_release(struct dsw_session *session, struct dsw_held *held)
 {
         ds_worker *worker = session->worker;
@@ -623,7 +625,7 @@ static int control_release(struct dsw_session *session, struct dsw_held *held)
         }
         memcpy(message.fds, held->fds, sizeof(message.fds));
         control_handle(worker, &message);
-        memcpy(held->fds, message.fds, sizeof(message.fds)); /* without those that were taken */
+        memcpy(held->fds, message.fds, sizeof(message.fds)); /* without the fds that the handler took */
         if (message.too_early)
                 return 0;
         DL_DELETE(session->held, held);

@@ -2,25 +2,27 @@
 /*
  * Kernels that do not end
  *
- * A GPU runs what it was given to the end. Three things put an end to it here, by real time:
- *  - its session is closing: nobody can want its result (orphan_ns);
+ * A GPU runs a kernel to its end. Three conditions make the worker stop a kernel, all measured in real time:
+ *  - its session is closing, so nobody needs the result (orphan_ns);
  *  - the administrator has set a bound for every kernel (kernel_ns);
- *  - a quiesce is waited for: one client must not keep all others from loading code for ever (quiesce_ns).
- * First the device is asked to abort, which the simulated one can. What is in flight a while after that costs the
- * context: the worker ends as after a fault, and the next one serves all others.
+ *  - a quiesce is pending: one client must not prevent all others from loading code (quiesce_ns).
  *
- * Looked at ten times a second, and only while there is something to look for: how long an operation has been running
- * is known to that precision. Work queued behind another session's in the same stream stands still too: of several
- * sessions that do, the one that has for longest is to blame.
+ * First the worker asks the device to abort the work, which the simulated device can do. If the work is still in flight
+ * DEADLINE_ABORT_NS later, the worker gives up the context: it ends as after a fault, and the next worker serves all
+ * other sessions.
+ *
+ * The check runs ten times a second, and only while one of the conditions can apply; run times are known to that
+ * precision. Work queued behind another session's kernel in the same stream makes no progress either. Of several such
+ * sessions, the one that has made no progress for longest is blamed.
  */
 #include <stdio.h>
 
 #include "worker/internal.h"
 
 #define DEADLINE_LOOK_NS (100 * DS_NS_PER_MS)
-#define DEADLINE_ABORT_NS DS_NS_PER_S /* what aborted work gets to end */
+#define DEADLINE_ABORT_NS DS_NS_PER_S /* time that aborted work has to end */
 
-/* Something could be given up. */
+/* Whether one of the conditions can apply. */
 static int deadline_wanted(const ds_worker *worker)
 {
         if (!worker->live_ops || worker->lost.status || worker->ending)
@@ -34,9 +36,9 @@ uint64_t dsw_deadline_wait_ns(const ds_worker *worker)
 }
 
 /*
- * How long nothing of a stream has ended although the device has some of it. By stream: what a session ends beside its
- * endless kernel, marks that need no device among it, must not make that look younger than what waits behind it. While
- * a client holds the virtual clock nothing can end, so that time does not count.
+ * How long nothing of a stream has ended although the device has some of its work. Counted per stream: other operations
+ * of the session that end (even marks, which need no device) must not make its endless kernel look younger than the
+ * work behind it. Time during which a client holds the virtual clock does not count, because nothing can end then.
  */
 static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall, uint64_t held)
 {
@@ -49,7 +51,7 @@ static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall, 
         return busy ? wall - DS_MAX(stream->stuck_wall_ns, held) : 0;
 }
 
-/* Of its streams the one that has for longest; 0 = all is well. */
+/* The longest such time of the session's streams; 0 = all make progress. */
 static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
 {
         uint64_t most = 0, stuck;
@@ -62,13 +64,13 @@ static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
                                 : 0;
                 most = DS_MAX(most, stuck);
         }
-        /* what was to be aborted has ended: this has come since */
+        /* the work to be aborted has ended; the current work began later */
         if (!most || wall - most > session->aborted_wall_ns)
                 session->aborted_wall_ns = 0;
         return most;
 }
 
-/* What the session may still use, UINT64_MAX = as long as it likes. Closing counts from the close. */
+/* Remaining time bound of the session's work, ns; UINT64_MAX = none. A closing session's time counts from the close. */
 static uint64_t deadline_limit(const struct dsw_session *session, uint64_t wall, const char **ret_why)
 {
         const ds_worker *worker = session->worker;
@@ -100,7 +102,7 @@ static void deadline_judge(struct dsw_session *session, uint64_t stuck, uint64_t
 
         if (session->state == DSW_SESSION_CLOSING) {
                 closed = wall - DS_MAX(session->close_wall_ns, session->worker->clock_held_wall_ns);
-                /* what others wait for too long is not waited for longer because its client was told and has gone */
+                /* a bound that already applied while the client was connected is not extended by its leaving */
                 if (closed < session->worker->orphan_ns &&
                         (closed < DEADLINE_ABORT_NS || stuck < deadline_limit(session, wall, &why)))
                         return;
@@ -131,7 +133,7 @@ void dsw_deadline_step(ds_worker *worker)
         if (wall - worker->deadline_wall_ns < DEADLINE_LOOK_NS)
                 return;
         worker->deadline_wall_ns = wall;
-        /* while a client holds the virtual clock nothing can end */
+        /* nothing can end while a client holds the virtual clock */
         if (dsw_clock_held(worker))
                 return;
         for (session = worker->sessions; session; session = session->hh.next) {

@@ -2,9 +2,9 @@
 /*
  * Timed events of a session
  *
- * An id is never given out twice in a worker's life. Clients keep their events across a restart of the worker, which
- * remembers none: an id from before this process began (see id_base) is taken for an event that is made on
- * first use, within the session's limit. Its time is lost, it is as good as new.
+ * A worker never assigns an event id twice. Clients keep their events across a restart of the worker, which remembers
+ * none. So an unknown id from before this process began (see id_base) creates the event on first use, within the
+ * session's limit. Its recorded time is lost: it behaves like a new event.
  */
 #include <errno.h>
 
@@ -19,7 +19,7 @@ static struct dsw_event *event_add(struct dsw_session *session, uint64_t id)
                 return NULL;
         event->id = id;
         HASH_ADD(hh, session->events, id, sizeof(id), event);
-        /* uthash clears the table pointer of an element that it had no memory for */
+        /* uthash clears the table pointer if it had no memory to add the element */
         if (!event->hh.tbl)
                 return ds_free(event);
         return event;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Other forms of kernels: where they come from, and which launches may use them
+ * Forms (transformed variants) of kernels: where they come from, and which launches may use them
  *
- * An image that has all forms of its kernels (ptx/pass/forms.h) has a report behind it (util/forms_file.h). It is
- * either the module's own image, and then every kernel's forms may be used; or it is loaded beside the module later,
- * when a best-effort session has launched a kernel of it and the helper has made the forms meanwhile. That second
- * module has variables of its own, so kernels that use such stay native there. Nobody waits for it: until it is there
- * launches are native, and it is loaded in a stop that somebody else may be glad of, behind the requests of its
- * session.
+ * An image that contains all forms of its kernels (ptx/pass/forms.h) has a report appended to it (util/forms_file.h).
+ * There are two cases. The image is the module's own: then every kernel's forms may be used. Or the worker loads a
+ * second module beside it, after a best-effort session has launched a kernel of the first and the helper has made the
+ * forms meanwhile. The second module has variables of its own, so kernels that use module variables stay native there.
+ * No session waits for the second module: launches are native until it is loaded, which happens in a quiesce, behind
+ * the requests of its session.
  *
- * Forms are checked against their kernels before they are used: one more parameter, and all others where they were. The
- * image was made from the client's own bytes, by a process that those may have taken over; neither can do more with it
- * than with an image of its own.
+ * The worker checks forms against their kernels before it uses them: one additional parameter, and all others at the
+ * same offsets. The image was made from the client's own bytes, by a process that those bytes may have compromised.
+ * Neither can do more with it than with an image of its own.
  *
- * Here is also what `detsharectl explain` says of a session's kernels. Reasons live as long as the module.
+ * This file also answers `detsharectl explain` about a session's kernels. Reason strings live as long as the module.
  */
 #include <assert.h>
 #include <errno.h>
@@ -31,7 +31,7 @@
 #include "worker/internal.h"
 
 #define FORMS_PAGE 32u
-#define FORMS_LOOK 4096u /* kernels that are looked at for a page */
+#define FORMS_LOOK 4096u /* kernels examined per page */
 #define FORMS_NAME_MAX 255
 #define FORMS_WHY_MAX 255
 
@@ -63,7 +63,7 @@ static int forms_read(int fd, char *to, size_t size, uint64_t at)
         return 0;
 }
 
-/* What stands behind the image, ended by a NUL instead of its trailer. 0 with *ret NULL: nothing; or -ENOMEM. */
+/* Reads the report behind the image, terminated by a NUL instead of its trailer. 0 with *ret NULL: none; or -ENOMEM. */
 static int forms_read_report(int fd, uint64_t bytes, char **ret, uint64_t *ret_native)
 {
         ds_cleanup(ds_freep) char *report = NULL;
@@ -108,7 +108,7 @@ int dsw_forms_hides(const struct dsw_module *module, const char *name)
 
 /* --- which forms a kernel has ------------------------------------------------------------------------------------- */
 
-/* The same parameters in the same places, and one more. */
+/* Whether the form has the same parameters at the same offsets, and one more. */
 static int forms_fit(const struct ds_kernel_info *native, const struct ds_kernel_info *form)
 {
         if (form->n_params != native->n_params + 1)
@@ -120,7 +120,7 @@ static int forms_fit(const struct ds_kernel_info *native, const struct ds_kernel
         return form->params[native->n_params].size == sizeof(struct ds_ptx_virtual);
 }
 
-/* The kernel in that form, loaded, or NULL with *ret_why. */
+/* Finds the kernel's form and loads it; NULL with *ret_why if that fails. */
 static const ds_device_kernel *forms_find(ds_worker *worker, ds_device_module *device, const struct dsw_kernel *kernel,
         const char *suffix, const char **ret_why)
 {
@@ -139,7 +139,7 @@ static const ds_device_kernel *forms_find(ds_worker *worker, ds_device_module *d
         return forms_fit(kernel->info, worker->ops->kernel_info(form)) ? form : NULL;
 }
 
-/* What the report says is there, once: of a kernel that is not loaded nothing but its name is known. */
+/* Connects the forms in the report, once. Of a kernel that is not loaded, only the name is known. */
 static void forms_connect_kernel(ds_worker *worker, struct dsw_kernel *kernel)
 {
         struct dsw_kernel_forms *forms = kernel->forms;
@@ -197,7 +197,7 @@ static int forms_order_name(const void *name, const void *kernel)
         return strcmp(name, (*one)->info->name);
 }
 
-/* By name: reports have kernels in the order of the text, devices in theirs. NULL: out of memory. */
+/* Kernels sorted by name: reports list them in the order of the text, devices in another. NULL: out of memory. */
 static struct dsw_kernel **forms_sort(struct dsw_module *module)
 {
         struct dsw_kernel **sorted = ds_alloc0(DS_MAX(module->n_kernels, 1u), sizeof(*sorted));
@@ -209,7 +209,7 @@ static struct dsw_kernel **forms_sort(struct dsw_module *module)
         return sorted;
 }
 
-/* The report becomes the reasons' strings. */
+/* Parses the report; its copy holds the reason strings. */
 static int forms_connect(ds_worker *worker, struct dsw_module *module)
 {
         struct dsw_forms *forms = &module->forms;
@@ -222,7 +222,7 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
         forms->kernels = ds_alloc0(DS_MAX(module->n_kernels, 1u), sizeof(*forms->kernels));
         if (!words || !sorted || !forms->kernels)
                 return ds_error_origin(-ENOMEM);
-        /* a line's strings take what the line takes, so they lie one behind the other */
+        /* a line's strings need no more space than the line, so they are stored one after another */
         while (ds_forms_report_next(forms->report, size, &at, words + before, &line)) {
                 struct dsw_kernel **found =
                         bsearch(line.kernel, sorted, module->n_kernels, sizeof(*sorted), forms_order_name);
@@ -232,7 +232,7 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
                         kernel->forms = &forms->kernels[kernel - module->kernels];
                         forms_take_line(module, kernel->forms, &line);
                         kernel->sched.waits = line.waits != 0;
-                        /* as when it is loaded without forms */
+                        /* the same identity as when it is loaded without forms */
                         if (forms->instead)
                                 kernel->sched.identity = XXH3_64bits_withSeed(
                                         kernel->info->name, strlen(kernel->info->name), forms->native);
@@ -293,8 +293,8 @@ static void forms_ask(struct dsw_session *session, struct dsw_module *module)
 }
 
 /*
- * What it may use is looked at when it is launched, so a kernel that is queued has what comes meanwhile. LS work is not
- * evicted: it has forms where its module was loaded with them.
+ * Forms are assigned at the launch, through a pointer, so a queued launch can use forms that arrive later. LS work is
+ * not evicted, so it uses forms only if its own module contains them.
  */
 void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op)
 {
@@ -311,7 +311,7 @@ void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, st
 
 /* --- a second module ---------------------------------------------------------------------------------------------- */
 
-/* 1: it may be loaded now. */
+/* 1: the image may be loaded now. */
 static int forms_may_load(struct dsw_session *session, const struct dsw_forms *forms, const void *image)
 {
         ds_worker *worker = session->worker;
@@ -327,7 +327,7 @@ static int forms_may_load(struct dsw_session *session, const struct dsw_forms *f
         return dsw_quiesce_may(session);
 }
 
-/* 0, STALLED, a CUDA error, or a negative errno. */
+/* Loads the second image. Returns 0, STALLED, a CUDA error, or a negative errno. */
 static int forms_load_bytes(struct dsw_session *session, struct dsw_forms *forms, char *log, size_t log_size)
 {
         ds_worker *worker = session->worker;
@@ -350,14 +350,14 @@ static int forms_load(struct dsw_session *session, struct dsw_forms *forms, char
 {
         ds_worker *worker = session->worker;
 
-        /* the kernels of one that is loaded already may still have to be */
+        /* even if the image is loaded already, its kernels may still have to be */
         if ((!worker->info->stops || dsw_quiesce_runs(worker)) && worker->ops->module_again &&
                 worker->ops->module_again(worker->device, session->space, forms->fd, forms->bytes, &forms->second) == 0)
                 return 0;
         return forms_load_bytes(session, forms, log, log_size);
 }
 
-/* Why there are none, in a line, to be said of many kernels at once. NULL: out of memory. */
+/* The reason why a module has no forms, as one line for many kernels. NULL: out of memory. */
 static char *forms_words(const char *why)
 {
         char *words = ds_strndup(why, FORMS_WHY_MAX);
@@ -383,7 +383,7 @@ static void forms_try(struct dsw_session *session, struct dsw_module *module)
         if (r && !log[0])
                 snprintf(log, sizeof(log), "it cannot be loaded");
         if (r)
-                forms->why = forms_words(log); /* NULL: it is said to be in the making */
+                forms->why = forms_words(log); /* NULL: explain then says that the forms are being made */
         forms_drop_pending(session, module, r, log);
 }
 
@@ -397,7 +397,7 @@ void dsw_forms_resume(struct dsw_session *session)
         }
 }
 
-/* Reasons without an image, or an image that is no better than none. */
+/* Handles an answer with reasons but no usable image. */
 static int forms_only_words(ds_worker *worker, struct dsw_module *module, const Detshare__Internal__ModuleForms *come)
 {
         struct dsw_forms *forms = &module->forms;
@@ -409,7 +409,7 @@ static int forms_only_words(ds_worker *worker, struct dsw_module *module, const 
         return forms->why ? 0 : ds_error_origin(-ENOMEM);
 }
 
-/* Does the report have a form that a second module's kernels may use? */
+/* Whether the report has a form that can be used from a second module. */
 static int forms_of_use(const char *report)
 {
         ds_cleanup(ds_freep) char *buffer = ds_alloc(strlen(report) + 1);
@@ -449,14 +449,14 @@ void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__Modul
                 r ? "what was made of the module cannot be read" : "");
 }
 
-/* --- what is said of it ------------------------------------------------------------------------------------------- */
+/* --- answers to detsharectl explain ------------------------------------------------------------------------------- */
 
 struct forms_page {
         Detshare__FormsEntry entries[FORMS_PAGE], *pointers[FORMS_PAGE];
         char names[FORMS_PAGE][FORMS_NAME_MAX + 1];
 };
 
-/* Why a kernel has no form, as far as that is known here. */
+/* The reason why a kernel has no form, as far as it is known here. */
 static const char *forms_why(const ds_worker *worker, const struct dsw_kernel *kernel, const char *why)
 {
         const struct dsw_forms *forms = &kernel->module->forms;
@@ -488,7 +488,7 @@ static void forms_entry(ds_worker *worker, const struct dsw_kernel *kernel, Dets
                         (char *)(uintptr_t)forms_why(worker, kernel, forms ? forms->why_persistent : NULL);
 }
 
-/* Which form its last launch had that had a choice. */
+/* Adds the form chosen at the latest launch that had a choice. */
 static void forms_entry_choice(ds_worker *worker, const struct dsw_kernel *kernel, Detshare__FormsEntry *entry)
 {
         struct ds_sched_form_choice choice;
@@ -521,8 +521,8 @@ static void forms_page_add(ds_worker *worker, struct forms_page *page, size_t i,
 }
 
 /*
- * The kernels that the session has launched, from the after-th on of all that it has, which is also how many have been
- * looked at: of a session with very many a page may be short. Returns how many; *ret_next: where the next page begins.
+ * Lists the kernels that the session has launched, beginning at index `after` of all its kernels. The number of kernels
+ * examined is bounded, so a page may be short. Returns how many are listed; *ret_next: the index of the next page.
  */
 static size_t forms_page_fill(ds_worker *worker, const struct dsw_session *session, uint32_t after,
         struct forms_page *page, uint32_t *ret_next, int *ret_more)

@@ -2,17 +2,17 @@
 /*
  * Graphs that clients instantiated
  *
- * A client writes a graph into a memory file (proto/wire.h). It is copied into memory of our own by pread, which a file
- * that shrinks cannot hurt, and then checked: sizes, offsets, dependencies on earlier nodes only, and every record as a
- * record of the ring. What may become wrong later, because memory, modules or events were given back, is checked anew
- * at the first launch after that. A launch is one operation with a reference to the graph; its parts point into the
+ * A client writes a graph into a memory file (proto/wire.h). The worker copies it by pread, which is safe if the file
+ * shrinks, and then checks the copy: sizes, offsets, dependencies on earlier nodes only, and every record like a record
+ * of the ring. Parts can become invalid later, when memory, modules or events are freed; the worker checks those again
+ * at the first launch after that. A launch is one operation with a reference to the graph. Its parts point into the
  * copy, and nothing is copied again.
  *
- * An update makes another graph under the same id: launches that are under way keep the one they began with. What the
- * device has built goes over to the new one where it can.
+ * An update creates another graph under the same id: launches in flight keep the old one. The new graph takes over the
+ * device's instances where possible.
  *
- * The supervisor keeps the files and gives them to the next worker, after memory and modules. A graph that cannot be
- * made anew, because a module that it names is gone, is an error only when it is launched.
+ * The supervisor keeps the files and passes them to the next worker, after memory and modules. A graph that cannot be
+ * restored because a module that it names is gone causes an error only when it is launched.
  */
 #include <assert.h>
 #include <errno.h>
@@ -25,33 +25,33 @@
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 
-/* A record of the ring takes the worker about as long as so many nodes. */
+/* One ring record takes the worker about as long as this many nodes. */
 #define GRAPH_CHECKED_PER_RECORD 4u
 #define GRAPH_SEEN_PER_RECORD 32u
-#define GRAPH_CUT_LAUNCHES 4u /* in parts, before it is cut: a kernel's time is known then */
-#define GRAPH_CUT_UPDATES 4u  /* a graph that had more is not cut: all would be built anew each time */
+#define GRAPH_CUT_LAUNCHES 4u /* launches in parts before it is cut; by then its kernels' times are known */
+#define GRAPH_CUT_UPDATES 4u  /* a graph with more updates is not cut, because each would need all its pieces again */
 
 struct graph_node {
-        uint32_t offset;           /* in file, of its struct ds_graph_node */
+        uint32_t offset;           /* offset of its struct ds_graph_node in file */
         uint8_t nothing;           /* it is empty, disabled, or copies no bytes */
-        struct dsw_kernel *kernel; /* LAUNCH: good as long as its module, which waits for launches */
+        struct dsw_kernel *kernel; /* LAUNCH; valid because its module is not unloaded before its launches end */
 };
 
 struct dsw_graph {
         uint64_t id;
         UT_hash_handle hh;
-        uint32_t refs; /* the session's table, and every launch under way */
+        uint32_t refs; /* held by the session's table and by every launch in flight */
         uint32_t n_nodes;
-        uint64_t bytes; /* of file */
+        uint64_t bytes; /* size of file */
         uint64_t charge;
         uint8_t *file;
         struct graph_node *nodes;
-        struct ds_device_node *device_nodes; /* with sched.device only */
-        uint64_t checked;                    /* session->n_taken when all it names was there */
-        uint32_t n_odd;                      /* nodes that only go in parts */
+        struct ds_device_node *device_nodes; /* only if sched.device is set */
+        uint64_t checked;                    /* value of session->n_taken at the last successful check */
+        uint32_t n_odd;                      /* nodes that cannot be part of a device graph */
         uint32_t n_events;
-        uint32_t n_launches, n_updates; /* launches that were not to be of the whole */
-        struct dsw_pieces *pieces;      /* NULL: it is not cut */
+        uint32_t n_launches, n_updates; /* n_launches: only launches in parts */
+        struct dsw_pieces *pieces;      /* NULL: not cut */
         struct ds_sched_graph sched;
 };
 
@@ -83,7 +83,7 @@ static struct ds_record *node_record(const struct dsw_graph *graph, uint32_t ind
         return (void *)(graph->file + graph->nodes[index].offset + node->record_offset);
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- creation and destruction ------------------------------------------------------------------------------------- */
 
 static void graph_free(struct dsw_session *session, struct dsw_graph *graph)
 {
@@ -146,7 +146,7 @@ void dsw_graph_destroy_all(struct dsw_session *session)
 
 /* --- reading the file --------------------------------------------------------------------------------------------- */
 
-/* All of it, or -1: it is shorter, or cannot be read. */
+/* Reads all bytes; -1 if the file is shorter or cannot be read. */
 static int graph_read(int fd, uint8_t *at, uint64_t bytes)
 {
         uint64_t done = 0;
@@ -175,7 +175,7 @@ static int graph_charge(struct dsw_session *session, struct dsw_graph *graph, ui
         return 0;
 }
 
-/* The header, and what one node costs us beside its bytes. */
+/* Reads the header and charges the memory for each node beside its bytes. */
 static int graph_load(
         struct dsw_session *session, struct dsw_graph *graph, int fd, uint64_t bytes, const char **ret_why)
 {
@@ -199,11 +199,11 @@ static int graph_load(
         if (graph_read(fd, graph->file, bytes))
                 return graph_bad(ret_why, "the graph's file is too short");
         graph->bytes = bytes;
-        graph->n_nodes = header.n_nodes; /* what the file says now does not matter */
+        graph->n_nodes = header.n_nodes; /* a later change of the file has no effect */
         return 0;
 }
 
-/* One node's own frame. The rest of the file from its offset on is `left` bytes, which are ours. */
+/* Checks the frame of one node. `left` bytes of the copied file follow its offset. */
 static int graph_frame(const struct dsw_graph *graph, uint32_t index, uint64_t left, const char **ret_why)
 {
         const struct ds_graph_node *node = node_at(graph, index);
@@ -241,7 +241,7 @@ static int graph_frames(struct dsw_graph *graph, const char **ret_why)
         return r;
 }
 
-/* --- what it names ------------------------------------------------------------------------------------------------ */
+/* --- checks of the nodes ------------------------------------------------------------------------------------------ */
 
 static struct ds_launch node_launch(const struct graph_node *node, const struct ds_record_launch *record)
 {
@@ -292,7 +292,7 @@ static int check_launch(struct dsw_session *session, struct graph_node *node, co
         struct dsw_kernel *kernel = dsw_module_kernel(session, record->kernel);
         struct ds_launch launch;
 
-        /* launches under way keep theirs: a module that is going waits for them */
+        /* a module being unloaded waits for launches in flight, which keep their kernel */
         if (!kernel)
                 return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph launches an unknown kernel");
         node->kernel = kernel;
@@ -307,7 +307,7 @@ static int check_copy(
         int empty, r = dsw_check_copy(&copy, dsw_memory_where, session, &empty, ret_why);
 
         node->nothing = !r && empty;
-        record->kind = copy.kind; /* as the addresses say */
+        record->kind = copy.kind; /* as the two addresses imply */
         return r;
 }
 
@@ -330,7 +330,7 @@ static int check_event(struct dsw_session *session, struct graph_node *node, con
         return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph records an unknown event");
 }
 
-/* What it names is there and its arguments are valid. */
+/* Whether all that the node names exists and its arguments are valid. */
 static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph, uint32_t index, const char **ret_why)
 {
         struct graph_node *node = &graph->nodes[index];
@@ -370,7 +370,7 @@ static int graph_check(struct dsw_session *session, struct dsw_graph *graph, con
         return r;
 }
 
-/* --- for the device ----------------------------------------------------------------------------------------------- */
+/* --- the device's graph ------------------------------------------------------------------------------------------- */
 
 static void device_node_fill(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret)
 {
@@ -427,10 +427,10 @@ const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, ui
         return graph->nodes[index].kernel;
 }
 
-/* Counts, and what a policy sees of it. */
+/* Fills in the counts, and the attributes that a policy sees. */
 static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
 {
-        /* the same graph of another session is the same to the statistics */
+        /* the same graph of another session has the same key in the statistics */
         graph->sched.key = 1;
         for (uint32_t i = 0; i < graph->n_nodes; i++) {
                 const struct ds_record *record = node_record(graph, i);
@@ -457,7 +457,7 @@ static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
         }
 }
 
-/* 0, also when it is to be launched in parts; or OUT_OF_MEMORY. */
+/* Creates the device's graph if possible. Returns 0, also if the graph must be launched in parts; or OUT_OF_MEMORY. */
 static int graph_offer(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
 {
         ds_worker *worker = session->worker;
@@ -480,7 +480,7 @@ static int graph_offer(struct dsw_session *session, struct dsw_graph *graph, con
                                           : graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the device is out of memory");
 }
 
-/* From its file to what can be launched; *ret with one reference. */
+/* Creates a graph from its file; *ret has one reference. */
 static int graph_make(
         struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **ret, const char **ret_why)
 {
@@ -517,8 +517,8 @@ static int graph_add(struct dsw_session *session, struct dsw_graph *graph, const
         return 0;
 }
 
-/* Ready where the session's work goes from the first launch on, where it is going to be launched as a whole. 0: not
- * now. */
+/* Instantiates a graph on the session's rung before its first launch, if it will be launched as a whole. 0: not
+ * possible now. */
 static int graph_build(struct dsw_session *session, const struct dsw_graph *graph)
 {
         ds_worker *worker = session->worker;
@@ -527,7 +527,7 @@ static int graph_build(struct dsw_session *session, const struct dsw_graph *grap
                 return 1;
         if (!dsw_quiesce_may(session))
                 return 0;
-        /* what cannot be built goes in parts */
+        /* a graph that cannot be instantiated is launched in parts */
         (void)ds_sched_graph_build(session->sched, &graph->sched);
         return 1;
 }
@@ -555,7 +555,7 @@ int dsw_graph_create(
         return 0;
 }
 
-/* The same nodes but for their parameters. */
+/* Whether two graphs have the same nodes except for parameters. */
 static int graph_is_alike(const struct dsw_graph *a, const struct dsw_graph *b)
 {
         if (a->n_nodes != b->n_nodes)
@@ -588,7 +588,7 @@ int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t 
                 session->n_graphs--;
                 r = graph_add(session, graph, ret_why);
                 if (r && graph_add(session, old, ret_why))
-                        dsw_graph_put(session, old); /* neither fits into memory that held one: it is gone */
+                        dsw_graph_put(session, old); /* not even the old one fits into memory again: it is gone */
         }
         if (r) {
                 dsw_graph_put(session, graph);
@@ -621,13 +621,13 @@ int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **r
         return 0;
 }
 
-/* The first time, and when there were twice as many launches as the last time. */
+/* Whether to cut now: after GRAPH_CUT_LAUNCHES launches, and again whenever their number has doubled. */
 static int graph_cut_is_due(uint32_t n_launches)
 {
         return n_launches >= GRAPH_CUT_LAUNCHES && !(n_launches & (n_launches - 1));
 }
 
-/* A launch in parts: it may be time to cut the graph. */
+/* After a launch in parts: cuts the graph if that is due. */
 static void graph_cut(struct dsw_session *session, struct dsw_graph *graph)
 {
         const ds_worker *worker = session->worker;
@@ -645,7 +645,7 @@ void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, str
         graph_cut(session, graph);
         op->graph = &graph->sched;
         op->whole.graph = graph->sched.device;
-        /* the administrator's bound is for each kernel */
+        /* the administrator's time bound applies to each kernel */
         op->parts_only = session->worker->kernel_ns != 0;
 }
 
@@ -713,7 +713,7 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
         dsw_op_set_session(part);
 }
 
-/* A piece, whose parts can be unfolded in their turn. */
+/* Makes a part from a piece, which can be unfolded in turn. */
 static void part_fill_piece(struct dsw_op *whole, const struct dsw_piece *piece, struct dsw_op *part)
 {
         part->graph = whole->graph;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cutting graphs: where, and the small graphs that come of it
+ * Cuts graphs into pieces: where to cut, and the small graphs that result
  */
 #include "worker/graph_piece.h"
 
@@ -13,20 +13,20 @@
 
 struct dsw_pieces {
         uint32_t n, n_used;
-        struct dsw_pieces **home, *prev, *next; /* of the session, by the last launch of one */
-        struct dsw_piece *at;                   /* by first */
-        struct ds_device_node *nodes;           /* as many as the graph has, each at its own number */
-        uint32_t *deps;                         /* of all of them, one node's behind the other's */
+        struct dsw_pieces **home, *prev, *next; /* in the session's list, ordered by the latest launch of a piece */
+        struct dsw_piece *at;                   /* sorted by first node */
+        struct ds_device_node *nodes;           /* one per node of the graph, at the node's index */
+        uint32_t *deps;                         /* dependencies of all nodes, one node after another */
         uint64_t charge;
 };
 
-/* A run of nodes that grows while the graph is gone through. */
+/* A run of nodes that grows during the walk over the graph. */
 struct cut {
-        uint32_t first, end, n_works; /* end: behind its last work */
+        uint32_t first, end, n_works; /* end: index after its last node with work */
         uint64_t ns;
 };
 
-/* --- how long, and whether it may have company ------------------------------------------------------------------- */
+/* --- expected duration, and whether a node may share a piece ------------------------------------------------------ */
 
 static uint64_t node_expected_ns(
         struct dsw_session *session, const struct ds_device_node *node, const struct dsw_kernel *kernel)
@@ -65,9 +65,9 @@ static int node_is_alone(
         return ds_sched_all_resident(worker->sched, &node->launch);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------------------------ */
+/* --- pieces ------------------------------------------------------------------------------------------------------- */
 
-/* What a piece's nodes depend on outside of it has ended before it begins. */
+/* Collects a node's dependencies inside the piece; those outside have ended before the piece begins. */
 static uint32_t piece_deps(const struct dsw_piece *piece, struct ds_device_node *node, uint32_t *deps)
 {
         const uint32_t *all = node->deps;
@@ -81,7 +81,7 @@ static uint32_t piece_deps(const struct dsw_piece *piece, struct ds_device_node 
         return n;
 }
 
-/* Those that were not launched for longest go. 0: none can. */
+/* Frees the pieces of the graph that was not launched for longest. 0: none can be freed. */
 static int pieces_give_way(struct dsw_session *session)
 {
         struct dsw_pieces *pieces;
@@ -99,7 +99,7 @@ static int pieces_give_way(struct dsw_session *session)
 
 static void piece_describe(struct dsw_session *session, struct dsw_pieces *pieces, struct dsw_piece *piece, uint64_t ns)
 {
-        piece->sched.key = 2; /* other than of whole graphs */
+        piece->sched.key = 2; /* distinct from keys of whole graphs */
         for (uint32_t i = piece->first; i < piece->end; i++) {
                 const struct ds_device_node *node = &pieces->nodes[i];
 
@@ -112,7 +112,7 @@ static void piece_describe(struct dsw_session *session, struct dsw_pieces *piece
         ds_sched_graph_piece(session->worker->sched, &piece->sched, ns);
 }
 
-/* What was gathered becomes a piece, if it is one and the device will have it: else its nodes go one by one. */
+/* Makes a piece of the collected nodes if they are enough and the device accepts it; otherwise they run singly. */
 static void cut_close(struct dsw_session *session, struct dsw_pieces *pieces, struct cut *cut, uint32_t **deps)
 {
         struct dsw_piece *piece = &pieces->at[pieces->n];
@@ -170,9 +170,9 @@ static void cut_all(struct dsw_session *session, const struct dsw_graph *graph, 
         cut_close(session, pieces, &cut, &deps);
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- cutting a graph ---------------------------------------------------------------------------------------------- */
 
-/* 1: the times of all that the device is to do are known. */
+/* 1: the durations of all its device work are known. */
 static int graph_is_known(struct dsw_session *session, const struct dsw_graph *graph, struct ds_device_node *nodes,
         uint64_t *expected_ns, size_t *ret_deps)
 {
@@ -189,14 +189,14 @@ static int graph_is_known(struct dsw_session *session, const struct dsw_graph *g
         return 1;
 }
 
-/* Even if all of the session's other pieces went: they are not to go for nothing. */
+/* Whether there would be no room even without the session's other pieces; then they must not be freed in vain. */
 static int pieces_never_fit(const struct dsw_session *session, uint64_t bytes)
 {
         return bytes > DSW_SESSION_PIECE_BYTES ||
                session->user->piece_bytes - session->piece_bytes + bytes > DSW_USER_PIECE_BYTES;
 }
 
-/* 1: the session may have so much more. */
+/* Charges the bytes to the session, freeing other pieces if necessary. 1: charged. */
 static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces, uint64_t bytes)
 {
         if (pieces_never_fit(session, bytes))
@@ -211,7 +211,7 @@ static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces,
         return 1;
 }
 
-/* Room for at most as many pieces as can come of so many nodes. 0, or not 0: there is none. */
+/* Reserves the most pieces that this many nodes can give. 0, or not 0: there is no room. */
 static int pieces_reserve(struct dsw_session *session, struct dsw_pieces *pieces, uint32_t n_nodes, size_t n_deps)
 {
         uint32_t most = n_nodes / 2;
@@ -240,7 +240,7 @@ void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, 
                 return;
         DL_APPEND(session->pieces, pieces);
         pieces->home = home;
-        pieces->n_used = 1; /* it does not give way to itself */
+        pieces->n_used = 1; /* in use, so that it is not freed for itself */
         pieces->nodes = ds_alloc0(n, sizeof(*pieces->nodes));
         if (expected_ns && pieces->nodes && graph_is_known(session, graph, pieces->nodes, expected_ns, &n_deps) &&
                 !pieces_reserve(session, pieces, n, n_deps))

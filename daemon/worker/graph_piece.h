@@ -2,26 +2,26 @@
 /*
  * Pieces: runs of a graph's nodes that are launched as small graphs
  *
- * A best-effort graph that goes kernel by kernel, because a latency-sensitive session is connected, costs the GPU some
- * microseconds between any two kernels that it would not cost inside a graph. So once the times of all its nodes are
- * known it is cut: nodes that follow each other in the client's order and take at most `piece_ns` together become one
- * graph of the device, an operation of its own when the graph is unfolded (sched/graph.h has when it is launched as
- * that). What is to be found between two kernels (the policy's choice of rung, a bound, the turn of others) is so
- * never farther away than a piece is long.
+ * While an LS session is connected, a best-effort graph runs kernel by kernel. That costs the GPU some microseconds
+ * between two kernels, which a whole graph would not. So the worker cuts the graph once the durations of all its nodes
+ * are known: consecutive nodes in the client's order that take at most `piece_ns` together become one graph of the
+ * device. It is an operation of its own when the graph is unfolded (sched/graph.h says when it is launched as such).
+ * Everything that may happen between two kernels (the policy's choice of rung, a time bound, other sessions' work) is
+ * thus never delayed by more than the length of a piece.
  *
- * Guarantees. Every node is in one piece at most; pieces and single nodes run one after the other in the client's
- * order, and inside a piece its dependencies hold, so results are those of the graph. A node stays by itself that takes
- * longer than a piece may, whose blocks must all be resident (it needs a place of its own), that has forms which let
- * go when the graph is cut, or that no device launches (events, host functions, values). A graph whose nodes are not
- * all known yet is not cut, nor one that was updated often, nor one of too many nodes. Instances of the device are made
- * in a quiesce only, when a launch has asked for them.
+ * Guarantees. Every node is in at most one piece. Pieces and single nodes run one after another in the client's order,
+ * and dependencies inside a piece hold, so the results are those of the graph. A node stays single if it takes longer
+ * than a piece may, if all its blocks must be resident (it needs a place of its own), if it has forms that can be
+ * evicted when the graph is cut, or if no device launches it (events, host functions, values). A graph is not cut if
+ * some node has no known duration, if it was updated often, or if it has too many nodes. Device instances are made only
+ * in a quiesce, after a launch has requested them.
  *
- * Pieces are for speed, and a client has no say in them: so what they take has bounds of its own, beside those of the
- * graphs, of which they take nothing. Where a graph that is to be cut finds no room, pieces of the session's other
- * graphs go, those first that were not launched for longest; their graphs go kernel by kernel until they are cut again.
+ * Pieces only improve speed, and clients do not control them. Their memory therefore has bounds of its own, separate
+ * from those of the graphs. If there is no room, the worker frees pieces of the session's other graphs, least recently
+ * launched first; those graphs run kernel by kernel until they are cut again.
  *
- * Not promised: that a piece takes what its nodes took, or that none of its kernels has other forms by now. Times and
- * forms are those of the moment of cutting.
+ * Not guaranteed: that a piece takes as long as its nodes took, or that its kernels still have no other forms.
+ * Durations and forms are those at the time of cutting.
  */
 #pragma once
 
@@ -36,39 +36,40 @@ struct dsw_session;
 struct dsw_pieces;
 
 #define DSW_PIECE_NS (150 * 1000ULL)
-#define DSW_PIECE_NODES_MAX 4096u    /* of a graph that is cut: the worker does nothing else meanwhile */
-#define DSW_SESSION_PIECES_MAX 1024u /* of all graphs of a session */
+#define DSW_PIECE_NODES_MAX 4096u    /* nodes of a graph that can be cut: the worker is blocked during the cut */
+#define DSW_SESSION_PIECES_MAX 1024u /* pieces of all graphs of a session */
 #define DSW_SESSION_PIECE_BYTES DS_MIB(32)
 #define DSW_USER_PIECE_BYTES DS_MIB(128)
 
 struct dsw_piece {
         struct ds_sched_graph sched; /* its device graph is never NULL */
-        uint32_t first, end;         /* nodes of the graph */
+        uint32_t first, end;         /* range of the graph's nodes */
         struct dsw_pieces *of;
 };
 
-/* --- graph.c says of its nodes --- */
+/* --- functions of graph.c about its nodes ------------------------------------------------------------------------- */
 
 enum dsw_node_class {
-        DSW_NODE_EMPTY, /* nothing to launch: it may lie anywhere */
+        DSW_NODE_EMPTY, /* no work; can be in any piece */
         DSW_NODE_WORK,  /* a launch, copy or memset of the device */
-        DSW_NODE_ODD,   /* only the worker knows what to do */
+        DSW_NODE_ODD,   /* only the worker can carry it out */
 };
 
 uint32_t dsw_graph_n_nodes(const struct dsw_graph *graph);
 enum dsw_node_class dsw_graph_node_class(const struct dsw_graph *graph, uint32_t index);
-/* As the device is given it; what it points to lives as long as the graph. */
+/* Fills in the node for the device; the pointers in it are valid as long as the graph. */
 void dsw_graph_device_node(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret);
-const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, uint32_t index); /* of a launch */
+/* The kernel of a launch node. */
+const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, uint32_t index);
 
-/* --- what graph.c asks --- */
+/* --- functions that graph.c calls --------------------------------------------------------------------------------- */
 
-/* *home, which is NULL and lives as long as the graph, stays NULL where it cannot be cut now, for want of times, memory
- * or pieces; and becomes NULL again when the pieces go for others. */
+/* Cuts the graph and stores its pieces in *home, which must be NULL and live as long as the graph. It stays NULL if
+ * times, memory or pieces are lacking. It becomes NULL again when the pieces are freed for others. */
 void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces **home);
-void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces); /* NULL is fine; none is in use */
+void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces); /* NULL is allowed; none may be in use */
 /* The piece that begins with this node, or NULL; pieces may be NULL. */
 const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, uint32_t node);
-/* An operation is this piece, until it ends: the pieces of its graph stay. */
+/* Marks a piece as used by an operation until that ends; meanwhile the pieces of its graph are not freed. */
 void dsw_piece_use(struct dsw_session *session, const struct dsw_piece *piece);
 void dsw_piece_unuse(const struct dsw_piece *piece);

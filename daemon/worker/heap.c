@@ -2,9 +2,9 @@
 /*
  * Two sorted arrays (slabs, allocations) and one sorted array of holes per slab
  *
- * A slab's array of holes always has room for one hole more than it has allocations, which is the most there can be:
- * that is what lets a free succeed when memory is short. `largest` is an upper bound of the slab's largest hole, made
- * exact whenever a search through the slab failed, so that full slabs are passed over.
+ * A slab's array of holes always has room for one hole more than it has allocations, which is the maximum. That lets a
+ * free succeed when memory is short. `largest` is an upper bound of the slab's largest hole. It becomes exact whenever
+ * a search through the slab fails, so later searches skip full slabs.
  */
 #include "worker/heap.h"
 
@@ -50,7 +50,7 @@ void dsw_heap_deinit(struct dsw_heap *heap)
         *heap = (struct dsw_heap){.base = heap->base, .end = heap->end, .align = heap->align};
 }
 
-/* Room for `need` elements in an array. */
+/* Grows an array to at least `need` elements. */
 static int heap_reserve(void *array_p, size_t *cap, size_t need, size_t size)
 {
         void **array = array_p;
@@ -117,7 +117,7 @@ static struct dsw_slab *heap_slab_of(const struct dsw_heap *heap, uint64_t addre
         return heap->slabs[i];
 }
 
-/* Memory for one allocation more, taken before anything changes. */
+/* Reserves memory for one more allocation before anything changes. */
 static int heap_reserve_one(struct dsw_heap *heap, struct dsw_slab *slab)
 {
         int r = heap_reserve(&heap->ranges, &heap->cap_ranges, heap->n_ranges + 1, sizeof(*heap->ranges));
@@ -127,7 +127,7 @@ static int heap_reserve_one(struct dsw_heap *heap, struct dsw_slab *slab)
         return ds_error_trace(heap_reserve(&slab->holes, &slab->cap_holes, slab->n_allocs + 2, sizeof(*slab->holes)));
 }
 
-/* Cut [va, va + bytes) out of hole i, which holds it. */
+/* Cuts [va, va + bytes) out of hole i, which contains it. */
 static void heap_carve(struct dsw_slab *slab, size_t i, uint64_t va, uint64_t bytes)
 {
         struct dsw_hole *hole = &slab->holes[i];
@@ -163,7 +163,7 @@ static void heap_record(struct dsw_heap *heap, struct dsw_slab *slab, uint64_t v
         slab->n_allocs++;
 }
 
-/* The first hole of the slab that holds `bytes`; n_holes if none does. */
+/* Index of the slab's first hole of at least `bytes`; n_holes if there is none. */
 static size_t heap_first_fit(struct dsw_slab *slab, uint64_t bytes)
 {
         uint64_t largest = 0;
@@ -227,7 +227,7 @@ int dsw_heap_place(struct dsw_heap *heap, uint64_t va, uint64_t bytes)
         return DSW_HEAP_E_OVERLAP;
 }
 
-/* Put [va, va + bytes) back among the slab's holes and join it with its neighbours. */
+/* Returns [va, va + bytes) to the slab's holes and merges it with its neighbours. */
 static void heap_give_back(struct dsw_slab *slab, uint64_t va, uint64_t bytes)
 {
         struct dsw_hole *holes = slab->holes;
@@ -371,7 +371,7 @@ int dsw_heap_slab_at(const struct dsw_heap *heap, size_t i, uint64_t *ret_va, ui
         return 0;
 }
 
-/* Holes and allocations of one slab must tile it; *range_i runs over the heap's allocations. */
+/* Checks that holes and allocations tile a slab; *range_i is an index into the heap's allocations. */
 static int heap_check_slab(const struct dsw_heap *heap, const struct dsw_slab *slab, size_t *range_i)
 {
         uint64_t at = slab->va, end = slab->va + slab->bytes;

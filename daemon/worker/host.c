@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions: operations of a stream that the client itself carries out
+ * Host functions: stream operations that the client itself carries out
  *
- * Such an operation is due when everything before it in its stream has ended. Until the client says that its function
- * has returned it stands in the coroutine's queue and the device knows nothing of it: no quiesce waits for it, no
- * policy sees it, and other streams and clients go on.
+ * A host function becomes due when everything before it in its stream has ended. Until the client reports that it has
+ * returned, the operation stays in the coroutine's queue. The device does not know it: no quiesce waits for it, no
+ * policy sees it, and other streams and clients continue.
  *
- * With a ring the id goes into the page, and the count of those that have returned comes back in the ring's header. At
- * most DS_HOST_CALLS are under way; what is due beyond that waits. Without one the client asks (HostNext), and says in
- * its next request which one has returned.
+ * With a ring, the worker writes the function's id into the page, and the client counts returned functions in the
+ * ring's header. At most DS_HOST_CALLS are called at a time; further due functions wait. Without a ring the client
+ * requests the next id (HostNext), and its next request names the function that has returned.
  *
- * A function that was called and not told of when its operation is dropped (an error, a reset) keeps its place: the
- * client counts it all the same. A new worker begins to count where the client does, and calls none that an earlier
- * worker called: the operation was lost with that, as all that it had taken over.
+ * If the operation of a called function is dropped (an error, a reset), its place stays occupied, because the client
+ * counts the function anyway. A new worker continues the client's count. It does not repeat calls of an earlier worker:
+ * those operations were lost with it.
  */
 #include <assert.h>
 
 #include "worker/internal.h"
 
-/* --- the scheduler's side ----------------------------------------------------------------------------------------- */
+/* --- callbacks of the scheduler ----------------------------------------------------------------------------------- */
 
 int dsw_op_due(void *user, struct ds_op *scheduled)
 {
@@ -70,7 +70,7 @@ uint32_t dsw_host_running(const struct dsw_session *session)
         return n;
 }
 
-/* --- by page and ring --------------------------------------------------------------------------------------------- */
+/* --- through page and ring ---------------------------------------------------------------------------------------- */
 
 void dsw_host_attach(struct dsw_session *session)
 {
@@ -100,7 +100,7 @@ void dsw_host_call(struct dsw_session *session)
         if (host->called == before)
                 return;
         atomic_store(&page->host_calls, host->called);
-        host->called_wall_ns = session->worker->wall_ns(); /* from now on its function holds the virtual clock */
+        host->called_wall_ns = session->worker->wall_ns(); /* its function holds the virtual clock from now on */
 }
 
 int dsw_host_waits(const struct dsw_session *session)

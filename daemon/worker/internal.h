@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's own structures and the functions its files offer each other
+ * The worker's internal structures, and the functions that its files offer each other
  *
- *   loop.c     turns: sockets, device, rings, clock            ring.c    records in, in order, once copied
- *   control.c  what the supervisor asks                        record.c  is a record or an argument valid? (record.h)
- *   call.c     life of a client's request: queue, park, reply  ops.c     stream operations and their ends
- *   calls*.c   one handler per request, the table in calls.c   stream.c  slots and sequence numbers
- *   session.c  open, close, reset, sticky error, settling      event.c   timed events
- *   memory.c   slabs, pinned memory, bounce buffers (heap.h)   modules.c modules, kernels and their ids
- *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
- *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
- *   deadline.c kernels that do not end                         output.c  what kernels print
- *   vmm.c      memory that the client maps itself           stirs.c   when kernels have come to begin late
- *   pages.c    pinned memory's pages, made and freed by a thread
- *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
- *   graph_piece.c  runs of their nodes that go as small graphs
- *   host.c     host functions of clients                       value.c   waiting for values in memory
- *   shared.c   events that sessions share                      observe.c what happens and happened, for people
- *   forms.c    other forms of kernels                          pool.c    memory whose channels are known (pool.h)
- *   turns.c    how much of a round each user gets
+ *   loop.c     the main loop: sockets, device, rings, clock        ring.c    checks and copies records, in order, once
+ *   control.c  messages of the supervisor                          record.c  checks records and arguments (record.h)
+ *   call.c     a client's request: queue, park, reply              ops.c     stream operations and their completion
+ *   calls*.c   one handler per request, the table in calls.c       stream.c  slots and sequence numbers
+ *   session.c  open, close, reset, sticky error, dsw_settle()      event.c   timed events
+ *   memory.c   slabs, pinned memory, bounce buffers (heap.h)       modules.c modules, kernels and their ids
+ *   clock.c    declared threads, sleepers, virtual time            message.c protobuf messages in and out
+ *   quiesce.c  schedules the calls that stop the device            lost.c    loss of the device's context
+ *   deadline.c kernels that do not end                             output.c  printf output of kernels
+ *   vmm.c      memory that the client maps itself                  stirs.c   requests a context switch of the GPU
+ *   pages.c    a thread that allocates and frees pinned pages      user.c    limits shared by all sessions of a user
+ *   graph.c    graphs that clients instantiated                    graph_piece.c  pieces of graphs sent as small graphs
+ *   host.c     host functions of clients                           value.c   waiting for values in memory
+ *   shared.c   events that sessions share                          observe.c activity, explanations, traces
+ *   forms.c    transformed variants of kernels                     pool.c    memory whose channels are known (pool.h)
+ *   turns.c    share of each user in a round of the loop           profile.c kernel profiles
  *
- * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
- * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
- * follows from it (wakes waiters, answers parked requests, finishes resets and closes). Nothing that can submit or free
- * runs inside the scheduler's callback.
+ * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done().
+ * dsw_op_done() only notes which operation ended and puts the session on the worker's dirty list. dsw_settle() later
+ * does the work that follows: it wakes waiters, answers parked requests, and finishes resets and closes. Nothing that
+ * can submit or free runs inside the scheduler's callback.
  */
 #pragma once
 
@@ -52,45 +51,48 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* What one client can make the worker hold; the supervisor has limits of its own. */
+/* Bounds on the resources that one client can make the worker hold. The supervisor has limits of its own. */
 #define DSW_SESSION_OPS_MAX 8192u         /* operations not yet ended */
-#define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* of parameters too large for the operation itself */
-#define DSW_USER_OPS_MAX 65536u           /* the same of all sessions of a user */
+#define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* parameters too large to be stored in the operation itself */
+#define DSW_USER_OPS_MAX 65536u           /* operations of all sessions of a user, not yet ended */
 #define DSW_USER_PARAM_BYTES DS_MIB(32)
-#define DSW_USER_STREAMS_MAX 1024u /* streams of a user that have work */
+#define DSW_USER_STREAMS_MAX 1024u /* streams of a user that have operations */
 #define DSW_SESSION_GRAPHS_MAX 4096u
-#define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* all that is kept of its graphs */
+#define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* everything kept for its graphs */
 #define DSW_USER_GRAPH_BYTES DS_MIB(512)
 #define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
 #define DSW_SESSION_MODULES_MAX 4096u
 #define DSW_SESSION_ALLOCS_MAX 65536u
-#define DSW_SESSION_PHYSICAL_MAX 16384u /* pieces of memory without an address, and mappings: each is a file here */
-#define DSW_SESSION_PINNED_MAX 4096u    /* each is a mapping of this process */
+/* allocations without an address, and mappings: each is a file descriptor here */
+#define DSW_SESSION_PHYSICAL_MAX 16384u
+#define DSW_SESSION_PINNED_MAX 4096u /* each is a mapping in this process */
 #define DSW_MODULE_KERNELS_MAX 65536u
 #define DSW_KERNEL_NAME_MAX 16384u
-#define DSW_DECLARED_MAX 1024u     /* threads */
-#define DSW_BOUNCE_BYTES DS_MIB(1) /* Write and Read data on its way */
+#define DSW_DECLARED_MAX 1024u     /* threads of a session */
+#define DSW_BOUNCE_BYTES DS_MIB(1) /* staging buffer for the data of Write and Read */
 #define DSW_COPY_RPC_MAX 61440u    /* bytes of one Write or Read */
 #define DSW_SLAB_BYTES DS_MIB(64)
 #define DSW_ALLOC_ALIGN 512u
 #define DSW_PAGE_ALIGN 4096u
-#define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* a client must not drive the virtual clock to its end */
-#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)     /* real time that a silent declared thread may hold the virtual clock */
-#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)    /* real time that one user may hold it while others wait */
-#define DSW_HOLD_BACK 4u                      /* of which it gets one part back in so many parts of the time */
-#define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS)  /* and after having used it up is waited for from so much on */
-#define DSW_RING_BATCH 256u                   /* records of one user and class before others have their turn */
-#define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* after the last sign of life of an LS session */
-#define DSW_VALUE_BATCH 256u                  /* likewise looks at values that streams wait for */
-#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS)  /* real time that full rings may keep virtual time from passing */
+/* bound of a sleep: a client must not drive the virtual clock to its end */
+#define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S)
+/* real time for which a silent declared thread may hold the virtual clock */
+#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)
+#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)   /* real time for which one user may hold it while others wait */
+#define DSW_HOLD_BACK 4u                     /* the user regains 1 ns of that time per 4 ns of real time */
+#define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS) /* regained time from which a user that used all may hold it again */
+#define DSW_RING_BATCH 256u                  /* records of one user and class per round of the loop */
+#define DSW_SPIN_NS (50 * DS_NS_PER_US)      /* the loop polls this long after an LS session's last activity */
+#define DSW_VALUE_BATCH 256u                 /* checks of awaited memory values, of one user and class per round */
+#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS) /* real time for which full rings may stop virtual time */
 #define DSW_MESSAGE_MAX 4096u
 #define DSW_SUSPECTS_MAX 256u
-#define DSW_SESSION_HANDLES_MAX 4u /* see dsw_pages_hold */
+#define DSW_SESSION_HANDLES_MAX 4u /* duplicate file descriptors of pinned memory, see dsw_pages_hold() */
 #define DSW_HANDLES_MAX 256u
-#define DSW_ORPHAN_NS (10 * DS_NS_PER_S)  /* see deadline.c */
-#define DSW_QUIESCE_NS (60 * DS_NS_PER_S) /* likewise */
+#define DSW_ORPHAN_NS (10 * DS_NS_PER_S)  /* default of ds_worker.orphan_ns, see deadline.c */
+#define DSW_QUIESCE_NS (60 * DS_NS_PER_S) /* default of ds_worker.quiesce_ns, see deadline.c */
 
-#define DSW_SESSION_ID_END (UINT64_MAX - 15) /* ids from here on are the loop's own */
+#define DSW_SESSION_ID_END (UINT64_MAX - 15) /* ids from here on are reserved for the loop */
 #define DSW_ID_BASE_SHIFT 28                 /* see ds_worker_config.id_base */
 
 #define DSW_PARAMS_INLINE 192u
@@ -110,11 +112,11 @@ struct dsw_pieces;
 enum dsw_stream_state {
         DSW_STREAM_FREE,
         DSW_STREAM_OPEN,
-        DSW_STREAM_CLOSING, /* destroyed by its client, still running or waited for */
+        DSW_STREAM_CLOSING, /* destroyed by its client, but still running or awaited */
         _DSW_STREAM_STATE_MAX,
 };
 
-/* A slot keeps its numbers when its stream goes: the next stream in it counts on. */
+/* A stream slot. Its sequence numbers continue when the next stream uses the slot. */
 struct dsw_stream {
         struct dsw_session *session;
         uint32_t slot;
@@ -122,14 +124,15 @@ struct dsw_stream {
         int32_t priority;
         int non_blocking;
         ds_coroutine *coroutine;
-        uint64_t submitted, done;           /* as the client counts */
-        uint64_t base;                      /* the client's number minus the coroutine's */
-        uint64_t dropped;                   /* counted in submitted, never given to the scheduler, not yet ended */
-        uint32_t live;                      /* with the scheduler */
-        uint64_t stuck_done, stuck_wall_ns; /* deadline.c */
+        uint64_t submitted, done; /* sequence numbers as the client counts them */
+        uint64_t base;            /* the client's number minus the coroutine's number */
+        /* operations counted in submitted but never given to the scheduler, not yet ended */
+        uint64_t dropped;
+        uint32_t live;                      /* operations that the scheduler owns */
+        uint64_t stuck_done, stuck_wall_ns; /* see deadline.c */
 };
 
-/* What an operation DS_OP_OUTSIDE waits for, and how far it is. */
+/* The kind of external condition that an operation of kind DS_OP_OUTSIDE waits for, and its progress. */
 enum dsw_outside { DSW_OUTSIDE_HOST, DSW_OUTSIDE_VALUE };
 enum dsw_due {
         DSW_DUE_NOT,
@@ -139,28 +142,29 @@ enum dsw_due {
 };
 
 struct dsw_op {
-        struct ds_op op; /* what the scheduler sees */
+        struct ds_op op; /* the part that the scheduler sees */
         struct dsw_session *session;
         struct dsw_stream *stream;
-        struct dsw_op *prev, *next; /* the session's, in order of submission */
-        uint64_t seq;               /* in its stream, as the client counts */
-        uint64_t index;             /* in its session */
-        uint64_t event;             /* MARK: id, 0 = none */
-        struct dsw_call *call;      /* the Read that it answers */
-        uint64_t bounce;            /* Write: given back when it ends */
-        struct dsw_kernel *kernel;  /* LAUNCH; good as long as its module, which waits for launches */
+        struct dsw_op *prev, *next; /* links in the session's list `live`, in order of submission */
+        uint64_t seq;               /* sequence number in its stream, as the client counts */
+        uint64_t index;             /* sequence number in its session */
+        uint64_t event;             /* MARK: id of the event to record, 0 = none */
+        struct dsw_call *call;      /* the Read request that this operation answers */
+        uint64_t bounce;            /* Write: bounce buffer, freed when the operation ends */
+        struct dsw_kernel *kernel;  /* LAUNCH; valid because its module is not unloaded before its launches end */
         void *large_params;
         uint32_t large_size;
         int ls;                        /* counted in ls_live */
         struct dsw_graph *graph;       /* GRAPH: holds a reference */
-        uint32_t graph_next;           /* GRAPH: its next node to become a part */
-        const struct dsw_piece *piece; /* GRAPH: which nodes of it, NULL = all; the graph's */
+        uint32_t graph_next;           /* GRAPH: index of the next node to be sent */
+        const struct dsw_piece *piece; /* GRAPH: piece to run, owned by the graph; NULL = all nodes */
         enum dsw_outside outside;
         enum dsw_due due;
         struct dsw_op *due_prev, *due_next;
         union {
                 struct {
-                        uint64_t host_id, host_number; /* the client's; by request: ours */
+                        /* the client's id and number; for functions called by request, the worker's */
+                        uint64_t host_id, host_number;
                 };
                 struct {
                         uint64_t address, value;
@@ -172,7 +176,7 @@ struct dsw_op {
 
 struct dsw_event {
         uint64_t id;
-        uint64_t index; /* of the operation that records it last */
+        uint64_t index; /* index of the latest operation that records it */
         uint64_t ns;
         int ended;
         UT_hash_handle hh;
@@ -182,9 +186,10 @@ struct dsw_kernel {
         const ds_device_kernel *device;
         const struct ds_kernel_info *info;
         struct dsw_module *module;
-        struct ds_sched_forms sched;    /* those that may be used: filled when they come, also for what is queued */
-        struct dsw_kernel_forms *forms; /* NULL: none are known; see forms.c */
-        uint64_t key, launches;         /* ds_op.kernel_key of the last that ended, and how many have */
+        /* forms that the scheduler may choose; filled in when they arrive, also for queued launches */
+        struct ds_sched_forms sched;
+        struct dsw_kernel_forms *forms; /* NULL if no forms are known; see forms.c */
+        uint64_t key, launches;         /* ds_op.kernel_key of the latest launch that ended; number of launches ended */
 };
 
 struct dsw_kernel_forms {
@@ -192,15 +197,15 @@ struct dsw_kernel_forms {
         const char *why_sliced, *why_persistent;
 };
 
-/* See forms.c. All zero but fd (-1): nothing is known. */
+/* Forms (transformed variants) of a module's kernels; see forms.c. All zero and fd -1: nothing is known. */
 struct dsw_forms {
-        int asked;                        /* the supervisor was told that they are wanted */
-        int instead;                      /* the module has them itself */
-        ds_device_module *second;         /* else this one has; NULL: none is loaded */
-        struct dsw_kernel_forms *kernels; /* by kernel, once a report has come */
-        uint64_t native;                  /* of the report: a hash of what its forms were made of */
-        char *report, *why;               /* why: of all kernels, where there is no report */
-        int fd;                           /* of the second's image while it waits to be loaded; -1: none does */
+        int asked;                        /* the worker has requested them from the supervisor */
+        int instead;                      /* the module itself contains them */
+        ds_device_module *second;         /* otherwise the second module that contains them; NULL if none is loaded */
+        struct dsw_kernel_forms *kernels; /* by kernel; NULL until the supervisor has sent a report */
+        uint64_t native;                  /* from the report: hash of the native code that the forms were made from */
+        char *report, *why;               /* why: reason for all kernels if there is no report */
+        int fd;                           /* image of the second module until it is loaded; -1 if none waits */
         uint64_t bytes, answer;
 };
 
@@ -211,14 +216,14 @@ struct dsw_module {
         uint32_t n_kernels;
         struct dsw_forms forms;
         int closing;
-        struct dsw_range *globals; /* those that the client knows */
+        struct dsw_range *globals; /* globals whose addresses the client has requested */
         size_t n_globals, cap_globals;
 };
 
-struct dsw_physical { /* memory that the client maps where it likes */
+struct dsw_physical { /* memory that the client maps at addresses of its choice */
         uint64_t id, bytes;
         int fd;
-        int owned; /* 0: another session's, which pays for it */
+        int owned; /* 0: another session owns and pays for it */
         uint32_t n_mapped;
         UT_hash_handle hh;
 };
@@ -226,29 +231,29 @@ struct dsw_physical { /* memory that the client maps where it likes */
 struct dsw_mapped {
         uint64_t va, bytes;
         struct dsw_physical *physical;
-        int going; /* its client gave it back */
+        int going; /* its client has unmapped it */
 };
 
 struct dsw_memory {
         struct dsw_heap device, pinned, bounce;
         uint64_t bounce_va; /* 0 until the first Write or Read */
-        uint64_t limit;     /* bytes of device memory, 0 = none */
-        uint64_t cap;       /* the policy's, for what is still to come; UINT64_MAX = none */
+        uint64_t limit;     /* bytes of device memory, 0 = no limit */
+        uint64_t cap;       /* the policy's bound for future allocations, bytes; UINT64_MAX = none */
         uint64_t peak;
         struct dsw_physical *physical; /* hash by id */
-        struct dsw_mapped *mapped;     /* by address */
+        struct dsw_mapped *mapped;     /* sorted by address */
         size_t n_mapped, cap_mapped;
-        uint64_t physical_id, physical_bytes; /* of what it owns */
+        uint64_t physical_id, physical_bytes; /* last id given; bytes of the memory that this session owns */
         size_t n_pinned;                      /* n_gone included */
-        size_t n_gone;                        /* given back, still registered: unmapping waits for a quiesce */
+        size_t n_gone;                        /* freed but still registered: unmapping waits for a quiesce */
 };
 
-struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
-        uint64_t va; /* 0 = none */
+struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has, see pages.c */
+        uint64_t va; /* 0 = unused */
         int fd;
 };
 
-/* What is left of a user's share of a round; see turns.c. */
+/* Remaining share of a user in this round, by class; see turns.c. */
 struct dsw_turn {
         uint32_t records, looks;
 };
@@ -256,58 +261,58 @@ struct dsw_turn {
 #define _DSW_TURN_CLASSES (DETSHARE_CLASS_LS + 1)
 
 struct dsw_user {
-        uint32_t uid, refs;         /* of sessions */
-        uint32_t n_live, n_streams; /* operations not yet ended, and streams that have some */
+        uint32_t uid, refs;         /* number of sessions */
+        uint32_t n_live, n_streams; /* operations not yet ended; streams that have operations */
         uint64_t param_bytes, graph_bytes, piece_bytes;
-        int waiting;                /* a session of its found no room */
+        int waiting;                /* a session of this user found no room */
         uint32_t n_sleeping;        /* requests that wait for a time on the device clock */
-        uint64_t hold_ns;           /* real time that it held the clock while others waited, less what it got back */
-        uint64_t hold_wall_ns;      /* when that was counted last */
-        uint64_t hold_said_wall_ns; /* when the log said last that it has held it for too long, 0 = never */
-        int hold_spent;             /* its declared threads are not waited for now */
-        uint64_t answered;          /* of worker->n_answered, when one of its late requests was answered last */
-        uint64_t turn_number;       /* the round that `turns` is of */
+        uint64_t hold_ns;           /* real time that it held the clock while others waited, less the time regained */
+        uint64_t hold_wall_ns;      /* real time of the last update of hold_ns */
+        uint64_t hold_said_wall_ns; /* real time of the last log line about holding the clock too long, 0 = never */
+        int hold_spent;             /* its declared threads do not hold the clock now */
+        uint64_t answered;          /* value of worker->n_answered at its last answered late request */
+        uint64_t turn_number;       /* number of the round to which `turns` belongs */
         struct dsw_turn turns[_DSW_TURN_CLASSES];
-        uint64_t value_pass; /* its sessions with the same number have had their values looked at in this pass */
-        int value_spent;     /* not all of its sessions had their turn in this round */
+        uint64_t value_pass; /* number of the current pass over its sessions' awaited values */
+        int value_spent;     /* some of its sessions were not checked in this round */
         UT_hash_handle hh;
 };
 
-/* See host.c. */
+/* Host functions of a session; see host.c. */
 struct dsw_host {
-        struct dsw_op *due;                  /* not called yet, in the order in which they became due */
-        struct dsw_op *calls[DS_HOST_CALLS]; /* called by the page; NULL: dropped meanwhile, or ended */
-        uint64_t called, ended;              /* as in page and header */
-        struct dsw_op *given;                /* by request */
-        uint64_t called_wall_ns;             /* the last one, either way */
+        struct dsw_op *due;                  /* functions not called yet, in the order in which they became due */
+        struct dsw_op *calls[DS_HOST_CALLS]; /* functions called through the page; NULL: dropped or ended */
+        uint64_t called, ended;              /* counters as in page and header */
+        struct dsw_op *given;                /* functions called by request */
+        uint64_t called_wall_ns;             /* real time of the latest call, through the page or by request */
         uint64_t number;
 };
 
-/* See value.c. */
+/* Reads an awaited value through the device; see value.c. */
 struct dsw_probe {
-        ds_coroutine *coroutine; /* NULL: none yet */
-        struct dsw_op *op;       /* on its way to look */
-        struct dsw_op *target;   /* for it; NULL: dropped meanwhile */
+        ds_coroutine *coroutine; /* NULL until the first use */
+        struct dsw_op *op;       /* the read in flight */
+        struct dsw_op *target;   /* operation that waits for its result; NULL if it was dropped */
         uint64_t wall_ns, pause_ns, seen_completed;
 };
 
 enum dsw_session_state {
         DSW_SESSION_OPEN,
-        DSW_SESSION_RESETTING, /* draining, then empty and open again */
-        DSW_SESSION_FAULTED,   /* broke the rules; the supervisor will close it */
-        DSW_SESSION_CLOSING,   /* draining, then gone */
+        DSW_SESSION_RESETTING, /* draining; then emptied and open again */
+        DSW_SESSION_FAULTED,   /* violated the protocol; the supervisor will close it */
+        DSW_SESSION_CLOSING,   /* draining; then freed */
         _DSW_SESSION_STATE_MAX,
 };
 
-/* How quickly an LS session's requests run on the device: those of as many kernels. stirs.c; all 0 at first. */
+/* Request durations of an LS session on the device, over requests of equal kernel count. See stirs.c. Zero at first. */
 struct dsw_pace {
-        uint64_t begin_ns;          /* of the work that goes on */
-        uint32_t running;           /* its kernels so far */
-        uint32_t kernels;           /* of the requests that are compared; 0: none yet */
-        uint32_t n, others;         /* of them in this window; requests of other lengths since one of them */
-        uint64_t least_ns, best_ns; /* the quickest of this window, and of a good one; 0: none */
-        uint32_t good;              /* windows since the last slow one */
-        uint64_t late_ns, apart_ns; /* not before that is it said again that they are slow; the time from then on */
+        uint64_t begin_ns;          /* device time at which the current request began */
+        uint32_t running;           /* kernels of the current request so far */
+        uint32_t kernels;           /* kernel count of the compared requests; 0: none yet */
+        uint32_t n, others;         /* compared requests in this window; requests of other counts since the last one */
+        uint64_t least_ns, best_ns; /* shortest duration in this window, and in a good window; 0: none */
+        uint32_t good;              /* good windows since the last slow one */
+        uint64_t late_ns, apart_ns; /* earliest time of the next report of slowness; minimum interval after it */
 };
 
 struct dsw_session {
@@ -316,17 +321,17 @@ struct dsw_session {
         UT_hash_handle hh;
         enum dsw_session_state state;
         uint32_t space, uid, sm_percent;
-        uint32_t gpu_request, gpu_limit; /* thousandths, 0 = not said */
-        uint32_t phase;                  /* enum detshare_phase, as its client said last */
-        char name[64];                   /* for people */
+        uint32_t gpu_request, gpu_limit; /* thousandths of the GPU, 0 = not given */
+        uint32_t phase;                  /* enum detshare_phase, as the client reported it last */
+        char name[64];                   /* for display */
         struct dsw_user *user;
         enum detshare_class class_;
         uint64_t slo_ns;
 
-        ds_sched_session *sched;            /* NULL only in a session that could not be reset, and is at fault for it */
-        struct ds_sched_session_stats past; /* of the scheduler sessions before the last reset */
+        ds_sched_session *sched;            /* NULL only in a faulted session whose reset failed */
+        struct ds_sched_session_stats past; /* statistics of the scheduler sessions before the last reset */
         struct dsw_memory memory;
-        struct dsw_loan loan;        /* of the pool */
+        struct dsw_loan loan;        /* memory borrowed from the pool */
         struct dsw_stream **streams; /* by slot; entries may be NULL */
         uint32_t n_streams, n_closing;
         struct dsw_module **modules; /* by slot; entries may be NULL */
@@ -337,89 +342,89 @@ struct dsw_session {
         struct dsw_graph *graphs; /* hash by id */
         uint32_t n_graphs, n_pieces;
         uint64_t graph_id, graph_bytes;
-        struct dsw_pieces *pieces; /* of its graphs, those first that were not launched for longest */
+        struct dsw_pieces *pieces; /* pieces of its graphs, least recently launched first */
         uint64_t piece_bytes;
-        size_t graph_cost; /* what launches of graphs took of the worker's time, in records of the ring */
-        uint64_t n_taken;  /* times that memory, modules or events were given back: graphs are checked anew */
+        size_t graph_cost; /* worker time spent on graph launches, in equivalent ring records */
+        uint64_t n_taken;  /* how often memory, modules or events were freed: a change makes graphs be checked again */
 
-        struct dsw_op *live; /* with the scheduler, oldest first */
+        struct dsw_op *live; /* operations that the scheduler owns, oldest first */
         uint32_t n_live;
         struct dsw_pace pace;
-        uint64_t op_index; /* last given */
+        uint64_t op_index; /* index given last */
         uint64_t param_bytes;
 
         struct ds_completion_page *page;
         const struct ds_ring_header *ring; /* NULL until attached */
         int event_fd;
         uint64_t head, tail_seen;
-        uint64_t synchronised_seen; /* ring.synchronised */
-        int stalled;                /* the ring's next record has no room */
-        int asleep;                 /* what page->asleep says */
+        uint64_t synchronised_seen; /* last value seen of ring.synchronised */
+        int stalled;                /* there is no room for the ring's next record */
+        int asleep;                 /* value last written to page->asleep */
 
-        int error; /* sticky */
+        int error; /* sticky error */
         char error_text[DS_DEVICE_MESSAGE_MAX];
         int cancel_due, cancelled;
 
         struct dsw_host host;
-        struct dsw_op *values; /* waits for a value that are due */
+        struct dsw_op *values; /* due waits for values in memory */
         struct dsw_probe probe;
-        struct dsw_opened *opened; /* hash by id: shared events */
+        struct dsw_opened *opened; /* shared events, hash by id */
 
-        struct dsw_call *queue;  /* not started */
-        struct dsw_call *parked; /* started, to be answered */
+        struct dsw_call *queue;  /* requests not started */
+        struct dsw_call *parked; /* requests started, not yet answered */
         uint32_t n_calls, n_queued_plain, n_blocked;
-        int retry; /* something ended since the queue was last tried */
+        int retry; /* an operation or request ended since the queue was last tried */
         struct dsw_call *reset_call;
         uint64_t close_id, close_wall_ns;
         uint32_t declared;
-        uint32_t n_clearing; /* MemAllocs that wait for their slab to be clear */
+        uint32_t n_clearing; /* MemAlloc requests that wait for their slab to be cleared */
         uint64_t active_wall_ns;
-        uint64_t aborted_wall_ns; /* deadline.c */
+        uint64_t aborted_wall_ns; /* see deadline.c */
 
-        struct dsw_held *held; /* messages of the supervisor that had to wait, see control.c */
-        struct dsw_file *file; /* for pinned memory: asked for, or ready; NULL = none */
+        struct dsw_held *held; /* supervisor messages deferred to a quiesce, see control.c */
+        struct dsw_file *file; /* file for pinned memory, ordered or ready; NULL = none */
         struct dsw_handle handles[DSW_SESSION_HANDLES_MAX];
 
-        int is_active, is_dirty, is_declared; /* on the worker's lists */
+        int is_active, is_dirty, is_declared; /* membership in the worker's lists */
         int is_late;
-        uint64_t value_pass; /* of the user, when its values were looked at last */
+        uint64_t value_pass; /* the user's value_pass at its last check */
         struct dsw_session *late_prev, *late_next;
         int load_waits, load_prepared; /* see modules.c */
-        int forms_wait;                /* likewise, for those of forms.c */
+        int forms_wait;                /* same for the loads of forms.c */
         uint32_t n_forms;              /* modules whose second image waits to be loaded */
-        int waits_stop;                /* likewise: the next quiesce is for it too */
+        int waits_stop;                /* in quiesce.waiting: the next quiesce serves it */
         struct dsw_session *active_prev, *active_next;
         struct dsw_session *dirty_next;
         struct dsw_session *declared_prev, *declared_next;
         struct dsw_session *stop_prev, *stop_next;
 };
 
-/* A client's request between its arrival and its one reply. */
+/* A client's request, from its arrival to its only reply. */
 struct dsw_call {
         struct dsw_session *session;
         const struct dsw_call_row *row;
-        struct dsw_call *prev, *next; /* in queue or parked */
-        uint64_t id;                  /* of the ToWorker */
+        struct dsw_call *prev, *next; /* links in queue or parked */
+        uint64_t id;                  /* id of the ToWorker message */
         uint64_t request_id;
         uint64_t ring_tail;
         enum { DSW_CALL_RUNNING, DSW_CALL_QUEUED, DSW_CALL_PARKED } state;
         uint8_t *raw; /* queued: the frame */
         size_t raw_size;
-        int fd;                                    /* that came with it, -1 = none */
-        int (*ready)(const struct dsw_call *call); /* parked */
-        void (*finish)(struct dsw_call *call);     /* parked: replies */
-        /* what ready and finish look at */
+        int fd;                                    /* fd received with it, -1 = none */
+        int (*ready)(const struct dsw_call *call); /* parked: whether it can be answered */
+        void (*finish)(struct dsw_call *call);     /* parked: sends the reply */
+        /* inputs of ready and finish */
         struct dsw_stream *stream;
         uint64_t target; /* sequence number or operation index */
         uint64_t address;
         uint32_t bytes;
-        uint64_t bounce; /* Read: where the data lands, 0 = none */
+        uint64_t bounce; /* Read: destination of the data, 0 = none */
         uint64_t wake_ns;
-        struct { /* MemAlloc */
+        struct { /* MemAlloc: the slab that it created */
                 uint64_t va, bytes;
                 int clearing; /* counted in n_clearing */
         } slab;
-        size_t sleeper; /* place among the sleepers + 1, 0 = none */
+        size_t sleeper; /* index among the sleepers + 1, 0 = none */
         struct dsw_op *op;
         int status;
         int shared; /* counted in n_shared_syncs */
@@ -428,59 +433,59 @@ struct dsw_call {
 enum dsw_outcome {
         DSW_ANSWERED,
         DSW_PARKED,
-        DSW_STALLED, /* no room now: start it again later; nothing was done */
+        DSW_STALLED, /* no room now and nothing was done: start the request again later */
 };
 
 struct dsw_call_row {
         Detshare__Request__CallCase call;
         const char *name;
         enum dsw_outcome (*handler)(struct dsw_call *call, const Detshare__Request *request);
-        int blocks;  /* a declared thread that waits for it counts as waiting */
-        int healthy; /* refused with the session's sticky error */
+        int blocks;  /* a declared thread with this request counts as waiting */
+        int healthy; /* fails with the sticky error of the session, if there is one */
 };
 
 enum dsw_quiesce_state {
         DSW_QUIESCE_OPEN,
         DSW_QUIESCE_DRAINING, /* BE is held and drains */
-        DSW_QUIESCE_GAP,      /* BE has drained; LS goes on */
-        DSW_QUIESCE_EMPTYING, /* all is held */
+        DSW_QUIESCE_GAP,      /* BE has drained; LS continues */
+        DSW_QUIESCE_EMPTYING, /* both classes are held */
         _DSW_QUIESCE_STATE_MAX,
 };
 
-/* stirs.c. All 0 at first: what the worker made for itself is something, too. */
+/* State of stirs.c, zero at first. Zero means that the worker's own start-up counts as a reason to switch contexts. */
 struct dsw_stirs {
-        uint64_t seen, told;       /* of the device's stirs; those that the last turn was for */
-        uint64_t seen_ns, told_ns; /* when they changed, and when it was asked for; 0: never */
-        uint64_t alive_wall_ns;    /* LS's last sign of life that was seen, 0: none */
-        uint64_t back_ns;          /* when LS came, or came back, on the device's clock */
-        uint64_t n_slow;           /* how often LS's requests were seen to be slow: these count as stirs */
+        uint64_t seen, told;       /* reasons counted so far; value at the last request for a switch */
+        uint64_t seen_ns, told_ns; /* device time of the last change; device time of the last request; 0: never */
+        uint64_t alive_wall_ns;    /* real time of LS's last activity seen here, 0: none */
+        uint64_t back_ns;          /* device time at which LS began or resumed activity */
+        uint64_t n_slow;           /* how often LS requests were found slow; each counts as a reason */
 };
 
 struct dsw_quiesce {
         enum dsw_quiesce_state state;
-        int running;                 /* nothing is in flight: calls that stop the device may be made */
-        int begun, beside_ls;        /* of the one running */
-        uint64_t bound_ns;           /* real time for which BE's calls may make it last */
-        uint64_t empty_ns, run_ns;   /* device time since which LS is held, and since which nothing runs */
-        uint64_t pause_ns;           /* until the next for BE's sake, after the last one's end */
-        struct dsw_session *waiting; /* sessions, first come first */
-        uint64_t drained_ns;         /* device time */
-        uint64_t last_ns;            /* device time of the last one's end */
+        int running;                 /* nothing is in flight: calls that stop the device are allowed */
+        int begun, beside_ls;        /* current stop: a call was made; LS was active when it began */
+        uint64_t bound_ns;           /* real time within which BE's calls must begin */
+        uint64_t empty_ns, run_ns;   /* device time since LS is held; device time since the device is empty */
+        uint64_t pause_ns;           /* minimum interval from the last stop to the next one for BE */
+        struct dsw_session *waiting; /* sessions, in order of arrival */
+        uint64_t drained_ns;         /* device time at which BE had drained */
+        uint64_t last_ns;            /* device time at which the last stop ended */
         uint64_t held_wall_ns, run_wall_ns;
-        uint64_t chores_wall_ns;  /* since when there is something that nobody waits for; 0 = nothing */
-        int chores_go_on;         /* the last one had no time for all of it */
-        uint64_t count, total_ns; /* real time from holding BE to letting it go */
+        uint64_t chores_wall_ns;  /* real time since deferred background work exists; 0 = none */
+        int chores_go_on;         /* the last stop ended before all background work was done */
+        uint64_t count, total_ns; /* stops so far; their real time from holding BE to releasing it */
 };
 
 struct dsw_lost {
-        int status; /* 0 = all is well */
+        int status; /* 0 = the context works */
         uint64_t suspects[DSW_SUSPECTS_MAX];
         size_t n_suspects;
         char message[DS_DEVICE_MESSAGE_MAX];
 };
 
 struct dsw_trace {
-        int fd; /* of memory; both as long as a trace goes on */
+        int fd; /* memory file; set while a trace runs, as is `memory` */
         void *memory;
         size_t bytes;
 };
@@ -501,52 +506,54 @@ struct ds_worker {
         const struct ds_device_info *info;
         struct dsw_limits limits;
         ds_sched *sched;
-        int sched_due;   /* something happened since the last ds_sched_step */
-        uint64_t now_ns; /* device clock, as of this step */
+        int sched_due;   /* an event occurred since the last ds_sched_step() */
+        uint64_t now_ns; /* device clock at the beginning of this round */
         ds_conn *conn;
         int epoll_fd, device_fd, signal_fd;
-        uint32_t conn_events;  /* that the supervisor's socket is watched for; 0 before the first turn */
-        int frames_left;       /* read from the supervisor and not handled yet */
-        int more;              /* the last round moved something */
+        uint32_t conn_events;  /* epoll events requested for the supervisor's socket; 0 before the first round */
+        int frames_left;       /* frames read from the supervisor but not handled yet */
+        int more;              /* the last round made progress */
         uint64_t turn;         /* number of the round */
-        uint64_t busy_wall_ns; /* since when each round was busy; 0 = the last one was not */
+        uint64_t busy_wall_ns; /* real time since which every round made progress; 0 = the last did not */
 
         struct dsw_session *sessions; /* hash by id */
         struct dsw_user *users;       /* hash by uid */
-        struct dsw_session *active;   /* rings and queues to look at */
+        struct dsw_session *active;   /* sessions whose rings and queues the loop checks */
         struct dsw_session *dirty;
-        struct dsw_session *declared; /* with declared threads */
-        struct dsw_session *late;     /* with requests that could end, had the supervisor read more */
-        uint64_t n_answered;          /* of those */
+        struct dsw_session *declared; /* sessions with declared threads */
+        /* sessions with requests that are ready but not answered, because the supervisor does not read */
+        struct dsw_session *late;
+        uint64_t n_answered; /* number of such requests answered so far */
         uint32_t next_space, n_modules;
         uint32_t n_transformed; /* modules with forms */
         enum ds_sched_transform transform;
         uint64_t live_ops, slab_bytes;
         struct dsw_pool pool;
-        uint64_t ls_active_wall_ns; /* last sign of life of an LS session, 0 = never */
-        uint64_t ls_active_ns;      /* the same on the device clock */
-        uint32_t at_work;           /* classes that have work, a bit each, as the pages say */
-        uint64_t active_wall_ns;    /* likewise of any session, or a completion */
-        uint64_t waited_wall_ns;    /* when the sockets were looked at last */
-        uint64_t spin_ns;           /* see loop.c */
+        uint64_t ls_active_wall_ns; /* real time of the last activity of an LS session, 0 = never */
+        uint64_t ls_active_ns;      /* device time of the last activity of an LS session */
+        uint32_t at_work;           /* bit set of the classes that have work, as published in the pages */
+        uint64_t active_wall_ns;    /* real time of the last activity of any session or last completion */
+        uint64_t waited_wall_ns;    /* real time of the last check of the sockets */
+        uint64_t spin_ns;           /* polling time, see loop.c */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
         struct dsw_stirs stirs;
-        uint64_t piece_ns;           /* of a graph that goes in parts: how long a piece of it may be expected to take */
-        struct dsw_user *clock_user; /* who holds the virtual clock while others wait; NULL: no one */
-        uint64_t clock_held_wall_ns; /* when a client was last seen to hold the virtual clock; nothing ends meanwhile */
-        uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
+        uint64_t piece_ns;           /* expected duration of one piece of a graph that runs in pieces */
+        struct dsw_user *clock_user; /* user that holds the virtual clock while others wait; NULL: none */
+        /* real time when a client was last seen to hold the virtual clock, which lets nothing end */
+        uint64_t clock_held_wall_ns;
+        uint32_t n_closing, n_clearing; /* sessions that close; sum over sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
         uint32_t n_due;                 /* operations that wait for a client or a value, see host.c */
-        uint32_t n_values;              /* sum over sessions of those due */
+        uint32_t n_values;              /* due waits for values, sum over sessions */
         uint32_t n_shared_syncs;        /* requests that wait for a shared event */
         struct dsw_shared *shared;      /* hash by token */
         uint64_t shared_id;
         struct dsw_lost lost;
-        struct dsw_pages *pages; /* NULL where nothing stops the device */
+        struct dsw_pages *pages; /* NULL if no call stops the device */
         size_t n_gone;           /* sum over sessions */
         size_t n_preparing;      /* sessions whose loads are being prepared */
-        uint64_t n_prepared;     /* what the device said last of how many have been */
-        uint64_t ls_end_ns;      /* device time when an operation of LS ended last */
+        uint64_t n_prepared;     /* the device's count of prepared loads when last read */
+        uint64_t ls_end_ns;      /* device time at which the last LS operation ended */
         struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
@@ -557,55 +564,56 @@ struct ds_worker {
 
         struct ds_log_budgets log;
         int stopping, cancelled_all, gone;
-        int ending; /* nobody is told any more */
+        int ending; /* the worker ends and sends no more notifications */
         uint64_t stop_id, stop_wall_ns;
         int fatal; /* first fatal errno found where it could not be returned */
         struct dsw_unpack *unpack;
         uint8_t *out;                       /* DS_WORKER_FRAME_MAX bytes, for one message */
-        struct ds_policy_listing *policies; /* control.c: as they were looked at last */
+        struct ds_policy_listing *policies; /* see control.c: result of the last search for policies */
         size_t n_policies;
         uint64_t policies_wall_ns;
 };
 
-/* message.c: protobuf under a budget. A message lives until the next unpack. */
+/* message.c: protobuf with a memory bound. A message is valid until the next unpack. */
 int dsw_message_init(ds_worker *worker);
 void dsw_message_deinit(ds_worker *worker);
 Detshare__Internal__ToWorker *dsw_message_unpack(ds_worker *worker, const uint8_t *payload, size_t size);
-/* Sends; the fds stay the caller's. A failure is noted in worker->fatal. */
+/* Sends a message; the caller keeps the fds. A failure is stored in worker->fatal. */
 void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message, const int *fds, size_t n_fds);
-/* 1 while so much waits for the supervisor to read that no request should be taken, started or ended. */
+/* 1 while the supervisor's unread backlog is so long that no request may be accepted, started or answered. */
 int dsw_message_full(const ds_worker *worker);
-/* status and one sentence for a ToWorker that is not a Call; id 0 = no answer wanted */
+/* Answers a ToWorker message that is not a Call with a status and one sentence; id 0 = no answer wanted. */
 void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
 
 /* control.c */
 int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size);
 void dsw_control_ready(ds_worker *worker);
 void dsw_control_fault(struct dsw_session *session, const char *reason);
-void dsw_control_resume(struct dsw_session *session); /* in a quiesce: messages for it that had to wait */
+void dsw_control_resume(struct dsw_session *session); /* in a quiesce: handles the deferred messages of the session */
 void dsw_control_forget(struct dsw_session *session);
 
 /* call.c */
 void dsw_call_arrive(
         ds_worker *worker, const Detshare__Internal__ToWorker *message, const uint8_t *payload, size_t size, int fd);
-/* Start what is queued, in order, as far as possible. Returns how many started. */
+/* Starts queued requests in order until one finds no room. Returns how many started. */
 size_t dsw_call_start_queued(struct dsw_session *session);
 enum dsw_outcome dsw_call_park(
         struct dsw_call *call, int (*ready)(const struct dsw_call *), void (*finish)(struct dsw_call *));
-/* Answer what is ready. */
+/* Answers the parked requests that are ready. */
 void dsw_call_settle(struct dsw_session *session);
-/* Ends late requests as long as the supervisor reads, one of each user in turn. Returns how many. */
+/* Answers ready requests while the supervisor reads, one of each user in turn. Returns how many. */
 size_t dsw_call_settle_late(ds_worker *worker);
-/* Answer everything with status. */
+/* Answers all requests of the session with this status. */
 void dsw_call_fail_all(struct dsw_session *session, int status, const char *why);
-/* The one reply; the call is gone afterwards. reply and ledger may be NULL; n_kept of the fds are the ledger's. */
+/* Sends the only reply and frees the call. reply and ledger may be NULL; n_kept of the fds belong to the ledger. */
 void dsw_call_reply(struct dsw_call *call, Detshare__Reply *reply, Detshare__Internal__Ledger *ledger, const int *fds,
         size_t n_fds, size_t n_kept);
-/* Status and a sentence. Both return DSW_ANSWERED. */
+/* Reply with a status and a sentence, with success, and with the sticky error. All return DSW_ANSWERED. */
 enum dsw_outcome dsw_call_fail(struct dsw_call *call, int status, const char *fmt, ...) ds_printf(3, 4);
 enum dsw_outcome dsw_call_ok(struct dsw_call *call);
 enum dsw_outcome dsw_call_sticky(struct dsw_call *call);
-int dsw_call_session_ended(const struct dsw_call *call); /* ready: every operation up to target has ended */
+/* for `ready`: whether every operation up to target has ended */
+int dsw_call_session_ended(const struct dsw_call *call);
 
 /* calls.c */
 const struct dsw_call_row *dsw_calls_find(Detshare__Request__CallCase call);
@@ -664,48 +672,49 @@ enum dsw_outcome dsw_calls_return_slab(struct dsw_call *call, const Detshare__Re
 
 /* session.c */
 struct dsw_session *dsw_session_find(ds_worker *worker, uint64_t id);
-/* page_fd stays the caller's. 0, a CUDA error or a daemon status, or a negative errno. */
+/* Opens a session; the caller keeps page_fd. Returns 0, a CUDA error, a daemon status, or a negative errno. */
 int dsw_session_open(ds_worker *worker, const Detshare__Internal__SessionOpen *open, int page_fd);
-/* Takes over event_fd, not ring_fd. 0 or a negative errno. */
+/* Consumes event_fd, but not ring_fd. Returns 0 or a negative errno. */
 int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, uint64_t head);
 void dsw_session_set(struct dsw_session *session, const Detshare__Internal__SessionSet *set);
-/* Drain it and then let it go; close_id is answered then. */
+/* Drains the session, frees it, and then answers the message close_id. */
 void dsw_session_close(struct dsw_session *session, uint64_t close_id);
-/* The sticky error; the first one stays. */
+/* Sets the sticky error; the first one is kept. */
 void dsw_session_fail(struct dsw_session *session, int status, const char *text);
-/* The client broke the ring's rules. */
+/* Marks the session as faulted: its client violated the rules of the ring. */
 void dsw_session_fault(struct dsw_session *session, const char *reason);
-int dsw_session_error(struct dsw_session *session); /* also one that the supervisor wrote into the page */
+/* the sticky error, also one that the supervisor wrote into the page */
+int dsw_session_error(struct dsw_session *session);
 void dsw_session_dirty(struct dsw_session *session);
 void dsw_session_activate(struct dsw_session *session);
 void dsw_session_deactivate(struct dsw_session *session);
-void dsw_session_alive(struct dsw_session *session); /* a sign of life */
-/* Do what follows from all that ended. */
-int dsw_settle(ds_worker *worker); /* returns how many sessions had something */
+void dsw_session_alive(struct dsw_session *session); /* records activity of the client */
+/* Does the work that follows from ended operations: wakes waiters, answers requests, finishes resets and closes. */
+int dsw_settle(ds_worker *worker); /* returns how many sessions had such work */
 void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats);
-void dsw_session_abandon(struct dsw_session *session); /* the worker ends: free it, whatever is in flight */
+/* at the worker's end: frees it even with operations in flight */
+void dsw_session_abandon(struct dsw_session *session);
 
 /* user.c */
 int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret); /* 0 or -ENOMEM */
-void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NULL is fine */
-/* At the worker's end: those without sessions, of whom something was remembered. */
+void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NULL is allowed */
+/* At the worker's end: frees the users without sessions that are still kept. */
 void dsw_users_free(ds_worker *worker);
-/* May one of its sessions have one operation more? If not, its sessions are tried again when dsw_user_ended() says so.
- */
+/* Whether a user's sessions may have one more operation. If not, dsw_user_ended() makes its sessions try again. */
 int dsw_user_room(struct dsw_user *user, uint32_t large_params, int new_stream);
-void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* an operation of it has */
+void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* an operation of the user has ended */
 
 /* stream.c */
-struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* open ones only */
-/* 0, DETSHARE__STATUS__QUOTA, or a negative errno. slot: UINT32_MAX = the lowest free one. */
+struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* open streams only */
+/* Returns 0, DETSHARE__STATUS__QUOTA, or a negative errno. slot UINT32_MAX = the lowest free one. */
 int dsw_stream_open(
         struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret);
 void dsw_stream_close(struct dsw_stream *stream);
-/* Let go of closed streams that nothing needs any more. */
+/* Frees closed streams that nothing refers to any more. */
 void dsw_stream_reap(struct dsw_session *session);
-/* All coroutines are gone with the scheduler's session: forget them; keep_slots: the numbers stay. */
+/* Forgets all coroutines after the scheduler has freed its session; keep_slots: sequence numbers continue. */
 void dsw_stream_forget_all(struct dsw_session *session, int keep_slots);
-/* Counts an operation that is not going to be run. */
+/* Assigns a number to an operation that will not run. Returns the number. */
 uint64_t dsw_stream_drop(struct dsw_stream *stream);
 void dsw_stream_ended(struct dsw_stream *stream, uint64_t seq);
 
@@ -714,17 +723,19 @@ int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stre
 /* NULL when out of memory. */
 struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size);
 void dsw_op_free(struct dsw_op *op);
-void dsw_op_set_session(struct dsw_op *op); /* what the device must know of its session */
-void dsw_op_set_value(struct dsw_op *op, const struct ds_record_value *value); /* work.c; a MEMSET or OUTSIDE */
-/* Takes the operation over. 0 and its number, or DS_SCHED_E_FULL: the operation is freed, nothing was counted. */
+void dsw_op_set_session(struct dsw_op *op); /* copies the session's attributes that the device needs */
+/* see work.c; makes it a MEMSET or OUTSIDE */
+void dsw_op_set_value(struct dsw_op *op, const struct ds_record_value *value);
+/* Consumes the operation. Returns 0 and its number, or DS_SCHED_E_FULL: the operation is freed and has no number. */
 int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq);
 void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
-int dsw_session_ended(const struct dsw_session *session, uint64_t index); /* all up to index */
+/* whether all operations up to index have ended */
+int dsw_session_ended(const struct dsw_session *session, uint64_t index);
 void dsw_op_pool_free(ds_worker *worker);
 
 /*
- * work.c: records and requests alike become operations here. The session has no sticky error and the stream is open. 0
- * and the operation's number, a CUDA error number with *ret_why (nothing was counted), or DSW_WORK_E_STALLED.
+ * work.c: turns records and requests into operations. The session must have no sticky error and the stream must be
+ * open. Returns 0 and the operation's number; a CUDA error with *ret_why, without a number; or DSW_WORK_E_STALLED.
  */
 #define DSW_WORK_E_STALLED 100000
 int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *launch, const void *params,
@@ -740,120 +751,124 @@ int dsw_work_graph(struct dsw_stream *stream, uint64_t graph, uint64_t *ret_seq,
 
 /* graph.c */
 /*
- * From a file of a client's, which is copied. id 0 = a new one. 0; a CUDA error or daemon status with *ret_why;
- * DSW_WORK_E_STALLED (not before the next quiesce), or a negative errno.
+ * Instantiates a graph from a copy of a client's file. id 0 = assign a new one. Returns 0; a CUDA error or daemon
+ * status with *ret_why; DSW_WORK_E_STALLED (retry in the next quiesce); or a negative errno.
  */
 int dsw_graph_create(
         struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why);
 int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
 int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* 0 or -ENOENT */
 void dsw_graph_destroy_all(struct dsw_session *session);
-/* For a launch now: with a reference, and all that it names is there. 0 or an error with *ret_why. */
+/* Takes a reference for a launch after checking that all that the graph names exists. Returns 0 or an error with
+ * *ret_why. */
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
-void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is fine */
-/* A launch of it: what the scheduler must know. */
+void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is allowed */
+/* Fills in the fields of a graph launch that the scheduler needs. */
 void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, struct ds_op *op);
-void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph); /* its launch was submitted */
-int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret);                /* see ds_op_unfold_fn */
-/* Something that a graph may name was given back. */
+/* after submission: records the graph's events */
+void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph);
+int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret); /* see ds_op_unfold_fn */
+/* Reports that memory, a module or an event was freed: graphs that may name it must be checked again. */
 static inline void dsw_graph_taken(struct dsw_session *session)
 {
         session->n_taken++;
 }
-/* Later work waits for a coroutine's number; NULL: for nothing. */
+/* Makes later operations of the stream wait for operation seq of the coroutine; coroutine NULL: no wait. */
 int dsw_work_wait_for(
         struct dsw_stream *stream, ds_coroutine *coroutine, uint64_t seq, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_host(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_value(
         struct dsw_stream *stream, const struct ds_record_value *value, uint64_t *ret_seq, const char **ret_why);
-/* Later work of the stream waits for what a shared event stands behind. */
+/* Makes later operations of the stream wait for the work that a shared event recorded. */
 int dsw_work_wait_shared(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
 
 /* host.c */
-int dsw_op_due(void *user, struct ds_op *scheduled);          /* for the scheduler */
-void dsw_host_forget(struct dsw_op *op);                      /* it is told, or dropped */
-void dsw_host_call(struct dsw_session *session);              /* what is due and has room; before the page is flushed */
-size_t dsw_host_poll(struct dsw_session *session);            /* how many have returned */
-int dsw_host_waits(const struct dsw_session *session);        /* dsw_host_poll has something to do */
-void dsw_host_attach(struct dsw_session *session);            /* a ring is there */
-uint32_t dsw_host_running(const struct dsw_session *session); /* functions that the client has been told to run */
+int dsw_op_due(void *user, struct ds_op *scheduled); /* callback of the scheduler */
+void dsw_host_forget(struct dsw_op *op);             /* removes it: it ended or was dropped */
+/* calls due functions while there is room; before the page is flushed */
+void dsw_host_call(struct dsw_session *session);
+size_t dsw_host_poll(struct dsw_session *session);            /* number of functions that have returned since */
+int dsw_host_waits(const struct dsw_session *session);        /* whether dsw_host_poll() has something to do */
+void dsw_host_attach(struct dsw_session *session);            /* after a ring was attached */
+uint32_t dsw_host_running(const struct dsw_session *session); /* functions that the client runs now */
 
 /* value.c */
-int dsw_value_due(struct dsw_op *op); /* 1: the value is there */
+int dsw_value_due(struct dsw_op *op); /* 1: the value has the awaited state */
 void dsw_value_forget(struct dsw_op *op);
 void dsw_value_probed(struct dsw_op *op, int status); /* an operation without a stream has ended */
-void dsw_value_reset(struct dsw_session *session);    /* its coroutines are going */
-void dsw_value_serve(struct dsw_session *session);    /* in a quiesce: what stops the device may be done */
-size_t dsw_value_step(ds_worker *worker);             /* look at what is waited for; how many have come */
+void dsw_value_reset(struct dsw_session *session);    /* its coroutines are about to be freed */
+void dsw_value_serve(struct dsw_session *session);    /* in a quiesce: does the part that stops the device */
+size_t dsw_value_step(ds_worker *worker);             /* checks awaited values; number of waits that ended */
 uint64_t dsw_value_wait_ns(const ds_worker *worker);
 
 /* shared.c */
-size_t dsw_shared_step(ds_worker *worker); /* how many requests were answered */
+size_t dsw_shared_step(ds_worker *worker); /* number of requests answered */
 void dsw_shared_close_all(struct dsw_session *session);
 
 /* quiesce.c */
 /*
- * May a call marked [stops] be made now for this session? If not, nothing has happened yet: what needs it is done again
- * in the next quiesce, where its queued requests are started anew and its end is looked at again.
+ * Whether a call marked [stops] may be made for this session now. If not, the caller must do nothing yet: the next
+ * quiesce starts the session's queued requests again and continues its close or reset.
  */
 int dsw_quiesce_may(struct dsw_session *session);
-int dsw_quiesce_runs(const ds_worker *worker); /* such calls may be made now; asks for nothing */
+int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; requests no quiesce */
 void dsw_quiesce_forget(struct dsw_session *session);
-void dsw_quiesce_chore(ds_worker *worker);             /* something was put off: do it when it costs nobody anything */
-int dsw_quiesce_step(ds_worker *worker);               /* 1 when something moved */
-uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step by time alone */
-uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* likewise, real time from now */
+void dsw_quiesce_chore(ds_worker *worker);             /* background work was deferred: do it when it delays nobody */
+int dsw_quiesce_step(ds_worker *worker);               /* 1 if the state changed */
+uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step that depends on time alone */
+uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* real time until the next such step */
 
 /* lost.c */
-/* After a poll that gave these: is the context lost? 1: all is told but dsw_lost_say. */
+/* Checks the completions of one poll for a lost context. 1: it is lost, and only dsw_lost_say() remains to be
+ * called. */
 int dsw_lost_poll(ds_worker *worker, const struct ds_completion *completions, size_t n);
-void dsw_lost_op(struct dsw_session *session, int status, const char *message); /* an operation has ended like that */
-/* A session's work cannot be stopped: the context goes for it. */
+void dsw_lost_op(struct dsw_session *session, int status, const char *message); /* an operation ended with this error */
+/* Gives up the context because a session's kernel cannot be stopped. */
 void dsw_lost_give_up(struct dsw_session *session, int status, const char *message);
-void dsw_lost_say(ds_worker *worker); /* the last words; worker->lost.status is set */
+void dsw_lost_say(ds_worker *worker); /* sends the final messages; worker->lost.status is set */
 
 /* deadline.c */
 void dsw_deadline_step(ds_worker *worker);
 uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
 
 /* stirs.c */
-/* Work of an LS session ended, of so many kernels; last: it has no more. */
+/* An operation of an LS session with this many kernels ended; last: the session has no more operations. */
 void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t start_ns, uint64_t end_ns, int last);
 void dsw_stirs_step(ds_worker *worker);
-uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time from now */
+uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time until the next step */
 
-/* observe.c: answers to the supervisor's questions; id: of the ToWorker */
+/* observe.c: answers to queries of the supervisor; id is that of the ToWorker message */
 void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionActivity *ask);
 void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain *ask);
 void dsw_observe_trace_start(ds_worker *worker, uint64_t id, const Detshare__TraceStart *ask);
 void dsw_observe_trace_stop(ds_worker *worker, uint64_t id);
-void dsw_observe_free(ds_worker *worker); /* the scheduler is gone */
+void dsw_observe_free(ds_worker *worker); /* after the scheduler was freed */
 
-/* profile.c: what the supervisor is told of kernels, and tells */
+/* profile.c: exchanges kernel profiles with the supervisor */
 void dsw_profile_step(ds_worker *worker);
-void dsw_profile_flush(ds_worker *worker); /* all at once */
+void dsw_profile_flush(ds_worker *worker); /* sends all now */
 uint64_t dsw_profile_wait_ns(const ds_worker *worker);
 void dsw_profile_put(ds_worker *worker, const Detshare__Internal__ProfilePut *put);
 int dsw_profile_calibration(ds_worker *worker, const Detshare__Internal__Calibration *calibration);
 
-/* output.c: send what was printed; before completions are told */
+/* output.c: sends printf output; must precede the report of completions */
 void dsw_output_drain(ds_worker *worker);
 
-/* pages.c: all of it does nothing in a worker without the thread */
+/* pages.c: every function does nothing in a worker without the thread */
 int dsw_pages_new(ds_worker *worker);
 void dsw_pages_free(ds_worker *worker);
-int dsw_pages_fd(const ds_worker *worker);      /* readable when dsw_pages_step has something to do */
-size_t dsw_pages_step(ds_worker *worker);       /* how many files are ready that were not */
-int dsw_pages_awaited(const ds_worker *worker); /* a session waits for a file */
+int dsw_pages_fd(const ds_worker *worker);      /* readable when dsw_pages_step() has something to do */
+size_t dsw_pages_step(ds_worker *worker);       /* number of files that became ready */
+int dsw_pages_awaited(const ds_worker *worker); /* whether a session waits for a file */
 /*
- * A file for pinned memory of that size: 0 = dsw_pages_take() gives it, or -1 when a new one is as good; STALLED: the
- * session's queue is tried again when it is ready; OUT_OF_MEMORY, or a negative errno.
+ * Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns it, or -1 if a new file is as good;
+ * STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno.
  */
 int dsw_pages_ready(struct dsw_session *session, uint64_t bytes);
 int dsw_pages_take(struct dsw_session *session);
 void dsw_pages_forget(struct dsw_session *session);
-void dsw_pages_drop(ds_worker *worker, int fd); /* close it, elsewhere */
-/* Keep a handle of what is mapped at va, and let it go after the unmapping. */
+void dsw_pages_drop(ds_worker *worker, int fd); /* closes it in the thread */
+/* Keeps a duplicate descriptor of the file mapped at va, to be closed in the thread after the unmapping. */
 void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, int fd);
 void dsw_pages_release(struct dsw_session *session, uint64_t va);
 
@@ -864,63 +879,70 @@ void dsw_event_destroy(struct dsw_session *session, struct dsw_event *event);
 void dsw_event_destroy_all(struct dsw_session *session);
 
 /* turns.c */
-size_t dsw_turns_records(const struct dsw_session *session); /* that its user may still give in this round */
+size_t dsw_turns_records(const struct dsw_session *session); /* records that its user may still submit in this round */
 void dsw_turns_spend_records(struct dsw_session *session, size_t n);
-size_t dsw_turns_looks(const struct dsw_session *session); /* at values, likewise */
+/* checks of values that its user may still make in this round */
+size_t dsw_turns_looks(const struct dsw_session *session);
 void dsw_turns_spend_looks(struct dsw_session *session, size_t n);
-/* A round begins: `pump` for each active session; the sum of what it returns. */
+/* Begins a round: calls `pump` for each active session and returns the sum of its results. */
 size_t dsw_turns_pump(ds_worker *worker, size_t (*pump)(struct dsw_session *session));
-/* Whether virtual time stands still after a round; busy: it took records in, or the policy is not told everything. */
+/* Whether virtual time stands still after a round; busy: the round took in records, or the policy has unseen events. */
 int dsw_turns_hold_time(ds_worker *worker, int busy);
 
-/* ring.c: returns the number of records taken over, at most `budget` and what its user may still give */
+/* ring.c: returns the number of records consumed, at most `budget` and at most its user's remaining share */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
-uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
-/* Its client says that it has the results of all, and did not before: 1, and the policy hears of it. */
+uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; an impossible value faults the session */
+/* Returns 1, and informs the policy, if the client newly reports that it has the results of all its work. */
 int dsw_ring_synchronised(struct dsw_session *session);
 
-/* memory.c: CUDA error numbers as positive codes; DSW_WORK_E_STALLED: not before the next quiesce */
-struct dsw_slab_note { /* for the ledger; fd -1 = no new slab */
+/* memory.c: CUDA errors as positive codes; DSW_WORK_E_STALLED: retry in the next quiesce */
+struct dsw_slab_note { /* entry for the ledger; fd -1 = no new slab */
         uint64_t va, bytes;
         int fd;
 };
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit);
 void dsw_memory_free_all(struct dsw_session *session);
-void dsw_memory_free_device(struct dsw_session *session); /* the half of it that never stops the device */
+void dsw_memory_free_device(struct dsw_session *session); /* only the part that never stops the device */
 int dsw_memory_has_pinned(const struct dsw_session *session);
 int dsw_memory_host_file(uint64_t bytes, int *ret_fd); /* 0, OUT_OF_MEMORY, or a negative errno */
-int dsw_memory_leave(struct dsw_session *session);     /* closing: all pinned memory is given back; 0: there is none */
-int dsw_memory_sweep(struct dsw_session *session);     /* in a quiesce: unmap a piece that was given back; 0: none */
+int dsw_memory_leave(struct dsw_session *session);     /* on close: gives up all pinned memory; 0: there is none */
+int dsw_memory_sweep(struct dsw_session *session);     /* in a quiesce: unmaps one freed piece; 0: there is none */
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
-void dsw_memory_publish(struct dsw_session *session, uint64_t va); /* the client is told of it; not known before */
+/* the client learns the address and may use it from now on */
+void dsw_memory_publish(struct dsw_session *session, uint64_t va);
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(
         struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);
 int dsw_memory_cleared(
-        struct dsw_session *session, uint64_t va); /* the slab that holds the allocation at va is clear */
+        struct dsw_session *session, uint64_t va); /* whether the slab of the allocation at va is cleared */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va);
-/* An allocation that begins at va and is not being freed; marks it as being freed. 0 or -ENOENT. */
+/* Marks the allocation that begins at va as being freed. Returns 0, or -ENOENT if there is none or it is already
+ * marked. */
 int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned);
 int dsw_memory_restore_slab(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned, int fd);
 int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned);
-/* A place for Write and Read data, mapped here and on the device; DSW_HEAP_E_FULL when all of it is in use. */
+/* Allocates staging space for Write and Read, mapped here and on the device. DSW_HEAP_E_FULL if all of it is in use. */
 int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va);
 void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va);
 void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total);
-void dsw_memory_tell(const struct dsw_session *session);           /* the scheduler */
-void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes); /* ds_sched_config.memory_cap; user: the worker */
-uint64_t dsw_memory_used(const struct dsw_session *session);       /* device memory that the session's limit counts */
-int dsw_memory_may(const struct dsw_session *session, uint64_t bytes); /* so many bytes more within the limit? */
-int dsw_memory_keep(struct dsw_session *session, uint64_t va); /* the slab of the allocation at va is another's, too */
-/* New memory at a place of the worker's own until it is clear, and then without one. fd: the file. */
+void dsw_memory_tell(const struct dsw_session *session); /* reports the session's use to the scheduler */
+/* callback ds_sched_config.memory_cap; user: the worker */
+void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes);
+/* bytes of device memory that count towards its limit */
+uint64_t dsw_memory_used(const struct dsw_session *session);
+/* whether the limit allows this many more bytes */
+int dsw_memory_may(const struct dsw_session *session, uint64_t bytes);
+/* the slab of the allocation at va is also used by another session */
+int dsw_memory_keep(struct dsw_session *session, uint64_t va);
+/* Creates memory at an address of the worker's own, to be cleared; scrub_end unmaps it. *ret_fd is its file. */
 int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd);
 void dsw_memory_scrub_end(struct dsw_session *session, uint64_t va);
-/* The record checker's view of a session's addresses; see record.h. */
+/* Classifies an address range for the record checker; see record.h. */
 enum dsw_where dsw_memory_where(void *session, uint64_t va, uint64_t bytes);
 
-/* vmm.c: memory without an address and where the client has it. Codes as memory.c's. */
+/* vmm.c: memory without an address, and its mappings chosen by the client. Return codes as in memory.c. */
 struct dsw_physical *dsw_vmm_find(struct dsw_session *session, uint64_t id);
-/* Takes over the fd, and what it holds counts from here. id 0 = a new one. */
+/* Consumes the fd and charges the memory to the session. id 0 = assign a new one. */
 int dsw_vmm_add(struct dsw_session *session, uint64_t id, uint64_t bytes, int *fd, int owned, uint64_t *ret_id);
 int dsw_vmm_release(struct dsw_session *session, uint64_t id);
 int dsw_vmm_map(struct dsw_session *session, uint64_t id, uint64_t va, uint64_t bytes);
@@ -932,17 +954,17 @@ void dsw_vmm_free_all(struct dsw_session *session);
 /* modules.c */
 struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
 struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
-/* NULL: no such, or not loaded. */
+/* NULL: there is no such kernel, or it is not loaded. */
 struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
 int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel);
-/* 0, STALLED, a CUDA error, or a negative errno. */
+/* Returns 0, STALLED, a CUDA error, or a negative errno. */
 int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kernel);
-size_t dsw_module_step(ds_worker *worker);           /* how many sessions go on whose loads were being prepared */
-void dsw_module_forget(struct dsw_session *session); /* it waits for no load */
+size_t dsw_module_step(ds_worker *worker);           /* number of sessions whose prepared loads can continue */
+void dsw_module_forget(struct dsw_session *session); /* the session waits for no load any more */
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
 /*
- * id 0 = a new one. A CUDA error or daemon status with words in log, DSW_WORK_E_STALLED (a new one, not before the next
- * quiesce), or a negative errno.
+ * Loads a module; id 0 = assign a new one. Returns a CUDA error or daemon status with a text in log; DSW_WORK_E_STALLED
+ * (new modules: retry in the next quiesce); or a negative errno.
  */
 int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
         struct dsw_module **ret);
@@ -953,42 +975,44 @@ int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_
 
 /* forms.c */
 void dsw_forms_init(struct dsw_forms *forms);
-/* The module's image has a report behind it: its forms are the module's own. Before its kernels are listed. 0, -ENOMEM
- */
+/* Reads the report appended to the module's image, if any: then the module contains its forms. Call it before the
+ * kernels are listed. Returns 0 or -ENOMEM. */
 int dsw_forms_instead(struct dsw_module *module, int fd, uint64_t bytes);
-int dsw_forms_hides(const struct dsw_module *module, const char *name); /* it is no kernel of its author's */
+/* the name is a generated form, not a kernel of the program */
+int dsw_forms_hides(const struct dsw_module *module, const char *name);
 int dsw_forms_connect(
-        struct dsw_session *session, struct dsw_module *module);     /* its kernels are listed. 0 or -ENOMEM */
-void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel); /* it is loaded now */
+        struct dsw_session *session, struct dsw_module *module);     /* after its kernels are listed. 0 or -ENOMEM */
+void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel); /* the kernel is loaded now */
 void dsw_forms_free(struct dsw_session *session, struct dsw_module *module);
-/* A launch of the kernel: with the forms that it may use. */
+/* Adds to a launch the forms that it may use. */
 void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op);
-/* What the supervisor has for a module; takes the fd. answer: the message that is answered when it is loaded. */
+/* Receives a module's forms from the supervisor and takes the fd. answer: id of the message to answer once they are
+ * loaded. */
 void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__ModuleForms *come, int *fd, uint64_t answer);
-void dsw_forms_resume(struct dsw_session *session); /* what waits may go on */
+void dsw_forms_resume(struct dsw_session *session); /* continues loads that wait */
 void dsw_forms_list(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionForms *ask);
 
 /* page.c */
-void dsw_page_flush(struct dsw_session *session); /* time, and wake who waits */
-/* To all sessions, when it has changed: whether the other class has work. */
+void dsw_page_flush(struct dsw_session *session); /* publishes completions and wakes waiting threads */
+/* Publishes in all pages, when it changed, whether the other class has work. */
 void dsw_page_tell_beside(ds_worker *worker);
-/* An event was reached that operation seq of the stream records. */
+/* Publishes the time of an event that operation seq of the stream recorded. */
 void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns);
 void dsw_page_sleeps(struct dsw_session *session, int asleep);
 
 /* clock.c */
 void dsw_clock_declare(struct dsw_session *session, int change);
 int dsw_clock_sleep(struct dsw_call *call); /* 0 or -ENOMEM */
-void dsw_clock_wake(struct dsw_call *call); /* take it from the sleepers */
-int dsw_clock_fire(ds_worker *worker);      /* answer sleepers whose time has come; returns how many */
-/* Let virtual time pass, if it may. 1 when something happened, 0 when not, or a fatal errno. */
+void dsw_clock_wake(struct dsw_call *call); /* removes it from the sleepers */
+int dsw_clock_fire(ds_worker *worker);      /* answers sleepers whose time has come; returns how many */
+/* Advances virtual time if allowed. Returns 1 if something happened, 0 if not, or a fatal errno. */
 int dsw_clock_advance(ds_worker *worker);
-/* Counts what the user held of the clock until now; 1 while its declared threads are not waited for. */
+/* Updates the time for which the user held the clock; returns 1 while its declared threads may not hold it. */
 int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user);
-int dsw_clock_held(ds_worker *worker); /* virtual time stands still for a client */
+int dsw_clock_held(ds_worker *worker); /* whether a client stops virtual time */
 
 /* loop.c */
-/* What the configuration says of times, also while it works; 0 = nothing. See worker.h. */
+/* Sets the configured times, also at run time; 0 = none. See worker.h. */
 void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
-/* Nanoseconds of real time after which the loop must look at the clock again; UINT64_MAX = never. */
+/* Nanoseconds of real time after which the loop must check the clock again; UINT64_MAX = never. */
 uint64_t dsw_clock_wait_ns(ds_worker *worker);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's loop
+ * The worker's main loop
  *
- * A turn waits (sockets, eventfds, the device, real time) and then pumps: rings and queued requests in, completions in,
- * the scheduler's step, settling, and at last virtual time, round and round until nothing moves or others must have
- * their turn. Time is read once per round; everything else is told it.
+ * A turn waits (sockets, eventfds, the device, real time) and then runs rounds until nothing moves or other sources
+ * must be served. A round reads rings and starts queued requests, handles completions, runs the scheduler's step, does
+ * the work that follows (dsw_settle), and finally advances virtual time. The clock is read once per round, and all
+ * functions use that value.
  *
- * Before it sleeps the worker tells every client whose ring it was watching (page->asleep) and then looks at the
- * rings once more, so that a record is either seen here or its writer sees the flag and rings the eventfd. While LS
- * sessions are active it does not sleep but keeps turning. An idle worker sleeps without a timeout.
+ * Before it sleeps, the worker sets page->asleep for every client whose ring it was polling and then checks the rings
+ * once more. So either the worker sees a new record, or its writer sees the flag and signals the eventfd. While LS
+ * sessions are active the worker polls instead of sleeping. An idle worker sleeps without a timeout.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,32 +24,34 @@
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 
-#define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
-#define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* likewise: after a round that ends later */
-#define LOOP_ADVANCES 32                    /* of virtual time per round beside clients that keep us busy */
-#define LOOP_COMPLETIONS 128                /* per poll of the device */
-#define LOOP_FRAMES 64                      /* of the supervisor per turn */
-#define LOOP_EVENTS 64                      /* per wait */
-#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* a device that cannot wake us is asked this often while we sleep */
-#define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* and a load that it prepares */
-#define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* and the sockets this often while we watch it */
-#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)  /* watching it after a sign of life of anybody */
+#define LOOP_ROUNDS 64                      /* rounds before the sockets are checked again */
+#define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* time after which no further round begins before that */
+#define LOOP_ADVANCES 32                    /* advances of virtual time per round while clients keep the worker busy */
+#define LOOP_COMPLETIONS 128                /* completions per poll of the device */
+#define LOOP_FRAMES 64                      /* frames from the supervisor per turn */
+#define LOOP_EVENTS 64                      /* epoll events per wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* interval at which a sleeping worker polls a device that cannot wake it */
+#define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* poll interval while the device prepares a load */
+#define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* interval of socket checks while the worker polls the device */
+#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)  /* polling of the device after activity of any session */
 #define LOOP_SPIN_GPU_NS \
-        (20 * DS_NS_PER_MS) /* and of LS, with CPUs to spare: waking up costs a request more than it lasts */
+/* polling after LS activity if there are enough CPUs: a wake-up takes longer than a short request */
+(20 * DS_NS_PER_MS)
 #define LOOP_SPIN_CPUS 4
-#define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes for the supervisor: far above dsw_message_full */
-#define LOOP_WINDOW ((size_t)128 << 10)    /* of them, that the socket may hold */
-#define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* what aborted work gets to end, at a stop */
+/* bytes queued for the supervisor, far above the bound of dsw_message_full() */
+#define LOOP_OUT_MAX ((size_t)64 << 20)
+#define LOOP_WINDOW ((size_t)128 << 10)    /* bytes in the socket's buffer */
+#define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* time that aborted work has to end when the worker stops */
 #define LOOP_FLUSH_MS 200
 
-/* epoll's names for what is not a session */
-enum loop_source {
-        SOURCE_SUPERVISOR,
-        SOURCE_DEVICE,
-        SOURCE_SIGNAL,
-        SOURCE_PAGES,
-        _SOURCE_MAX,
-};
+        /* epoll ids of the sources other than sessions */
+        enum loop_source {
+                SOURCE_SUPERVISOR,
+                SOURCE_DEVICE,
+                SOURCE_SIGNAL,
+                SOURCE_PAGES,
+                _SOURCE_MAX,
+        };
 
 static uint64_t loop_wall_ns(void)
 {
@@ -66,7 +69,7 @@ static uint64_t loop_cpu_ns(void)
         return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* --- setting up --------------------------------------------------------------------------------------------------- */
+/* --- initialisation ----------------------------------------------------------------------------------------------- */
 
 static int loop_watch(ds_worker *worker, int fd, enum loop_source source)
 {
@@ -88,7 +91,7 @@ static int loop_open_device(ds_worker *worker, const struct ds_worker_config *co
                 return DS_WORKER_E_REFUSED;
         }
         r = worker->ops->open(rest, &worker->device);
-        if (r == -ENODEV) /* it has said what it does not know */
+        if (r == -ENODEV) /* the device has logged the reason */
                 return DS_WORKER_E_REFUSED;
         if (r)
                 return ds_error_fold(r);
@@ -146,7 +149,7 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         r = dsw_pool_make(worker, config);
         if (r)
                 return ds_error_trace(r);
-        worker->info = worker->ops->info(worker->device); /* the rungs have taken memory */
+        worker->info = worker->ops->info(worker->device); /* read again: the rungs have taken memory */
         r = worker->info->stops ? dsw_pages_new(worker) : 0;
         if (!r)
                 r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
@@ -159,7 +162,7 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         return ds_error_trace(r);
 }
 
-/* CPUs that this process may run on, which may be fewer than the machine has. */
+/* Number of CPUs that this process may use, which may be fewer than the machine has. */
 static int loop_cpus(void)
 {
         cpu_set_t set;
@@ -171,7 +174,7 @@ static uint64_t loop_spin_ns(const ds_worker *worker)
 {
         if (worker->device_fd >= 0)
                 return DSW_SPIN_NS;
-        /* with few CPUs the clients need the one that we would burn */
+        /* with few CPUs, polling would take one from the clients */
         return loop_cpus() >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
 }
 
@@ -212,7 +215,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         return 0;
 }
 
-/* --- pumping ------------------------------------------------------------------------------------------------------ */
+/* --- rounds ------------------------------------------------------------------------------------------------------- */
 
 static size_t loop_pump_session(struct dsw_session *session)
 {
@@ -222,7 +225,7 @@ static size_t loop_pump_session(struct dsw_session *session)
         if (session->state != DSW_SESSION_OPEN || session->worker->stopping)
                 return n;
         limit = dsw_ring_tail(session);
-        /* what was asked before must come before */
+        /* earlier requests come before later records */
         if (session->queue)
                 limit = DS_MIN(limit, DS_MAX(session->queue->ring_tail, session->head));
         n += dsw_ring_consume(session, limit, DSW_RING_BATCH);
@@ -236,7 +239,7 @@ static size_t loop_pump_session(struct dsw_session *session)
 static size_t loop_pump_device(ds_worker *worker)
 {
         struct ds_completion completions[LOOP_COMPLETIONS];
-        /* also when nothing is out: polling is what makes its descriptor silent again */
+        /* also when nothing is in flight: only a poll clears the device's descriptor */
         size_t n = worker->ops->poll(worker->device, completions, LOOP_COMPLETIONS);
 
         if (dsw_lost_poll(worker, completions, n))
@@ -261,7 +264,7 @@ static int loop_step(ds_worker *worker)
         return r ? ds_error_fold(r) : 0;
 }
 
-/* Slabs that the device clears: who waits for one is told. */
+/* Polls slabs being cleared, and wakes sessions that wait for one. */
 static size_t loop_pump_clearing(ds_worker *worker)
 {
         struct dsw_session *session;
@@ -277,7 +280,7 @@ static size_t loop_pump_clearing(ds_worker *worker)
         return before - worker->n_clearing;
 }
 
-/* One round. 1 when something moved, DS_WORKER_E_LOST when the device is lost. */
+/* Runs one round. 1 if something moved, DS_WORKER_E_LOST if the device is lost. */
 static int loop_round(ds_worker *worker)
 {
         size_t taken, moved;
@@ -303,7 +306,7 @@ static int loop_round(ds_worker *worker)
         if (worker->info->stops)
                 moved += (size_t)dsw_quiesce_step(worker);
         dsw_page_tell_beside(worker);
-        /* time passes only when nothing is left to be taken in, and nothing was just answered */
+        /* virtual time advances only when there is no input left and nothing was just answered */
         busy = taken || ds_sched_behind(worker->sched);
         if (dsw_turns_hold_time(worker, busy) || (moved && !busy))
                 return 1;
@@ -321,12 +324,12 @@ static int loop_pump(ds_worker *worker)
 
         for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++) {
                 r = loop_round(worker);
-                /* a call may have failed because the context is gone: that is no error of ours */
+                /* a call may have failed because the context is lost, which is not an internal error */
                 if (r < 0 && dsw_lost_poll(worker, NULL, 0))
                         r = DS_WORKER_E_LOST;
                 if (r == DS_WORKER_E_LOST)
                         return r;
-                /* after a stop of the device, which may take longer, what it held up goes on first */
+                /* a quiesce may take longer; the work that it delayed continues first */
                 if (worker->wall_ns() >= until && worker->quiesce.count == stops)
                         break;
         }
@@ -364,7 +367,7 @@ static void loop_cancel_all(ds_worker *worker)
         worker->more = 1;
 }
 
-/* Give the last answers a chance to leave. */
+/* Sends the last answers, waiting at most LOOP_FLUSH_MS at a time. */
 static void loop_flush(ds_worker *worker)
 {
         struct pollfd pfd = {.fd = ds_conn_fd(worker->conn), .events = POLLOUT};
@@ -375,7 +378,7 @@ static void loop_flush(ds_worker *worker)
         }
 }
 
-/* DONE when a stop has been carried out. */
+/* Advances an orderly stop. Returns DONE when it is complete. */
 static int loop_stop_step(ds_worker *worker)
 {
         struct dsw_session *session;
@@ -401,7 +404,7 @@ static int loop_stop_step(ds_worker *worker)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------ */
 
-/* Tell the clients to ring, and look once more. 1 if there is nothing to do for now. */
+/* Sets page->asleep for all polled clients and checks their rings once more. 1 if there is no work. */
 static int loop_fall_asleep(ds_worker *worker)
 {
         struct dsw_session *session, *next;
@@ -429,7 +432,7 @@ static int loop_fall_asleep(ds_worker *worker)
         return quiet;
 }
 
-/* Something is on the device, or will be without anybody doing anything. */
+/* Whether work is on the device or will get there without any input. */
 static int loop_device_works(const ds_worker *worker)
 {
         uint32_t be, ls, all;
@@ -442,9 +445,9 @@ static int loop_device_works(const ds_worker *worker)
 }
 
 /*
- * Sleeping and being woken costs more than a small kernel takes: the worker goes on looking for a while after every
- * sign of life of LS. A device that cannot wake us is also watched all the while LS has work, and for a moment after
- * anybody's sign of life, so that launching and waiting in turn never meets a worker that sleeps.
+ * Whether to poll instead of sleeping. Sleep and wake-up take longer than a small kernel, so the worker polls for a
+ * while after every LS activity. A device that cannot wake the worker is also polled while LS has work, and briefly
+ * after any session's activity, so that a loop of launch and wait never meets a sleeping worker.
  */
 static int loop_spins(const ds_worker *worker, uint64_t now)
 {
@@ -456,14 +459,14 @@ static int loop_spins(const ds_worker *worker, uint64_t now)
                now - worker->active_wall_ns < DS_MIN(worker->spin_ns, LOOP_SPIN_BE_NS);
 }
 
-/* Frames that were read and can be handled now. */
+/* Whether received frames can be handled now. */
 static int loop_has_frames(const ds_worker *worker)
 {
         return worker->frames_left && !dsw_message_full(worker);
 }
 
-/* While it spins beside a device that must be polled, the sockets are looked at now and then only: a system call takes
- * as long as many looks at the device. */
+/* While it polls such a device, the worker checks the sockets only now and then: a system call takes as long as many
+ * polls. */
 static int loop_skips_wait(ds_worker *worker)
 {
         uint64_t now;
@@ -503,7 +506,8 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         return wait;
 }
 
-/* While the supervisor is behind, what it sends stays in the socket: it then sends no more of its clients' requests. */
+/* Reads the supervisor's frames. While the supervisor does not read, they stay in the socket, which throttles its
+ * clients' requests. */
 static int loop_read_supervisor(ds_worker *worker)
 {
         const uint8_t *payload;
@@ -535,7 +539,7 @@ static int loop_read_supervisor(ds_worker *worker)
         return 0;
 }
 
-/* Waits for what the supervisor's socket must say next: that there is room, or something to read. */
+/* Selects the epoll events of the supervisor's socket: room to write, or input. */
 static int loop_watch_supervisor(ds_worker *worker)
 {
         struct epoll_event event = {.data.u64 = DSW_SESSION_ID_END + SOURCE_SUPERVISOR};
@@ -636,7 +640,7 @@ int ds_worker_turn(ds_worker *worker, int timeout_ms)
 
 /* --- ending ------------------------------------------------------------------------------------------------------- */
 
-/* Nothing may be in flight when scheduler and device go. 0 when nothing is. */
+/* Waits until nothing is in flight, so that scheduler and device can be freed. 0 when nothing is. */
 static int loop_drain(ds_worker *worker)
 {
         uint64_t until = worker->wall_ns() + 2 * DS_NS_PER_S;
@@ -662,7 +666,7 @@ static void loop_free_device(ds_worker *worker)
         struct dsw_session *session, *next;
 
         if (worker->sched && loop_drain(worker)) {
-                /* the process is about to end and takes all of it along */
+                /* the process is about to end, which frees everything */
                 ds_log(DS_LOG_WARNING, "work is still in flight at the end");
                 return;
         }

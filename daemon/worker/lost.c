@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of the device's context: a fault that the driver does not survive, or a kernel that cannot be stopped
+ * Loss of the device's context: a fault that the driver does not survive, or a kernel that cannot be stopped
  *
- * What was in flight is told as it ended, sessions whose work carried the error are suspects and get it as their sticky
- * error, texts go out, and a DeviceLost is the last message: the supervisor starts a new worker at once and gives all
- * others their memory back. The device is not touched again. What else had work under way is the
- * supervisor's to tell.
+ * The worker reports the operations in flight as they ended. Sessions whose operations carried the error are suspects,
+ * and the error becomes their sticky error. The worker sends pending printf output, and a DeviceLost message last. The
+ * supervisor then starts a new worker at once and restores the memory of all other sessions. The worker does not use
+ * the device again. The supervisor informs the other sessions that had work in flight.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "worker/internal.h"
 
 #define LOST_COMPLETIONS 128
-#define LOST_STUCK_MAX 900 /* what a line of the log holds, beside its beginning */
+#define LOST_STUCK_MAX 900 /* bytes of text that fit a log line after its prefix */
 
 static void lost_suspect(struct dsw_lost *lost, uint64_t id)
 {
@@ -54,7 +54,7 @@ int dsw_lost_poll(ds_worker *worker, const struct ds_completion *first, size_t n
         return 1;
 }
 
-/* What the device knows of what does not end: the next one that looks at it has only this line. */
+/* Logs the device's state of the work that does not end; no other record of it remains. */
 static void lost_log_stuck(struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
@@ -77,7 +77,7 @@ void dsw_lost_give_up(struct dsw_session *session, int status, const char *messa
         lost->status = status;
         snprintf(lost->message, sizeof(lost->message), "%s", message);
         lost_suspect(lost, session->id);
-        /* one that is closing has nobody to tell */
+        /* a closing session has nobody to report the error to */
         dsw_session_fail(session, status, message);
 }
 
@@ -94,7 +94,7 @@ static void lost_log(const struct dsw_lost *lost)
                 lost->n_suspects ? "it was work of session" : "nobody's work carried it", ids);
 }
 
-/* Who waits by request, and whose error this is, hears it here; the rest is the supervisor's. */
+/* Fails the waiting requests of suspects. The supervisor informs the others. */
 static void lost_tell(ds_worker *worker)
 {
         struct dsw_lost *lost = &worker->lost;

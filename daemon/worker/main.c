@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-worker: started by detshared with its end of a socketpair as fd 3
+ * detshare-worker: started by detshared, with its end of a socketpair as fd 3
  *
- * It executes what clients send, so it keeps nothing of root: before it looks at the device it becomes the user
- * `detshare` where there is one (with that user's groups: the GPU's device nodes may belong to one), else a number that
- * is nobody's. Directories (policies, tables of channels) are opened before that, because their paths may lead through
- * places that are root's.
+ * The worker executes clients' kernels, so it keeps no privilege of root. Before it opens the device it changes to the
+ * user `detshare`, if that user exists (with its groups, since the GPU's device nodes may belong to one), otherwise to
+ * a numeric uid that no user has. It opens directories (policies, channel tables) before that, because only root may be
+ * able to traverse their paths.
  *
- * Exit status: 0 when told to stop or when the supervisor is gone, 1 after a fatal error or when the device is lost, 2
+ * Exit status: 0 after an orderly stop or when the supervisor has gone, 1 after a fatal error or loss of the device, 2
  * for wrong usage.
  */
 #include <errno.h>
@@ -36,14 +36,15 @@
 
 #define WORKER_FD 3
 #define WORKER_LIFE_PER_S 256
-#define MAIN_E_ROOT 1 /* it has been said why */
+#define MAIN_E_ROOT 1 /* the reason is already logged */
 #define WORKER_USER "detshare"
-#define WORKER_UID 65533u /* without that user: not 65534, programs of nobody could kill the worker */
+/* if that user does not exist; not 65534, because other processes of `nobody` could kill the worker */
+#define WORKER_UID 65533u
 
 #define WORKER_GROUPS_MAX 64
 #define WORKER_SECONDS_MAX 1000000u
 
-/* 0 or -EINVAL. */
+/* Parses a number. Returns 0 or -EINVAL. */
 static int main_number(const char *text, uint32_t max, uint32_t *ret)
 {
         char *end;
@@ -57,7 +58,7 @@ static int main_number(const char *text, uint32_t max, uint32_t *ret)
         return 0;
 }
 
-/* A number of units in ns; 0 or -EINVAL. */
+/* Parses a number of units into ns. Returns 0 or -EINVAL. */
 static int main_duration(const char *text, uint64_t unit_ns, uint64_t *ret)
 {
         uint32_t n;
@@ -78,7 +79,7 @@ static int main_mib(const char *text, uint64_t *ret)
         return 0;
 }
 
-/* Options that are numbers, and what the device finds in its environment. */
+/* Handles options that are numbers or that the device reads from its environment. */
 static int main_option(int c, const char *arg, struct ds_worker_config *config)
 {
         switch (c) {
@@ -195,14 +196,14 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config, 
         return optind == argc && config->device ? 0 : -EINVAL;
 }
 
-/* Stop signals are read from a descriptor. */
+/* Blocks the stop signals; the worker reads them from a descriptor. */
 static int main_signal_fd(int *ret)
 {
         sigset_t set;
         int fd;
 
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
+        signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE applies to memfds, too; an error code is enough */
         sigemptyset(&set);
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
@@ -225,7 +226,7 @@ static void main_add_group(gid_t *groups, int *n, gid_t gid)
                 groups[(*n)++] = gid;
 }
 
-/* The groups of the GPU's device nodes, where not everybody may open them; root's own group is not taken along. */
+/* Adds the groups of the GPU's device nodes that not everybody may open; root's own group is never added. */
 static int main_device_groups(uid_t uid)
 {
         gid_t groups[WORKER_GROUPS_MAX];
@@ -252,7 +253,7 @@ static int main_device_groups(uid_t uid)
         return setgroups((size_t)n, groups) < 0 ? ds_error_origin(-errno) : 0;
 }
 
-/* A container's root may be none. */
+/* Handles a failed change of user: root in a container may lack the right to do so. */
 static int main_stays_root(uid_t uid)
 {
         if (errno != EPERM && errno != EINVAL)
@@ -281,7 +282,7 @@ static int main_become_nobody(void)
         return 0;
 }
 
-/* Every session holds files; and nothing that is loaded later may gain rights. */
+/* Sets limits (every session holds files), drops root, and prevents later programs from gaining privileges. */
 static int main_process(void)
 {
         const struct rlimit locked = {RLIM_INFINITY, RLIM_INFINITY};
@@ -292,22 +293,22 @@ static int main_process(void)
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
-        /* waits of a few microseconds must not become 50 more */
+        /* the default timer slack adds 50 us to a wait of a few */
         (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
         if (geteuid() == 0) {
-                /* pinned memory counts as locked, and may be much */
+                /* pinned memory counts as locked memory, and there may be much of it */
                 (void)setrlimit(RLIMIT_MEMLOCK, &locked);
                 r = main_become_nobody();
                 if (r)
                         return ds_error_trace(r);
         }
-        /* changing the user takes the parent's death signal back */
+        /* a change of user clears the parent's death signal */
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return ds_error_origin(-errno);
         return 0;
 }
 
-/* No client outlives the boot, and this clock is never set back. */
+/* Number of this worker's life. No client survives a reboot, and this clock never goes back. */
 static uint64_t main_life(void)
 {
         struct timespec ts;
@@ -316,7 +317,7 @@ static uint64_t main_life(void)
         return (uint64_t)ts.tv_sec * WORKER_LIFE_PER_S + (uint64_t)ts.tv_nsec / (DS_NS_PER_S / WORKER_LIFE_PER_S);
 }
 
-/* -1: it cannot be had, which whoever wants something of it will say. */
+/* Opens a directory. -1: not available; its later user reports that. */
 static int main_directory(const char *path, int flags)
 {
         return path && path[0] ? open(path, flags | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -347,17 +348,16 @@ static int main_run(struct ds_worker_config *config)
         do
                 r = ds_worker_turn(worker, -1);
         while (!r);
-        /* clients learn from their sockets that the daemon is gone; giving up their work in order would tell them less
-         */
+        /* clients see the loss of the daemon at their sockets; an orderly cancellation would report less */
         if (r == DS_WORKER_E_DONE && ds_worker_orphaned(worker))
                 _exit(0);
-        /* the driver takes its time to tear a broken context down; the next worker is started meanwhile */
+        /* the driver takes long to destroy a broken context; the next worker starts meanwhile */
         if (r == DS_WORKER_E_LOST)
                 _exit(EXIT_FAILURE);
         return r == DS_WORKER_E_DONE ? 0 : ds_error_trace(r);
 }
 
-/* Another process than the worker, with its rights: a context beside the worker's. */
+/* Runs in a second process with the worker's rights: creates a context beside the worker's so that the GPU switches. */
 static int main_settle(const char *device)
 {
         const char *spec;
@@ -372,7 +372,7 @@ static int main_settle(const char *device)
 
 int main(int argc, char **argv)
 {
-        static char name[64]; /* which GPU it is, in every line */
+        static char name[64]; /* identifies the GPU in every log line */
         struct ds_worker_config config = {.policy = "fifo", .policy_dir = ""};
         int settle = 0;
 
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);
-        /* it comes often: what every start says nobody needs to hear again */
+        /* this process starts often, so its routine lines are suppressed */
         ds_log_setup(name, settle ? DS_LOG_ERROR : DS_LOG_INFO);
         return (settle ? main_settle(config.device) : main_run(&config)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -2,10 +2,10 @@
 /*
  * A session's memory: device slabs, pinned memory, and the bounce buffer of its Write and Read requests
  *
- * Device allocations are carved from slabs of 64 MiB or more, each a file of its own that the supervisor keeps a handle
- * of; pinned allocations are one file each, mapped at the same address here and in the client. The worker closes its
- * own handles once a file is mapped and handed on. Nothing here waits: memory is given back only when the callers know
- * that no operation uses it any more.
+ * Device allocations are carved from slabs of 64 MiB or more. Each slab is a file of its own, of which the supervisor
+ * keeps a descriptor. Each pinned allocation is one file, mapped at the same address here and in the client. The worker
+ * closes its own descriptors once a file is mapped and passed on. Nothing here waits: callers free memory only when no
+ * operation uses it any more.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,13 +18,13 @@
 #include "worker/internal.h"
 
 #define MEMORY_SLAB_ALIGN DS_MIB(2)
-#define MEMORY_PLACES_MAX 64 /* that are tried for a slab */
+#define MEMORY_PLACES_MAX 64 /* addresses tried for a slab */
 
 enum {
-        RANGE_FREEING = 1,  /* its client gave it back; work in flight may still use it */
+        RANGE_FREEING = 1,  /* its client freed it; work in flight may still use it */
         RANGE_INTERNAL = 2, /* the bounce buffer */
-        RANGE_GONE = 4,     /* pinned: given back, to be unmapped in a quiesce */
-        RANGE_NEW = 8,      /* its client has not been told of it and can only have guessed it */
+        RANGE_GONE = 4,     /* pinned: freed, to be unmapped in a quiesce */
+        RANGE_NEW = 8,      /* its client does not know the address yet and can only guess it */
 };
 
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit)
@@ -58,7 +58,7 @@ int dsw_memory_has_pinned(const struct dsw_session *session)
         return session->memory.pinned.n_slabs > 0;
 }
 
-/* Unmap it. Whoever closes the last handle frees the pages, and that takes longer: not here. */
+/* Unmaps it. The last close frees the pages, which takes longer; it happens elsewhere. */
 static void memory_host_forget(struct dsw_session *session, uint64_t va, uint64_t bytes)
 {
         ds_worker *worker = session->worker;
@@ -91,7 +91,7 @@ static uint64_t memory_slab_align(const ds_worker *worker)
 }
 
 /*
- * At the lowest address where the device takes it: where one was unmapped a moment ago it may still be in use. 0,
+ * Maps a slab at the lowest address that the device accepts; one that was just unmapped may still be in use. Returns 0,
  * OUT_OF_MEMORY, or a negative errno.
  */
 static int memory_map_slab(struct dsw_session *session, int fd, uint64_t bytes, uint64_t *ret_va)
@@ -110,7 +110,7 @@ static int memory_map_slab(struct dsw_session *session, int fd, uint64_t bytes, 
         return r == -EEXIST ? DS_CUDA_OUT_OF_MEMORY : r;
 }
 
-/* Make, map and note a slab. 0, OUT_OF_MEMORY, or a negative errno. */
+/* Creates, maps and registers a slab. Returns 0, OUT_OF_MEMORY, or a negative errno. */
 static int memory_add_slab(struct dsw_session *session, uint64_t bytes, struct dsw_slab_note *ret)
 {
         struct dsw_heap *heap = &session->memory.device;
@@ -175,7 +175,7 @@ static void memory_used_changed(struct dsw_session *session)
         dsw_memory_tell(session);
 }
 
-/* The session's limit, or the policy's if that is less; UINT64_MAX = none. */
+/* The smaller of the session's and the policy's limit, bytes; UINT64_MAX = none. */
 static uint64_t memory_limit(const struct dsw_memory *memory)
 {
         return DS_MIN(memory->limit ? memory->limit : UINT64_MAX, memory->cap);
@@ -268,8 +268,8 @@ int dsw_memory_keep(struct dsw_session *session, uint64_t address)
 }
 
 /*
- * Clearing needs an address, and nobody may have the file before it is clear: so new memory passes through the
- * session's own half of the window first, as a slab with one allocation that the client knows nothing of.
+ * Clearing needs an address, and no client may have the file before it is clear. So new memory is first mapped in the
+ * session's own half of the window, as a slab with one allocation that the client does not know.
  */
 int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd)
 {
@@ -332,10 +332,9 @@ void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_sla
         *ret_slab_removed = empty;
 }
 
-/* --- pinned ------------------------------------------------------------------------------------------------------- */
+/* --- pinned memory ------------------------------------------------------------------------------------------------ */
 
-/* A file that only its size is fixed of: later workers must be able to map it writable, so nothing more may be sealed.
- */
+/* Creates a file of fixed size. Later workers must be able to map it writable, so no other seal is set. */
 int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("detshare-pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -350,7 +349,7 @@ int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
         return 0;
 }
 
-/* Map a file at a place of the pinned half and note it as one slab with nothing in it. */
+/* Maps a file at an address in the pinned half and registers it as one empty slab. */
 static int memory_host_map(struct dsw_session *session, int fd, uint64_t va, uint64_t bytes)
 {
         ds_worker *worker = session->worker;
@@ -378,7 +377,7 @@ static void memory_host_unmap(struct dsw_session *session, uint64_t slab)
         memory_host_forget(session, slab, bytes);
 }
 
-/* One allocation that fills a new file. */
+/* Creates one allocation that fills a new file. */
 static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t flags, uint64_t *ret_va, int *ret_fd)
 {
         struct dsw_heap *heap = &session->memory.pinned;
@@ -388,7 +387,7 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
 
         if (dsw_heap_gap(heap, 0, bytes, DSW_PAGE_ALIGN, &va))
                 return DS_CUDA_OUT_OF_MEMORY;
-        /* the pages first: nobody is stopped for them */
+        /* allocate the pages first, which needs no quiesce */
         r = dsw_pages_ready(session, bytes);
         if (r)
                 return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
@@ -444,7 +443,8 @@ static void memory_host_free(struct dsw_session *session, uint64_t va)
                 memory_host_unmap(session, empty);
 }
 
-/* Nobody uses it any more. Unregistering may have to wait; until then the place stays taken. */
+/* Frees pinned memory that nothing uses any more. Unregistering may have to wait; until then its addresses stay
+ * taken. */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
 {
         struct dsw_memory *memory = &session->memory;
@@ -562,7 +562,7 @@ int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_
                 r = memory_bounce_make(session);
         if (r == DSW_WORK_E_STALLED)
                 return DSW_HEAP_E_FULL;
-        /* positive codes of making it are CUDA's; they must not be mistaken for FULL */
+        /* positive codes of its creation are CUDA's and must not be mistaken for FULL */
         if (r)
                 return r < 0 ? ds_error_trace(r) : ds_error_origin(-ENOMEM);
         return ds_error_trace(dsw_heap_alloc(&session->memory.bounce, bytes, ret_va));
@@ -577,7 +577,7 @@ void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va)
         (void)r;
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------ */
+/* --- queries ------------------------------------------------------------------------------------------------------ */
 
 void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total)
 {
@@ -585,11 +585,11 @@ void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint
         const ds_worker *worker = session->worker;
         uint64_t total = worker->info->memory_bytes, limit = memory_limit(memory), available;
 
-        /* what others hold as slabs is gone; of its own slabs a session can use the rest */
+        /* slabs of others are not available; free parts of the session's own slabs are */
         available = total - DS_MIN(total, worker->slab_bytes) + (memory->device.slab_bytes - memory->device.used);
         if (memory->limit)
                 total = DS_MIN(total, memory->limit);
-        /* a cap comes and goes: it is less to be had, not a smaller device */
+        /* a temporary cap reduces the free memory, not the device's size */
         available = DS_MIN(available, limit - DS_MIN(limit, dsw_memory_used(session)));
         *ret_free = DS_MIN(available, total);
         *ret_total = total;

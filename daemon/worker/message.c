@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Protobuf in and out
+ * Protobuf messages in and out
  *
- * Messages are unpacked into one block that is used again for the next: no allocation per message in the usual case,
- * and a budget in every case, since protobuf can make much out of little. One message is alive at a time.
+ * Messages are unpacked into one block that every message reuses. The usual case needs no allocation, and memory is
+ * bounded in every case, because protobuf can expand a small message into much memory. One message is valid at a time.
  *
- * Answers are up to a thousand times as long as what asks for them, so the worker stops taking work while the
- * supervisor is behind: it reads no frames, starts no queued request, and ends no parked one (dsw_message_full). Little
- * is queued before that, since one user's answers wait behind another's there. What a client sends can therefore not
- * fill the queue to the supervisor, whose overflow ends the worker.
+ * Answers can be a thousand times as long as the requests for them. So the worker stops accepting work while the
+ * supervisor does not read: it reads no frames, starts no queued request, and answers no parked one (dsw_message_full).
+ * The bound is low, because one user's answers wait behind another's in that queue. A client can therefore not overflow
+ * the queue to the supervisor, which would end the worker.
  */
 #include <assert.h>
 #include <errno.h>
@@ -22,12 +22,13 @@
 
 #define MESSAGE_BLOCK ((size_t)256 << 10)
 #define MESSAGE_BUDGET ((size_t)8 << 20)
-#define MESSAGE_QUEUED_MAX ((size_t)32 << 10) /* bytes; with more the supervisor is behind, see dsw_message_full */
+/* bytes; beyond that the supervisor counts as behind, see dsw_message_full() */
+#define MESSAGE_QUEUED_MAX ((size_t)32 << 10)
 
 struct dsw_unpack {
         ProtobufCAllocator allocator;
         size_t used;
-        ds_arena *more; /* when the block is full */
+        ds_arena *more; /* used when the block is full */
         _Alignas(16) uint8_t block[MESSAGE_BLOCK];
 };
 
@@ -48,7 +49,7 @@ static void *message_alloc(void *data, size_t size)
 
 static void message_free(void *data, void *p)
 {
-        /* all at once, by the next unpack */
+        /* the next unpack frees everything at once */
 }
 
 int dsw_message_init(ds_worker *worker)

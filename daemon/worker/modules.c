@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules and kernels of a session, and the ids that clients name them by
+ * Modules and kernels of a session, and the ids by which clients name them
  *
- * A module's id is a slot number and a generation that grows with every load, so that an id that was given back is
- * refused even when its slot is used again; a kernel's id is its module's and its index. Both are the same after a
- * restart of the worker: the supervisor names the module's id, and the order of an image's kernels does not change.
+ * A module's id is a slot number and a generation that grows with every load. So the id of an unloaded module is
+ * refused even if its slot is used again. A kernel's id is its module's id and its index. Both survive a restart of the
+ * worker: the supervisor passes the module's id, and the order of an image's kernels does not change.
  */
 #include <assert.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static void module_image_unmap(struct module_image *image)
                 munmap(image->bytes, image->size);
 }
 
-/* Mapped for the time of the load; sealed by the helper, so that it cannot shrink under us. */
+/* Maps an image during the load. The helper has sealed it, so it cannot shrink. */
 static int module_image_map(int fd, uint64_t bytes, struct module_image *ret)
 {
         struct stat st;
@@ -114,7 +114,7 @@ uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index)
         return module->id << MODULE_KERNEL_BITS | index;
 }
 
-/* A slot for the id, or a free one with a new id when id is 0. 0, QUOTA, or a negative errno. */
+/* Finds the slot of the id, or a free one with a new id if the id is 0. Returns 0, QUOTA, or a negative errno. */
 static int module_place(struct dsw_session *session, uint64_t *id, uint32_t *ret_slot)
 {
         uint32_t slot = *id ? module_slot(*id) : 0, n;
@@ -144,7 +144,7 @@ static int module_place(struct dsw_session *session, uint64_t *id, uint32_t *ret
         return *id >> (MODULE_SLOT_BITS + MODULE_GENERATION_BITS) ? ds_error_origin(-EOVERFLOW) : 0;
 }
 
-/* Clients must be able to name each, and replies to hold it. */
+/* Lists the module's kernels, and refuses names or parameters that replies cannot hold. */
 static int module_list_kernels(const ds_worker *worker, struct dsw_module *module, char *log, size_t log_size)
 {
         const ds_device_kernel *kernel;
@@ -185,11 +185,11 @@ static void module_free(struct dsw_session *session, struct dsw_module *module)
         ds_free(module);
 }
 
-/* --- beforehand --------------------------------------------------------------------------------------------------- */
+/* --- preparation of loads ----------------------------------------------------------------------------------------- */
 
 /*
- * What of a load stops nothing happens beside everything else, before its session asks for a stop. 1: it has happened.
- * Once is enough: one that failed comes with the rest, and is told there.
+ * Does the part of a load that stops nothing in parallel to other work, before the session waits for a quiesce. 1:
+ * done. It is tried only once; the load itself repeats and reports an error.
  */
 static int module_is_prepared(struct dsw_session *session, int fd, size_t size)
 {
@@ -240,7 +240,8 @@ size_t dsw_module_step(ds_worker *worker)
         return n;
 }
 
-/* A device that nothing stops is not asked. A session that is being restored waits for its stop in any case. */
+/* Whether the load may happen now. A device without `stops` always allows it. A session being restored always waits
+ * for a quiesce. */
 static int module_may_load(struct dsw_session *session, uint64_t id, int fd, const struct module_image *image)
 {
         ds_worker *worker = session->worker;
@@ -252,7 +253,7 @@ static int module_may_load(struct dsw_session *session, uint64_t id, int fd, con
         return dsw_quiesce_may(session);
 }
 
-/* From the image's bytes, which the device remembers the file of. 0, STALLED, a CUDA error, or a negative errno. */
+/* Loads the image's bytes; the device remembers their file. Returns 0, STALLED, a CUDA error, or a negative errno. */
 static int module_load_bytes(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log,
         size_t log_size, ds_device_module **ret)
 {
@@ -282,7 +283,7 @@ static int module_load_device(struct dsw_session *session, uint64_t id, int fd, 
         return module_load_bytes(session, id, fd, bytes, log, log_size, ret);
 }
 
-/* Who is restored knows kernels from before and launches them: all must be there. 0, STALLED, or what loading says. */
+/* Loads all kernels: a restored session knows them and may launch any. Returns 0, STALLED, or the error of a load. */
 static int module_restore_kernels(struct dsw_session *session, const struct dsw_module *module)
 {
         int r = 0;

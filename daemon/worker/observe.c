@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens and what happened: the scheduler's history as messages, and the file of a trace
+ * Current activity, the scheduler's history as messages, and trace files
  *
- * A trace's file is made here and written by the scheduler; whoever stops the trace gets it sealed, so that nobody who
- * has it can change it under another reader. There is one trace at a time, it is as large as it was asked for within
- * DS_TRACE_BYTES_MAX, and it goes with this process.
+ * The worker creates a trace's file and the scheduler writes it. The client that stops the trace gets the file sealed,
+ * so that no holder can change it under another reader. There is one trace at a time, of the requested size up to
+ * DS_TRACE_BYTES_MAX. It ends with this process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define OBSERVE_SESSIONS_MAX 128u /* of a page */
+#define OBSERVE_SESSIONS_MAX 128u /* per page */
 #define OBSERVE_REQUESTS_MAX (DS_HISTORY_REQUESTS + 1)
 
-/* --- now ---------------------------------------------------------------------------------------------------------- */
+/* --- current activity --------------------------------------------------------------------------------------------- */
 
 static void activity_entry(const struct dsw_session *session, Detshare__ActivityEntry *entry)
 {
@@ -95,7 +95,7 @@ void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Intern
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* A request as a message, with all that it points to. */
+/* A request's history as a message, with all arrays that it points to. */
 struct explained {
         Detshare__RequestEntry entry;
         Detshare__BlockerEntry blockers[DS_HISTORY_BLOCKERS], *behind[DS_HISTORY_BLOCKERS];
@@ -158,7 +158,7 @@ void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain
         struct explained explained[OBSERVE_REQUESTS_MAX];
         size_t n = 0;
 
-        /* of a session that does no work there is nothing to say */
+        /* a session without a scheduler session does no work and has no history */
         if (session && session->sched)
                 n = ds_history_requests(session->sched, worker->now_ns, requests, OBSERVE_REQUESTS_MAX);
         for (size_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream operations: their memory, their submission, their end
+ * Stream operations: allocation, submission, completion
  *
- * Operations come from one pool of the worker; how many a session may hold is bounded, and a session at its bound is
- * not refused but left waiting (its ring is not read further, its request stays queued) until some of its work ends.
- * Parameters lie inside the operation unless they are large.
+ * Operations come from one pool of the worker. Their number per session is bounded. A session at its bound is not
+ * refused: its ring is not read further and its requests stay queued until some of its work ends. Parameters are stored
+ * inside the operation unless they are large.
  */
 #include <assert.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static uint32_t op_large(uint32_t params_size)
 int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stream, uint32_t params_size)
 {
         if (session->error)
-                return 1; /* it will be dropped */
+                return 1; /* will be dropped */
         if (session->n_live >= DSW_SESSION_OPS_MAX)
                 return 0;
         if (session->param_bytes + op_large(params_size) > DSW_SESSION_PARAM_BYTES)
@@ -85,7 +85,7 @@ void dsw_op_pool_free(ds_worker *worker)
         }
 }
 
-/* Exact times cost a GPU something: only a session that has timed events can ask for them. */
+/* Exact times have a cost on a GPU, so only sessions with timed events get them. */
 void dsw_op_set_session(struct dsw_op *op)
 {
         const uint32_t timed = op->session->events != NULL;
@@ -156,7 +156,7 @@ int dsw_session_ended(const struct dsw_session *session, uint64_t index)
         return !session->live || session->live->index > index;
 }
 
-/* Who it waits for need not tell any more. */
+/* Ends an operation of kind OUTSIDE: its client or value need not report any more. */
 static void op_end_outside(struct dsw_op *op)
 {
         if (!op->op.outside.due)
@@ -172,7 +172,7 @@ static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
 {
         struct dsw_event *event = op->event ? dsw_event_find(op->session, op->event) : NULL;
 
-        /* recorded again since: the later one counts */
+        /* the event was recorded again since; the later record counts */
         if (!event || event->index != op->index)
                 return;
         event->ns = end_ns;
@@ -180,7 +180,7 @@ static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
         dsw_page_time(op->session, event->id, op->stream->slot, op->seq, end_ns);
 }
 
-/* Kernels, copies and memsets that ended, as the scheduler counts a session's. */
+/* Kernels, copies and memsets in an operation, as the scheduler counts a session's work. */
 static uint32_t op_works(const struct ds_op *op)
 {
         switch (op->kind) {
@@ -208,7 +208,7 @@ static void op_status(struct dsw_op *op, int status, uint64_t end_ns, const char
         dsw_session_fail(session, status, message);
 }
 
-/* A part of a graph: only its own end, the graph's is still to come. */
+/* Ends a part of a graph; the graph itself ends later. */
 static void op_part_done(struct dsw_op *op, int status, uint64_t end_ns, const char *message)
 {
         struct dsw_session *session = op->session;
@@ -217,7 +217,7 @@ static void op_part_done(struct dsw_op *op, int status, uint64_t end_ns, const c
         if (op->op.kind == DS_OP_OUTSIDE)
                 op_end_outside(op);
         op_status(op, status, end_ns, message);
-        op->stream->stuck_wall_ns = 0; /* something of the stream has ended */
+        op->stream->stuck_wall_ns = 0; /* the stream made progress */
         dsw_op_free(op);
         dsw_session_dirty(session);
 }
@@ -260,9 +260,9 @@ void dsw_op_done(
         worker->totals.completed += op_works(scheduled);
         op_status(op, status, end_ns, message);
         if (scheduled->kind == DS_OP_GRAPH)
-                dsw_quiesce_chore(worker); /* it may have been launched where the device was not ready for it */
+                dsw_quiesce_chore(worker); /* it may have been launched where the device had not instantiated it */
         if (op->call) {
-                /* a Read: its reply takes the data from the bounce buffer */
+                /* a Read: the reply copies the data from the bounce buffer */
                 op->call->op = NULL;
                 op->call->status = status;
         } else if (op->bounce) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print: from the device to the supervisor, which keeps it until the client asks
+ * Text that kernels print: passed from the device to the supervisor, which keeps it until the client requests it
  *
- * Taken after a poll and before its completions are told, so that a client which sees its kernel ended sees in
- * page->output how much text there is to ask for. The supervisor keeps a bounded amount per session and drops the rest;
- * one that does not read makes us drop too, uncounted, as CUDA's own FIFO does when it overflows.
+ * The worker reads the text after a poll and before it reports the poll's completions. A client that sees its kernel
+ * ended therefore finds in page->output how much text it can request. The supervisor keeps a bounded amount per session
+ * and drops the rest. If the supervisor does not read, the worker drops text too, without counting it, as CUDA's own
+ * FIFO does.
  */
 #include "worker/internal.h"
 
-#define OUTPUT_PIECE 49152u                    /* bytes of one message */
-#define OUTPUT_QUEUED_MAX ((size_t)DS_MIB(24)) /* bytes that the supervisor has not read yet */
+#define OUTPUT_PIECE 49152u                    /* bytes per message */
+#define OUTPUT_QUEUED_MAX ((size_t)DS_MIB(24)) /* bound of the bytes that the supervisor has not read yet */
 
 static struct dsw_session *output_session(ds_worker *worker, uint32_t space)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The completion page: what a client sees of its progress without asking
+ * The completion page: shows a client its progress without a request
  *
- * Progress itself is stored where it happens (dsw_op_done, the ring). This file does what comes after: the time, and
- * the wake-up of threads that sleep on `wake`. The order matters: a waiter announces itself in the ring's `waiters`
- * and then looks at the progress again; we store progress and then look at `waiters`. With a full fence between on both
- * sides one of the two sees the other.
+ * Progress is stored where it happens (dsw_op_done, the ring). This file does the rest: the time, and the wake-up of
+ * threads that sleep on `wake`. The order matters. A waiter announces itself in the ring's `waiters` and then checks
+ * the progress again; the worker stores progress and then checks `waiters`. Both sides put a full fence in between, so
+ * at least one of them sees the other's store.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 
 #include "worker/internal.h"
 
-/* Which classes have work that was submitted and has not ended: a bit each. */
+/* Bit set of the classes that have work submitted and not ended. */
 static uint32_t classes_at_work(const ds_worker *worker)
 {
         uint32_t in_flight, be, ls;
@@ -55,13 +55,13 @@ void dsw_page_flush(struct dsw_session *session)
         if (!session->ring || !atomic_load_explicit(&session->ring->waiters, memory_order_relaxed))
                 return;
         atomic_fetch_add_explicit(&page->wake, 1, memory_order_release);
-        /* shared between processes: not FUTEX_PRIVATE */
+        /* shared between processes, so not FUTEX_PRIVATE */
         syscall(SYS_futex, &page->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /*
- * The client looks at `turn` before and after: two of the same, and even, make a time that belongs together. Each store
- * is a release so that none is seen before the odd `turn`.
+ * Writes an event's time (a seqlock). The client reads `turn` before and after: equal and even values mean a consistent
+ * time. Each store is a release, so that none is seen before the odd `turn`.
  */
 void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns)
 {

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages are made and given back beside the loop
+ * Allocates and frees the pages of pinned memory in a thread beside the loop
  *
- * Pinned memory is a file. Registering it with a GPU belongs into a quiesce, in which LS is held; but most of the time
- * goes into finding and clearing the file's pages (16 MiB: 6 ms on a virtual machine that touches them for the first
- * time), and freeing them later takes its time too. Neither has to happen there. One thread writes zeros into new
- * files, piece by piece, and closes the files that nobody needs any more; the loop meanwhile turns. It makes no call of
- * the device and sees nothing of the worker but the files it was given: they go to and fro in two lists under a lock.
+ * Pinned memory is a file. Its registration with a GPU must happen in a quiesce, which holds LS. Most of the time,
+ * however, goes into allocating and clearing the file's pages (16 MiB: 6 ms on a virtual machine that touches them for
+ * the first time), and into freeing them later. Neither needs a quiesce. One thread writes zeros into new files, piece
+ * by piece, and closes files that are no longer needed, while the loop continues. The thread makes no device call and
+ * sees nothing of the worker but these files, which travel in two lists under a lock.
  *
- *  - An arena of DS_ARENA_BYTES, with which every client begins, comes from a few that are kept ready.
- *  - Who asks for another file of more than PAGES_LEAST_BYTES gets it when it is full, and asks for a stop only then.
- *  - A file is given out once and never comes back: whoever had it may still have it mapped.
- *  - A handle of what was given out is kept, as far as handles go, so that the last one to let go is the thread.
+ *  - An arena of DS_ARENA_BYTES, which every client needs first, comes from a few spare files.
+ *  - A request for another file of more than PAGES_LEAST_BYTES waits until the file is full, and only then for a
+ *    quiesce.
+ *  - A file is given to one client and never reused: that client may still have it mapped.
+ *  - The worker keeps a duplicate descriptor of each file it gave out, up to a limit, so that the last close, which
+ *    frees
+ * the pages, happens in the thread.
  *
- * Only where the device can be stopped: elsewhere nobody waits for pages, and a worker is a single thread. Writing
- * is what makes pages: those of fallocate are cleared when they are touched first, which would be in the stop.
+ * The thread exists only where calls stop the device; elsewhere no session waits for pages, and the worker has one
+ * thread. The thread writes zeros because fallocate would leave the clearing to the first access, which happens in the
+ * quiesce.
  */
 #include <assert.h>
 #include <errno.h>
@@ -29,21 +33,21 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define PAGES_LEAST_BYTES DS_KIB(256) /* smaller ones are made where they are needed */
+#define PAGES_LEAST_BYTES DS_KIB(256) /* smaller files are made by the loop */
 #define PAGES_WRITE_BYTES DS_KIB(64)
-#define PAGES_SLICE_BYTES DS_MIB(4) /* of one file before another that somebody waits for has its turn */
+#define PAGES_SLICE_BYTES DS_MIB(4) /* written to one file before the next awaited file gets its share */
 #define PAGES_SPARES 4u
-#define PAGES_CLOSES_MAX 64u /* files waiting to be closed; more are closed by who comes with them */
-#define PAGES_NICE 10        /* both CPUs of a small machine may be busy, and somebody may wait */
+#define PAGES_CLOSES_MAX 64u /* queued closes; beyond that the caller closes */
+#define PAGES_NICE 10        /* nice value: on a machine with few CPUs, other work comes first */
 
-/* A file on its way. The thread looks at fd, bytes and written of those in `todo`; all else is the loop's. */
+/* A file being prepared. The thread reads fd, bytes and written of the files in `todo`; only the loop uses the rest. */
 struct dsw_file {
         struct dsw_file *prev, *next;
         uint64_t bytes, written;
         int fd;
-        int failed;    /* memory is short */
-        int cancelled; /* nobody waits for it any more; under the lock */
-        int spare;     /* nobody waits for it yet; under the lock */
+        int failed;    /* out of memory */
+        int cancelled; /* no session waits for it any more; under the lock */
+        int spare;     /* no session waits for it yet; under the lock */
         int ready;
         struct dsw_session *session;
 };
@@ -52,26 +56,26 @@ struct dsw_pages {
         pthread_t thread;
         pthread_mutex_t lock;
         pthread_cond_t work;
-        int event_fd; /* readable: something is in done */
+        int event_fd; /* readable: `done` is not empty */
         _Atomic int any_done;
 
-        /* under the lock */
+        /* protected by the lock */
         int ending;
         struct dsw_file *todo, *done;
         int closes[PAGES_CLOSES_MAX];
         size_t n_closes;
 
-        /* the loop's */
-        struct dsw_file *spares; /* ready */
-        size_t n_spares;         /* those on their way included */
+        /* used by the loop only */
+        struct dsw_file *spares; /* complete spare files */
+        size_t n_spares;         /* spare files, including those in preparation */
         size_t n_awaited;        /* files that sessions wait for */
         size_t n_handles;
-        int broken; /* memory is short: no more spares for now */
+        int broken; /* out of memory: no more spare files for now */
 };
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-/* One slice. Nobody else touches the file meanwhile. */
+/* Writes one slice. Only the thread uses the file meanwhile. */
 static void pages_fill(struct dsw_file *file)
 {
         static const char zeros[PAGES_WRITE_BYTES];
@@ -91,7 +95,7 @@ static void pages_fill(struct dsw_file *file)
         }
 }
 
-/* First come first served, spares last. */
+/* Picks the next file: in order of arrival, spare files last. */
 static struct dsw_file *pages_next(struct dsw_pages *pages)
 {
         struct dsw_file *file;
@@ -110,18 +114,18 @@ static void pages_done(struct dsw_pages *pages, struct dsw_file *file)
 
         DL_APPEND(pages->done, file);
         atomic_store(&pages->any_done, 1);
-        /* a counter that is full is readable all the more */
+        /* EAGAIN means that the counter is full, so the fd is readable anyway */
         if (write(pages->event_fd, &one, sizeof(one)) < 0)
                 return;
 }
 
-/* A turn of the thread, with the lock held. 0: there is nothing to do. */
+/* Does one step of the thread, with the lock held. 0: there is nothing to do. */
 static int pages_turn(struct dsw_pages *pages)
 {
         struct dsw_file *file = pages_next(pages);
         int fd;
 
-        if (pages->n_closes) { /* first: pages that were just freed are the fastest to get */
+        if (pages->n_closes) { /* first, because pages that were just freed are the fastest to allocate */
                 fd = pages->closes[--pages->n_closes];
                 pthread_mutex_unlock(&pages->lock);
                 close(fd);
@@ -145,7 +149,7 @@ static void *pages_run(void *arg)
 {
         struct dsw_pages *pages = arg;
 
-        /* a wish only */
+        /* a failure is harmless */
         setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), PAGES_NICE);
         pthread_mutex_lock(&pages->lock);
         while (!pages->ending) {
@@ -158,14 +162,14 @@ static void *pages_run(void *arg)
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* Its file goes the way of all files. */
+/* Frees the file; the thread closes its descriptor. */
 static void pages_file_free(ds_worker *worker, struct dsw_file *file)
 {
         dsw_pages_drop(worker, file->fd);
         ds_free(file);
 }
 
-/* 0, OUT_OF_MEMORY, or a negative errno. session: who waits for it, NULL = a spare. */
+/* Orders a file for `session`, NULL = a spare one. Returns 0, OUT_OF_MEMORY, or a negative errno. */
 static int pages_order(ds_worker *worker, struct dsw_session *session, uint64_t bytes, struct dsw_file **ret)
 {
         struct dsw_pages *pages = worker->pages;
@@ -241,7 +245,7 @@ size_t dsw_pages_step(ds_worker *worker)
         pages->done = NULL;
         atomic_store(&pages->any_done, 0);
         if (read(pages->event_fd, &count, sizeof(count)) < 0)
-                count = 0; /* it was silent already */
+                count = 0; /* nothing had been signalled */
         pthread_mutex_unlock(&pages->lock);
         DL_FOREACH_SAFE(done, file, next)
         {
@@ -262,7 +266,7 @@ int dsw_pages_fd(const ds_worker *worker)
         return worker->pages ? worker->pages->event_fd : -1;
 }
 
-/* The spare that is ready, if any. */
+/* Takes a complete spare file, or returns NULL. */
 static struct dsw_file *pages_spare(ds_worker *worker)
 {
         struct dsw_pages *pages = worker->pages;
@@ -315,7 +319,7 @@ int dsw_pages_take(struct dsw_session *session)
         assert(file->ready && !file->failed);
         fd = DS_TAKE_FD(file->fd);
         session->file = ds_free(file);
-        session->worker->pages->broken = 0; /* there is memory */
+        session->worker->pages->broken = 0; /* an allocation succeeded, so memory is available again */
         pages_refill(session->worker);
         return fd;
 }
@@ -333,7 +337,7 @@ void dsw_pages_forget(struct dsw_session *session)
                 return;
         }
         worker->pages->n_awaited--;
-        file->session = NULL; /* the thread does not look at it */
+        file->session = NULL; /* the thread does not read this field */
         pthread_mutex_lock(&worker->pages->lock);
         file->cancelled = 1;
         pthread_mutex_unlock(&worker->pages->lock);
@@ -356,7 +360,7 @@ void dsw_pages_drop(ds_worker *worker, int fd)
         ds_close(fd);
 }
 
-/* --- handles of what was given out -------------------------------------------------------------------------------- */
+/* --- duplicate descriptors of files that clients have ------------------------------------------------------------- */
 
 void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, int fd)
 {
@@ -372,7 +376,7 @@ void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, in
                         continue;
                 copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
                 if (copy < 0)
-                        return; /* then whoever is last pays */
+                        return; /* without a duplicate, the last close may happen in the loop */
                 *handle = (struct dsw_handle){.va = va, .fd = copy};
                 pages->n_handles++;
                 return;
@@ -393,9 +397,9 @@ void dsw_pages_release(struct dsw_session *session, uint64_t va)
         }
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- start and stop ----------------------------------------------------------------------------------------------- */
 
-/* Signals are for the loop. */
+/* Starts the thread with all signals blocked: the loop handles them. */
 static int pages_start(struct dsw_pages *pages)
 {
         sigset_t all, before;

@@ -50,7 +50,7 @@ uint64_t dsw_pool_used(const struct dsw_session *session)
         return (uint64_t)__builtin_popcountll(session->loan.slabs) * session->worker->pool.facts.slab_bytes;
 }
 
-/* --- its file, and how it is handed on ---------------------------------------------------------------------------- */
+/* --- the pool's file, and how it is passed on --------------------------------------------------------------------- */
 
 static size_t pool_classes(const struct ds_pool_file *facts)
 {
@@ -110,7 +110,7 @@ static int pool_bits_can_be(const struct ds_pool_file *facts)
         return 1;
 }
 
-/* What the worker before wrote is looked at as if it had been somebody else's. */
+/* Reads the file of the previous worker and checks it like untrusted input. */
 static int pool_read(int fd, struct ds_pool_file *ret)
 {
         struct ds_pool_file facts;
@@ -154,7 +154,7 @@ int dsw_pool_take(ds_worker *worker, const Detshare__Internal__PoolPiece *piece,
 
 /* --- loans -------------------------------------------------------------------------------------------------------- */
 
-/* 0, -EEXIST (work that was there before it still goes on), OUT_OF_MEMORY, or a negative errno. */
+/* Maps a slab. Returns 0, -EEXIST (earlier work there still runs), OUT_OF_MEMORY, or a negative errno. */
 static int pool_map(struct dsw_session *session, uint32_t slab)
 {
         ds_worker *worker = session->worker;
@@ -164,7 +164,7 @@ static int pool_map(struct dsw_session *session, uint32_t slab)
 
         if (r)
                 return r;
-        /* nobody else may be given its memory when it is unmapped */
+        /* its memory must not be given to another session when it is unmapped */
         r = worker->ops->mem_keep(worker->device, session->space, va);
         if (r) {
                 (void)ds_error_trace(
@@ -304,7 +304,7 @@ void dsw_pool_cleared(struct dsw_op *op, int status)
                 op->call->status = status;
         }
         dsw_op_free(op);
-        /* another one may wait for its turn */
+        /* another request may wait for the clearing */
         session->retry = 1;
         dsw_session_activate(session);
         dsw_session_dirty(session);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool is made: slabs are set aside, and what lies in which channel is found
+ * Creates the pool: allocates its slabs and finds the channel of each sector
  *
- * lut/probe/pages.h tells the channels. Probing needs the device to itself, which it has before anybody is served.
+ * lut/probe/pages.h determines the channels. Probing needs an otherwise idle device, so it happens before any session
+ * is served.
  *
- * A pool that cannot be had is no reason not to serve: one line says why, and there is none.
+ * If the pool cannot be made, the worker serves without one, and a log line gives the reason.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -21,11 +22,11 @@
 
 #define PAGE DS_PROBE_PAGE
 #define CLEAR_MAX_NS (60 * DS_NS_PER_S)
-#define POOL_E_NONE 1             /* contract: there will be no pool, and why is in maker.why */
-#define SAID_NS (5 * DS_NS_PER_S) /* between two lines about what goes on */
+#define POOL_E_NONE 1             /* contract code: there will be no pool; the reason is in maker.why */
+#define SAID_NS (5 * DS_NS_PER_S) /* interval between two progress lines */
 #define STEPS_MAX 8u
 
-/* A part of what there is to do, and how long it took so far. */
+/* A step of the work, and the time it took so far. */
 struct step {
         const char *what;
         uint64_t ns;
@@ -37,11 +38,12 @@ struct maker {
         uint32_t space;
         int has_space;
         struct ds_sectors_share share;
-        int measured; /* the share is that of a calibration */
+        int measured; /* the share comes from a calibration */
         uint64_t *pages;
         size_t n_pages;
         struct ds_pages_labels labels;
-        uint64_t begin_ns, said_ns, step_ns; /* the last line; since when the last step goes on */
+        /* times of the first step, of the last log line, and of the current step's beginning */
+        uint64_t begin_ns, said_ns, step_ns;
         struct step steps[STEPS_MAX];
         uint32_t n_steps, step;
         char why[256];
@@ -59,9 +61,9 @@ static int none(struct maker *maker, const char *fmt, ...)
         return POOL_E_NONE;
 }
 
-/* --- what goes on ------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------------- */
 
-/* The step's place in the list; what comes too late for it counts for the last one. */
+/* The step's index in the list; if the list is full, the last step's. */
 static uint32_t step_of(struct maker *maker, const char *what)
 {
         uint32_t i = 0;
@@ -75,7 +77,7 @@ static uint32_t step_of(struct maker *maker, const char *what)
         return i;
 }
 
-/* Another step, or the same one again: what has gone by is the last one's. */
+/* Begins a step, or continues it. The time since the last call counts for the previous step. */
 static void step_count(struct maker *maker, const char *what, uint64_t now_ns)
 {
         if (maker->n_steps)
@@ -84,7 +86,7 @@ static void step_count(struct maker *maker, const char *what, uint64_t now_ns)
         maker->step_ns = now_ns;
 }
 
-/* A line every few seconds: nobody is served meanwhile, and whoever waits wants to know what for. of: 0 = unknown. */
+/* Logs progress every few seconds, because no session is served meanwhile. of: total, 0 = unknown. */
 static void make_progress(void *user, const char *what, uint64_t done, uint64_t of)
 {
         struct maker *maker = user;
@@ -101,7 +103,7 @@ static void make_progress(void *user, const char *what, uint64_t done, uint64_t 
                 (unsigned long long)((now_ns - maker->begin_ns) / DS_NS_PER_S), what, part);
 }
 
-/* What took how long, for people. */
+/* The duration of each step as text for the log. */
 static void steps_text(const struct maker *maker, char *ret, size_t size)
 {
         size_t n = 0;
@@ -114,7 +116,7 @@ static void steps_text(const struct maker *maker, char *ret, size_t size)
 
 /* --- slabs -------------------------------------------------------------------------------------------------------- */
 
-/* As few as the files that may be kept, whole pages each. */
+/* Chooses slabs of whole pages, as small as the number of files allows. */
 static void make_sizes(struct maker *maker, uint64_t bytes)
 {
         struct ds_pool_file *facts = &maker->pool->facts;
@@ -180,9 +182,9 @@ static int make_slabs(struct maker *maker)
         return r;
 }
 
-/* --- labels ------------------------------------------------------------------------------------------------------- */
+/* --- channel labels ----------------------------------------------------------------------------------------------- */
 
-/* A stream of a rung with all of the device. */
+/* Returns a stream of a rung that covers the whole device. */
 static uint32_t make_stream(const ds_worker *worker)
 {
         const struct ds_rung_info *rung;
@@ -216,7 +218,7 @@ static int make_labels(struct maker *maker, const struct ds_worker_config *confi
         return r == DS_PAGES_E_NONE ? none(maker, "%s", maker->labels.why) : r;
 }
 
-/* --- what comes of it --------------------------------------------------------------------------------------------- */
+/* --- the result --------------------------------------------------------------------------------------------------- */
 
 static int make_plan(struct maker *maker, uint8_t **ret_classes)
 {
@@ -255,7 +257,7 @@ static int make_plan(struct maker *maker, uint8_t **ret_classes)
         return 0;
 }
 
-/* What was measured on this GPU, as its share: "15/47", of so many channels. NULL: nothing that pays. */
+/* The share measured on this GPU model, for example "15/47" (channels). NULL: no share pays off. */
 static const char *pool_measured(const ds_worker *worker, const struct ds_worker_config *config)
 {
         const struct ds_device_info *info = worker->info;
@@ -288,7 +290,7 @@ static int make_all(struct maker *maker, const struct ds_worker_config *config, 
         return r ? r : ds_error_trace(dsw_pool_file_make(&maker->pool->facts, classes, &maker->pool->file));
 }
 
-/* Slabs that nobody has are mapped nowhere. */
+/* Unmaps the slabs: those without a borrower are mapped nowhere. */
 static void make_end(struct maker *maker)
 {
         const struct ds_device_ops *ops = maker->worker->ops;
@@ -297,7 +299,7 @@ static void make_end(struct maker *maker)
 
         ds_free(maker->pages);
         ds_pages_deinit(&maker->labels);
-        /* removing the space unmaps what it has */
+        /* removing the space unmaps all in it */
         if (maker->has_space)
                 (void)ds_error_trace(ops->space_remove(device, maker->space));
         if (maker->why[0] || maker->pool->file < 0)
@@ -319,7 +321,7 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
         if (share && !strcmp(share, "auto")) {
                 share = pool_measured(worker, config);
                 if (!share)
-                        return 0; /* the daemon says why */
+                        return 0; /* the supervisor logs the reason */
                 maker.measured = 1;
         }
         maker.begin_ns = maker.said_ns = worker->wall_ns();

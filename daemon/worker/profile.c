@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles: which kernels there are, and what is known of them
+ * Profiles: reports the kernels seen, and exchanges their measurements with the supervisor
  *
- * The scheduler notes the kernels that it sees for the first time and refines what it knows of each with every clean
- * sample. The supervisor has what was stored, by whatever worker of this GPU. So the worker says what it sees, soon but
- * not one by one, hears what is known of it, and says now and then what has become better: every two seconds in which
- * something ended, when it is asked, and when it ends. Nobody waits for any of this: a kernel of which nothing is known
- * yet runs as one of which nothing is known.
+ * The scheduler records new kernels and refines a kernel's profile with every undisturbed sample. The supervisor stores
+ * the profiles of all workers of this GPU. The worker reports new kernels soon, in batches, and receives the stored
+ * profiles. It sends refined profiles every two seconds in which something ended, on request, and when it ends. No work
+ * waits for this: a kernel without a profile runs with the defaults.
  */
 #include <string.h>
 
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define PROFILE_ROWS 64u                  /* per message */
-#define PROFILE_ASK_NS (5 * DS_NS_PER_MS) /* between two messages */
-#define PROFILE_SAY_NS (2 * DS_NS_PER_S)  /* between two times that all is said which was refined */
-#define PROFILE_FLUSH 64u                 /* messages at once when it is asked for */
+#define PROFILE_ROWS 64u                  /* rows per message */
+#define PROFILE_ASK_NS (5 * DS_NS_PER_MS) /* interval between two messages */
+#define PROFILE_SAY_NS (2 * DS_NS_PER_S)  /* interval between two reports of all refined profiles */
+#define PROFILE_FLUSH 64u                 /* messages sent at once on request */
 
-/* One message, made and sent at once. */
+/* Buffer of one message, which is filled and sent at once. */
 static struct {
         Detshare__Profile profiles[PROFILE_ROWS], *pointers[PROFILE_ROWS];
         Detshare__ProfilePoint points[PROFILE_ROWS][DETSHARE_POINTS_MAX],
@@ -121,7 +120,7 @@ void dsw_profile_step(ds_worker *worker)
         if (now - worker->profile.said_wall_ns < PROFILE_SAY_NS ||
                 worker->active_wall_ns < worker->profile.said_wall_ns)
                 return;
-        /* the rest in the next message's time */
+        /* the next message carries the rest */
         if (profile_say_refined(worker) < PROFILE_ROWS)
                 worker->profile.said_wall_ns = now;
 }

@@ -1,63 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quiesce: the only time for calls that stop the whole context
+ * Quiesce: schedules the calls that stop the whole context
  *
- * Where the device says `stops`, a call marked [stops] in device.h made beside a running kernel freezes everybody until
- * that kernel ends. So it is made only when nothing is in flight. Who needs one asks dsw_quiesce_may(); told no, it
- * does nothing yet, its session is on the list, and it is started again in the next quiesce:
+ * On a device with the attribute `stops`, a call marked [stops] in device.h blocks all work until the running kernels
+ * end. The worker therefore makes such calls only in a stop: a moment at which nothing is in flight. A session that
+ * needs such a call calls dsw_quiesce_may(). If the result is 0, the session must do nothing yet: it is queued, and the
+ * next stop starts its requests again.
  *
- *      OPEN --somebody waits, and it is time--> DRAINING --BE has ended--> GAP --no LS work, or 20 ms--> EMPTYING
- *        ^                                      BE held                    BE held                      all held
- *        +--------------------------------- all that wait go, in one go <------- nothing is in flight ----+
+ *      OPEN --a session is queued, and it is time--> DRAINING --BE is empty--> GAP --no LS work, or 20 ms--> EMPTYING
+ *        ^                                           BE held                   BE held                      all held
+ *        +---------------------------------- all queued sessions are served <----- nothing is in flight ----+
  *
- * What BE sessions need must not be seen in the 99th percentile of LS's requests, whoever loads modules in a loop: less
- * than one of a hundred requests may meet a stop. Of requests that come at any time those meet it that come while LS is
- * held, d long, or are under way when that begins; and a stop begins when LS has had nothing to do for a moment,
- * between requests and not between the kernels of one. So after a stop the next one waits while LS is active:
+ * Goal: calls of BE sessions must not change the 99th percentile of LS requests, even if a session loads modules in a
+ * loop. So fewer than 1 in 100 LS requests may meet a stop. A request meets a stop if it arrives while LS is held, for
+ * a time d, or if it is running when the hold begins. A stop begins only after LS has been idle for a moment, so
+ * between requests and not between the kernels of one. While LS is active, the interval from one stop to the next one
+ * for BE is therefore:
  *
- *  - of at most 0.5 ms, 100 d, at least 20 ms: LS is held for 1 % of the time at most, so about one request of a
- * hundred comes then, and it waits for 0.5 ms at most: that is all by which the 99th percentile can grow. A program
- * that starts needs hundreds of such stops, one for the code of each library, most of 0.1 ms;
- *  - of a longer one 200 d, between 0.1 and 2 s: that meets one request of two hundred.
+ *  - after a stop of at most 0.5 ms: 100 d, at least 20 ms. LS is held for at most 1 % of the time, so about 1 in 100
+ * requests is delayed, by at most 0.5 ms; the 99th percentile cannot grow by more. A program that starts needs hundreds
+ * of such stops, one per library's code, most of 0.1 ms;
+ *  - after a longer stop: 200 d, between 0.1 and 2 s, so that 1 in 200 requests meets one.
  *
- * All that wait go in the same stop, one after the other until it has lasted 1.5 ms; the others go in the next. An LS
- * session never waits for this rate. Where LS sessions have nothing to do a stop lasts 5 ms, since one of them may come
- * at any moment, and the next one may follow at once; where there are none, as long as there is something to do.
+ * One stop serves all queued sessions in order, until it has lasted 1.5 ms; the rest wait for the next stop. LS
+ * sessions are exempt from this rate. If LS sessions exist but are idle, a stop lasts up to 5 ms, because LS work may
+ * arrive at any moment, and the next stop may follow at once. Without LS sessions a stop lasts until all work is done.
  *
- * What nobody waits for (chores: unregistering pinned memory that was given back or whose session is gone, what the
- * device put off) goes along with a stop that has been short so far, or when all is idle, or when there is too much of
- * it or it is too old. Then it has stops of its own, at the same rate and of the same length, and one piece of it is
- * done in each, whatever goes before it; where it is very much, which must not grow without end, it has up to 20 ms of
- * each.
+ * Background work ("chores" in names) is work that no session waits for: unregistering pinned memory that was freed or
+ * whose session has closed, and calls that the device deferred. It runs in a stop that has been short so far, or while
+ * the device is idle. Too many pieces, or too old ones, get stops of their own, at the same rate and of the same
+ * length, with at least one piece in each. A backlog of more than QUIESCE_CHORES_MANY pieces gets up to 20 ms per stop,
+ * so that it cannot grow without bound.
  *
- * Times are the device's, so that virtual time neither passes over a quiesce that is due nor waits for one; only the
- * chores, which nobody measures, and the length of the stop itself go by real time. Within a session requests
- * keep their order: one that waits here holds those behind it, and the ring behind those.
+ * Times are device times, so that virtual time neither skips a due quiesce nor waits for one. Only background work and
+ * the length of a stop use real time. Requests of one session keep their order: a request that waits here blocks later
+ * ones of its session, and its ring.
  */
 #include <assert.h>
 
 #include "worker/internal.h"
 
-#define QUIESCE_PAUSE 200 /* times as long as LS was held, before the next for BE's sake */
+#define QUIESCE_PAUSE 200 /* interval to the next stop for BE, as a multiple of the time LS was held */
 #define QUIESCE_PAUSE_MIN_NS (100 * DS_NS_PER_MS)
-#define QUIESCE_PAUSE_SHORT 100 /* the same, after a short one */
+#define QUIESCE_PAUSE_SHORT 100 /* the same after a short stop */
 #define QUIESCE_PAUSE_SHORT_MIN_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_PAUSE_MAX_NS (2 * DS_NS_PER_S)
-#define QUIESCE_QUIET_NS (100 * DS_NS_PER_US) /* without LS work: the next kernel of a request comes sooner */
-#define QUIESCE_GAP_NS (20 * DS_NS_PER_MS)    /* that LS work may keep a quiesce waiting once BE has drained */
-#define QUIESCE_LS_NS (50 * DS_NS_PER_MS)     /* LS is active this long after its last sign of life */
-#define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)  /* no BE session's call begins later than this in a stop, beside LS */
-#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* and no chore later than this: so long is a short one */
-#define QUIESCE_IDLE_NS (5 * DS_NS_PER_MS)    /* neither, while LS has nothing to do */
-#define QUIESCE_CHORES_MAX 64u                /* pieces; more are worth a quiesce of their own */
-#define QUIESCE_CHORES_MANY 512u              /* more than these are worth a long one */
+/* LS idle time before a stop: the kernels of one request follow each other faster */
+#define QUIESCE_QUIET_NS (100 * DS_NS_PER_US)
+/* longest time for which LS work may delay a quiesce after BE has drained */
+#define QUIESCE_GAP_NS (20 * DS_NS_PER_MS)
+#define QUIESCE_LS_NS (50 * DS_NS_PER_MS) /* LS counts as active this long after its last activity */
+/* beside active LS, no call of a BE session begins later than this in a stop */
+#define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)
+#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* bound of a short stop, and the latest start of background work in it */
+#define QUIESCE_IDLE_NS (5 * DS_NS_PER_MS)    /* the bound for both while LS is idle */
+#define QUIESCE_CHORES_MAX 64u                /* pieces of background work; more get a stop of their own */
+#define QUIESCE_CHORES_MANY 512u              /* pieces; more get a long stop */
 #define QUIESCE_MANY_NS (20 * DS_NS_PER_MS)
-#define QUIESCE_CHORES_NS (5 * DS_NS_PER_S) /* real time; older ones are worth one too */
+#define QUIESCE_CHORES_NS (5 * DS_NS_PER_S) /* real time; older background work gets a stop of its own */
 
 #define HELD_BE (1u << DETSHARE_CLASS_BE)
 #define HELD_ALL (HELD_BE | 1u << DETSHARE_CLASS_LS)
 
-/* --- who waits ---------------------------------------------------------------------------------------------------- */
+/* --- the queue of sessions ---------------------------------------------------------------------------------------- */
 
 static void quiesce_enlist(struct dsw_session *session)
 {
@@ -92,7 +97,7 @@ static int quiesce_ls_active(const ds_worker *worker)
         return worker->ls_active_wall_ns && worker->now_ns - worker->ls_active_ns < QUIESCE_LS_NS;
 }
 
-/* LS would be kept waiting too long by one more call of a BE session. */
+/* Whether another call of a BE session would delay LS for too long. */
 static int quiesce_run_is_long(const struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
@@ -128,7 +133,7 @@ void dsw_quiesce_chore(ds_worker *worker)
                 worker->quiesce.chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
 }
 
-/* --- is it time? -------------------------------------------------------------------------------------------------- */
+/* --- the time of the next stop ------------------------------------------------------------------------------------ */
 
 static int quiesce_chores_press(const ds_worker *worker)
 {
@@ -140,7 +145,7 @@ static int quiesce_chores_press(const ds_worker *worker)
                worker->wall_ns() - quiesce->chores_wall_ns >= QUIESCE_CHORES_NS;
 }
 
-/* Nothing runs or waits to run, and LS has been away for a while: the chores cost nobody anything. */
+/* Whether the device is idle and LS inactive, so that background work delays nobody. */
 static int quiesce_chores_are_free(const ds_worker *worker)
 {
         if (!worker->quiesce.chores_wall_ns || worker->live_ops)
@@ -160,7 +165,7 @@ static int quiesce_ls_waits(const ds_worker *worker)
         return 0;
 }
 
-/* The device time at which a quiesce for BE's sake may begin. */
+/* Device time from which a quiesce for BE may begin. */
 static uint64_t quiesce_be_turn(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -185,7 +190,7 @@ static int quiesce_is_due(const ds_worker *worker)
         return (quiesce->waiting || quiesce_chores_press(worker)) && quiesce_be_turn(worker) <= worker->now_ns;
 }
 
-/* The device time at which all may be held: a moment after LS's last work, and not for ever later. */
+/* Device time from which both classes may be held: shortly after LS's last work, but at most QUIESCE_GAP_NS later. */
 static uint64_t quiesce_gap_end(const ds_worker *worker)
 {
         uint64_t end = worker->quiesce.drained_ns + QUIESCE_GAP_NS;
@@ -221,13 +226,13 @@ uint64_t dsw_quiesce_wait_ns(const ds_worker *worker)
         until = quiesce->chores_wall_ns + QUIESCE_CHORES_NS;
         if (!worker->live_ops)
                 until = DS_MIN(until, worker->ls_active_wall_ns + QUIESCE_LS_NS);
-        /* pressing ones wait for their turn on the device clock, which the others wait for too */
+        /* urgent background work waits for its time on the device clock, as queued sessions do */
         return until > now ? until - now : QUIESCE_LS_NS;
 }
 
 /* --- the stop ----------------------------------------------------------------------------------------------------- */
 
-/* What waits for it in a session: emptying it when it closes or resets, restoring it, or the requests in its queue. */
+/* Continues the session's deferred work: its close or reset, its restoring, or the requests in its queue. */
 static void quiesce_serve(struct dsw_session *session)
 {
         dsw_control_resume(session);
@@ -240,7 +245,7 @@ static void quiesce_serve(struct dsw_session *session)
         dsw_session_dirty(session);
 }
 
-/* One piece. 0: there is none. */
+/* Does one piece of background work. 0: there is none. */
 static int quiesce_chore_do(ds_worker *worker)
 {
         struct dsw_session *session;
@@ -257,9 +262,8 @@ static int quiesce_chore_do(ds_worker *worker)
 }
 
 /*
- * May one more be begun, when so many were done since? Where they press a stop has one at least, and where they are
- * very many what BE's calls took is not theirs: else calls that take longer than a stop may last, in each, would be
- * before all of them for ever.
+ * Whether another piece of background work may begin. Urgent work gets at least one piece per stop. For a very long
+ * backlog the time of BE's calls does not count: otherwise calls longer than a stop could block it forever.
  */
 static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_done, uint64_t since_wall_ns)
 {
@@ -275,7 +279,7 @@ static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_don
         return lasted < (press ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS);
 }
 
-/* As much as the stop has time for. */
+/* Does as much background work as the stop has time for. */
 static void quiesce_chores(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -292,11 +296,12 @@ static void quiesce_chores(ds_worker *worker)
                 quiesce->chores_wall_ns = 0;
         } else if (n_done) {
                 quiesce->chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
-                quiesce->chores_go_on = !quiesce->beside_ls; /* only LS that comes is to be let in between */
+                /* without LS activity the rest continues in the next stop, so that arriving LS work gets in between */
+                quiesce->chores_go_on = !quiesce->beside_ls;
         }
 }
 
-/* Those of one class, in the order in which they asked. Who asks meanwhile waits for the next time. */
+/* Serves the queued sessions of one class in order. Sessions that join meanwhile wait for the next stop. */
 static void quiesce_serve_class(ds_worker *worker, enum detshare_class class_)
 {
         struct dsw_session *session, *next, *last = worker->quiesce.waiting ? worker->quiesce.waiting->stop_prev : NULL;
@@ -310,7 +315,8 @@ static void quiesce_serve_class(ds_worker *worker, enum detshare_class class_)
         }
 }
 
-/* LS was held while the rest ended, in the device's time, and while the calls were made, in which that may stand. */
+/* Computes the interval to the next stop. LS was held while the device emptied (device time) and during the calls
+ * (real time, because virtual time may stand still). */
 static uint64_t quiesce_pause_ns(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -324,7 +330,7 @@ static uint64_t quiesce_pause_ns(const ds_worker *worker)
         return DS_MIN(DS_MAX(QUIESCE_PAUSE * held, QUIESCE_PAUSE_MIN_NS), QUIESCE_PAUSE_MAX_NS);
 }
 
-/* How long the stop may have lasted when BE's next call is begun. */
+/* Real time that the stop may have lasted when BE's next call begins. */
 static uint64_t quiesce_bound(const ds_worker *worker)
 {
         const struct dsw_session *session;
@@ -380,7 +386,7 @@ static void quiesce_close(ds_worker *worker)
         worker->sched_due = 1;
 }
 
-/* As far as it goes without waiting. 1 when it moved. */
+/* Advances by one state if nothing must be awaited. 1 if it advanced. */
 static int quiesce_move(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -426,7 +432,7 @@ int dsw_quiesce_step(ds_worker *worker)
                 quiesce_close(worker);
                 moved = 1;
         } else if (!quiesce->waiting && !quiesce->chores_wall_ns) {
-                quiesce_open(worker); /* whoever wanted it is gone */
+                quiesce_open(worker); /* the sessions that waited have gone */
                 return 1;
         }
         while (quiesce->state != DSW_QUIESCE_OPEN && quiesce_move(worker))

@@ -2,8 +2,8 @@
 /*
  * The record checker
  *
- * Everything a client can put into a record or a request passes through here before the device sees it. The order of
- * the checks follows CUDA's own where programs can tell the difference.
+ * It checks everything that a client puts into a record or a request before the device sees it. The checks follow
+ * CUDA's own order where programs can see a difference.
  */
 #include "worker/record.h"
 
@@ -30,7 +30,7 @@ static uint32_t limits_attribute(const struct ds_device_info *info, uint32_t id,
 
 void dsw_limits_init(struct dsw_limits *limits, const struct ds_device_info *info)
 {
-        /* what every GPU since Kepler takes, where a device does not say */
+        /* defaults that every GPU since Kepler supports, if a device does not report them */
         static const uint32_t block[3] = {1024, 1024, 64}, grid[3] = {INT32_MAX, 65535, 65535};
 
         limits->block_threads = limits_attribute(info, ATTR_THREADS_PER_BLOCK, 1024);
@@ -43,7 +43,7 @@ void dsw_limits_init(struct dsw_limits *limits, const struct ds_device_info *inf
         limits->clusters = limits_attribute(info, ATTR_CLUSTERS, 0);
 }
 
-/* Exact size of a record type; a launch's is the least. 0 = unknown type. */
+/* Exact size of a record type; of a launch, the minimum. 0 = unknown type. */
 static uint32_t record_size(uint16_t type)
 {
         switch (type) {
@@ -162,7 +162,7 @@ int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_inf
                 if (!launch->block[i] || launch->block[i] > limits->block[i])
                         return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a block dimension is out of range");
         }
-        /* each factor is at most a few thousand: no overflow */
+        /* each factor is at most a few thousand, so there is no overflow */
         threads *= launch->block[2];
         if (threads > limits->block_threads)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "too many threads per block for the device");
@@ -198,7 +198,7 @@ static enum dsw_where check_extent(
 int dsw_check_copy(struct ds_copy *copy, dsw_where_fn where, void *user, int *ret_empty, const char **ret_why)
 {
         static const enum ds_copy_kind kinds[2][2] = {
-                {DS_COPY_DTOD, DS_COPY_DTOH}, /* from the device, to device or host */
+                {DS_COPY_DTOD, DS_COPY_DTOH}, /* source on the device; destination on device or host */
                 {DS_COPY_HTOD, DS_COPY_HTOH},
         };
         enum dsw_where dst, src;

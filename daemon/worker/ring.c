@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The submission ring: records in, operations out
+ * The submission ring: reads records and turns them into operations
  *
- * The client may write to the ring at any time, also while it is being read. A record's header is read once, decides
- * what is copied, and overwrites the header in the copy; everything after that looks at the copy. What no correct
- * client writes ends the session; a wrong argument becomes its sticky error, and the record counts as a dropped
- * operation so that the numbers stay equal on both sides. When an operation has no room the ring is simply not read
- * any further: order is never changed, nothing is lost, and the client sees a full ring in the end.
+ * The client may write to the ring at any time, also while the worker reads it. The worker reads a record's header
+ * once; that header decides how much is copied, and it overwrites the header in the copy. All later code uses the copy.
+ * A record that no correct client writes ends the session. A wrong argument becomes the sticky error, and the record
+ * counts as a dropped operation, so that sequence numbers stay equal on both sides. If there is no room for an
+ * operation, the worker stops reading the ring: the order never changes, nothing is lost, and the client eventually
+ * finds the ring full.
  */
 #include <assert.h>
 #include <string.h>
@@ -51,8 +52,8 @@ uint64_t dsw_ring_tail(struct dsw_session *session)
 }
 
 /*
- * Only the number that we gave out last counts: an older one says nothing about what came since. Whether all of it has
- * ended the scheduler knows.
+ * Only the number given out last counts; an older one says nothing about later work. The scheduler knows whether all
+ * work has ended.
  */
 int dsw_ring_synchronised(struct dsw_session *session)
 {
@@ -86,7 +87,7 @@ static struct ds_record ring_read_head(const uint8_t *slot)
         return head;
 }
 
-/* The one copy of a record's fixed part, under the header that was checked. */
+/* Makes the only copy of a record's fixed part, with the header that was checked. */
 static void ring_copy(const uint8_t *slot, const struct ds_record *head, union ring_record *ret)
 {
         size_t size = head->type == DS_RECORD_LAUNCH ? sizeof(ret->launch) : head->size;
@@ -130,7 +131,7 @@ static enum ring_outcome ring_fault(struct dsw_session *session, const char *rea
         return RING_FAULT;
 }
 
-/* One record whose header is well formed. */
+/* Handles one record with a well-formed header. */
 static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t *slot, const struct ds_record *head)
 {
         struct dsw_stream *stream = dsw_stream_find(session, head->stream);
@@ -145,7 +146,7 @@ static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t 
         if (why)
                 return ring_fault(session, why);
         if (!stream) {
-                /* there is no number to keep */
+                /* no stream, so there is no number to keep */
                 dsw_session_fail(session, DS_CUDA_INVALID_HANDLE, "work for an unknown stream");
                 return RING_TAKEN;
         }
@@ -165,7 +166,8 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
         uint64_t before = session->head;
         size_t n = 0;
 
-        (void)dsw_ring_synchronised(session); /* whoever asks: what came before was waited for before */
+        /* a record newly in the ring was written after the client had awaited the earlier work */
+        (void)dsw_ring_synchronised(session);
         budget = DS_MIN(budget, dsw_turns_records(session));
         if (!budget)
                 return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: open, attach, fail, reset, close, and settling
+ * Sessions: open, attach, fail, reset, close, and dsw_settle()
  *
- * A session that failed keeps its error until it is reset: what it had queued is dropped, what it submits is counted
- * and dropped. A cancelled scheduler session is not used again: a reset session gets a new one, with new coroutines
- * under the old numbers. Closing and resetting wait, without holding anybody up, until nothing of the session runs;
- * then modules, memory and the device's space go, in this order.
+ * A failed session keeps its error until it is reset: its queued operations are dropped, and new ones are counted and
+ * dropped. A cancelled scheduler session is not reused: a reset session gets a new one, with new coroutines under the
+ * old numbers. Close and reset wait, without blocking anybody else, until nothing of the session runs. Then modules,
+ * memory and the device's address space are freed, in this order.
  */
 #include <assert.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static void session_detach(struct dsw_session *session)
                 munmap((void *)(uintptr_t)session->ring, DS_RING_BYTES);
         session->ring = NULL;
         session->stalled = 0;
-        /* closing takes it out of the epoll set only if no other process holds it: the client does */
+        /* closing the fd is not enough to remove it from the epoll set: the client holds a duplicate */
         if (session->event_fd >= 0)
                 epoll_ctl(session->worker->epoll_fd, EPOLL_CTL_DEL, session->event_fd, NULL);
         session->event_fd = ds_close(session->event_fd);
@@ -58,7 +58,7 @@ static void session_detach(struct dsw_session *session)
 
 int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, uint64_t head)
 {
-        /* edge triggered: it is never read, so that a client that plays with it cannot make us wait */
+        /* edge triggered: the worker never reads it, so a client that manipulates it cannot block the worker */
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = session->id};
         ds_cleanup(ds_closep) int owned = event_fd;
         void *ring;
@@ -208,7 +208,7 @@ static int session_space_add(struct dsw_session *session)
         return ds_error_trace(r);
 }
 
-/* All that session_free needs in order to undo a session that is half built. */
+/* Initialises all fields that session_free() needs to undo a half-built session. */
 static void session_free(struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
@@ -358,8 +358,8 @@ static int session_idle(const struct dsw_session *session)
 }
 
 /*
- * What is unmapped next may become another session's memory long before this reset is answered. The supervisor must not
- * give it back to this one if the worker ends in between.
+ * The memory unmapped next may belong to another session long before this reset is answered. This message prevents the
+ * supervisor from restoring it to this session if the worker ends in between.
  */
 static void session_tell_emptied(struct dsw_session *session)
 {
@@ -375,7 +375,7 @@ static void session_tell_emptied(struct dsw_session *session)
         dsw_message_send(session->worker, &message, NULL, 0);
 }
 
-/* Nothing of it runs: may all that it has go now? What never stops the device goes before the rest may. */
+/* Whether everything of the session can be freed now. Memory that never stops the device is freed before a quiesce. */
 static int session_may_empty(struct dsw_session *session)
 {
         if (!session_idle(session))
@@ -426,7 +426,7 @@ static void session_finish_reset(struct dsw_session *session)
         session->cancelled = session->cancel_due = 0;
         atomic_store(&session->page->error, 0);
         if (session_sched_new(session)) {
-                /* nothing can be done with it any more */
+                /* the session is unusable */
                 session->state = DSW_SESSION_OPEN;
                 dsw_session_fault(session, "the session could not be reset: the daemon is out of memory");
                 return;
@@ -468,7 +468,7 @@ void dsw_session_abandon(struct dsw_session *session)
         session_free(session);
 }
 
-/* --- settling ----------------------------------------------------------------------------------------------------- */
+/* --- after operations have ended ---------------------------------------------------------------------------------- */
 
 static void session_settle(struct dsw_session *session)
 {
@@ -487,7 +487,7 @@ static void session_settle(struct dsw_session *session)
         if (session->state == DSW_SESSION_FAULTED)
                 dsw_call_fail_all(session, DETSHARE__STATUS__BAD_REQUEST, "the session broke the ring's rules");
         dsw_call_settle(session);
-        /* what the cancel ended, and requests that wait for the supervisor, are settled first */
+        /* first handle operations ended by the cancel, and requests that wait for the supervisor */
         if (session->is_dirty || session->is_late)
                 return;
         if (session->state == DSW_SESSION_RESETTING && session_may_empty(session))

@@ -2,10 +2,10 @@
 /*
  * Events that sessions of one user share
  *
- * A shared event is a place: a coroutine and a number in it, set by whoever records it last. It may be another
- * session's coroutine, so waiting for it is a wait in the queue like any other, and what a wait refers to was submitted
- * before it: no cycle can come about. Who has the token and the uid may open it; each open has an id of its own that
- * only that session can use. The last close ends it, and so does the worker.
+ * A shared event is a position: a coroutine and a sequence number in it, set by the latest record. The coroutine may
+ * belong to another session, so waiting for it is a wait in the queue like any other. A wait refers only to work
+ * submitted before it, so no cycle is possible. A session that has the token and the uid may open it; each open has an
+ * id that only that session can use. The last close ends it, and so does the end of the worker.
  */
 #include <assert.h>
 #include <errno.h>
@@ -71,7 +71,7 @@ void dsw_shared_close_all(struct dsw_session *session)
         shared_close(session, opened);
 }
 
-/* An id for it. 0, QUOTA or -ENOMEM; the reference is the opened one's on 0. */
+/* Assigns an id. Returns 0, QUOTA or -ENOMEM; on 0 the opened event holds the reference. */
 static int shared_open(struct dsw_session *session, struct dsw_shared *shared, uint64_t *ret_id)
 {
         ds_worker *worker = session->worker;

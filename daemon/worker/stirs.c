@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the GPU is to turn to another context for a moment
+ * Requests a context switch of the GPU ("stir(s)" in names) when LS kernels begin later than they should
  *
- * Kernels begin later after code, graphs or memory have come into the context and after kernels have run on a part of
- * the SMs, until the GPU has worked for another context (supervisor/settle.h, which lets it). Only who measures its
- * latency cares, so it is asked for while there are LS sessions: when what made kernels late is over, and when LS has
- * nothing to do, since whoever is served meanwhile loses a quarter of a millisecond. LS that always has something to do
- * is not waited for for long: what it loses at each request soon is more. Where LS comes back after it was away, what
- * has come meanwhile counts from then: else its first request would have the turn in its midst.
+ * Kernels begin later after code, graphs or memory have entered the context, or after kernels have run on part of the
+ * SMs. The delay ends when the GPU has run another context for a moment (supervisor/settle.h arranges that). Only LS
+ * sessions need this, so the worker requests it only while there are some. It waits until the cause is over and LS is
+ * idle, because a request served during the switch loses 0.25 ms. If LS is never idle, the worker waits only
+ * STIRS_LATE_NS, because every request loses time until then. When LS returns after an absence, changes made meanwhile
+ * count from its return; otherwise the switch would interrupt its first request.
  *
- * Turns are STIRS_APART_NS apart: where kernels run on parts of the SMs all the time, they come late again at once, and
- * the GPU has something better to do.
+ * Requests for a switch are at least STIRS_APART_NS apart: while kernels run on parts of the SMs all the time, the
+ * delay returns at once.
  *
- * Not all that makes kernels late is known. So requests of LS that are all alike to look at (as many kernels without a
- * pause between them) are timed: where the quickest of the last few takes longer than the quickest few did, a turn is
- * asked for, too. The quickest is hardly one that best effort was in the way of, but where all are, by a cache, say, a
- * turn does not help: so the next such one comes twice as late, a second apart at most, and what is the best of a
- * session that never is as quick any more is forgotten after a while.
+ * Some causes of the delay are unknown. The worker therefore times LS requests that look alike (the same number of
+ * kernels without a pause between them). If the shortest of the last PACE_WINDOW requests takes longer than the
+ * shortest ones of earlier windows, it requests a switch, too. Best-effort work hardly affects the shortest request.
+ * Other causes, such as a cache, can slow down all requests, and then a switch does not help. So the interval between
+ * such requests for a switch doubles, up to 1 s, and the best duration of a session that never reaches it again is
+ * forgotten gradually.
  */
 #include "worker/internal.h"
 
-#define STIRS_QUIET_NS (300 * DS_NS_PER_US) /* since the last one: others may follow */
-#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* since LS had something to do: within a request less */
-#define STIRS_LATE_NS (5 * DS_NS_PER_MS)    /* LS has been busy for so long since */
+#define STIRS_QUIET_NS (300 * DS_NS_PER_US) /* delay after the last cause: others may follow */
+#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* LS idle time; gaps inside a request are shorter */
+#define STIRS_LATE_NS (5 * DS_NS_PER_MS)    /* longest wait for LS to become idle */
 #define STIRS_APART_NS (20 * DS_NS_PER_MS)
-#define STIRS_LS_NS (60 * DS_NS_PER_S) /* LS has gone away when there has been no sign of life of it for so long */
-#define PACE_WINDOW 16u                /* requests */
-#define PACE_KERNELS 32u               /* of a request: of one with fewer a late beginning of each is little */
-#define PACE_OTHERS 64u                /* requests of other lengths, and the session does something else now */
-#define PACE_GOOD 8u                   /* windows in a row */
-#define PACE_SLOW 25u                  /* slower by more than one part in so many */
-#define PACE_FORGET 1024u              /* of the difference, per window */
+#define STIRS_LS_NS (60 * DS_NS_PER_S) /* LS counts as absent after this time without activity */
+#define PACE_WINDOW 16u                /* requests per window */
+/* kernels; requests with fewer lose little by late beginnings and are not timed */
+#define PACE_KERNELS 32u
+#define PACE_OTHERS 64u   /* requests of other kernel counts after which the reference is discarded */
+#define PACE_GOOD 8u      /* windows in a row without slowness */
+#define PACE_SLOW 25u     /* slow: longer than the best by more than 1/25 */
+#define PACE_FORGET 1024u /* the best duration grows by 1/1024 of the difference per window */
 #define PACE_APART_NS (50 * DS_NS_PER_MS)
 #define PACE_APART_MAX_NS DS_NS_PER_S
 
-/* A window is over. 1: its requests were slow, and it is time to say so. */
+/* Evaluates a complete window. 1: its requests were slow and a report is due. */
 static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
 {
         const uint64_t least = pace->least_ns;
@@ -43,7 +45,7 @@ static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
         pace->least_ns = 0;
         if (!pace->best_ns || least <= pace->best_ns + pace->best_ns / PACE_SLOW) {
                 pace->best_ns = pace->best_ns ? DS_MIN(pace->best_ns, least) : least;
-                if (++pace->good % PACE_GOOD == 0) /* where slow ones come and go this does not begin anew each time */
+                if (++pace->good % PACE_GOOD == 0) /* intermittent slowness does not reset the interval each time */
                         pace->apart_ns = DS_MAX(pace->apart_ns / 2, PACE_APART_NS);
                 return 0;
         }
@@ -56,7 +58,7 @@ static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
         return 1;
 }
 
-/* A request of so many kernels took so long. */
+/* Records the duration of a request with this many kernels. 1: a report of slowness is due. */
 static int pace_learn(struct dsw_pace *pace, uint32_t kernels, uint64_t ns, uint64_t now_ns)
 {
         if (pace->kernels && kernels != pace->kernels && ++pace->others < PACE_OTHERS)
@@ -86,7 +88,8 @@ void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t sta
                 worker->stirs.n_slow += (uint64_t)pace_learn(pace, kernels, end_ns - pace->begin_ns, worker->now_ns);
 }
 
-/* By real time: what the device's clock did while LS was away is its own affair. */
+/* Detects that LS returned after an absence. Uses real time, because virtual time may pass arbitrarily while LS is
+ * absent. */
 static void stirs_look_for_ls(ds_worker *worker)
 {
         struct dsw_stirs *stirs = &worker->stirs;
@@ -96,7 +99,7 @@ static void stirs_look_for_ls(ds_worker *worker)
         stirs->alive_wall_ns = worker->ls_active_wall_ns;
 }
 
-/* Something came since the last turn, and nothing that would undo it goes on. */
+/* Whether something changed since the last switch and nothing that would cancel its effect is running. */
 static int stirs_wanted(ds_worker *worker)
 {
         struct dsw_stirs *stirs = &worker->stirs;
@@ -114,7 +117,7 @@ static int stirs_wanted(ds_worker *worker)
                worker->wall_ns() - worker->ls_active_wall_ns < STIRS_LS_NS;
 }
 
-/* On the device's clock. */
+/* Device time at which the next switch is due. */
 static uint64_t stirs_due_ns(const ds_worker *worker)
 {
         const struct dsw_stirs *stirs = &worker->stirs;

@@ -2,9 +2,9 @@
 /*
  * Streams of a session: slots, sequence numbers, coroutines
  *
- * Client and worker count a stream's operations alike, also those that are dropped because the session has failed. A
- * dropped operation ends when everything before it in its stream has ended, so stream_done only ever grows and reaches
- * whatever was submitted.
+ * Client and worker count a stream's operations alike, including those dropped because the session has failed. A
+ * dropped operation ends when everything before it in its stream has ended, so stream_done only grows and reaches every
+ * submitted number.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +19,7 @@ struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot)
         return stream && stream->state == DSW_STREAM_OPEN ? stream : NULL;
 }
 
-/* Its numbers go on from what an earlier worker left in the page. */
+/* Its numbers continue from the page's value, which an earlier worker may have written. */
 static void stream_begin(struct dsw_session *session, struct dsw_stream *stream, uint32_t slot)
 {
         stream->session = session;
@@ -27,7 +27,7 @@ static void stream_begin(struct dsw_session *session, struct dsw_stream *stream,
         stream->submitted = stream->done = atomic_load(&session->page->stream_done[slot]);
 }
 
-/* The slot's structure, made on first use; NULL when out of memory. */
+/* The slot's structure, created on first use; NULL when out of memory. */
 static struct dsw_stream *stream_slot(struct dsw_session *session, uint32_t slot)
 {
         struct dsw_stream **grown;
@@ -139,7 +139,7 @@ static void stream_publish(struct dsw_stream *stream, uint64_t done, uint64_t n)
         atomic_store_explicit(&page->stream_done[stream->slot], done, memory_order_release);
 }
 
-/* What was dropped behind operations that have now all ended has ended with them. */
+/* Ends dropped operations when all operations before them have ended. */
 static void stream_end_dropped(struct dsw_stream *stream)
 {
         uint64_t n = stream->dropped;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns: how much of a round each user gets
+ * Limits each user's share of a round of the loop
  *
- * A user may have a thousand sessions. In one round the rings of all its sessions of one class give DSW_RING_BATCH
- * records together, so that a round costs the same for each user, however many sessions it has. The session at which
- * the share ends goes to the end of the list, so that all sessions of a user have their turn. The sessions of a user
- * whose share is spent are skipped until the next round; nothing is refused and no order is changed.
+ * A user may have a thousand sessions. In one round, the rings of all its sessions of one class supply DSW_RING_BATCH
+ * records together, so a round costs the same for each user, however many sessions it has. The session at which the
+ * share ends moves to the end of the list, so that every session of a user is served. Sessions of a user whose share is
+ * used up are skipped until the next round. No request is refused, and no order within a session changes.
  *
- * Virtual time passes only in a round in which nothing was taken in and the policy was told everything. Clients that
- * keep their rings full could stop it for everybody: after DSW_TURNS_TIME_NS of real time without such a round, time
- * passes all the same.
+ * Virtual time advances only in a round that took in no records and left the policy no unseen events. Clients that keep
+ * their rings full could stop it for everybody: after DSW_TURNS_TIME_NS of real time without such a round, it advances
+ * anyway.
  */
 #include <assert.h>
 

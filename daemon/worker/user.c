@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all sessions of one user have in work together
+ * Limits shared by all sessions of one user
  *
- * A session's operations are bounded, and a user may have a thousand sessions. A user at its bound is treated as a
- * session at its own: nothing is refused, its rings are not read further and its requests stay queued until enough of
- * its work has ended. Enough is a quarter, so that a user who stays at the bound does not make every completion a walk
- * over all of its sessions.
+ * Each session's operations are bounded, but a user may have a thousand sessions. A user at its bound is treated like a
+ * session at its bound: nothing is refused, but its rings are not read and its requests stay queued until a quarter of
+ * its bound is free again. The quarter avoids a walk over all of its sessions at every completion.
  *
- * Streams with work are bounded too: a policy looks at each of them in each decision, in time that is everybody's.
+ * Streams with operations are bounded too, because a policy visits each of them in every decision, and that time delays
+ * all sessions.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,8 @@ static void user_free(ds_worker *worker, struct dsw_user *user)
         ds_free(user);
 }
 
-/* One without sessions is remembered until it has all of its time of the clock back: new sessions do not renew it. */
+/* Frees users without sessions, but only after they have regained all of their time of the virtual clock: otherwise
+ * a new session would renew it. */
 static void users_sweep(ds_worker *worker)
 {
         struct dsw_user *user, *next;
@@ -47,7 +48,8 @@ void dsw_users_free(ds_worker *worker)
                 user_free(worker, user);
 }
 
-#define USER_STREAMS_ROOM 32u /* free again: others may stay blocked for long, so a quarter may never be */
+/* streams that must be free again; not a quarter of the bound, because the rest may stay blocked for long */
+#define USER_STREAMS_ROOM 32u
 
 int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
 {
@@ -60,7 +62,7 @@ int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
                 if (!user)
                         return ds_error_origin(-ENOMEM);
                 user->uid = uid;
-                user->value_pass = 1; /* no session has been looked at in it */
+                user->value_pass = 1; /* no session has this number, so none counts as checked */
                 user->hold_wall_ns = worker->wall_ns();
                 HASH_ADD(hh, worker->users, uid, sizeof(user->uid), user);
                 if (!user->hh.tbl) {

@@ -2,14 +2,14 @@
 /*
  * Waiting for a value in memory
  *
- * A wait for a value is an operation that is due when everything before it has ended, and ends when the word is as
- * asked for. It stands in its coroutine's queue and never on the device, so one that is never satisfied holds its
- * stream and nobody else.
+ * A wait for a value is an operation. It becomes due when everything before it in its stream has ended, and it ends
+ * when the word satisfies the condition. It stays in its coroutine's queue and never reaches the device, so a wait that
+ * is never satisfied blocks only its own stream.
  *
- * Pinned memory is read here. What lies in device memory is fetched by a small copy (a probe): an operation of a
- * coroutine of the session's own that no client sees, one at a time, for the waits that are due in turn. A word changes
- * because something ran, or because another process or the host wrote it: it is looked at soon after any work has
- * ended, and else with pauses that grow from 20 us to 2 ms of real time.
+ * The worker reads pinned memory itself. It fetches a word in device memory by a small copy (a probe): an operation of
+ * a hidden coroutine of the session. One probe is in flight at a time, for the due waits in turn. A word changes
+ * because work ran, or because another process or the host wrote it. So the worker checks it soon after any work has
+ * ended, and otherwise at intervals that grow from 20 us to 2 ms of real time.
  */
 #include <assert.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static int value_holds(const struct dsw_op *op, uint64_t there)
         return 1;
 }
 
-/* A word of pinned memory or of a bounce place, both mapped here at their addresses. */
+/* Reads a word of pinned memory or of the bounce buffer, which are mapped here at their own addresses. */
 static uint64_t value_read(uint64_t address, uint32_t bytes)
 {
         const void *p = (const void *)(uintptr_t)address;
@@ -92,7 +92,7 @@ static void value_over(struct dsw_op *op)
 
 /* --- probes ------------------------------------------------------------------------------------------------------- */
 
-/* 0, or a failure of this attempt: there will be another one. */
+/* Submits a probe. Returns 0, or an error of this attempt, which will be repeated. */
 static int probe_submit(struct dsw_session *session, struct dsw_op *target)
 {
         struct dsw_probe *probe = &session->probe;
@@ -149,7 +149,7 @@ void dsw_value_probed(struct dsw_op *op, int status)
                 if (value_holds(target, there)) {
                         value_over(target);
                 } else {
-                        /* the next one's turn */
+                        /* the next wait's turn */
                         DL_DELETE2(session->values, target, due_prev, due_next);
                         DL_APPEND2(session->values, target, due_prev, due_next);
                 }
@@ -165,7 +165,7 @@ void dsw_value_reset(struct dsw_session *session)
         session->probe = (struct dsw_probe){.coroutine = NULL};
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------ */
+/* --- checking values ---------------------------------------------------------------------------------------------- */
 
 static size_t value_look(struct dsw_session *session)
 {
@@ -199,8 +199,7 @@ void dsw_value_serve(struct dsw_session *session)
 }
 
 /*
- * Looks are bounded for each user in each round: those sessions of a user for which nothing is left come first in the
- * next one.
+ * Bounds each user's checks per round. Sessions of the user that were not checked come first in the next round.
  */
 static int value_may_look(struct dsw_session *session)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory without an address, and where the client has mapped it
+ * Memory without an address, and the client's mappings of it
  *
- * A piece of it is one file, kept open here because it may be mapped at any time, more than once. Which addresses the
- * session may use beside its window the supervisor knows and checks before a request comes here; that no two mappings
- * of the session overlap is checked here, and that nobody else has something there by the device. An imported piece is
- * another session's memory: it counts there.
+ * Each piece is one file, which stays open because the client may map it at any time, more than once. The supervisor
+ * checks beforehand which addresses outside its window the session may use. This file checks that the session's
+ * mappings do not overlap, and the device checks that no other session has a mapping there. An imported piece is
+ * another session's memory and counts there.
  *
- * A mapping that was given back is hidden from new work at once and unmapped when the work that may use it has ended.
+ * A mapping that the client removed is hidden from new work at once. It is unmapped when the work that may use it has
+ * ended.
  */
 #include <assert.h>
 #include <errno.h>
@@ -106,7 +107,7 @@ static int vmm_reserve(struct dsw_memory *memory)
         return 0;
 }
 
-/* Not in the window, whose addresses the session's heaps give out. */
+/* Whether the range is outside the window, whose addresses the session's heaps assign. */
 static int vmm_is_place(const struct dsw_session *session, uint64_t va, uint64_t bytes)
 {
         uint64_t granularity = session->worker->info->slab_granularity;
@@ -183,7 +184,7 @@ void dsw_vmm_unmap(struct dsw_session *session, uint64_t va)
         memory->n_mapped--;
 }
 
-/* Mappings side by side are one piece of memory for whoever works on it. */
+/* Adjacent mappings count as one range of memory. */
 int dsw_vmm_covers(const struct dsw_session *session, uint64_t va, uint64_t bytes)
 {
         const struct dsw_memory *memory = &session->memory;

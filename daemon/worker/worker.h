@@ -2,13 +2,13 @@
 /*
  * The worker: the one process that owns the device
  *
- * It is told by the supervisor (a socket, internal.proto) which sessions there are, reads their submission rings,
- * checks every record, feeds the scheduler, and publishes what ended. One thread owns all of it. ds_worker_turn is the
- * whole loop body, so that a test drives a worker in its own process and on its own thread, over a socketpair, with a
- * simulated device and a clock of its choice; nothing in here reads real time except through config.wall_ns.
+ * The supervisor informs it of sessions over a socket (internal.proto). The worker reads the sessions' submission
+ * rings, checks every record, passes the operations to the scheduler, and publishes completions. One thread owns all of
+ * it. ds_worker_turn() is the whole loop body. A test can therefore run a worker in its own process and thread, over a
+ * socketpair, with a simulated device and a clock of its choice. The code reads real time only through config.wall_ns.
  *
- * Clients are hostile: a client's fault ends that client (a SessionFault to the supervisor) or sets its sticky
- * error. The supervisor is trusted; when it is gone or makes no sense the worker ends.
+ * Clients are hostile: a client's fault ends that client (a SessionFault to the supervisor) or sets its sticky error.
+ * The supervisor is trusted; if it disappears or violates the protocol, the worker ends.
  */
 #pragma once
 
@@ -18,63 +18,65 @@ typedef struct ds_worker ds_worker;
 struct ds_device_ops;
 
 /* Contract codes */
-#define DS_WORKER_E_DONE 1    /* orderly end: the supervisor is gone, or a stop has been carried out */
-#define DS_WORKER_E_LOST 3    /* the device's context is gone, all is said: end the process at once, free nothing */
-#define DS_WORKER_E_REFUSED 2 /* the device or policy that was named cannot be used; a line in the log says why */
+#define DS_WORKER_E_DONE 1    /* orderly end: the supervisor has gone, or a stop is complete */
+#define DS_WORKER_E_LOST 3    /* the device's context is lost and reported: end the process at once, free nothing */
+#define DS_WORKER_E_REFUSED 2 /* the named device or policy cannot be used; a log line gives the reason */
 
 #define DS_WORKER_FRAME_MAX 262144u
-#define DS_WORKER_GRACE_NS (1500 * 1000000ULL) /* what a SIGTERM leaves to running work */
+#define DS_WORKER_GRACE_NS (1500 * 1000000ULL) /* time that running work has after a SIGTERM */
 
 #define DSW_POOL_FOR_MAX 8u
 
 struct ds_worker_config {
-        int fd;                    /* to the supervisor; taken over by ds_worker_new, also when that fails */
-        int signal_fd;             /* readable = stop (a signalfd); -1 = none; stays the caller's */
-        const char *device;        /* "sim:h200" */
-        const char *policy;        /* at start */
+        int fd;                    /* socket to the supervisor; ds_worker_new() consumes it, also on failure */
+        int signal_fd;             /* readable = stop (a signalfd); -1 = none; the caller keeps it */
+        const char *device;        /* for example "sim:h200" */
+        const char *policy;        /* initial policy */
         const char *policy_dir;    /* "" = only built-in policies */
-        int policy_dir_fd;         /* of it, stays the caller's and open; 0 = it is opened by name */
+        int policy_dir_fd;         /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
         uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */
         /*
-         * Grows from one worker process to the next (256ths of a second since the boot do), below 2^36. Ids that this
-         * process gives out are above those of earlier ones, so that an old id is never taken for a new one.
+         * Increases from one worker process to the next (it counts 1/256 s since the boot), below 2^36. Ids given out
+         * by this process are above those of earlier ones, so that an old id is never mistaken for a new one.
          */
         uint64_t life;
-        uint64_t spin_ns; /* without sleeping after a sign of life of LS; 0 = 50 us, or 20 ms beside a GPU with CPUs to
-                             spare */
-        uint64_t orphan_ns;              /* what work of a closing session gets; 0 = 10 s. See deadline.c */
-        uint64_t kernel_ns;              /* what any kernel gets; 0 = no bound */
-        uint64_t quiesce_ns;             /* what it gets while others wait for a quiesce; 0 = 60 s */
-        uint64_t evict_bound_ns;         /* what an eviction is to take at most; 0 = as the scheduler has it */
-        uint64_t piece_ns;               /* of a graph: see graph_piece.h; 0 = 150 us */
-        uint32_t ladder_steps;           /* 0 = as the scheduler has it */
-        uint32_t ladder_by_gpc;          /* 1: rungs take GPC by GPC */
-        const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */
-        uint32_t transform;              /* enum ds_sched_transform */
-        uint64_t pool_bytes;             /* memory whose channels are to be known; 0 = none, or it is given */
-        const char *pool_be;             /* best effort's share of them: "1/3", "15"; "auto": as pool_for says */
+        uint64_t spin_ns;        /* polling time after LS activity; 0 = 50 us, or 20 ms on a GPU with CPUs to spare */
+        uint64_t orphan_ns;      /* time bound of a closing session's work; 0 = 10 s. See deadline.c */
+        uint64_t kernel_ns;      /* time bound of any kernel; 0 = none */
+        uint64_t quiesce_ns;     /* time bound of a kernel while a quiesce is pending; 0 = 60 s */
+        uint64_t evict_bound_ns; /* longest time of an eviction; 0 = the scheduler's default */
+        uint64_t piece_ns;       /* duration of a graph piece, see graph_piece.h; 0 = 150 us */
+        uint32_t ladder_steps;   /* 0 = the scheduler's default */
+        uint32_t ladder_by_gpc;  /* 1: rungs are built GPC by GPC */
+        /* NULL = found by the device's name; otherwise `device` is the argument of open */
+        const struct ds_device_ops *ops;
+        uint32_t transform; /* enum ds_sched_transform */
+        /* memory whose channels are to be known, bytes; 0 = none, or passed on by an earlier worker */
+        uint64_t pool_bytes;
+        const char *pool_be; /* best effort's share of the channels: "1/3", "15"; "auto": from pool_for */
         uint32_t n_pool_for;
         const char
-                *pool_for[DSW_POOL_FOR_MAX]; /* "GPU/SMS=15/47": of that GPU; where it is not there there is no pool */
-        const char *lut_dir;                 /* tables of channels lie there; NULL = all of it is probed */
-        int lut_dir_fd;                      /* of lut_dir; 0 = it is opened when it is wanted */
-        int trust_any_owner;                 /* tests: policies need not be root's */
+                /* "GPU/SMS=15/47": share for that GPU model; without an entry there is no pool */
+                *pool_for[DSW_POOL_FOR_MAX];
+        const char *lut_dir; /* directory of channel tables; NULL = every channel is probed */
+        int lut_dir_fd;      /* descriptor of lut_dir; 0 = open it when needed */
+        int trust_any_owner; /* for tests: policies need not belong to root */
 };
 
-/* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED,
- * errno. */
+/* Opens the device, builds the scheduler and sends Ready. Copies what it needs from config. Returns 0,
+ * DS_WORKER_E_REFUSED, or a negative errno. */
 int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret);
-/* Ends everything; NULL is fine; returns NULL. */
+/* Ends and frees everything; NULL is allowed; returns NULL. */
 ds_worker *ds_worker_free(ds_worker *worker);
 
 /*
- * One turn: do all that can be done now, wait for something to happen, at most timeout_ms (negative = as long as
- * needed, 0 = not at all), and handle it. 0, DS_WORKER_E_DONE, DS_WORKER_E_LOST, or a fatal errno.
+ * Runs one turn: does all possible work, waits for the next event for at most timeout_ms (negative = no bound, 0 = no
+ * wait), and handles it. Returns 0, DS_WORKER_E_DONE, DS_WORKER_E_LOST, or a fatal errno.
  */
 int ds_worker_turn(ds_worker *worker, int timeout_ms);
-/* Refuse new work and end when idle, at the latest after grace_ns of real time. */
+/* Refuses new work and ends when idle, at the latest after grace_ns of real time. */
 void ds_worker_stop(ds_worker *worker, uint64_t grace_ns);
-/* 1 when the end is the supervisor's: nobody will say any more what became of the clients' work. */
+/* 1 if the worker ends because the supervisor has gone, so that nobody reports the fate of the clients' work. */
 int ds_worker_orphaned(const ds_worker *worker);
 
 static inline void ds_worker_freep(ds_worker **p)

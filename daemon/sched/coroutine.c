@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Coroutines: queue, dependencies, telling what ended
+ * Coroutines: queue, dependencies, reports of ended operations
  *
- * Nothing here recurses: whatever may have become possible is put in the list of touched coroutines, and
- * ds_sched_settle() works the list off. See coroutine.h for the rules and for why waits cannot form a cycle.
+ * Nothing here recurses: a coroutine that may be able to proceed is put on the list of touched coroutines, and
+ * ds_sched_settle() processes that list. See coroutine.h for the rules and for the reason why waits cannot form a
+ * cycle.
  */
 #include "sched/coroutine.h"
 
@@ -79,7 +80,7 @@ void ds_coroutine_changed(ds_coroutine *coroutine)
         ds_snapshot_session_changed(coroutine->session);
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- creation and release ----------------------------------------------------------------------------------------- */
 
 int ds_coroutine_new(ds_sched_session *session, int32_t priority, int blocking, int legacy, ds_coroutine **ret)
 {
@@ -137,7 +138,7 @@ void ds_coroutine_detach(ds_coroutine *coroutine)
         if (!sched)
                 return;
         coroutine_unpark(coroutine);
-        /* only when the whole scheduler is torn down with work queued: nobody will be told */
+        /* only at the end of the scheduler with work queued: nothing is reported */
         while (coroutine->waiters)
                 coroutine_unpark(coroutine->waiters);
         for (struct ds_op *op = coroutine->boundary; op; op = op->next) {
@@ -182,7 +183,7 @@ ds_coroutine *ds_coroutine_unref(ds_coroutine *coroutine)
         return ds_free(coroutine);
 }
 
-/* The owner's reference of a released coroutine goes when nothing of it is left. */
+/* Drops the owner's reference of a released coroutine when it has no operations left. */
 static void coroutine_check_released(ds_coroutine *coroutine)
 {
         if (coroutine->released != 1 || coroutine->n_ops)
@@ -196,7 +197,7 @@ void ds_coroutine_release(ds_coroutine *coroutine)
 {
         assert(!coroutine->released);
         coroutine->released = 1;
-        /* not at once: the caller may be in a done callback of this very coroutine */
+        /* deferred: the caller may be in a done callback of this coroutine */
         ds_coroutine_touch(coroutine);
 }
 
@@ -221,7 +222,7 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine)
 
         if (!session || session->cancelled || coroutine->released)
                 return 0;
-        /* parts of graphs come on top */
+        /* parts of graphs may exceed the bounds */
         if (coroutine->n_ops >= DS_SCHED_QUEUE_MAX || session->n_ops >= DS_SCHED_SESSION_QUEUE_MAX)
                 return 0;
         return DS_MIN(DS_SCHED_QUEUE_MAX - coroutine->n_ops, DS_SCHED_SESSION_QUEUE_MAX - session->n_ops);
@@ -301,7 +302,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         return 0;
 }
 
-/* --- the head and what it depends on ------------------------------------------------------------------------------ */
+/* --- the head and its dependencies -------------------------------------------------------------------------------- */
 
 void ds_coroutine_touch(ds_coroutine *coroutine)
 {
@@ -334,13 +335,13 @@ static int coroutine_outside_is_over(ds_coroutine *coroutine, struct ds_op *op)
         return op->outside.over;
 }
 
-/* 1: the head's dependencies have ended. Otherwise the coroutine is where it will be found when they do. */
+/* 1: the head's dependencies have ended. Otherwise parks the coroutine where their end will find it. */
 static int coroutine_head_is_free(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->boundary;
         ds_sched_session *session = coroutine->session;
 
-        /* the legacy coroutine is looked at whenever a blocking one ends something, it needs no list */
+        /* no list is needed: the legacy coroutine is checked whenever a blocking one ends an operation */
         if (coroutine->legacy && session->blocking_done < op->join_seq)
                 return 0;
         if (coroutine->blocking && session->legacy_done < op->join_seq) {
@@ -377,7 +378,7 @@ static void coroutine_leave_queue(ds_coroutine *coroutine)
         }
 }
 
-/* A mark, or a wait of either kind that is over: it ends when everything before it has. */
+/* Passes a mark, or a completed wait of either kind: it ends when everything before it has ended. */
 static void coroutine_pass_head(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->boundary;
@@ -450,7 +451,7 @@ void ds_coroutine_in_parts(ds_coroutine *coroutine)
         ds_ahead_clear(&coroutine->ahead);
         coroutine_resolve_head(coroutine);
         ds_coroutine_changed(coroutine);
-        ds_coroutine_touch(coroutine); /* there may be no memory for its first part: then it has ended */
+        ds_coroutine_touch(coroutine); /* if there was no memory for its first part, it has ended */
 }
 
 void ds_coroutine_fault(ds_coroutine *coroutine, int status)
@@ -488,7 +489,7 @@ void ds_coroutine_killing(ds_coroutine *coroutine)
         ds_sched_event_cancel(coroutine->sched, &coroutine->submit_event);
 }
 
-/* As if it had not had its turn yet. What a mark or a wait waited for is over and stays so. */
+/* Resets an operation to the state before its launch. A completed mark or wait stays completed. */
 static void op_return(ds_coroutine *coroutine, struct ds_op *op)
 {
         op->finished = DS_OP_UNFINISHED;
@@ -518,7 +519,7 @@ void ds_coroutine_return(ds_coroutine *coroutine)
         ds_ahead_clear(&coroutine->ahead);
 }
 
-/* --- telling what ended ------------------------------------------------------------------------------------------- */
+/* --- reports of ended operations ---------------------------------------------------------------------------------- */
 
 static void coroutine_wake(ds_coroutine *waiter, uint64_t end_ns)
 {
@@ -571,7 +572,7 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
                 session->errors++;
 }
 
-/* The oldest operation has ended: count it, wake who waited for it, tell its owner, who may free it. */
+/* Reports the oldest operation, which has ended: counts it, wakes its waiters, and calls its owner, which may free it. */
 static void coroutine_tell_first(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->first;
@@ -602,7 +603,8 @@ static void coroutine_tell_first(ds_coroutine *coroutine)
         ds_free(message);
 }
 
-/* More of a graph can be unfolded, but others have their turn first. */
+/* Defers the unfolding of more of a graph to the next call of ds_sched_settle(), so that other coroutines come
+ * first. */
 static void coroutine_put_off(ds_coroutine *coroutine)
 {
         if (coroutine->touched)
@@ -623,7 +625,7 @@ static void coroutine_settle(ds_coroutine *coroutine)
                         coroutine_tell_first(coroutine);
                         told = 1;
                 }
-                /* telling may have made it due */
+                /* the report may have made it due */
         } while (told && coroutine->boundary && coroutine->boundary->kind == DS_OP_OUTSIDE);
         if (coroutine->full && coroutine->n_marks < DS_GRAPH_MARKS)
                 coroutine_put_off(coroutine);

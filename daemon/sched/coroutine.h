@@ -2,36 +2,40 @@
 /*
  * Coroutine: the logical execution context of one client stream
  *
- * One list holds all its operations in order: first those on the device or ended but not told (first .. boundary),
- * then those waiting (boundary .. last). Operations are told strictly in this order.
+ * One list holds all its operations in order: first those on the device, or ended but not reported (first .. boundary),
+ * then those waiting (boundary .. last). Ends are reported to the owner strictly in this order.
  *
- * What the head of the waiting part may depend on:
+ * The first waiting operation (the head) may depend on:
  *  - DS_OP_WAIT: a sequence number of a coroutine;
- *  - DS_OP_OUTSIDE: everything before it in its own coroutine, which must have been told; then its owner is told that
- * it is due and says when it is over. Nothing on the device ever waits for that, and a policy sees no runnable head;
+ *  - DS_OP_OUTSIDE: everything before it in its own coroutine, which must have been reported. Then its owner learns
+ *    that it
+ * is due, and later reports its end. Nothing on the device waits for it, and a policy sees no runnable head;
  *  - the joins of the legacy default stream, as two counters per session. An operation of the legacy coroutine needs
- *    all operations that blocking coroutines had submitted before it (blocking_done >= its join_seq); an operation of a
- *    blocking coroutine needs all that the legacy one had submitted before it (legacy_done >= its join_seq). Comparing
- *    counts is exact, although blocking operations of a session end in any order: one that was submitted after a legacy
- *    operation L cannot end before L, so what blocking_done counts while L waits was all submitted before L.
- * Everything refers to operations submitted earlier (a wait for the future is cut down to what exists), so the graph
- * of dependencies has no cycle and the earliest unfinished operation of all can always go on.
+ *    all
+ * operations that blocking coroutines submitted before it (blocking_done >= its join_seq). An operation of a blocking
+ * coroutine needs all that the legacy one submitted before it (legacy_done >= its join_seq). Comparing counts is exact,
+ * although blocking operations of a session end in any order. An operation submitted after a legacy operation L cannot
+ * end before L, so everything that blocking_done counts while L waits was submitted before L.
  *
- * States, changed by one setter only; what is on the device decides, never what a client says:
+ * Dependencies refer only to operations submitted earlier (a wait for a future number is reduced to the current one).
+ * So the graph of dependencies has no cycle, and the earliest unfinished operation of all can always continue.
  *
- *              submit            launch             suspend
- *      IDLE ----------> READY ----------> RUNNING ----------> YIELDING
- *        ^              |   ^              |    ^              |    |
- *        |   all told   |   |   drained    |    |    resume    |    |
- *        +--------------+   +--------------+    +--------------+    | drained
- *        +---- drained and all told -------+                        v
- *      IDLE, READY ------------ suspend ----------------------> SUSPENDED
- *      IDLE, READY <----------- resume -------------------------SUSPENDED
- *      any of these ----------- the session is cancelled -----> FAULTED, for good
+ * States, changed by one setter only. The work on the device decides them, never a client's claim:
  *
- * READY says that work waits and nothing is on the device; whether its head may go is `runnable`. A kill or an eviction
- * changes no state by itself: what was ended comes back to the queue when all of it has drained, and READY or SUSPENDED
- * is next. A coroutine yields where a kernel or a slice ends: what is on the device runs to its end, or lets go.
+ *             submit            launch             suspend
+ *     IDLE ----------> READY ----------> RUNNING ----------> YIELDING
+ *       ^              |   ^              |    ^              |    |
+ *       | all reported |   |   drained    |    |    resume    |    |
+ *       +--------------+   +--------------+    +--------------+    | drained
+ *       +---- drained and all reported -----+                      v
+ *     IDLE, READY ------------ suspend ----------------------> SUSPENDED
+ *     IDLE, READY <----------- resume -------------------------SUSPENDED
+ *     any of these ----------- the session is cancelled -----> FAULTED (final)
+ *
+ * READY means that work waits and nothing is on the device; `runnable` says whether its head may be launched. A kill or
+ * an eviction changes no state by itself: the stopped operations return to the queue when all of them have drained, and
+ * READY or SUSPENDED follows. A coroutine yields at the end of a kernel or slice: work on the device runs to its end,
+ * or is evicted.
  */
 #pragma once
 
@@ -53,11 +57,11 @@ enum ds_coroutine_state {
         _DS_COROUTINE_STATE_INVALID = -EINVAL,
 };
 
-/* ds_op.finished */
+/* Values of ds_op.finished. */
 enum ds_op_finished {
         DS_OP_UNFINISHED,
-        DS_OP_RAN,       /* the device gave its times */
-        DS_OP_NEVER_RAN, /* no work, refused or dropped: it has the time at which its turn came */
+        DS_OP_RAN,       /* the device supplied its times */
+        DS_OP_NEVER_RAN, /* no work, refused or dropped: its time is that at which it would have begun */
 };
 
 enum ds_coroutine_park {
@@ -67,30 +71,32 @@ enum ds_coroutine_park {
 };
 
 struct ds_coroutine {
-        ds_sched *sched; /* NULL once the session is gone; then only sequence numbers are left */
+        ds_sched *sched; /* NULL after the session has gone; then only sequence numbers are valid */
         ds_sched_session *session;
-        ds_coroutine *prev, *next; /* the session's coroutines */
+        ds_coroutine *prev, *next; /* links in the session's list of coroutines */
         uint64_t id;
         int32_t priority;
         enum ds_coroutine_state state;
         uint32_t refs;
         uint8_t blocking, legacy, released;
-        uint8_t runnable; /* the head is work and all it depends on has ended */
-        uint8_t active;   /* work waits or is on the device */
-        uint8_t touched;  /* in the list to settle; 2: in the one of the next time */
-        uint8_t dirty;    /* its view must be written anew */
-        uint8_t killing;  /* what is on the device was ended or is to let go: nothing goes before all of it is back */
-        uint8_t full;     /* the head is a graph that waits for marks to be told, see graph.h */
+        uint8_t runnable; /* the head is work, and all its dependencies have ended */
+        uint8_t active;   /* it has waiting work or work on the device */
+        uint8_t touched;  /* in the list that ds_sched_settle() processes; 2: in the list for its next call */
+        uint8_t dirty;    /* its view must be rewritten */
+        /* work on the device is being killed or evicted: nothing is launched until all of it has returned */
+        uint8_t killing;
+        uint8_t full; /* the head is a graph that waits until marks are reported, see graph.h */
 
         struct ds_op *first, *boundary, *last;
-        struct ds_op *before; /* what left the queue last; comes before boundary unless it was told: then first does */
-        uint32_t n_ops;       /* all of them */
-        uint32_t n_waiting_work;  /* launches, copies, memsets from boundary on */
+        /* the operation that left the queue last, which precedes boundary; if it was reported, first does */
+        struct ds_op *before;
+        uint32_t n_ops;           /* all operations */
+        uint32_t n_waiting_work;  /* launches, copies and memsets from boundary on */
         uint32_t n_in_flight;     /* on the device */
-        uint32_t n_marks;         /* parts of graphs that are no work, not told yet */
+        uint32_t n_marks;         /* parts of graphs without work, not reported yet */
         uint64_t submitted, done; /* sequence numbers */
-        uint64_t last_end_ns;     /* end of what was told last */
-        uint64_t dependency_ns;   /* end of what the head waited for last */
+        uint64_t last_end_ns;     /* end of the operation reported last */
+        uint64_t dependency_ns;   /* end of the head's last dependency */
         uint64_t head_since_ns;
         struct ds_ahead ahead;
 
@@ -99,21 +105,21 @@ struct ds_coroutine {
         ds_coroutine *park_prev, *park_next;
         ds_coroutine *waiters; /* coroutines parked on this one */
 
-        uint32_t rung, stream; /* where the last launched operation went: the ladder's number, the scheduler's stream */
-        uint32_t last_index;   /* stream index used last, preferred */
+        uint32_t rung, stream; /* target of the last launched operation: the ladder's rung and the scheduler's stream */
+        uint32_t last_index;   /* stream index used last, preferred next */
         uint64_t in_flight_sms, in_flight_expected_ns;
-        struct ds_op *slicing; /* the youngest in flight, of which there is something to launch yet; see slices.h */
+        struct ds_op *slicing; /* the newest operation in flight with slices left to launch; see slices.h */
         ds_coroutine *slicing_prev, *slicing_next;
-        uint32_t n_let_go;                      /* in flight and would let go, see let_go.h */
-        uint64_t let_go_ns, let_go_expected_ns; /* how long the longest of them takes to; sum of their expected_ns */
+        uint32_t n_let_go;                      /* operations in flight that can be evicted, see let_go.h */
+        uint64_t let_go_ns, let_go_expected_ns; /* longest eviction time among them; sum of their expected_ns */
 
         struct ds_sched_event submit_event;
         ds_coroutine *touched_prev, *touched_next;
         ds_coroutine *dirty_prev, *dirty_next;
-        uint32_t view; /* index in the snapshot, DS_SNAPSHOT_NONE */
+        uint32_t view; /* index in the snapshot, or DS_SNAPSHOT_NONE */
 };
 
-/* The drawing. */
+/* Whether the state diagram above allows the change. */
 int ds_coroutine_may_become(enum ds_coroutine_state from, enum ds_coroutine_state to);
 const char *ds_coroutine_state_name(enum ds_coroutine_state state);
 
@@ -128,7 +134,7 @@ static inline int ds_op_is_piece(const struct ds_op *op)
         return op->kind == DS_OP_GRAPH && op->graph->piece;
 }
 
-/* Nothing of it has run. */
+/* Resets an operation to the state in which nothing of it has run. */
 static inline void ds_op_begin(struct ds_op *op)
 {
         op->finished = op->killed = 0;
@@ -141,19 +147,20 @@ static inline void ds_op_begin(struct ds_op *op)
         op->launch.first = op->launch.n_blocks = op->launch.workers = op->launch.chunk = 0;
 }
 
-/* Look at it again at the next settle: a dependency ended, an operation ended, something was submitted. */
+/* Puts the coroutine on the list of ds_sched_settle(): a dependency or operation ended, or an operation was
+ * submitted. */
 void ds_coroutine_touch(ds_coroutine *coroutine);
-/* Counts, state and view after any change of queue or device work. */
+/* Updates counts, state and view after a change of the queue or of the work on the device. */
 void ds_coroutine_changed(ds_coroutine *coroutine);
-/* Takes the head, which must be runnable, out of the waiting part because it was launched (or refused). */
+/* Removes the head, which must be runnable, from the waiting part after its launch (or refusal). */
 void ds_coroutine_pop(ds_coroutine *coroutine);
-/* Nothing of it is on the device any more: from the first operation that was killed on all wait again. */
+/* After the device has drained: all operations from the first killed one on wait again. */
 void ds_coroutine_return(ds_coroutine *coroutine);
-/* The policy ended what is in flight: nothing goes before it. */
+/* Marks that the policy has killed or evicted the work in flight: nothing is launched before it has returned. */
 void ds_coroutine_killing(ds_coroutine *coroutine);
-/* Everything still waiting ends with this error, told after what is in flight before it. */
+/* Ends all waiting operations with this error; it is reported after the operations in flight before them. */
 void ds_coroutine_fault(ds_coroutine *coroutine, int status);
-/* Cuts it loose from a session that goes; the last reference frees it. */
+/* Detaches it from a session that is being freed; the last reference frees it. */
 void ds_coroutine_detach(ds_coroutine *coroutine);
-/* Resolve heads and tell ended operations until nothing changes any more. */
+/* Resolves heads and reports ended operations until nothing changes ("settle" in names). */
 void ds_sched_settle(ds_sched *sched);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of untold events
+ * The list of events that the policy has not seen
  */
 #include "sched/event.h"
 
@@ -11,7 +11,7 @@
 #include "sched/snapshot.h"
 #include "util/macro.h"
 
-/* The next turn of the event's user. Users whose numbers collide share their turns. */
+/* Assigns the next turn number of the event's user. Users with the same hash share their turns. */
 static uint64_t event_turn(ds_sched *sched, const ds_sched_session *session)
 {
         uint64_t *turn = &sched->user_turns[session->config.uid * 2654435761u >> (32 - DS_SCHED_USER_BITS)];
@@ -20,7 +20,7 @@ static uint64_t event_turn(ds_sched *sched, const ds_sched_session *session)
         return *turn;
 }
 
-/* Behind those of its turn and of earlier ones. */
+/* Inserts the event behind those of the same or earlier turns. */
 static void event_insert(ds_sched *sched, struct ds_sched_event *event)
 {
         struct ds_sched_event *after = sched->events ? sched->events->prev : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choosing forms
+ * Chooses the forms of kernels
  */
 #include "sched/forms.h"
 
@@ -10,13 +10,14 @@
 #include "sched/place.h"
 #include "util/macro.h"
 
-#define FORMS_BLOCKS_MAX (1u << 31) /* a grid of so many has no forms */
-#define FORMS_SAMPLES 4u            /* of a form, before it is no longer tried */
-#define FORMS_DEAR 1250u            /* thousandths of the native form's time */
-#define FORMS_HELD 2u               /* blocks that a worker may have to do beyond a chunk of more than one */
-#define FORMS_TAKES 8u              /* a worker goes for blocks so often at least, or the last one has too much to do */
+#define FORMS_BLOCKS_MAX (1u << 31) /* a grid of at least this many blocks has no forms */
+#define FORMS_SAMPLES 4u            /* samples of a form's cost after which it is no longer measured */
+#define FORMS_DEAR 1250u            /* permille of the native form's duration */
+#define FORMS_HELD 2u               /* blocks that a worker may still have to run beyond a chunk of more than one */
+/* least number of chunks per worker; with fewer, the last worker would have too much left */
+#define FORMS_TAKES 8u
 
-/* What is known of a kernel on the SMs that it goes to. */
+/* The known durations of a kernel on its target SMs. */
 struct figures {
         uint64_t native_ns, block_ns; /* 0 = not known */
         uint64_t waves, resident;
@@ -32,7 +33,8 @@ static uint64_t waves_on(const struct detshare_op_view *view, uint32_t n_sms)
         return DS_MAX(DS_DIV_UP((uint64_t)view->blocks, resident_blocks(view, n_sms)), 1u);
 }
 
-/* By the point of most SMs that is no larger, or the smallest: what lies between points is a stair of whole waves. */
+/* Uses the point with the most SMs that is not larger, or the smallest one: between points, durations form stairs of
+ * whole waves. */
 static void figures_known(const struct detshare_op_view *view, uint32_t n_sms, uint32_t n_all, struct figures *figures)
 {
         const struct detshare_profile_point *point = view->points;
@@ -62,11 +64,12 @@ static struct figures figures_of(
 }
 
 /*
- * Blocks that workers take at a time. One: it lets go at the block's end, and has waited for memory between two blocks.
- * More: it takes the next while it is at work, and has two blocks and a chunk to do at most (ptx/pass/forms.h). So many
- * that this is a block less than a tenth of the bound, for the way of the word; two where they would be fewer, as long
- * as that is a fifth of the bound. More than two save little: blocks of 2 us lost 9.5% with two, 8.2% with three and
- * 7.1% with sixteen on an H200, and SMs were free after 9 us with two (p99), after 17 us with three.
+ * Chooses the number of blocks that a worker takes at a time (the chunk). With one, it can be evicted at the block's
+ * end, and waits for memory between two blocks. With more, it takes the next chunk while it works, and has at most two
+ * blocks and a chunk left to run (ptx/pass/forms.h). The chunk is the number of blocks that take one block less than a
+ * tenth of the bound, which leaves time for the signal; but two if that would be fewer and two take at most a fifth of
+ * the bound. More than two save little. On an H200, blocks of 2 us lost 9.5% with two, 8.2% with three and 7.1% with
+ * sixteen; SMs were free after 9 us with two (p99) and after 17 us with three.
  */
 static struct ds_form form_persistent(const struct figures *figures, uint64_t bound_ns)
 {
@@ -108,7 +111,7 @@ static struct ds_form form_of(enum ds_ptx_form form, const struct figures *figur
         return (struct ds_form){.form = DS_PTX_FORM_NATIVE};
 }
 
-/* --- what there is ------------------------------------------------------------------------------------------------ */
+/* --- available forms ---------------------------------------------------------------------------------------------- */
 
 static int forms_fit(const ds_sched *sched, const struct ds_op *op, const struct detshare_op_view *view)
 {
@@ -151,15 +154,15 @@ static uint32_t cost_of(const struct ds_kstat_forms *known, enum ds_ptx_form for
         return known && known->costs[form].samples ? known->costs[form].permille : 1000;
 }
 
-/* Would it do, and is it better than waiting for the native form's end? */
+/* Whether the form is cheap enough and its eviction sooner than the native form's end. */
 static int form_may(const struct ds_form *form, const struct figures *figures, const struct ds_kstat_forms *known)
 {
         return cost_of(known, form->form) <= FORMS_DEAR && form->evict_ns * 2 <= figures->native_ns;
 }
 
 /*
- * Of the forms that may be: the cheapest that lets go within the bound, else the one that does soonest. What costs the
- * same is decided by the eviction.
+ * Whether form a is better than b: the cheapest within the bound, else the one with the shortest eviction time. Equal
+ * costs are decided by the eviction time.
  */
 static int form_better(
         const struct ds_form *a, const struct ds_form *b, const struct ds_kstat_forms *known, uint64_t bound_ns)
@@ -187,13 +190,13 @@ static int form_refused(const struct ds_kstat_forms *known, enum ds_ptx_form for
         return known && known->refused & form_bit(form);
 }
 
-/* What is left to choose of. A launch that goes on in its form has no choice. */
+/* The forms left after the device's refusals. A launch that continues an evicted kernel has no choice. */
 static uint32_t forms_left(uint32_t forms, const struct ds_kstat_forms *known)
 {
         return known && forms & DETSHARE_FORM_NATIVE ? forms & ~(uint32_t)known->refused : forms;
 }
 
-/* The best, and one that is not known well yet (native: none); *ret is native when none may be. */
+/* Finds the best form, and one to measure (native: none); *ret is native if no form is suitable. */
 static void form_search(const struct detshare_op_view *view, const struct figures *figures,
         const struct ds_kstat_forms *known, uint64_t bound_ns, struct ds_form *ret, struct ds_form *ret_trial)
 {
@@ -222,7 +225,7 @@ static int view_has_point(const struct detshare_op_view *view, uint32_t n_sms)
         return 0;
 }
 
-/* With all that is known. Alone on the GPU what is not known yet is tried. */
+/* Chooses by the known durations. If the kernel is alone on the GPU, a form with unknown cost is measured. */
 static enum ds_sched_form_reason choose_known(ds_sched *sched, const struct ds_slot *slot,
         const struct figures *figures, struct ds_kstat_forms *known, struct ds_form *ret)
 {
@@ -232,7 +235,7 @@ static enum ds_sched_form_reason choose_known(ds_sched *sched, const struct ds_s
         if (best.form == DS_PTX_FORM_NATIVE)
                 return DS_SCHED_FORM_DEAR;
         if (slot->clean && trial.form != DS_PTX_FORM_NATIVE) {
-                /* against what it is measured: the native form's time on the same SMs */
+                /* the reference of the measurement: the native form's duration on the same SMs */
                 if (!view_has_point(&slot->view, sched->ladder.views[slot->rung].n_sms)) {
                         known->tries[trial.form]++;
                         return DS_SCHED_FORM_UNKNOWN;
@@ -260,7 +263,7 @@ static enum ds_sched_form_reason choose_auto(const ds_coroutine *coroutine, cons
         return choose_known(sched, slot, figures, known, ret);
 }
 
-/* Where there is one form only, or the persistent one is to be taken if there is a choice. */
+/* Chooses when there is only one form, or when the persistent one must be used if there is one. */
 static void choose_given(
         uint32_t forms, const struct figures *figures, uint32_t blocks, uint64_t bound_ns, struct ds_form *ret)
 {
@@ -300,7 +303,7 @@ void ds_forms_choose(const ds_coroutine *coroutine, const struct ds_op *op, cons
         if (op->kind != DS_OP_LAUNCH || !op->forms)
                 return;
         figures = figures_of(view, sched->ladder.views[slot->rung].n_sms, sched->info->n_sms, max_resident_blocks);
-        if (!(view->forms & DETSHARE_FORM_NATIVE)) { /* it goes on in the form that it has */
+        if (!(view->forms & DETSHARE_FORM_NATIVE)) { /* an evicted kernel continues in its form */
                 choose_given(view->forms, &figures, view->blocks, sched->evict_bound_ns, ret);
                 return;
         }
@@ -322,7 +325,7 @@ void ds_forms_choose(const ds_coroutine *coroutine, const struct ds_op *op, cons
                 choice_note(sched, slot, &figures, reason, ret, known);
 }
 
-/* --- what is told ------------------------------------------------------------------------------------------------- */
+/* --- values shown to the policy and in explain -------------------------------------------------------------------- */
 
 void ds_forms_show(const ds_sched *sched, uint32_t stat_row, struct detshare_op_view *view)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unfolding graphs, and when they need not be
+ * Unfolds graphs, and decides which can be launched whole
  */
 #include "sched/graph.h"
 
@@ -13,7 +13,7 @@
 
 #define GRAPH_PIECE_AWAY 4u
 
-/* --- what a graph looks like as one operation --------------------------------------------------------------------- */
+/* --- a graph's attributes as one operation ------------------------------------------------------------------------ */
 
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch)
 {
@@ -35,7 +35,7 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
         }
         if (!ds_launch_all_resident(sched, launch, blocks, DS_MAX(per_sm, 1u)))
                 return;
-        /* whatever else is in it, that one has all its blocks on the whole GPU only */
+        /* the kernel needs the whole GPU, whatever else is in the graph */
         graph->all_resident = 1;
         graph->sms_needed = sched->info->n_sms;
         graph->blocks = UINT32_MAX;
@@ -51,8 +51,8 @@ int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch)
 }
 
 /*
- * A policy prices what a kernel's blocks are to others by how long one of them lasts, its time over its waves; so a
- * piece has as many as all of its kernels.
+ * A policy estimates the cost of a kernel's blocks to others by their duration, which is the kernel's duration divided
+ * by its waves. So a piece has the waves of all its kernels.
  */
 void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns)
 {
@@ -78,7 +78,7 @@ int ds_sched_graph_whole(const ds_sched_session *session)
         return session->config.class_ == DETSHARE_CLASS_LS || !session->sched->n_class_sessions[DETSHARE_CLASS_LS];
 }
 
-/* Where its last work went, which is where a policy is likely to send more; the whole GPU if there was none. */
+/* The rung of its last work, where a policy is likely to send more; the whole GPU if there was none. */
 static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sched_graph *graph)
 {
         struct ds_ladder_ask ask = {.class_ = session->config.class_,
@@ -107,8 +107,9 @@ int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph 
 }
 
 /*
- * While LS has work every kernel is to be the policy's, and soon after, too: who comes again finds the piece on the
- * device. So no piece that is not short against the time for which LS has been away.
+ * While LS has work, and shortly after, the policy must decide about every kernel, because returning LS work would find
+ * the piece on the device. So a piece runs as a whole only if it is short relative to the time for which LS has been
+ * idle.
  */
 static int graph_piece_may_be_whole(const ds_sched *sched, const struct ds_sched_graph *piece)
 {
@@ -128,7 +129,7 @@ static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op 
         return ds_sched_graph_whole(coroutine->session);
 }
 
-/* The rung that the session's kernels go to when they may have all: pieces are built for that one alone. */
+/* The largest rung of the session's kernels: pieces are instantiated for that one only. */
 static uint32_t graph_home(const ds_sched_session *session, const struct ds_op *op)
 {
         struct ds_ladder_ask ask = {.class_ = session->config.class_,
@@ -162,7 +163,7 @@ void ds_graph_class_changed(ds_sched *sched)
 
 /* --- in parts ----------------------------------------------------------------------------------------------------- */
 
-/* It is work no more: its parts are. */
+/* Turns the graph into its parts; it no longer counts as work. */
 static void graph_begin_parts(ds_coroutine *coroutine, struct ds_op *op)
 {
         assert(coroutine->n_waiting_work);
@@ -172,7 +173,7 @@ static void graph_begin_parts(ds_coroutine *coroutine, struct ds_op *op)
         ds_ahead_clear(&coroutine->ahead);
 }
 
-/* Puts a part in before the head, which is the graph. */
+/* Inserts a part before the head, which is the graph. */
 static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds_op *part, struct ds_op **before)
 {
         ds_sched *sched = coroutine->sched;
@@ -183,7 +184,7 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         part->submitted_ns = graph->submitted_ns;
         part->phase = graph->phase;
         part->launched_ns = part->start_ns = part->end_ns = 0;
-        part->join_seq = 0; /* the graph's own has been waited for */
+        part->join_seq = 0; /* the graph's own dependency has ended */
         part->message = NULL;
         part->status = 0;
         ds_op_begin(part);
@@ -211,7 +212,7 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         }
 }
 
-/* The next parts. 0: there are none, or no memory for one, which is the graph's end. */
+/* Inserts the next parts. 0: there are none, or no memory for one, which ends the graph. */
 static int graph_insert_parts(ds_coroutine *coroutine, struct ds_op *op)
 {
         ds_sched *sched = coroutine->sched;
@@ -241,7 +242,7 @@ int ds_graph_unfold(ds_coroutine *coroutine)
                 return -1;
         if (!op->in_parts)
                 graph_begin_parts(coroutine, op);
-        /* what is known of the operations behind it is written anew, behind the parts */
+        /* views of the operations behind it are rewritten behind the parts */
         ds_ahead_clear(&coroutine->ahead);
         return graph_insert_parts(coroutine, op);
 }

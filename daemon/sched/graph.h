@@ -2,26 +2,29 @@
 /*
  * Graphs: many kernels, copies and memsets that are one operation of their coroutine
  *
- * A graph goes to the device in one of three ways.
- *  - As a whole, where the device has made it ready for the rung (ds_device_ops.graph_ready): one launch, one
- *    completion, and a policy sees one kernel that is as wide as the widest in it. Nothing can be put between its
- *    kernels, so this is for sessions of class LS, and for BE only while no LS session is there at all.
- *  - In pieces: as in parts, but some of the parts are graphs again, of nodes that follow each other and take a few
- *    hundred microseconds together (who unfolds decides, see worker/graph_piece.h). That is what BE has beside an LS
- *    session that is idle: a GPU loses some microseconds between two launches, and less inside a graph. While LS has
- *    work, and after that for four times as long as it takes, a piece goes in parts itself, and so it does on any other
- * rung than the one that it is built for; the policy is asked again then, for its kernels. It has no profile: those are
- * of kernels and whole graphs.
- *  - In parts: when it is the head, its parts take its place in the coroutine's list, a window of them at a time, and
- * are operations like any other: the policy sees each, may stop between any two, and learns how long each takes. The
- *    graph itself stays behind them in the list and ends, as a mark would, when all of them have. This works on every
- *    device and with everything that a graph may hold.
- * Which of them is decided when the graph is launched, so that one that waited in a queue while an LS session came
- * goes in parts. One that has begun in parts goes on so.
+ * A graph is launched in one of three ways.
+ *  - As a whole, if the device has instantiated it for the rung (ds_device_ops.graph_ready): one launch, one
+ *    completion, and
+ * a policy sees one kernel as wide as the widest in it. Nothing can run between its kernels. So only sessions of class
+ * LS use this, and BE while no LS session exists.
+ *  - In pieces: as in parts, but some parts are graphs again, of consecutive nodes that take a few hundred microseconds
+ * together (the caller that unfolds decides, see worker/graph_piece.h). BE uses this beside an idle LS session: a GPU
+ * loses some microseconds between two launches, and less inside a graph. While LS has work, and until LS has been idle
+ * for four times the piece's duration, a piece is itself launched in parts; also on any rung other than the one it is
+ * instantiated for. The policy is then called again for its kernels. A piece has no profile: profiles are of kernels
+ * and whole graphs.
+ *  - In parts: when the graph is the head, its parts replace it in the coroutine's list, a window of them at a time.
+ *    They are
+ * operations like any other: the policy sees each, may stop between any two, and learns each duration. The graph itself
+ * stays behind them in the list and ends, like a mark, when all of them have ended. This works on every device and with
+ * every kind of node.
  *
- * Parts run in the order in which the caller gives them, one after the other. They count as operations of the
- * coroutine, above what its queue may hold by at most two windows and what is in flight, but have no sequence numbers:
- * the graph has one.
+ * The choice is made when the graph is launched, so a graph that was queued when an LS session connected runs in parts.
+ * A graph that has begun in parts continues so.
+ *
+ * Parts run in the order in which the caller supplies them, one after another. They count as operations of the
+ * coroutine, and may exceed its queue's bound by at most two windows and the operations in flight. They have no
+ * sequence numbers: the graph has one.
  */
 #pragma once
 
@@ -29,18 +32,19 @@
 
 #include "sched/sched.h"
 
-#define DS_GRAPH_WINDOW 16u /* parts unfolded at a time: what a policy can see of a queue */
-#define DS_GRAPH_MARKS 64u  /* parts that cost the device nothing, before they are told */
+#define DS_GRAPH_WINDOW 16u /* parts unfolded at a time: as many as a policy can see of a queue */
+#define DS_GRAPH_MARKS 64u  /* parts without device work, before they must be reported */
 
 /*
- * The head is a graph. 1: the head is another operation now (its first part that is left, if it goes in parts), 0: the
- * graph itself has its turn, as a whole or because all its parts have left the queue, -1: not before some of the marks
- * in front of it have been told; how much one look at a coroutine makes and does is bounded by that.
+ * Handles a head that is a graph. 1: the head is now another operation (its first remaining part). 0: the graph itself
+ * is next, as a whole or because all its parts have left the queue. -1: some marks before it must be reported first,
+ * which bounds the work of one call.
  */
 int ds_graph_unfold(ds_coroutine *coroutine);
-/* The head, a graph that is about to be launched, goes in parts: look at the head anew. In coroutine.c. */
+/* Continues in parts with a head that is a graph about to be launched: the head must be examined again. In
+ * coroutine.c. */
 void ds_coroutine_in_parts(ds_coroutine *coroutine);
-/* May it be launched there as a whole? */
+/* Whether the graph can be launched on the rung as a whole. */
 int ds_graph_ready(ds_sched *sched, const struct ds_op *op, uint32_t rung);
-/* A session came or has another class: what was to go as a whole may not any more. */
+/* A session connected or changed class: graphs that could run as a whole may not any more. */
 void ds_graph_class_changed(ds_sched *sched);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charging every nanosecond of a request once
+ * Charges every nanosecond of a request once
  */
 #include "sched/history.h"
 
@@ -11,12 +11,12 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define LOOK_COROUTINES 64u /* with work, that are asked what they have on the device */
-#define LOOK_SESSIONS 8u    /* that one wait is divided among */
-#define BUSY_JOIN 4u        /* newest stretches that an operation may lengthen */
-#define BUSY_GAP_NS 5000u   /* between two operations of a stretch */
+#define LOOK_COROUTINES 64u /* coroutines with work that are examined for work on the device */
+#define LOOK_SESSIONS 8u    /* sessions among which one wait is divided */
+#define BUSY_JOIN 4u        /* newest stretches that an operation may extend */
+#define BUSY_GAP_NS 5000u   /* longest gap between two operations of a stretch */
 
-/* What was charged as waiting, so that it can be taken back. */
+/* Time charged as waiting, kept so that it can be taken back. */
 struct wait {
         uint64_t begin_ns, end_ns, session;
         uint32_t rung;
@@ -29,23 +29,23 @@ struct window {
 };
 
 struct ds_history_session {
-        int active, idle; /* a request has begun; nothing of it is left, but it may go on */
+        int active, idle; /* a request has begun; it has no work left, but may continue */
         uint64_t cursor_ns;
         struct ds_history_request current;
         struct wait waits[DS_HISTORY_WAITS];
-        uint32_t n_waits;             /* ever since the request began */
-        enum ds_history_part op_part; /* of the operation at hand: what most of its waiting was */
+        uint32_t n_waits;             /* count since the request began */
+        enum ds_history_part op_part; /* for the current operation: the part with most of its waiting */
         uint64_t op_ns, op_behind;
 
         struct ds_history_request last[DS_HISTORY_REQUESTS];
         uint64_t n_requests;
         uint64_t shares[DS_HISTORY_SHARES], share_bucket;
-        uint32_t rung;            /* that something ran on last */
-        struct window windows[2]; /* [0] is filling */
-        uint64_t window_ns;       /* when it began */
+        uint32_t rung;            /* rung of the last work */
+        struct window windows[2]; /* [0] is the current, incomplete one */
+        uint64_t window_ns;       /* begin of the current window */
 };
 
-/* One that may have been in the way, and how long it was on the device meanwhile. */
+/* A session that may have delayed another, and for how long it was on the device meanwhile. */
 struct suspect {
         uint64_t session, ns;
         uint32_t uid, rung;
@@ -95,7 +95,7 @@ static void share_add(struct ds_history_session *history, uint64_t begin_ns, uin
         }
 }
 
-/* Since when something of the session, whose end is not known yet, may have been running; UINT64_MAX: nothing is. */
+/* Earliest possible start of session work whose end is not known yet; UINT64_MAX: nothing runs. */
 static uint64_t runs_since(const ds_sched_session *session)
 {
         const ds_coroutine *coroutine;
@@ -162,7 +162,7 @@ static void request_end(ds_sched_session *session)
         ds_trace_request(session, request->begin_ns, request->end_ns);
 }
 
-/* It ended, and its client has let the time pass in which it might have gone on. */
+/* Ends an idle request whose client has not continued in time. */
 static void request_settle(ds_sched_session *session, uint64_t now_ns)
 {
         const struct ds_history_session *history = session->history;
@@ -216,7 +216,7 @@ static void blocker_add(struct ds_history_request *request, const struct suspect
 
 /* --- charging ----------------------------------------------------------------------------------------------------- */
 
-/* The cursor moves on by ns, which were waiting. rung: DETSHARE_RUNG_NONE where it was not for one. */
+/* Advances the cursor by ns of waiting. rung: DETSHARE_RUNG_NONE if the wait was not for one. */
 static void charge_wait(
         ds_sched_session *session, enum ds_history_part part, uint64_t ns, uint32_t rung, const struct suspect *suspect)
 {
@@ -270,7 +270,7 @@ static void wait_take_back(ds_sched_session *session, const struct wait *wait, u
                 waited->wait_ns -= DS_MIN(waited->wait_ns, ns);
 }
 
-/* Something of the session ran in this time, which is charged already: as waiting, where it was not running. */
+/* Charges a time before the cursor, in which work of the session ran: the waiting in it becomes running. */
 static void recharge(ds_sched_session *session, uint64_t begin_ns, uint64_t end_ns, uint32_t rung)
 {
         struct ds_history_session *history = session->history;
@@ -286,7 +286,7 @@ static void recharge(ds_sched_session *session, uint64_t begin_ns, uint64_t end_
                         continue;
                 wait_take_back(session, wait, to - from);
                 charge_run(session, from, to, rung);
-                /* what is left in front, or else behind, may be taken back later */
+                /* the remainder before it (otherwise behind it) may be taken back later */
                 if (from > wait->begin_ns)
                         wait->end_ns = from;
                 else
@@ -294,7 +294,7 @@ static void recharge(ds_sched_session *session, uint64_t begin_ns, uint64_t end_
         }
 }
 
-/* --- who was in the way ------------------------------------------------------------------------------------------- */
+/* --- sessions that caused a wait ---------------------------------------------------------------------------------- */
 
 static void suspect_add(struct suspects *suspects, const struct suspect *suspect)
 {
@@ -315,7 +315,7 @@ static int rungs_meet(const ds_sched *sched, uint32_t a, uint32_t b)
         return ((x->tpcs[0] & y->tpcs[0]) | (x->tpcs[1] & y->tpcs[1])) != 0;
 }
 
-/* rung: only who is on its TPCs; DETSHARE_RUNG_NONE: everybody. */
+/* Collects sessions with work on the device. rung: only those on its TPCs; DETSHARE_RUNG_NONE: all. */
 static void suspects_gather(
         const ds_sched_session *session, uint64_t begin_ns, uint64_t end_ns, uint32_t rung, struct suspects *suspects)
 {
@@ -350,7 +350,7 @@ static void suspects_gather(
         }
 }
 
-/* A wait of so long from the cursor on, for `rung`: behind whom, and what is left of it is `part`. */
+/* Charges a wait of ns from the cursor on, for `rung`, to the sessions that caused it; the rest to `part`. */
 static void charge_behind(ds_sched_session *session, uint64_t ns, uint32_t rung, enum ds_history_part part)
 {
         uint64_t begin_ns = session->history->cursor_ns;
@@ -392,7 +392,7 @@ static uint64_t held_ns(const ds_sched_session *session, uint64_t begin_ns, uint
         return sum;
 }
 
-/* From the cursor on until to_ns, ready and not launched. */
+/* Charges the time from the cursor to to_ns as ready but not launched. */
 static void charge_unlaunched(ds_sched_session *session, uint64_t to_ns, uint32_t rung)
 {
         struct ds_history_session *history = session->history;
@@ -411,7 +411,7 @@ static void charge_until(ds_sched_session *session, uint64_t to_ns, enum ds_hist
                 charge_wait(session, part, to_ns - session->history->cursor_ns, DETSHARE_RUNG_NONE, NULL);
 }
 
-/* The time before an operation that began at start_ns. */
+/* Charges the time before an operation that began at start_ns. */
 static void charge_before(ds_sched_session *session, const struct ds_op *op, uint64_t start_ns, uint32_t rung)
 {
         struct ds_history_session *history = session->history;
@@ -419,7 +419,7 @@ static void charge_before(ds_sched_session *session, const struct ds_op *op, uin
         history->op_ns = 0;
         if (start_ns <= history->cursor_ns)
                 return;
-        /* another stream's work was there, and was not running */
+        /* work of another stream was queued and not running */
         if (session->n_active > 1)
                 charge_unlaunched(session, DS_MIN(op->submitted_ns, start_ns), rung);
         charge_until(session, DS_MIN(op->submitted_ns, start_ns), DS_HISTORY_HOST);
@@ -457,7 +457,7 @@ void ds_history_submit(ds_sched_session *session, uint64_t now_ns)
         if (!history)
                 history = session->history = ds_alloc0(1, sizeof(*session->history));
         if (!history)
-                return; /* short of memory: this request is not recorded */
+                return; /* out of memory: this request is not recorded */
         request_settle(session, now_ns);
         if (!history->active) {
                 request_begin(session, now_ns);
@@ -500,7 +500,7 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
         uint64_t before;
 
         busy_add(&session->sched->history, &busy);
-        if (!history || !history->active) { /* one that began when memory was short */
+        if (!history || !history->active) { /* its request began when memory was short */
                 ds_trace_operation(coroutine, op, slot, 0, 0);
                 return;
         }
@@ -513,7 +513,7 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
                 history->cursor_ns = op->end_ns;
         }
         history->current.operations++;
-        if (!op->evictions) /* of what goes on, some was in flight meanwhile */
+        if (!op->evictions) /* not for an evicted kernel, of which some was in flight meanwhile */
                 history->current.own_ns += op->ready_ns - op->submitted_ns;
         ds_trace_operation(coroutine, op, slot, history->op_ns ? 1 + (uint32_t)history->op_part : 0,
                 history->op_ns ? history->op_behind : 0);
@@ -525,7 +525,7 @@ void ds_history_idle(ds_sched_session *session, uint64_t end_ns)
 
         if (!history || !history->active || history->idle)
                 return;
-        /* what ended last was no work: a function of the host's, or it was dropped */
+        /* the last end was not of device work: a host function, or a dropped operation */
         history->op_ns = 0;
         charge_until(session, end_ns, DS_HISTORY_DEPENDS);
         history->current.end_ns = history->cursor_ns;
@@ -562,7 +562,7 @@ void ds_history_forget(ds_sched_session *session)
         session->history = ds_free(session->history);
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------ */
+/* --- queries ------------------------------------------------------------------------------------------------------ */
 
 int ds_history_is_active(const ds_sched_session *session)
 {

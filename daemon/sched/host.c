@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the policy and doing what it says
+ * Calls the policy and carries out its actions
  */
 #include "sched/host.h"
 
@@ -15,7 +15,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* What an event was, taken before the policy is asked: what it was embedded in may go while it is told. */
+/* A copy of an event, taken before the policy is called: the event's owner may be freed meanwhile. */
 struct telling {
         uint32_t kind;
         ds_sched_session *session;
@@ -23,7 +23,7 @@ struct telling {
         struct detshare_op_view op;
 };
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- installing policies ------------------------------------------------------------------------------------------ */
 
 static int host_is_builtin(const ds_plugin *plugin)
 {
@@ -39,7 +39,7 @@ static struct ds_plugin_world host_world(const ds_sched *sched)
         };
 }
 
-/* The built-in policy, ready to run. */
+/* Creates the built-in policy, ready to run. */
 static int host_new_builtin(ds_sched *sched, ds_plugin **ret)
 {
         struct ds_plugin_world world = host_world(sched);
@@ -59,7 +59,7 @@ static int host_new_builtin(ds_sched *sched, ds_plugin **ret)
         return 0;
 }
 
-/* A policy begins. Whatever the one before it had suspended, capped or planned is over. */
+/* Starts a policy. Suspensions, caps and timers of the previous one end. */
 static void host_begin(ds_sched *sched)
 {
         struct ds_host *host = &sched->host;
@@ -155,8 +155,8 @@ static void host_fall_back(ds_sched *sched, const char *why)
         ds_trace_policy(sched, 1);
 }
 
-/* The policy in charge begins anew with the new world, or, where it will not, goes. The built-in one reads nothing of
- * it. */
+/* Restarts the policy in charge with a new description of the GPU, or replaces it if it refuses. The built-in policy
+ * does not read the description. */
 static int host_begin_anew(ds_sched *sched)
 {
         struct ds_plugin_world world = host_world(sched);
@@ -194,7 +194,7 @@ int ds_sched_set_interference(ds_sched *sched, const struct detshare_interferenc
                 ds_free(old);
                 return ds_error_trace(r);
         }
-        /* the policy goes on with what it was told before */
+        /* the policy continues with the previous data */
         host->interference = old;
         host->n_interference = n_old;
         ds_free(copy);
@@ -212,12 +212,12 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
 
 /* --- actions ------------------------------------------------------------------------------------------------------ */
 
-/* What became of an action; negative: fatal. */
+/* Result of an action; negative: fatal. */
 enum action_result {
-        ACTION_NONSENSE, /* by the snapshot that the policy was given it makes no sense */
+        ACTION_NONSENSE, /* invalid according to the snapshot that the policy received */
         ACTION_DONE,
-        ACTION_NOT_NOW,  /* held, or the device is full: not the policy's mistake */
-        ACTION_TOO_LATE, /* what was done before it in the same decision has changed things; or the session is ending */
+        ACTION_NOT_NOW,  /* the class is held, or the device is full: not the policy's mistake */
+        ACTION_TOO_LATE, /* an earlier action of the same decision changed the state, or the session is ending */
 };
 
 static int action_nonsense(ds_sched *sched, const char *what)
@@ -226,7 +226,8 @@ static int action_nonsense(ds_sched *sched, const char *what)
         return ACTION_NONSENSE;
 }
 
-/* Not runnable. It may have been when the policy was asked, before what else it decided was done. */
+/* Result for a coroutine that is not runnable. It may have been when the policy was called, before its earlier
+ * actions. */
 static int action_not_ready(ds_sched *sched, const ds_coroutine *coroutine)
 {
         if (sched->snapshot.coroutine_views[coroutine->view].ready)
@@ -312,7 +313,7 @@ static int action_apply(ds_sched *sched, const struct detshare_action *action)
         }
 }
 
-/* *ret_nonsense: something of it made no sense. */
+/* Carries out a decision. *ret_nonsense: some action was invalid. */
 static int host_apply(ds_sched *sched, const struct detshare_decision *decision, int *ret_nonsense)
 {
         uint32_t n = DS_MIN(decision->n, DS_HOST_ACTIONS_MAX);
@@ -330,7 +331,7 @@ static int host_apply(ds_sched *sched, const struct detshare_decision *decision,
                 sched->stats.actions_ignored += r == ACTION_NONSENSE || r == ACTION_TOO_LATE;
                 *ret_nonsense |= r == ACTION_NONSENSE;
         }
-        /* refused launches are told now; the snapshot's arrays have not moved before */
+        /* report refused launches now; before this, the snapshot's arrays have not moved */
         ds_sched_settle(sched);
         return 0;
 }
@@ -366,7 +367,7 @@ static void host_snapshot(ds_sched *sched, const struct telling *telling, struct
         };
 }
 
-/* The processor time of a thread costs a system call: it is looked at now and then, and again after a long decision. */
+/* A thread's processor time costs a system call, so it is read occasionally, and again after a long decision. */
 static uint64_t watch_start(struct ds_host *host)
 {
         uint64_t wall_ns = host->wall_ns ? host->wall_ns() : 0;
@@ -379,9 +380,9 @@ static uint64_t watch_start(struct ds_host *host)
 }
 
 /*
- * What a decision took, as its budget counts it. Programs that keep the processors busy make any decision take long;
- * they must not cost everybody the policy. So the thread's own time counts, and of real time a part: a policy may not
- * sleep either.
+ * Duration of a decision as its budget counts it. Programs that keep the processors busy can make any decision take
+ * long, which must not cause a replacement of the policy. So the thread's processor time counts, and a share of real
+ * time, because a policy must not sleep either.
  */
 static uint64_t watch_spent(const struct ds_host *host, uint64_t start_ns)
 {
@@ -392,7 +393,7 @@ static uint64_t watch_spent(const struct ds_host *host, uint64_t start_ns)
         return DS_MAX(DS_MIN(host->cpu_ns() - host->seen_cpu_ns, wall_ns), wall_ns / DS_HOST_PREEMPTED);
 }
 
-/* NULL, or why this policy must go. */
+/* Returns NULL, or the reason to replace the policy. */
 static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
 {
         struct ds_host *host = &sched->host;
@@ -408,7 +409,7 @@ static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
         return host->overrun_score > DS_HOST_OVERRUN_LIMIT ? "overran its time too often" : NULL;
 }
 
-/* 1: it must go. */
+/* 1: the policy must be replaced. */
 static int host_watch_answers(ds_sched *sched, int nonsense)
 {
         struct ds_host *host = &sched->host;
@@ -422,7 +423,7 @@ static int host_watch_answers(ds_sched *sched, int nonsense)
         return host->nonsense_limit != UINT32_MAX && host->nonsense_score > host->nonsense_limit;
 }
 
-/* One call of the policy and what follows from it. *ret_again: it wants another one. */
+/* Calls the policy once and carries out the decision. *ret_again: the policy requests another call. */
 static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_again)
 {
         struct ds_host *host = &sched->host;
@@ -488,7 +489,7 @@ static int host_tell(ds_sched *sched, struct ds_sched_event *event)
         r = host_decide(sched, &telling, &again);
         for (uint32_t i = 0; !r && again && i < DS_HOST_AGAIN_MAX; i++) {
                 telling.kind = DETSHARE_EVENT_AGAIN;
-                /* what was launched meanwhile may have taken the kernel's points for another one's */
+                /* launches since may have reassigned the kernel's points */
                 telling.op.n_points = 0;
                 telling.op.points = NULL;
                 r = host_decide(sched, &telling, &again);
@@ -497,7 +498,7 @@ static int host_tell(ds_sched *sched, struct ds_sched_event *event)
         return ds_error_trace(r);
 }
 
-/* Ready work that nobody is going to launch: nothing runs that could end, and no timer was asked for. */
+/* Detects a stall: work is ready, but nothing is in flight and no timer is set. */
 static void host_watch_stall(ds_sched *sched)
 {
         struct ds_host *host = &sched->host;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler's own state, shared by its files and nobody else
+ * The scheduler's internal state, shared by its files only
  */
 #pragma once
 
@@ -31,19 +31,19 @@ struct ds_sched {
         void (*memory_cap)(void *user, uint64_t session, uint64_t bytes);
         void *user;
 
-        uint64_t now_ns; /* the latest time anybody told us */
+        uint64_t now_ns; /* latest time passed by a caller */
         uint64_t next_id;
         ds_sched_session *sessions;
         uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
         uint32_t n_class_ops[_DS_SCHED_CLASSES], n_class_in_flight[_DS_SCHED_CLASSES];
         uint32_t n_class_sessions[_DS_SCHED_CLASSES];
-        uint64_t class_left_ns[_DS_SCHED_CLASSES]; /* when the last of its operations was told; 0: never */
+        uint64_t class_left_ns[_DS_SCHED_CLASSES]; /* time at which the class's last operation was reported; 0: never */
         uint32_t n_runnable;                       /* coroutines whose head could be launched */
-        unsigned held;                             /* classes, see ds_sched_hold */
+        unsigned held;                             /* held classes, bit set; see ds_sched_hold() */
         ds_coroutine *touched;
-        ds_coroutine *later;   /* to settle the next time */
-        ds_coroutine *slicing; /* with slices that are not launched yet */
-        int error;             /* fatal, of a step that cannot return it */
+        ds_coroutine *later;   /* coroutines for the next ds_sched_settle() */
+        ds_coroutine *slicing; /* coroutines with slices not launched yet */
+        int error;             /* fatal errno of a function that cannot return it */
         enum ds_sched_transform transform;
         uint64_t evict_bound_ns;
 
@@ -53,17 +53,17 @@ struct ds_sched {
         struct ds_seen seen;
         struct ds_slot *slots;
         uint32_t free_slot;
-        uint64_t mixed_launch; /* number of the last launch that found others' work on the device */
+        uint64_t mixed_launch; /* number of the last launch that found other coroutines' work on the device */
 
         struct ds_snapshot snapshot;
-        struct ds_sched_event *events;                 /* by turn */
-        uint64_t event_turn;                           /* of the event that was told last */
-        uint64_t user_turns[1u << DS_SCHED_USER_BITS]; /* of the last event of each user; see event.c */
+        struct ds_sched_event *events;                 /* sorted by turn */
+        uint64_t event_turn;                           /* turn of the event reported last */
+        uint64_t user_turns[1u << DS_SCHED_USER_BITS]; /* turn of each user's last event, by hash; see event.c */
         struct ds_sched_event switch_event, timer_event, gone_event;
         struct ds_host host;
         struct ds_history history;
-        struct ds_trace *trace;      /* NULL: nobody wants one */
-        struct ds_sched_stats stats; /* counters only; the rest is filled when asked */
+        struct ds_trace *trace;      /* NULL: no trace is running */
+        struct ds_sched_stats stats; /* counters only; the other fields are filled in on request */
 };
 
 static inline uint64_t ds_sched_now(ds_sched *sched, uint64_t now_ns)

@@ -2,9 +2,9 @@
 /*
  * Kernel statistics: a chained hash table over an array of rows, and the occupancy rule
  *
- * Rows are an array that doubles, buckets an array of row numbers that doubles with it. Order of use is a list through
- * the rows, so that finding the row to give up costs nothing. Points stand in chunks that are made one after the other;
- * which to take where there is no room is found by going round: those that had a sample since are passed once.
+ * Rows and buckets are arrays that double together. A list through the rows keeps their order of use, so the row to
+ * replace is found at once. Points are in chunks that are allocated one after another. At the bound, a clock algorithm
+ * chooses the points to replace: points with a sample since the last pass are spared once.
  */
 #include "sched/kstat.h"
 
@@ -19,8 +19,8 @@
 #define KSTAT_CHUNK 64u
 #define KSTAT_CHUNKS (DS_KSTAT_POINTS_MAX / KSTAT_CHUNK)
 #define KSTAT_CHANGED_EVERY 64u
-#define KSTAT_OFF 2           /* samples in a row before what is known is given up */
-#define KSTAT_DOUBT_EVERY 32u /* of a kernel's launches: what looks out of date is asked for anew so often */
+#define KSTAT_OFF 2           /* consecutive samples before a point is restarted */
+#define KSTAT_DOUBT_EVERY 32u /* launches of a kernel between two requests to measure a doubtful point */
 
 /* CUdevice_attribute numbers */
 #define ATTR_THREADS_PER_SM 39
@@ -30,7 +30,7 @@
 #define ATTR_RESERVED_SHARED_PER_BLOCK 111
 
 #define WARP 32u
-#define WARP_REGISTERS_UNIT 256u /* registers are given to a warp in units of this */
+#define WARP_REGISTERS_UNIT 256u /* register allocation unit of a warp */
 #define WARP_SLOTS_UNIT 4u       /* one per sub-partition of an SM */
 #define SHARED_UNIT 128u
 
@@ -43,7 +43,7 @@ struct ds_kstat {
         uint32_t n_rows, n_used, max_rows;
         uint32_t newest, oldest;
         struct ds_kstat_points *chunks[KSTAT_CHUNKS];
-        uint32_t n_points, points_hand; /* made so far; where looking for room goes on */
+        uint32_t n_points, points_hand; /* created so far; position of the clock algorithm */
         uint32_t n_changed, changed_hand;
         uint64_t taken;
 };
@@ -154,7 +154,7 @@ static struct ds_kstat_points *points_at(const ds_kstat *table, uint32_t i)
         return &table->chunks[i / KSTAT_CHUNK][i % KSTAT_CHUNK];
 }
 
-/* Its points are nobody's. */
+/* Frees the row's points. */
 static void points_release(ds_kstat *table, struct ds_kstat_row *row)
 {
         struct ds_kstat_points *points;
@@ -168,7 +168,7 @@ static void points_release(ds_kstat *table, struct ds_kstat_row *row)
         table->taken++;
 }
 
-/* Takes the row out of its bucket and out of the order of use. */
+/* Removes the least recently used row from its bucket and from the order of use. */
 static uint32_t kstat_evict_oldest(ds_kstat *table)
 {
         uint32_t i = table->oldest;
@@ -189,7 +189,7 @@ static uint32_t kstat_take_row(ds_kstat *table)
         if (table->n_used == table->n_rows) {
                 if (table->n_rows == table->max_rows)
                         return kstat_evict_oldest(table);
-                /* short of memory, the table stays as large as it is */
+                /* without memory the table keeps its size */
                 if (kstat_resize(table, table->n_rows * 2))
                         return kstat_evict_oldest(table);
         }
@@ -250,7 +250,7 @@ void ds_kstat_sample(struct ds_kstat_row *row, uint64_t duration_ns)
 
 /* --- points ------------------------------------------------------------------------------------------------------- */
 
-/* A number that is nobody's, or DS_KSTAT_NONE. */
+/* Returns a free index, or DS_KSTAT_NONE. */
 static uint32_t points_take(ds_kstat *table)
 {
         uint32_t chunk = table->n_points / KSTAT_CHUNK;
@@ -259,7 +259,7 @@ static uint32_t points_take(ds_kstat *table)
                 table->chunks[chunk] = ds_alloc0(KSTAT_CHUNK, sizeof(*table->chunks[chunk]));
         if (table->n_points < DS_KSTAT_POINTS_MAX && table->chunks[chunk])
                 return table->n_points++;
-        /* twice round: the second time none is passed */
+        /* two passes: the second spares none */
         for (uint32_t i = 0; i < 2 * table->n_points; i++) {
                 uint32_t at = table->points_hand++ % table->n_points;
                 struct ds_kstat_points *points = points_at(table, at);
@@ -275,7 +275,7 @@ static uint32_t points_take(ds_kstat *table)
         return DS_KSTAT_NONE;
 }
 
-/* The row's, made if need be; NULL without memory. */
+/* The row's points, created if necessary; NULL without memory. */
 static struct ds_kstat_points *points_of(ds_kstat *table, struct ds_kstat_row *row)
 {
         struct ds_kstat_points *points;
@@ -327,7 +327,7 @@ static uint32_t points_position(const struct ds_kstat_points *points, uint32_t n
         return i;
 }
 
-/* Room for one more: the weakest goes, but never the last. */
+/* Removes the point with the fewest samples, but never the last one. */
 static void points_make_room(struct ds_kstat_points *points)
 {
         uint32_t weakest = 0;
@@ -340,7 +340,7 @@ static void points_make_room(struct ds_kstat_points *points)
                 points->at[i] = points->at[i + 1];
 }
 
-/* The point for so many SMs; one without samples if it is new. */
+/* The point for this many SMs, without samples if it is new. */
 static struct detshare_profile_point *points_point(struct ds_kstat_points *points, uint32_t n_sms)
 {
         uint32_t at = points_position(points, n_sms);
@@ -357,13 +357,14 @@ static struct detshare_profile_point *points_point(struct ds_kstat_points *point
         return &points->at[at];
 }
 
-/* Whether a time says that what is known is long out of date: 1: it takes more than twice that, -1: less than half. */
+/* 1: the duration is more than twice the mean; -1: less than half of it; 0 otherwise. */
 static int mean_is_off(uint64_t mean_ns, uint64_t ns)
 {
         return (ns / 2 > mean_ns) - (ns < mean_ns / 2);
 }
 
-/* Its kernel does otherwise now: that may be what runs beside it, or a smaller rung, so it is to be measured. */
+/* Whether the kernel's recent mean contradicts the point. The cause may be other work or a smaller rung, so it is
+ * measured. */
 static int points_are_doubtful(const struct ds_kstat_row *row, const struct ds_kstat_points *points, uint32_t at)
 {
         return row->samples && row->samples - points->sampled_at >= KSTAT_DOUBT_EVERY &&
@@ -393,14 +394,15 @@ static void points_mark_changed(ds_kstat *table, struct ds_kstat_points *points)
         points->changed = 1;
 }
 
-/* Whether there were samples enough in a row that are off, as the kernel's own mean is, to begin anew with this one. */
+/* Whether enough consecutive samples, and the kernel's own mean, contradict the point, so that it restarts with this
+ * one. */
 static int points_restart(struct ds_kstat_points *points, const struct ds_kstat_row *row,
         const struct detshare_profile_point *point, uint64_t ns)
 {
         const int off = mean_is_off(point->mean_ns, ns);
 
         if (!off && points->off_sms != point->n_sms)
-                return 0; /* which says nothing about the other one */
+                return 0; /* says nothing about the other point */
         if (off * points->off <= 0 || points->off_sms != point->n_sms)
                 points->off = (int8_t)off;
         else if (points->off * off < KSTAT_OFF)
@@ -426,8 +428,8 @@ void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n
         points->tries = 0;
         points->sampled_at = row->samples;
         point = points_point(points, n_sms);
-        /* a kernel's first launch brings its code and data in: where the second takes less than half, only that counts
-         */
+        /* a kernel's first launch loads its code and data: if the second takes less than half, the first does not
+         * count */
         if (point->samples == 1 && duration_ns < point->mean_ns / 2)
                 point->samples = 0;
         if (!point->samples)
@@ -457,7 +459,7 @@ struct ds_kstat_forms *ds_kstat_forms(ds_kstat *table, struct ds_kstat_row *row)
 {
         struct ds_kstat_points *points = NULL;
 
-        /* every launch asks: what was measured of other kernels makes no room for words about this one */
+        /* every launch comes here, so this must not replace measurements of other kernels */
         if (row->points || table->n_points < DS_KSTAT_POINTS_MAX)
                 points = points_of(table, row);
         return points ? &points->forms : NULL;
@@ -488,7 +490,7 @@ void ds_kstat_form_sample(
         points->forms.tries[form] = 0;
         cost = &points->forms.costs[form];
         mean = cost->permille;
-        /* what takes a thousand times as long takes no longer than that */
+        /* bounds the ratio at 1000, against overflow */
         duration_ns = DS_MIN(duration_ns, DS_MIN(native_ns, UINT64_MAX / 1000000) * 1000);
         mean_add(&cost->samples, &mean, duration_ns / DS_MAX(native_ns / 1000, 1u));
         cost->permille = (uint32_t)DS_MIN(mean, (uint64_t)UINT32_MAX);

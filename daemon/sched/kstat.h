@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel statistics: what the scheduler has learnt about each kernel and launch shape
+ * Kernel statistics: measurements of each kernel and launch shape
  *
- * A row per key holds the running mean of the durations seen, how many blocks one SM holds at once, and what a profile
- * said about the kernel's bound. Rows are found by a 64-bit key; two shapes that collide would share a row, which costs
- * a wrong guess and nothing else. The table is bounded: when it is full the row not looked up for longest makes room.
- * A row's number stays valid memory for ever, but may come to belong to another key; ds_kstat_at() tells.
+ * A row per key holds the running mean of the durations, the number of blocks that one SM holds at once, and the
+ * kernel's bound from a profile. Rows are found by a 64-bit key; two shapes that collide share a row, which costs only
+ * a wrong guess. The table is bounded: when it is full, the row not looked up for longest is replaced. A row number
+ * always refers to valid memory, but the row may belong to another key by then; ds_kstat_at() checks that.
  *
- * Time against SMs: kernels that were timed while nothing else was on the GPU get points, one for every number of SMs
- * that they ran on. Points are kept beside the rows, for few of them (DS_KSTAT_POINTS_MAX), and are made when they are
- * needed; where there are too many, those of a kernel without new samples make room. Their memory stays where it is,
- * so that policies are given pointers; ds_kstat_taken() tells when some have come to belong to another kernel. What its
- * other forms cost (forms.h) is kept with them.
+ * Duration against SMs: a kernel that was timed while nothing else was on the GPU gets points, one for every number of
+ * SMs that it ran on. Points are stored outside the rows, for few of them (DS_KSTAT_POINTS_MAX), and created on demand;
+ * at the bound, those of a kernel without new samples are replaced. Their memory does not move, so policies get
+ * pointers to it; ds_kstat_taken() shows when some points were reassigned to another kernel. The costs of a kernel's
+ * other forms (forms.h) are stored with them.
  */
 #pragma once
 
@@ -34,96 +34,99 @@ struct ds_kstat_row {
         uint32_t samples;       /* saturating */
         uint32_t blocks_per_sm; /* 0 = not computed yet */
         uint8_t bound;          /* enum detshare_kernel_bound */
-        uint8_t seen;           /* 1: who keeps profiles is told of it, see seen.h */
-        uint16_t points;        /* 1 + the number of its points; 0 = it has none */
+        uint8_t seen;           /* 1: reported to the keeper of profiles, see seen.h */
+        uint16_t points;        /* 1 + index of its points; 0 = none */
         uint32_t chain;         /* next row of the same hash bucket */
-        uint32_t newer, older;  /* order of use */
+        uint32_t newer, older;  /* links in order of use */
 };
 
-/* Of a kernel's other forms: what they cost, and what was chosen last (struct ds_sched_form_choice) and why. */
+/* Other forms of a kernel: their costs, and the last choice (struct ds_sched_form_choice) with its reason. */
 struct ds_kstat_forms {
         struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
-        uint8_t tries[_DS_PTX_FORM_MAX]; /* to measure them, since the last sample */
+        uint8_t tries[_DS_PTX_FORM_MAX]; /* attempts to measure them since the last sample */
         uint8_t form, reason;
-        uint8_t refused; /* forms that the device would not have, 1 << form */
+        uint8_t refused; /* forms that the device refused, 1 << form */
         uint32_t n_sms, chunk, slice;
         uint64_t native_ns, block_ns, evict_ns;
 };
 
 struct ds_kstat_points {
-        uint32_t row; /* whose they are, DS_KSTAT_NONE = nobody's */
+        uint32_t row; /* row of the kernel that they belong to; DS_KSTAT_NONE = free */
         uint32_t n;
-        uint16_t tries;   /* since the last sample */
-        uint8_t used;     /* since they were last looked at for room */
-        uint8_t changed;  /* since they were last given out by ds_kstat_changed */
-        int8_t off;       /* times in a row that a sample was more than twice what is known, -: less than half of it */
-        uint32_t off_sms; /* on so many SMs */
-        uint32_t sampled_at;                                   /* the row's samples when there was one of these */
-        struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* by n_sms, ascending */
+        uint16_t tries;   /* measurements requested since the last sample */
+        uint8_t used;     /* used since the last search for a free place */
+        uint8_t changed;  /* changed since ds_kstat_changed() last returned them */
+        int8_t off;       /* consecutive samples above twice the point's mean; negative: below half of it */
+        uint32_t off_sms; /* number of SMs of those samples */
+        /* the row's sample count at the last sample of these points */
+        uint32_t sampled_at;
+        struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* sorted by n_sms, ascending */
         struct ds_kstat_forms forms;
 };
 
-/* max_rows: a power of two, at most DS_KSTAT_ROWS_MAX. -ENOMEM. */
+/* max_rows: a power of two, at most DS_KSTAT_ROWS_MAX. Returns 0 or -ENOMEM. */
 int ds_kstat_new(uint32_t max_rows, ds_kstat **ret);
 ds_kstat *ds_kstat_free(ds_kstat *table);
-/* The row of the key, made if need be (short of memory, in place of the oldest) and marked as used now. */
+/* Returns the row of the key and marks it as used. Creates it if necessary (without memory, in place of the oldest
+ * one). */
 uint32_t ds_kstat_touch(ds_kstat *table, uint64_t key);
-/* The key's row, or DS_KSTAT_NONE; not marked as used. */
+/* Returns the key's row or DS_KSTAT_NONE; does not mark it as used. */
 uint32_t ds_kstat_find(ds_kstat *table, uint64_t key);
-/* The row if it still belongs to the key, else NULL. The pointer is good until the next touch. */
+/* Returns the row if it still belongs to the key, else NULL. The pointer is valid until the next touch. */
 struct ds_kstat_row *ds_kstat_at(ds_kstat *table, uint32_t row, uint64_t key);
 uint32_t ds_kstat_count(const ds_kstat *table);
-/* One more duration. The mean forgets: a sample weighs 1/32 at least, so it follows a kernel whose data change. */
+/* Adds a duration. A sample weighs at least 1/32 of the mean, so the mean follows a kernel whose data change. */
 void ds_kstat_sample(struct ds_kstat_row *row, uint64_t duration_ns);
 
-/* What is known now of the kernels of operations, each with its row. Where a row is another key's, what was
- * known before stays, but points. */
+/* Fills in current statistics of n operations' kernels, each with its row. If a row belongs to another key now, the
+ * view keeps its previous values, but no points. */
 void ds_kstat_show(const ds_kstat *table, const uint32_t *rows, struct detshare_op_view *views, uint32_t n);
-/* NULL: it has none. */
+/* NULL: none. */
 const struct ds_kstat_points *ds_kstat_points(const ds_kstat *table, const struct ds_kstat_row *row);
 /*
- * Is a sample on so many SMs worth having the device measure it? Until there are `samples` of them, and now and then
- * while the kernel takes more than twice or less than half of it on whatever SMs and beside whatever it runs: it may
- * have changed. When none that was asked for came about DS_KSTAT_TRIES_MAX times, no longer. Asking for one that is
- * counts as a try.
+ * Whether the device should measure a sample on this many SMs. True until there are `samples` of them, and occasionally
+ * while the kernel takes more than twice or less than half of the point's mean, on any SMs and beside any work: the
+ * kernel may have changed. False after DS_KSTAT_TRIES_MAX requests without a sample. A positive answer counts as a
+ * request.
  */
 int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint32_t samples);
 /*
- * One more duration on so many SMs. Where two in a row and the kernel's own mean say that it takes more than twice what
- * the point says, or less than half, the point has this one's: a kernel's time may be its arguments', and what a
- * program tries with small ones before it works with large ones must not count for long (but a kernel that takes now
- * this and now that is not short for two short ones in a row). Past DETSHARE_POINTS_MAX the point with the fewest
- * samples makes room, except for the one with the most SMs.
+ * Adds a duration on this many SMs. If two consecutive samples and the kernel's own mean are more than twice or less
+ * than half of the point's mean, the point is restarted with this sample. A kernel's duration may depend on its
+ * arguments, and small trial runs of a program must not count for long; but two short runs of a kernel with varying
+ * durations do not make it short. At DETSHARE_POINTS_MAX points the one with the fewest samples is replaced, except
+ * that with the most SMs.
  */
 void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns);
-/* A point that is known from elsewhere; one that rests on more samples stays. */
+/* Stores a point from another source; a point with more samples is kept. */
 void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct detshare_profile_point *point);
 /*
- * What is known of its forms, made if need be and there is a free place; NULL without one, or without memory. Good
- * until its points are taken.
+ * Returns the state of its forms, created if there is a free place; NULL otherwise or without memory. Valid until its
+ * points are reassigned.
  */
 struct ds_kstat_forms *ds_kstat_forms(ds_kstat *table, struct ds_kstat_row *row);
-/* The same of a row that may be another key's, or DS_KSTAT_NONE: then, and when there is nothing, NULL. */
+/* The same for a row that may belong to another key or be DS_KSTAT_NONE; NULL in these cases, and if there is no
+ * state. */
 const struct ds_kstat_forms *ds_kstat_forms_known(const ds_kstat *table, uint32_t row, uint64_t key);
-/* A form took so long on so many SMs; counts only where the native form's time there is known. */
+/* Adds a form's duration on this many SMs; ignored unless the native form's duration there is known. */
 void ds_kstat_form_sample(
         ds_kstat *table, struct ds_kstat_row *row, enum ds_ptx_form form, uint32_t n_sms, uint64_t duration_ns);
-/* What a form costs, known from elsewhere; what rests on more samples stays. */
+/* Stores a form's cost from another source; a cost with more samples is kept. */
 void ds_kstat_form_put(
         ds_kstat *table, struct ds_kstat_row *row, enum ds_ptx_form form, const struct ds_sched_form_cost *put);
-/* A row whose points have changed since it was last given out, or NULL. */
+/* Returns a row whose points have changed since they were last returned here, or NULL. */
 const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table);
-/* No row has points or was seen. */
+/* Removes all points and all marks of kernels as seen. */
 void ds_kstat_forget(ds_kstat *table);
-/* Grows whenever points that a kernel had are taken from it. */
+/* A counter that grows whenever points are reassigned to another kernel. */
 uint64_t ds_kstat_taken(const ds_kstat *table);
 
 /*
- * Blocks of this shape that one SM holds at once, from the device's attributes and the kernel's registers and shared
- * memory; 0 when one block alone does not fit. Attributes that the device does not know do not limit.
+ * Number of blocks of this shape that one SM holds at once, from the device's attributes and the kernel's registers and
+ * shared memory; 0 if not even one fits. Attributes that the device does not report do not limit.
  */
 uint32_t ds_kstat_blocks_per_sm(const struct ds_device_info *device, const struct ds_kernel_info *kernel,
         uint32_t threads, uint32_t dynamic_shared);
 
-/* A good mix of two words, for keys. */
+/* Hashes two words into one, for keys. */
 uint64_t ds_kstat_mix(uint64_t a, uint64_t b);

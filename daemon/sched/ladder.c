@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building the ladder on a device, and finding rungs on it
+ * Builds the ladder on a device, and finds rungs on it
  */
 #include "sched/ladder.h"
 
@@ -11,9 +11,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* --- the order of what rungs are made of -------------------------------------------------------------------------- */
+/* --- order of TPCs and groups ------------------------------------------------------------------------------------- */
 
-/* A TPC or a group, and what it is sorted by. */
+/* A TPC or a group, with its sort key. */
 struct ladder_item {
         uint32_t key, number;
 };
@@ -36,7 +36,7 @@ static int item_compare(const void *a, const void *b)
         return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* By GPC, or by how many TPCs of its GPC come before it. Those of no GPC are together. */
+/* Sorts TPCs by GPC, or by their rank inside the GPC. Those without a GPC are kept together. */
 static void order_tpcs(struct ladder_build *b, uint32_t by_gpc)
 {
         uint32_t seen[UINT8_MAX + 1] = {0};
@@ -52,7 +52,7 @@ static void order_tpcs(struct ladder_build *b, uint32_t by_gpc)
         qsort(b->items, b->n_items, sizeof(b->items[0]), item_compare);
 }
 
-/* The GPC that all its TPCs are in. */
+/* The GPC of all TPCs of a group. */
 static uint32_t gpc_of_group(const struct ds_device_info *info, uint32_t group)
 {
         uint32_t gpc = DS_DEVICE_GPC_NONE, n = 0;
@@ -67,7 +67,7 @@ static uint32_t gpc_of_group(const struct ds_device_info *info, uint32_t group)
         return gpc;
 }
 
-/* The device's own order deals them over the GPCs. */
+/* Sorts groups by GPC, or keeps the device's order, which spreads them over the GPCs. */
 static void order_groups(struct ladder_build *b, uint32_t by_gpc)
 {
         b->n_items = b->info->n_groups;
@@ -92,7 +92,7 @@ static int ladder_create(struct ladder_build *b, uint32_t family, uint32_t begin
         return b->ops->rung_create(b->device, &mask, ret_rung);
 }
 
-/* A rung over some of the items. */
+/* Adds a rung over a range of the items. */
 static int ladder_add(struct ladder_build *b, uint32_t family, uint32_t begin, uint32_t end)
 {
         struct ds_ladder *ladder = b->ladder;
@@ -126,7 +126,7 @@ static int ladder_add(struct ladder_build *b, uint32_t family, uint32_t begin, u
         return 0;
 }
 
-/* The pairs at each k/steps of the items. */
+/* Adds the pairs of rungs at each k/steps of the items. */
 static int ladder_pairs(struct ladder_build *b, uint32_t family, uint32_t steps)
 {
         uint32_t previous = 0;
@@ -187,7 +187,7 @@ static int ladder_takes(const struct detshare_rung_view *view, const struct ds_l
         return ask->cluster_blocks <= 1 || ask->cluster_blocks <= view->cluster_max;
 }
 
-/* The family that rungs inside the named one are of. */
+/* The family of the rungs to search inside the named one. */
 static uint32_t ladder_family(const struct ds_ladder *ladder, const struct ds_ladder_ask *ask)
 {
         const struct detshare_rung_view *fine = &ladder->views[ask->rung ? ask->rung : DS_MIN(1u, ladder->n - 1)];
@@ -215,7 +215,7 @@ uint32_t ds_ladder_find(const struct ds_ladder *ladder, const struct ds_ladder_a
                 if (views[i].side != side || views[i].family != family || views[i].n_sms > named->n_sms ||
                         !ladder_takes(&views[i], ask))
                         continue;
-                /* smaller and smaller until one is within, then larger and larger while they are */
+                /* descends to the first rung within the bounds, then ascends while they hold */
                 if (best == DETSHARE_RUNG_NONE ||
                         (ladder_within(ladder, best, ask) ? larger && ladder_within(ladder, i, ask) : !larger))
                         best = i;

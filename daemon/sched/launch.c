@@ -67,7 +67,7 @@ static struct ds_slot *slot_find(ds_sched *sched, uint64_t token)
 
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
-/* Our number of a stream: the ladder's rungs one after the other. */
+/* The scheduler's number of a stream: streams are numbered rung by rung. */
 static uint32_t stream_number(uint32_t rung, uint32_t priority, uint32_t index)
 {
         return (rung * DS_DEVICE_PRIORITIES + priority) * DS_DEVICE_STREAMS_PER_RUNG + index;
@@ -95,11 +95,11 @@ static uint32_t stream_choose(ds_sched *sched, ds_coroutine *coroutine, uint32_t
 
 /* --- launching ---------------------------------------------------------------------------------------------------- */
 
-#define TELL_SAMPLES 4            /* a kernel of which less is known is timed alone */
-#define TELL_EVERY 64             /* and one launch of so many, to see whether it has changed */
-#define TELL_LATE_NS DS_NS_PER_MS /* of what takes longer it costs nothing to be told */
+#define TELL_SAMPLES 4            /* a kernel with fewer samples is timed alone */
+#define TELL_EVERY 64             /* and every 64th launch, to detect a change */
+#define TELL_LATE_NS DS_NS_PER_MS /* for longer operations, a prompt completion costs nothing */
 
-/* Would its time say what the kernel takes on so many SMs, and is that worth a measurement? */
+/* Whether the duration would be a valid sample for this number of SMs, and the measurement is worth its cost. */
 static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct ds_slot *slot)
 {
         struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
@@ -114,14 +114,13 @@ static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct d
         return ds_kstat_point_wanted(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, TELL_SAMPLES);
 }
 
-/* Work of the coroutine stands right behind it. */
+/* Whether work of the coroutine is queued directly behind it. */
 static int launch_is_followed(const struct ds_op *op)
 {
         return op->next && ds_op_is_work(op->next) && (op->next->kind != DS_OP_GRAPH || op->next->part);
 }
 
-/* Or comes there as soon as more of its graph is unfolded; not surely, so where times must be right it counts as the
- * last. */
+/* Whether more parts of its graph will follow. That is not certain, so for exact times it counts as the last one. */
 static int launch_will_be_followed(const struct ds_op *op)
 {
         const struct ds_op *next = op->next;
@@ -130,8 +129,9 @@ static int launch_will_be_followed(const struct ds_op *op)
 }
 
 /*
- * Whether it matters when the device tells of an operation's end. Where more work of the coroutine stands right behind
- * it nobody looks at its end alone: a client waits for the last operation, others for the mark behind it.
+ * Chooses how promptly the device must report an operation's end. If more work of the coroutine is queued directly
+ * behind it, nobody needs its end alone: a client waits for the last operation, other coroutines for the mark behind
+ * it.
  */
 static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot *slot)
 {
@@ -151,7 +151,7 @@ static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot 
                 op->launch.timed = 1;
                 op->launch.tell = DS_TELL_EXACT;
         } else if (op->form != DS_PTX_FORM_NATIVE) {
-                return; /* somebody may wait for its end to go on with another form, or slice */
+                return; /* another form or slice may continue at its end, so it must be prompt */
         } else if (followed && slot->view.samples < TELL_SAMPLES) {
                 op->launch.tell = DS_TELL_EXACT;
         } else if ((followed || launch_will_be_followed(op)) && slot->view.expected_ns < TELL_LATE_NS) {
@@ -159,7 +159,7 @@ static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot 
         }
 }
 
-/* Of a form other than the native one: which blocks, and how many at once. */
+/* Fills in a launch in a form other than the native one: which blocks, and how many at once. */
 static void launch_in_form(
         const struct ds_op *op, const struct ds_slot *slot, const struct ds_slot *slice, struct ds_launch *launch)
 {
@@ -167,7 +167,7 @@ static void launch_in_form(
 
         if (op->form == DS_PTX_FORM_PERSISTENT) {
                 launch->kernel = op->forms->persistent;
-                launch->workers = slot->max_blocks; /* no more than these are ever there */
+                launch->workers = slot->max_blocks; /* at most this many workers exist */
                 launch->max_resident_blocks = 0;
                 launch->chunk = op->chunk;
         } else {
@@ -262,7 +262,7 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
                 rung->in_flight_be--;
 }
 
-/* The device said no: the operation ends with its error, in its place in the order. */
+/* Ends an operation that the device refused with its error, in its place in the order. */
 static void launch_refused(ds_coroutine *coroutine, struct ds_op *op, int status)
 {
         ds_let_go_drop(coroutine->sched, op);
@@ -303,7 +303,7 @@ static void launch_done(
 #define LAUNCH_FULL 1
 #define LAUNCH_UNFOLDED 2
 
-/* In which form it goes. What of it has run counts as done. */
+/* Chooses the form. The part of an evicted kernel that has run counts as done. */
 static void launch_form(
         ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, const struct ds_launch_target *target)
 {
@@ -318,7 +318,7 @@ static void launch_form(
         slot->view.expected_ns -= slot->view.expected_ns / 1000 * slot->view.progress_permille;
 }
 
-/* The device would not have the form: the native one, if nothing of it has run. */
+/* After the device refused the form: uses the native one, if nothing of the kernel has run. */
 static int launch_form_refused(ds_sched *sched, struct ds_op *op, struct ds_slot *slot, int status)
 {
         if (op->kind != DS_OP_LAUNCH || op->form == DS_PTX_FORM_NATIVE || op->evictions)
@@ -339,7 +339,7 @@ static int launch_submit(ds_coroutine *coroutine, struct ds_op *op, struct ds_sl
         return ds_launch_submit(coroutine->sched, op, slot, NULL);
 }
 
-/* 0, a CUDA error, LAUNCH_FULL with *ret_full, or a fatal errno. */
+/* Returns 0, a CUDA error, LAUNCH_FULL with *ret_full, or a fatal errno. */
 static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, int *ret_full)
 {
         ds_sched *sched = coroutine->sched;
@@ -368,7 +368,7 @@ static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds
         return r;
 }
 
-/* Of a piece the policy has not seen the kernels yet: it is asked again. */
+/* Unfolds the head. The policy has not seen the kernels of a piece yet, so it is called again. */
 static int launch_unfold(ds_coroutine *coroutine, const struct ds_op *op, struct ds_slot *slot)
 {
         int piece = ds_op_is_piece(op);
@@ -383,9 +383,9 @@ static int launch_unfold(ds_coroutine *coroutine, const struct ds_op *op, struct
 }
 
 /*
- * 0, LAUNCH_FULL (no more now: some of what is on the device must end first, or the policy is to look at the head
- * anew), LAUNCH_UNFOLDED (it was a graph, which cannot go there as a whole: its first part is the head now), or a fatal
- * errno.
+ * Launches the head. Returns 0; LAUNCH_FULL (stop now: work on the device must end first, or the policy must examine
+ * the new head); LAUNCH_UNFOLDED (a graph that cannot be launched there as a whole: its first part is the head now); or
+ * a fatal errno.
  */
 static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *target, struct ds_slot *slot)
 {
@@ -398,7 +398,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
         ds_place_choose(coroutine, op, &slot->view, target, &place);
         slot->rung = place.rung;
         slot->max_blocks = place.max_resident_blocks;
-        /* of a graph as a whole no kernel can be bounded */
+        /* kernels of a whole graph cannot be bounded */
         if (op->kind == DS_OP_GRAPH && (place.bounded || !ds_graph_ready(sched, op, slot->rung)))
                 return launch_unfold(coroutine, op, slot);
         slot->stat_row = op->stat_row;
@@ -448,7 +448,7 @@ static void complete_sample(ds_sched *sched, const struct ds_op *op, const struc
         struct ds_kstat_row *row;
         uint32_t n_sms = sched->ladder.views[slot->rung].n_sms, timed = 0;
 
-        /* the time of its last piece says little about it */
+        /* the last part of an evicted kernel is no sample */
         if (op->status || op->evictions)
                 return;
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
@@ -475,13 +475,13 @@ static void complete_settle(ds_coroutine *coroutine)
         ds_coroutine_touch(coroutine);
 }
 
-/* It was killed, or has let go: it is to be launched again. */
+/* Whether it was killed or evicted, and must be launched again. */
 static int complete_returns(const ds_coroutine *coroutine, const struct ds_op *op)
 {
         return op->status == DS_DEVICE_EVICTED || (op->status == DS_DEVICE_KILLED && coroutine->killing);
 }
 
-/* An operation with all its pieces. */
+/* Charges an ended operation, including all its evicted launches. */
 static void complete_whole(ds_sched_session *session, struct ds_op *op)
 {
         session->device_ns += op->end_ns - op->start_ns;
@@ -500,7 +500,7 @@ void ds_launch_ended(ds_sched *sched, struct ds_slot *slot, const struct ds_comp
 
         op->finished = DS_OP_RAN;
         op->status = completion->status;
-        /* the device's clock and ours may differ by a hair */
+        /* the clocks of device and scheduler may differ slightly */
         op->start_ns = DS_MAX(completion->start_ns, op->launched_ns);
         op->end_ns = DS_MAX(completion->end_ns, op->start_ns);
         if (op->status && completion->message[0])

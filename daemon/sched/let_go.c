@@ -23,13 +23,13 @@ static int op_may_be_killed(const ds_sched *sched, const struct ds_op *op)
                sched->ops->kernel_info(op->launch.kernel)->idempotent;
 }
 
-/* All slices of it are on the device: it ends by itself, soon. */
+/* Whether all its slices are on the device, so that it ends soon by itself. */
 static int op_is_ending(const struct ds_op *op)
 {
         return op->kind == DS_OP_LAUNCH && op->form == DS_PTX_FORM_SLICED && !ds_slices_remain(op);
 }
 
-/* --- what a policy is told ---------------------------------------------------------------------------------------- */
+/* --- attributes shown to the policy ------------------------------------------------------------------------------- */
 
 int ds_let_go_may_follow(const ds_coroutine *coroutine, const struct ds_op *op)
 {
@@ -60,11 +60,11 @@ void ds_let_go_no_more(ds_coroutine *coroutine, struct ds_slot *slot)
         ds_coroutine_changed(coroutine);
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------- */
+/* --- stopping operations ------------------------------------------------------------------------------------------ */
 
 /*
- * The slots of what is to be ended, the youngest first, linked as free ones are; DS_SLOT_NONE: there is nothing, or
- * something in flight may not be. *ret_ending: there is something that is left to end by itself.
+ * Links the slots of the operations to stop, newest first, like free slots. DS_SLOT_NONE: there is none, or some
+ * operation in flight cannot be stopped. *ret_ending: some operation is left to end by itself.
  */
 static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_ending)
 {
@@ -76,7 +76,7 @@ static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_en
                 if (op->finished)
                         continue;
                 if (op_lets_go(op) || (kill && op_may_be_killed(sched, op))) {
-                        /* its slices on the device run whatever becomes of those before it: these must end first */
+                        /* its slices on the device run in any case, so operations before it must end first */
                         if (op->form == DS_PTX_FORM_SLICED)
                                 youngest = DS_SLOT_NONE;
                         sched->slots[op->slot].next_free = youngest;
@@ -86,7 +86,7 @@ static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_en
                 if (kill && !op_is_ending(op))
                         return DS_SLOT_NONE;
                 *ret_ending = 1;
-                youngest = DS_SLOT_NONE; /* those before it end as it does */
+                youngest = DS_SLOT_NONE; /* operations before it end before it does */
         }
         return youngest;
 }
@@ -113,7 +113,7 @@ static int let_go(ds_coroutine *coroutine, int kill)
         i = let_go_list(coroutine, kill, &ending);
         if (i == DS_SLOT_NONE)
                 return kill && ending ? DS_LET_GO_ALREADY : 0;
-        /* one that has ended, or cannot be ended, has those before it end as well */
+        /* an operation that has ended, or cannot be stopped, implies that those before it end, too */
         for (; i != DS_SLOT_NONE && !r; i = sched->slots[i].next_free)
                 r = let_go_one(sched, &sched->slots[i]);
         if (r < 0)
@@ -142,7 +142,7 @@ void ds_launch_evict_quietly(ds_coroutine *coroutine)
                 coroutine->sched->error = r;
 }
 
-/* --- coming back -------------------------------------------------------------------------------------------------- */
+/* --- returned operations ------------------------------------------------------------------------------------------ */
 
 void ds_let_go_drop(ds_sched *sched, struct ds_op *op)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Letting go: what is on the device of a coroutine comes back before it has run to its end
+ * Killing and evicting ("let go" in names): operations on the device return before they have run to their end
  *
- * Killing ends idempotent kernels at once; they begin again. Evicting has kernels in another form (forms.h) stop at the
- * end of their blocks; they go on from there. Either way what is in flight is ended from the youngest to the oldest, so
- * that none begins because one before it was ended; nothing of the coroutine is launched until all of it has come back;
- * then its queue begins again with the first that did not run to its end, whatever came behind that.
+ * A kill ends idempotent kernels at once; they start again from the beginning. An eviction stops kernels in another
+ * form (forms.h) at the end of their blocks; they continue from there. In both cases the operations in flight are
+ * stopped from the newest to the oldest, so that none begins because an earlier one was stopped. Nothing of the
+ * coroutine is launched until all have returned. Then its queue restarts with the first operation that did not run to
+ * its end.
  *
- * So that this keeps the order of a coroutine, what stands behind something that lets go must let go, too: behind a
- * persistent kernel on the device only another one is launched, everything else waits until it has ended; behind slices
- * of which some are not launched yet nothing is. What stands before may be anything: it runs to its end.
+ * To keep the order of a coroutine, everything behind an evictable operation must be evictable, too. Behind a
+ * persistent kernel on the device only another one is launched; all else waits until it has ended. Behind slices
+ * nothing is launched while some are not launched yet. Operations before it may be of any kind: they run to their end.
  *
- * Evicting a sliced kernel means that no more slices of it are launched (slices.h).
+ * To evict a sliced kernel means that no more of its slices are launched (slices.h).
  *
- * Progress is kept by the operation (blocks_ran, next_block) and, for persistent kernels, by the device, which is told
- * to drop it when the operation ends otherwise.
+ * The operation stores the progress (blocks_ran, next_block). For persistent kernels the device stores it, too; the
+ * device is instructed to drop it when the operation ends otherwise.
  */
 #pragma once
 
@@ -23,24 +24,26 @@
 #include "sched/launch.h"
 
 /*
- * End what the coroutine has in flight and put it back at the head of its queue. 1: it is under way (nothing of it is
- * launched before all has come back, and what had ended before counts as ended); 0: something in flight is neither
- * proven idempotent nor does it let go, or nothing is, or the device cannot; DS_LET_GO_ALREADY; or a fatal errno.
+ * Kills the coroutine's operations in flight and returns them to the head of its queue. 1: begun (nothing of it is
+ * launched before all have returned; an operation that had already ended counts as ended). 0: nothing is in flight, the
+ * device cannot kill, or some operation is neither proven idempotent nor evictable. DS_LET_GO_ALREADY: all of them end
+ * soon anyway. Or a fatal errno.
  */
 #define DS_LET_GO_ALREADY 2
 int ds_launch_kill(ds_coroutine *coroutine);
-/* Have what lets go do so. Returns as ds_launch_kill; 0: nothing in flight does. */
+/* Evicts the evictable operations in flight. Returns as ds_launch_kill(); 0: there are none. */
 int ds_launch_evict(ds_coroutine *coroutine);
-/* The same, when nobody waits for an answer; a fatal errno comes with the next step. */
+/* The same without a result; the next step returns a fatal errno. */
 void ds_launch_evict_quietly(ds_coroutine *coroutine);
 
-/* May the head, in its form, follow what is in flight? */
+/* Whether the head, in its form, may be launched behind the operations in flight. */
 int ds_let_go_may_follow(const ds_coroutine *coroutine, const struct ds_op *op);
-/* It was launched: what a policy is told of evictions. */
+/* Updates the coroutine's eviction attributes after a launch. */
 void ds_let_go_launched(ds_coroutine *coroutine, const struct ds_op *op, struct ds_slot *slot);
-/* It ended, or will not let go any more. */
+/* Updates them when an operation has ended or cannot be evicted any more. */
 void ds_let_go_no_more(ds_coroutine *coroutine, struct ds_slot *slot);
-/* An operation that was evicted is given up: the device need not remember it. */
+/* Makes the device forget the progress of an evicted operation that is given up. */
 void ds_let_go_drop(ds_sched *sched, struct ds_op *op);
-/* It came back, killed or evicted (then `blocks` of it have run in all): what it used of the device it has used. */
+/* Handles a killed or evicted operation (evicted: `blocks` of it have run in all). The device time that it used is
+ * charged. */
 void ds_let_go_returned(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, uint32_t blocks);

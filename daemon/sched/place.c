@@ -5,7 +5,7 @@
 #include "sched/internal.h"
 #include "util/macro.h"
 
-/* All its blocks have room there, if they must. */
+/* Whether all its blocks fit on the rung, if they must all be resident. */
 static int place_holds(const ds_sched *sched, const struct detshare_op_view *view, uint32_t rung)
 {
         uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
@@ -36,13 +36,13 @@ static uint32_t place_rung(
         return 0;
 }
 
-/* Blocks of it that would be resident on a rung. */
+/* Number of its blocks that would be resident on a rung. */
 static uint64_t place_resident(const ds_sched *sched, const struct detshare_op_view *view, uint32_t rung)
 {
         return DS_MIN((uint64_t)view->blocks, (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms);
 }
 
-/* Where the device keeps bounds per SM: on how many SMs it can keep this one. */
+/* If the device keeps bounds per SM: the number of SMs on which it can keep this bound. */
 static uint32_t place_bound_sms(
         const ds_sched *sched, const struct ds_op *op, const struct detshare_op_view *view, uint32_t bound)
 {
@@ -69,7 +69,7 @@ static void place_bound(const ds_sched *sched, const struct ds_op *op, const str
                 if (inside != DETSHARE_RUNG_NONE)
                         ret->rung = inside;
         }
-        /* the smaller rung may have done all of it: then the kernel has its memory as it likes */
+        /* if the smaller rung alone keeps the bound, the kernel keeps its own choice of shared memory */
         if (ret->max_resident_blocks >= place_resident(sched, view, ret->rung))
                 ret->max_resident_blocks = 0;
 }

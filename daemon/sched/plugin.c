@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading, checking and listing plug-ins
+ * Loads, checks and lists plug-ins
  */
 #include "sched/plugin.h"
 
@@ -23,9 +23,9 @@
 #define PLUGIN_SYMBOL "detshare_policy"
 #define PLUGIN_SUFFIX ".so"
 #define PLUGIN_PATH_MAX 128
-#define PLUGINS_MAX 256 /* that are listed */
+#define PLUGINS_MAX 256 /* plug-ins that are listed */
 
-/* --- where plug-ins come from ------------------------------------------------------------------------------------- */
+/* --- plug-in files ------------------------------------------------------------------------------------------------ */
 
 static int name_is_valid(const char *name)
 {
@@ -34,7 +34,7 @@ static int name_is_valid(const char *name)
         return n && n <= DS_PLUGIN_NAME_MAX && !name[n];
 }
 
-/* NULL, or why nobody should load code from this file or directory. */
+/* Returns NULL, or the reason not to load code from this file or directory. */
 static const char *distrust(const struct ds_plugin_place *place, const struct stat *st)
 {
         if (place->trust_any_owner)
@@ -66,7 +66,7 @@ static int place_open(const struct ds_plugin_place *place, char *message, size_t
         return ds_close(fd);
 }
 
-/* The checked file, or -1 with a message; *ret_code says which contract code that is. */
+/* Opens the file and checks it; -1 with a message and the contract code in *ret_code. */
 static int plugin_open_file(
         const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, int *ret_code)
 {
@@ -137,9 +137,9 @@ const char *ds_plugin_check(const struct detshare_policy *policy, const char *na
 /* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 /*
- * A path to the open file that no load in this process has used before. The loader takes a path that it knows for the
- * file that it knows, and it remembers every path under which it met a loaded file, so the number of a descriptor that
- * was closed meanwhile could bring back another policy. "/" and "./" between the same directories write a counter.
+ * Makes a path to the open file that no earlier load in this process used. The loader identifies a file by any path
+ * under which it met it before. So a reused descriptor number could bring back another policy. "/" and "./" between the
+ * same directories encode a counter.
  */
 static void plugin_path(int fd, char path[PLUGIN_PATH_MAX])
 {
@@ -326,7 +326,7 @@ static void listing_write(const struct detshare_policy *policy, struct ds_policy
         }
 }
 
-/* "static.so" -> "static"; 0 when the file cannot be a plug-in. */
+/* "static.so" -> "static"; 0 if the file cannot be a plug-in. */
 static int name_of_file(const char *file, char name[DS_PLUGIN_NAME_MAX + 1])
 {
         size_t n = strlen(file);
@@ -348,7 +348,7 @@ static int compare_names(const void *a, const void *b)
         return strcmp(a, b);
 }
 
-/* The names of files in the directory that look like plug-ins, in order. */
+/* The names of possible plug-ins in the directory, sorted. */
 static size_t list_names(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX])
 {
         char message[256];

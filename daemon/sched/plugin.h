@@ -2,8 +2,8 @@
 /*
  * Plug-in: one policy, loaded from a shared object or compiled in
  *
- * A plug-in runs inside the daemon, so it is loaded only from a directory and a file that root or the daemon's own user
- * owns and nobody else may write. The file is opened once, and what was checked is what is loaded (by its descriptor).
+ * A plug-in runs inside the daemon. So it is loaded only if its directory and file belong to root or the daemon's own
+ * user and nobody else can write to them. The file is opened once, and the loader uses that checked descriptor.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct ds_plugin {
 };
 
 struct ds_plugin_place {
-        const char *dir; /* "" = only what is compiled in */
-        int dir_fd;      /* of dir, when it was opened while that was allowed; 0 = none */
+        const char *dir; /* "" = only the compiled-in policy */
+        int dir_fd;      /* descriptor of dir, opened while the process had the right; 0 = none */
         int trust_any_owner;
 };
 
@@ -33,32 +33,32 @@ struct ds_plugin_place {
 #define DS_PLUGIN_NAME_MAX 31u
 #define DS_PLUGIN_STATE_MAX (16u << 20) /* bytes of policy state */
 
-/* The policy that is compiled in. */
+/* The compiled-in policy. */
 extern const struct detshare_policy ds_plugin_fifo;
 
 /*
- * Load a policy by name and check it; the name "fifo" is always the compiled-in one. Contract codes
- * DS_SCHED_E_NO_POLICY and DS_SCHED_E_REFUSED come with a message.
+ * Loads a policy by name and checks it; "fifo" is always the compiled-in one. The contract codes DS_SCHED_E_NO_POLICY
+ * and DS_SCHED_E_REFUSED come with a message.
  */
 int ds_plugin_open(
         const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, ds_plugin **ret);
 ds_plugin *ds_plugin_close(ds_plugin *plugin);
-/* What a policy is told about where it is. */
+/* Description of the GPU for a policy. */
 struct ds_plugin_world {
         const struct ds_ladder *ladder;
-        const struct detshare_interference *interference; /* lives as long as policies that were told of it */
+        const struct detshare_interference *interference; /* must outlive the policies that received it */
         uint32_t n_interference;
 };
 
-/* Call init with the parameters that it has, on state that is all zero. Its old state stays if that fails. */
+/* Calls init with the plug-in's parameters on zeroed state. Its old state is kept if that fails. */
 int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char *message, size_t message_size);
-/* Read parameters and call init. DS_SCHED_E_BAD_PARAM, DS_SCHED_E_REFUSED with a message; -ENOMEM. */
+/* Reads parameters and calls init. Returns 0; DS_SCHED_E_BAD_PARAM or DS_SCHED_E_REFUSED with a message; -ENOMEM. */
 int ds_plugin_init(ds_plugin *plugin, const struct ds_plugin_world *world, const char *const *params, size_t n_params,
         char *message, size_t message_size);
-/* Whether the policy table is one this host can call; NULL or what is wrong with it. */
+/* Checks whether this host can call the policy table. Returns NULL or the defect. */
 const char *ds_plugin_check(const struct detshare_policy *policy, const char *name);
 /*
- * The built-in one, then what the directory holds, by name; those that cannot be loaded are left out. Returns how many
- * there are, fills up to n.
+ * Lists the built-in policy, then those of the directory by name; those that cannot be loaded are omitted. Returns
+ * their number, fills in up to n.
  */
 size_t ds_plugin_list(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n);

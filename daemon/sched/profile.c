@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles: between the statistics and who keeps them
+ * Exchanges profiles between the statistics and their keeper
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profil
         for (int i = DS_PTX_FORM_SLICED; i < _DS_PTX_FORM_MAX; i++)
                 if (profile->forms[i].samples && profile->forms[i].permille)
                         ds_kstat_form_put(sched->kstat, row, (enum ds_ptx_form)i, &profile->forms[i]);
-        /* better than no guess at all: what it takes on most of the GPU */
+        /* a first estimate: the duration on most of the GPU */
         if (best && !row->samples) {
                 row->mean_ns = best->mean_ns;
                 row->samples = best->samples;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler's life and its step
+ * Creation of the scheduler, and its step
  *
  * Reading order: coroutine.h (order and dependencies), launch.h (streams and completions), snapshot.h and host.h (the
- * policy). This file only puts them together.
+ * policy). This file connects them.
  */
 #include "sched/sched.h"
 

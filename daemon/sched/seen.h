@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that were seen for the first time
+ * Kernels seen for the first time
  *
- * Whoever keeps profiles has to know which it is to look up, and how people call them. So the first launch of a kernel
- * and shape is noted, with its name, until somebody asks (ds_sched_seen). The notes are few: one that finds no room is
- * made at a later launch.
+ * The keeper of profiles must know which profile to load, and the kernel's name. So the first launch of a kernel and
+ * shape is noted with its name until ds_sched_seen() reads the note. Notes are few: if there is no room, a later launch
+ * is noted.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #define DS_SEEN_MAX 128u
 
 struct ds_seen {
-        struct ds_sched_seen *notes; /* made with the first */
+        struct ds_sched_seen *notes; /* allocated with the first note */
         uint32_t first, n;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: life, requests, suspension, cancellation
+ * Sessions: creation, requests, suspension, cancellation
  */
 #include "sched/session.h"
 
@@ -41,7 +41,7 @@ int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *
         return 0;
 }
 
-/* Events of operations that ended, or one being gathered for the policy, must not point at a session that is gone. */
+/* Removes the session from pending events of ended operations and from an event being reported, before it is freed. */
 static void session_cancel_events(ds_sched_session *session)
 {
         ds_sched *sched = session->sched;
@@ -93,7 +93,7 @@ int ds_sched_session_idle(const ds_sched_session *session)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* A begin and an end that the policy has not heard of yet cancel out, so it always hears them in turn. */
+/* A pending begin and a pending end cancel each other, so the policy always sees them alternate. */
 static void request_event(ds_sched_session *session, struct ds_sched_event *event, struct ds_sched_event *opposite)
 {
         if (event->pending && opposite->pending) {
@@ -224,7 +224,7 @@ void ds_sched_session_cap(ds_sched_session *session, uint64_t bytes)
         sched->memory_cap(sched->user, session->config.id, bytes);
 }
 
-/* The policy hears of what could be launched, as if it had just become possible. */
+/* Posts an event to the policy for each coroutine that could be launched. */
 static void session_offer(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
@@ -240,7 +240,7 @@ int ds_sched_session_held(const ds_sched_session *session)
         return (session->sched->held >> session->config.class_ & 1) != 0;
 }
 
-/* Whoever waits for the device to be empty need not wait for what lets go. */
+/* Evicts the session's operations, so that the device empties sooner. */
 static void session_evict(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
@@ -249,7 +249,7 @@ static void session_evict(ds_sched_session *session)
                 ds_launch_evict_quietly(coroutine);
 }
 
-/* What is on the device runs to its end, but of a sliced kernel no more is launched. */
+/* Lets work on the device run to its end, but launches no more slices. */
 static void session_stop_slices(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
@@ -267,7 +267,7 @@ void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
         ds_history_held(sched, classes, ds_sched_now(sched, now_ns));
         sched->held = classes;
         if (before != classes)
-                sched->host.stall_ns = UINT64_MAX; /* what stands still while held is not the policy's doing */
+                sched->host.stall_ns = UINT64_MAX; /* a hold is not the policy's fault */
         for (session = sched->sessions; session && before != classes; session = session->next) {
                 if (!((before ^ classes) >> session->config.class_ & 1))
                         continue;

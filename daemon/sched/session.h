@@ -2,10 +2,10 @@
 /*
  * Session: one client process as the scheduler sees it
  *
- * It groups coroutines for what concerns them together: the legacy default stream's joins, suspension (always of a
- * whole session: a suspended stream that another one waits for would hang both), cancellation, and the request, which
- * is what a latency-sensitive client's work is protected by. A request begins with the first launch, copy or memset
- * after the session had nothing left, and ends when it has nothing left again.
+ * It groups coroutines for what concerns all of them: the joins of the legacy default stream, suspension, cancellation,
+ * and the request. Suspension always applies to the whole session: a suspended stream that another one waits for would
+ * hang both. The request is the unit in which an LS client's work is protected. It begins with the first launch, copy
+ * or memset after the session had no work left, and ends when it has none left again.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct ds_sched_session {
         uint32_t n_ops, n_in_flight;
         uint32_t n_active; /* coroutines with work */
         uint8_t request_active, suspended, cancelled, dirty;
-        uint8_t synchronised; /* its client has waited for all that it had submitted */
+        uint8_t synchronised; /* its client has waited for all that it submitted */
         int32_t cancel_status;
         uint32_t phase; /* enum detshare_phase */
         uint64_t memory_used, memory_cap;
@@ -38,16 +38,16 @@ struct ds_sched_session {
         struct ds_sched_event changed_event, begin_event, end_event, synchronised_event;
         uint32_t events_pending;
         ds_sched_session *dirty_prev, *dirty_next;
-        uint32_t view; /* index in the snapshot, DS_SNAPSHOT_NONE */
+        uint32_t view; /* index in the snapshot, or DS_SNAPSHOT_NONE */
 };
 
-/* Work was submitted: a request may begin. */
+/* Work was submitted: begins a request if there is none. */
 void ds_sched_session_begin(ds_sched_session *session, uint64_t now_ns);
-/* Operations ended: a request may end. */
+/* Operations ended: ends the request if none is left. */
 void ds_sched_session_check_end(ds_sched_session *session);
-/* Its class is held (ds_sched_hold). */
+/* Whether its class is held (ds_sched_hold). */
 int ds_sched_session_held(const ds_sched_session *session);
-/* The policy caps its memory; UINT64_MAX: not any more. */
+/* Sets the policy's cap of its memory; UINT64_MAX: none. */
 void ds_sched_session_cap(ds_sched_session *session, uint64_t bytes);
-/* Stop launching (1) or go on (0). */
+/* Stops launching (1) or continues (0). */
 void ds_sched_session_suspend(ds_sched_session *session, int suspend);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping the snapshot's arrays
+ * Maintains the snapshot's arrays
  *
- * A coroutine that starts or stops having work is only marked; it enters or leaves the arrays when the policy is next
- * asked, so one that empties and fills in between costs nothing.
+ * A coroutine that gains or loses work is only marked. It enters or leaves the arrays before the next call of the
+ * policy, so one that empties and fills in between costs nothing.
  */
 #include "sched/snapshot.h"
 
@@ -168,7 +168,7 @@ static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
         };
 }
 
-/* --- sessions: a hole is filled by the last one ------------------------------------------------------------------- */
+/* --- sessions: the last one fills a gap --------------------------------------------------------------------------- */
 
 static int session_is_wanted(const ds_sched_session *session)
 {
@@ -273,7 +273,7 @@ void ds_snapshot_forget_session(ds_sched_session *session)
         session->dirty = 0;
 }
 
-/* Views point at what kernels took on so many SMs; where that is another kernel's now they are written anew. */
+/* Rewrites the views if points that they refer to were reassigned to another kernel. */
 static void snapshot_points_taken(ds_sched *sched)
 {
         struct ds_snapshot *snapshot = &sched->snapshot;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The snapshot: what a policy sees, kept up to date piece by piece
+ * The snapshot: the state that a policy sees, updated incrementally
  *
- * Only coroutines with work and sessions that have some (or something to be told about) are in it, and only those that
- * changed since the last decision are written again, so the cost of a decision does not grow with the number of
- * clients that are idle. The arrays are reserved when coroutines and sessions are made: writing them cannot fail.
- * What the statistics say about queued operations is of the time when their coroutine last changed.
- * Coroutines are ascending by id; sessions are in no particular (but repeatable) order.
+ * It contains only coroutines with work, and sessions with work or pending events. Only those that changed since the
+ * last decision are rewritten, so the cost of a decision does not grow with the number of idle clients. The arrays are
+ * reserved when coroutines and sessions are created, so writing them cannot fail. Statistics of queued operations are
+ * those at the last change of their coroutine. Coroutines are sorted by id; sessions are in an arbitrary but repeatable
+ * order.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 
 struct ds_snapshot {
         struct detshare_coroutine_view *coroutine_views;
-        ds_coroutine **coroutines; /* beside the views */
+        ds_coroutine **coroutines; /* parallel to the views */
         uint32_t n_coroutines, coroutines_reserved;
         uint64_t points_taken; /* ds_kstat_taken() when the views were written */
         uint64_t memory_total, memory_free;
@@ -30,15 +30,15 @@ struct ds_snapshot {
 };
 
 void ds_snapshot_deinit(struct ds_snapshot *snapshot);
-/* Room for so many in all. -ENOMEM. */
+/* Reserves room for n in all. Returns 0 or -ENOMEM. */
 int ds_snapshot_reserve_coroutines(struct ds_snapshot *snapshot, uint32_t n);
 int ds_snapshot_reserve_sessions(struct ds_snapshot *snapshot, uint32_t n);
 void ds_snapshot_coroutine_changed(ds_coroutine *coroutine);
 void ds_snapshot_session_changed(ds_sched_session *session);
-/* It goes: out of the arrays and lists at once. A session's coroutines must have gone before. */
+/* Removes it from the arrays and lists at once. A session's coroutines must be removed before. */
 void ds_snapshot_forget_coroutine(ds_coroutine *coroutine);
 void ds_snapshot_forget_session(ds_sched_session *session);
-/* Write what changed. */
+/* Rewrites the views that changed. */
 void ds_snapshot_refresh(ds_sched *sched);
-/* NULL when no coroutine with work has this id. Valid between refresh and the next change of what is listed. */
+/* NULL if no coroutine with work has this id. Valid from refresh until the set of listed coroutines changes. */
 ds_coroutine *ds_snapshot_find(const struct ds_snapshot *snapshot, uint64_t id);

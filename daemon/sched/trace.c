@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing records into the caller's memory
+ * Writes trace records into the caller's memory
  */
 #include "sched/trace.h"
 
@@ -12,10 +12,10 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define NAMES_SHARE 16u   /* of the file: 1 in so many bytes is for names */
-#define NAMES_KNOWN 8192u /* a power of two; further ones are nameless */
+#define NAMES_SHARE 16u   /* 1/16 of the file's bytes is for names */
+#define NAMES_KNOWN 8192u /* a power of two; kernels beyond that are traced without a name */
 #define NAMES_FILL (NAMES_KNOWN - NAMES_KNOWN / 4)
-#define NAME_MAX_BYTES 1024u /* of a name that is kept; templates' are longer */
+#define NAME_MAX_BYTES 1024u /* bytes stored of a name; those of templates are longer */
 
 struct ds_trace {
         struct ds_trace_header *header;
@@ -23,7 +23,7 @@ struct ds_trace {
         struct ds_trace_record *records;
         uint64_t until_ns;
         uint32_t n_known;
-        uint32_t known[NAMES_KNOWN]; /* where a name lies, by its hash; 0 = free */
+        uint32_t known[NAMES_KNOWN]; /* position of a name, by its hash; 0 = free */
 };
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static uint32_t trace_name(struct ds_trace *trace, const char *name)
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-/* NULL: nobody wants one now. Zeroed but for its kind. */
+/* Takes the next record, zeroed except for its kind; NULL: no trace is running now. */
 static struct ds_trace_record *trace_next(const ds_sched *sched, enum ds_trace_kind kind)
 {
         struct ds_trace *trace = sched->trace;
@@ -203,7 +203,7 @@ void ds_trace_gone(const ds_sched_session *session)
         record->begin_ns = record->end_ns = session->sched->now_ns;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- start and stop ----------------------------------------------------------------------------------------------- */
 
 static void header_init(const ds_sched *sched, struct ds_trace_header *header, size_t bytes)
 {

@@ -3,20 +3,21 @@
  * Shared-memory layout between a client and the worker
  *
  * Two memory files per attachment, created and sealed by the daemon, and one eventfd:
- *  - the submission ring: the client writes, the worker reads. The worker believes nothing in it: it copies each record
- * once and checks the copy.
- *  - the completion page: the worker (and, when the worker died, the supervisor) writes; the client can only read
- *    (F_SEAL_FUTURE_WRITE), so nothing a client does can forge progress.
- *  - the eventfd: the client writes to it after producing when the page says that the worker is asleep.
- * An attachment belongs to one worker process. When that dies the page says so (`dead`), and the client
- * attaches anew; memory and addresses stay.
+ *  - the submission ring: the client writes, the worker reads. The worker does not trust its content: it copies each
+ *    record once and checks the copy.
+ *  - the completion page: the worker writes (the supervisor when the worker died); the client can only read it
+ *    (F_SEAL_FUTURE_WRITE), so no client can forge progress.
+ *  - the eventfd: the client writes to it after it has added records, if the page says that the worker is asleep.
+ * An attachment belongs to one worker process. When that dies the page says so (`dead`), and the client attaches again;
+ * memory and addresses stay.
  *
- * The ring is an array of 64-byte slots. A record is a header and its payload in consecutive slots; a record that would
+ * The ring is an array of 64-byte slots. A record is a header and its payload in consecutive slots. A record that would
  * cross the end of the array is preceded by a PAD record up to the end. `tail` (client) and `head` (worker) count slots
  * and only grow; slot = count & (slots - 1).
  *
- * Every stream operation, by ring or by RPC, gets the next sequence number of its stream, counted alike on both sides
- * from 1; stream_done[slot] in the completion page is the last one that ended (all before it ended too).
+ * Every stream operation, by ring or by RPC, gets the next sequence number of its stream, from 1, counted in the same
+ * way by client and worker. stream_done[slot] in the completion page is the last operation that ended; all earlier
+ * ones of the stream have ended too.
  */
 #ifndef DETSHARE_WIRE_H
 #define DETSHARE_WIRE_H
@@ -26,9 +27,9 @@
 
 #define DS_WIRE_VERSION 6u
 
-#define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
-#define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
-#define DS_POLICY_PARAMS_MAX 48u  /* of one policy: as many as it may have, see policies/detshare_policy.h */
+#define DS_FRAME_MAX (64u * 1024) /* payload of a control frame, bytes; see proto/detshare.proto */
+#define DS_FRAME_FDS_MAX 4u       /* file descriptors per frame */
+#define DS_POLICY_PARAMS_MAX 48u  /* parameters of one policy, as in policies/detshare_policy.h */
 
 #define DS_RING_SLOT 64u
 #define DS_RING_SLOTS 4096u  /* power of two */
@@ -38,35 +39,35 @@
 #define DS_STREAMS_MAX 512u         /* stream slots per session; slot 0 is the legacy default stream */
 #define DS_EVENTS_MAX 8192u         /* timed events per session */
 #define DS_PAGE_BYTES 16384u
-#define DS_EVENT_TIMES 256u        /* timed events whose times the page has; a power of two */
+#define DS_EVENT_TIMES 256u        /* timed events whose times fit in the page; a power of two */
 #define DS_HOST_CALLS 64u          /* host functions that may be due at once; a power of two */
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
-/* First page of the ring file: constants that the daemon wrote at creation, and the words that the client writes. */
+/* First page of the ring file: constants that the daemon writes at creation, and words that the client writes. */
 struct ds_ring_header {
         uint32_t version; /* written by the daemon at creation */
         uint32_t bytes;
         uint32_t slots;
         uint32_t slot_bytes;
         _Alignas(64) _Atomic uint64_t tail;
-        _Alignas(64) _Atomic uint32_t waiters;   /* threads of the client that sleep on page.wake */
-        _Alignas(64) _Atomic uint64_t host_done; /* host functions that have returned: of page.host_calls, in that
-                                                    order; the client writes the eventfd after it, as after tail */
+        _Alignas(64) _Atomic uint32_t waiters; /* threads of the client that sleep on page.wake */
+        /* host functions that have returned, in the order of page.host_calls; then write the eventfd, as after a
+         * change of tail */
+        _Alignas(64) _Atomic uint64_t host_done;
         /*
-         * page.accepted, as a thread of the client saw it when a wait, or a question that was answered with success,
-         * had ended and nothing was left: head had reached tail, and page.completed was as much. So the client has the
-         * results of all that it submitted. It means something while page.accepted still is this number; another one
-         * than at the attachment's beginning. A hint: nothing is believed of it but that the client says so. The worker
-         * looks at it when it looks at tail, also once more before it sleeps; a latency-sensitive client writes the
-         * eventfd after it if the worker is asleep, others do not.
+         * Value of page.accepted when the client last had the results of all its work: a wait or successful query had
+         * ended, head had reached tail, and page.completed equalled page.accepted. It is valid while page.accepted is
+         * still that number, and must differ from the value at the attachment's beginning. It is a hint: the worker
+         * takes it only as the client's own statement. The worker reads it when it reads tail, and once more before it
+         * sleeps. An LS client writes the eventfd after it if the worker is asleep; other clients do not.
          */
         _Alignas(64) _Atomic uint64_t synchronised;
 };
 
 _Static_assert(sizeof(struct ds_ring_header) <= DS_RING_HEADER, "the ring's header has grown into its slots");
 
-/* When a timed event was reached that was recorded as operation `seq` of `stream`; `turn` is odd while it is written.
- */
+/* Time at which a timed event, recorded as operation `seq` of `stream`, completed; `turn` is odd while it is
+ * written. */
 struct ds_event_time {
         _Atomic uint32_t turn;
         _Atomic uint32_t stream;
@@ -77,24 +78,25 @@ struct ds_completion_page {
         uint32_t version;
         uint32_t bytes;
         uint32_t streams;                   /* DS_STREAMS_MAX */
-        uint32_t simulated;                 /* now_ns is virtual */
+        uint32_t simulated;                 /* 1: now_ns is virtual */
         _Alignas(64) _Atomic uint64_t head; /* slots consumed */
         _Atomic uint32_t asleep;            /* 1: write the eventfd after advancing tail */
-        _Atomic uint32_t beside;            /* 1: sessions of the other class have work; 0 where nobody says */
-        _Alignas(64) _Atomic uint32_t
-                wake;          /* futex; grows whenever something below changed and a waiter was announced */
-        _Atomic uint32_t dead; /* 1: this attachment will make no more progress */
-        _Atomic int32_t error; /* sticky CUDA error of the session, 0 = none */
+        _Atomic uint32_t beside;            /* 1: sessions of the other class have work; 0 also if not known */
+        _Alignas(64) _Atomic uint32_t wake; /* futex; grows when a value below has changed and `waiters` is not 0 */
+        _Atomic uint32_t dead;              /* 1: this attachment makes no more progress */
+        _Atomic int32_t error;              /* sticky CUDA error of the session, 0 = none */
         _Atomic uint32_t error_count;
-        _Atomic uint64_t now_ns;    /* device clock at the last change; exact while a declared client runs (sim) */
-        _Atomic uint64_t accepted;  /* stream operations taken over by the worker, ring and RPC */
-        _Atomic uint64_t completed; /* of those, ended */
-        _Atomic uint64_t output;    /* bytes that its kernels have printed so far, under earlier workers too: what
-                                       OutputRead can be asked for */
-        _Alignas(64) _Atomic uint64_t host_calls; /* host functions that have become due so far */
-        _Atomic uint64_t host_ids[DS_HOST_CALLS]; /* the n-th one's id is in [n % DS_HOST_CALLS] */
+        /* device clock at the last change; exact while a declared client thread runs (sim) */
+        _Atomic uint64_t now_ns;
+        _Atomic uint64_t accepted;  /* stream operations accepted by the worker, by ring and RPC */
+        _Atomic uint64_t completed; /* accepted operations that have ended */
+        /* bytes that the session's kernels have printed, also under earlier workers: most that OutputRead can
+         * request */
+        _Atomic uint64_t output;
+        _Alignas(64) _Atomic uint64_t host_calls; /* number of host functions that have become due */
+        _Atomic uint64_t host_ids[DS_HOST_CALLS]; /* the id of the n-th one is in [n % DS_HOST_CALLS] */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
-        struct ds_event_time times[DS_EVENT_TIMES]; /* of event n in [n % DS_EVENT_TIMES], until another takes it */
+        struct ds_event_time times[DS_EVENT_TIMES]; /* event n is in [n % DS_EVENT_TIMES], until it is overwritten */
 };
 
 _Static_assert(sizeof(struct ds_completion_page) <= DS_PAGE_BYTES, "the completion page has grown out of its file");
@@ -112,7 +114,7 @@ enum ds_record_type {
         _DS_RECORD_MAX,
 };
 
-/* size: bytes of the record with this header, before rounding up to slots. */
+/* size: bytes of the record including this header, before rounding up to slots. */
 struct ds_record {
         uint16_t type;
         uint16_t stream; /* slot number */
@@ -127,12 +129,12 @@ struct ds_record_launch {
         uint32_t block[3];
         uint32_t shared_bytes;
         uint32_t params_size;
-        uint16_t cluster[3];  /* blocks; all 0: none but what the kernel requires */
-        uint16_t cooperative; /* 1: its blocks may wait for each other, so all must be on the device at once */
+        uint16_t cluster[3];  /* blocks; all 0: only what the kernel requires */
+        uint16_t cooperative; /* 1: its blocks may wait for each other, so all must be resident at once */
 };
 
-/* width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host sides are pinned.
- */
+/* Copies width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host
+ * addresses are in pinned memory. */
 struct ds_record_copy {
         struct ds_record head;
         uint32_t kind;
@@ -147,15 +149,14 @@ struct ds_record_memset {
         uint64_t dst, width, height, pitch;
 };
 
-/* The event's time becomes the time at which everything before it in the stream ended. event: id from EventCreate, 0 =
- * untimed. */
+/* Sets the event's time to the end of all earlier work of the stream. event: id from EventCreate, 0: untimed. */
 struct ds_record_event {
         struct ds_record head;
         uint64_t event;
 };
 
-/* Later operations of the stream wait for operation `seq` of stream `other` (already submitted); or, if `shared` is 1,
- * for what the shared event `seq` was recorded behind last. */
+/* Later operations of the stream wait for operation `seq` of stream `other` (already submitted); with `shared` 1
+ * they wait for the shared event `seq`, as recorded last. */
 struct ds_record_wait {
         struct ds_record head;
         uint32_t other;
@@ -164,15 +165,15 @@ struct ds_record_wait {
 };
 
 enum ds_value_kind {
-        DS_VALUE_WRITE, /* store it, after everything before it in the stream */
-        DS_VALUE_GEQ,   /* wait until the difference to what is there is not negative */
+        DS_VALUE_WRITE, /* store value, after all earlier work of the stream */
+        DS_VALUE_GEQ,   /* wait until memory - value is not negative */
         DS_VALUE_EQ,
-        DS_VALUE_AND, /* until they have a bit in common */
-        DS_VALUE_NOR, /* until there is a bit that neither has */
+        DS_VALUE_AND, /* wait until memory & value is not 0 */
+        DS_VALUE_NOR, /* wait until ~(memory | value) is not 0 */
         _DS_VALUE_KIND_MAX,
 };
 
-/* A word of 4 or 8 bytes in memory of the device or in pinned memory. */
+/* Operation on a word of 4 or 8 bytes in device memory or pinned memory. */
 struct ds_record_value {
         struct ds_record head;
         uint32_t kind; /* enum ds_value_kind */
@@ -180,33 +181,33 @@ struct ds_record_value {
         uint64_t address, value;
 };
 
-/* A host function of the client: due when everything before it in the stream has ended; ends when the client says that
- * it returned. The id is the client's own and means nothing to the worker. */
+/* A host function of the client. It is due when all earlier work of the stream has ended, and ends when the client
+ * reports its return. The client chooses the id; the worker only passes it on. */
 struct ds_record_host {
         struct ds_record head;
         uint64_t id;
 };
 
-/* All nodes of a graph (GraphCreate), as one operation of the stream. */
+/* Launches all nodes of a graph (GraphCreate), as one operation of the stream. */
 struct ds_record_graph {
         struct ds_record head;
         uint64_t graph;
 };
 
 /*
- * What a graph consists of: the memory file beside GraphCreate and GraphUpdate. A header, then n_nodes nodes back to
- * back, each a ds_graph_node, n_deps indices of earlier nodes (so the order in the file is one in which they can run),
- * and at record_offset a record as the ring's (LAUNCH with its parameters, COPY, MEMSET, EVENT, HOST; PAD: an empty
- * node), whose head.stream means nothing. Offsets count from the node's first byte; sizes are multiples of 8.
+ * A graph: the memory file of GraphCreate and GraphUpdate. It has a header, then n_nodes nodes without gaps. A node is
+ * a ds_graph_node, n_deps indices of earlier nodes (so the file's order is a valid order of execution), and at
+ * record_offset a record as in the ring (LAUNCH with its parameters, COPY, MEMSET, EVENT, HOST; PAD: an empty node),
+ * whose head.stream is ignored. Offsets count from the node's first byte; sizes are multiples of 8.
  */
 struct ds_graph_file {
         uint32_t version; /* DS_WIRE_VERSION */
         uint32_t n_nodes; /* at most DS_GRAPH_NODES_MAX */
-        uint64_t bytes;   /* of the whole file, at most DS_GRAPH_BYTES_MAX */
+        uint64_t bytes;   /* size of the whole file, at most DS_GRAPH_BYTES_MAX */
 };
 
 struct ds_graph_node {
-        uint32_t size; /* bytes, this header included */
+        uint32_t size; /* bytes, including this header */
         uint32_t n_deps;
         uint32_t record_offset;
         uint32_t flags; /* DS_GRAPH_NODE_* */
@@ -214,16 +215,16 @@ struct ds_graph_node {
 
 #define DS_GRAPH_NODES_MAX 65536u
 #define DS_GRAPH_BYTES_MAX (64u << 20)
-#define DS_GRAPH_NODE_DISABLED 1u /* does nothing, as an empty node */
+#define DS_GRAPH_NODE_DISABLED 1u /* skipped like an empty node */
 
 /*
- * What is known of the pool of memory whose channels are known: the sealed memory file beside GetChannels' reply. A
- * header, then a byte for each sector of each slab, slabs one behind the other: enum ds_pool_class. Addresses: sector n
- * of all lies n << sector_bits behind the address that a table's number 0 stands for.
+ * Facts about the pool of memory with known channels: the sealed memory file of GetChannels' reply. A header, then one
+ * byte per sector (enum ds_pool_class), slab after slab. Addresses: sector n of the pool lies n << sector_bits behind
+ * the address that number 0 of a table stands for.
  */
 enum ds_pool_class {
-        DS_POOL_BE, /* it lies wholly in best effort's channels */
-        DS_POOL_LS, /* wholly in the others */
+        DS_POOL_BE, /* entirely in BE's channels */
+        DS_POOL_LS, /* entirely in the other channels */
         DS_POOL_NEITHER,
         _DS_POOL_CLASS_MAX,
 };
@@ -238,14 +239,14 @@ struct ds_pool_file {
         uint32_t n_slabs;        /* at most DS_POOL_SLABS_MAX */
         uint32_t sector_bits, granule_bits;
         uint32_t n_channels, n_be;
-        uint32_t be_permille, ls_permille, lost_permille; /* of all sectors */
+        uint32_t be_permille, ls_permille, lost_permille; /* parts of all sectors, permille */
         uint64_t be_set[DS_POOL_CHANNELS_MAX / 64];
         char provenance[128];
 };
 
 /*
- * An image of which coloured forms are wanted, as ModuleLoad may bring one: this header, n_wants of what is wanted, and
- * at image_offset the image itself, PTX text or a fatbin.
+ * An image with a request for coloured forms, as a ModuleLoad may contain: this header, n_wants requests, and at
+ * image_offset the image itself, PTX text or a fatbin.
  */
 #define DS_COLOURED_MAGIC 0x4f435344u
 #define DS_COLOURED_WANTS_MAX 64u
@@ -253,8 +254,8 @@ struct ds_pool_file {
 
 struct ds_coloured_image {
         uint32_t magic, version;                    /* DS_WIRE_VERSION */
-        uint64_t bytes;                             /* of all of it */
-        uint64_t image_offset;                      /* the image is the rest */
+        uint64_t bytes;                             /* size of the whole file */
+        uint64_t image_offset;                      /* the image is the rest of the file */
         uint32_t n_wants;                           /* 1 to DS_COLOURED_WANTS_MAX */
         uint8_t kind, sector_bits, shift, reserved; /* struct ds_ptx_colour_layout of the daemon */
 };

@@ -306,8 +306,7 @@ int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int forc
         return 0;
 }
 
-/* Selects the PTX: that of the selected machine code, if there is some. -1: none, or the machine code has no PTX of
- * its own. */
+/* Selects the PTX from which the selected machine code was made. -1: no PTX, or the code is from other PTX. */
 static int ptx_choose(const ds_image *image, uint32_t cc, int force_ptx, size_t *ret_index)
 {
         const struct ds_image_entry *ptx, *elf;

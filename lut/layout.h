@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a table, and the table as its reader has it
+ * File format of a table, and the table as its reader holds it
  *
- * For the reader, the matcher and the writer only; everybody else has lut/table.h. A file is the head, the offsets of
- * the signature, the numbers and tables of its form, and the SHA-256 of all that. Numbers are little endian.
+ * For the reader, the matcher and the writer only; all other code includes lut/table.h. A file is the head, the offsets
+ * of the signature, the numbers and tables of its form, and the SHA-256 of all that. Numbers are little endian.
  *
  * - MODULUS: u32 mask[dims + parities]; u8 weight[dims]; u8 channel[modulus << parities].
  *   Bit i of a granule's coordinate is the parity of x & mask[i], XORed with the page's constant; the first `dims` bits
- *   are digits, the others parities. The channel is at parities * modulus + (s + the weights of the digits that are
- * set) mod modulus. pattern = s << (dims + parities) | constant.
- * - PLACES: as MODULUS, but a channel may be at any number of places, and neither parities nor numbers are its own.
+ *   are digits, the others parities. The channel is at index parities * modulus + (s + the weights of the digits that
+ *   are 1) mod modulus. pattern = s << (dims + parities) | constant.
+ * - PLACES: as MODULUS, but a channel may be at any number of indices, and need not have its own parities or numbers.
  * - XOR: u32 mask[dims]; u8 channel[tables << dims].
  *   As above; the channel is at the coordinate in one of the tables. pattern = table << dims | constant.
  * - CONGRUENCE: u8 channel[period << slot_bits].
- *   Slot (u k + v) mod period, k = x >> slot_bits. pattern = (which of the numbers u prime to the period) * period + v.
+ *   Slot (u k + v) mod period, k = x >> slot_bits. pattern = (index of u among the numbers coprime to the period) *
+ *   period + v.
  *
- * So any constant is a pattern, whether a page that has it was ever seen or not.
+ * So every constant is a valid pattern, even if no page with it was ever measured.
  */
 #pragma once
 
 #include "lut/table.h"
 #include "util/sha256.h"
 
-#define DS_LUT_MAGIC "DSLUT\n\x1a" /* and its zero byte */
+#define DS_LUT_MAGIC "DSLUT\n\x1a" /* followed by a zero byte */
 #define DS_LUT_PATTERNS_MAX (1u << 30)
-#define DS_LUT_SEARCH_MAX (1u << 20) /* what matching goes through: tables or sequences, and digits' constants */
+#define DS_LUT_SEARCH_MAX (1u << 20) /* most candidates of a match: tables or sequences, and constants of the digits */
 #define DS_LUT_BYTES_MAX (8u << 20)
-#define DS_LUT_BITS_MAX 16 /* of a granule's number */
-#define DS_LUT_DIMS_MAX 24 /* of a granule's coordinate */
+#define DS_LUT_BITS_MAX 16 /* bits of a granule's number */
+#define DS_LUT_DIMS_MAX 24 /* bits of a granule's coordinate */
 #define DS_LUT_PERIOD_MAX 4096u
 
 struct ds_lut_head {
         char magic[8];
         uint32_t version;
-        uint32_t bytes; /* of the whole file */
+        uint32_t bytes; /* size of the whole file */
         char model[64];
         char driver[32];
         char learner[96];
@@ -54,25 +55,26 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are read as the
 struct ds_lut {
         struct ds_lut_head head;
         struct ds_lut_facts facts;
-        unsigned bits;       /* of a granule's number in its page */
-        uint32_t *signature; /* bytes */
+        unsigned bits;       /* bits of a granule's number in its page */
+        uint32_t *signature; /* offsets in bytes */
         uint8_t *channel;
         /* XOR, MODULUS, PLACES */
-        uint32_t *image; /* a granule's coordinate */
+        uint32_t *image; /* coordinate of each granule */
         /* MODULUS, PLACES */
-        uint8_t *sum; /* of the weights of the digits that are set, mod modulus */
-        /* PLACES: the numbers at which a channel is where the parities are so, all of them one after the other;
-         * from[parities * channels + channel] is where its own begin, and the next one's begin behind them */
+        uint8_t *sum; /* sum of the weights of the digits that are 1, mod modulus */
+        /* PLACES: for each value of the parities and each channel, the numbers at which the channel is, in one
+         * array. The list of (parities, channel) begins at from[parities * channels + channel] and ends where the
+         * next one begins. */
         uint8_t *number;
         uint16_t *from;
         /* MODULUS */
-        uint16_t place[DS_LUT_CHANNELS_MAX]; /* of each channel in `channel` */
+        uint16_t place[DS_LUT_CHANNELS_MAX]; /* index of each channel in `channel` */
         /* CONGRUENCE */
-        uint16_t *step; /* numbers prime to the period */
+        uint16_t *step; /* numbers coprime to the period */
         uint32_t n_steps;
 };
 
-/* All numbers of `bits` bits, in an order in which few of them are as good as drawn at random: the i-th. */
+/* The i-th number of a permutation of all `bits`-bit numbers whose first elements are spread like random ones. */
 static inline uint32_t ds_lut_spread(uint32_t i, unsigned bits)
 {
         uint32_t mask = (1u << bits) - 1, x = i * 0x9e3779b1u & mask;
@@ -81,7 +83,7 @@ static inline uint32_t ds_lut_spread(uint32_t i, unsigned bits)
         return (x * 0x85ebca6bu ^ 0x2545u) & mask;
 }
 
-/* The channel of granule x of a page with this pattern. */
+/* The channel of granule x in a page with this pattern. */
 static inline uint8_t ds_lut_at(const struct ds_lut *lut, uint32_t pattern, uint32_t x)
 {
         const struct ds_lut_head *head = &lut->head;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pattern a page has, and which channel a name means
+ * Matching of pages with patterns, and of measured names with channels
  *
- * A page's pattern is the one that the fewest probes contradict. Of a hash of parities and a modulus each parity's
- * constant is what most probes say, the sum's shift is what most probes say once the digits' constants are given, and
- * only these are gone through; where a channel may be at several places all constants are, and each probe is a vote for
- * some shifts; of the other forms all patterns are, until more probes differ than with the best two so
- * far.
+ * A page's pattern is the one that the fewest probes contradict. The search depends on the form:
  *
- * Names are found by trying patterns on the first page: where it is the right one, every name falls on one channel.
- * What several patterns explain (the table may be symmetric) the other pages decide.
+ * - MODULUS: each parity's constant is the value that most probes have; for each constant of the digits, the sum's shift
+ *   is the value that most probes have. Only the digits' constants are searched.
+ * - PLACES: all constants are searched, since a channel may be at several places; each probe votes for some shifts.
+ * - other forms: all patterns are searched; a pattern is given up as soon as it has more contradictions than the best
+ *   two so far.
+ *
+ * Names are found by trying patterns on the first page: with the right pattern, each name falls on one channel. If
+ * several patterns explain the page (the table may be symmetric), the other pages decide.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,14 +22,14 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define NEAR_ENOUGH(n) ((n) / 4) /* so many probes of n may differ from the pattern they are told to be */
+#define NEAR_ENOUGH(n) ((n) / 4) /* most of n probes that may contradict a pattern */
 
 struct seen {
         uint32_t x;
         uint8_t channel;
 };
 
-/* The patterns that the fewest probes contradict. */
+/* The pattern with the fewest contradictions, and the two lowest counts. */
 struct nearest {
         uint32_t pattern, best, second;
 };
@@ -58,7 +60,7 @@ static void match_all(const struct ds_lut *lut, const struct seen *seen, uint32_
         }
 }
 
-/* The constant of the parities that most probes have, as bits above the digits. */
+/* The parities that most probes have, as bits above the digits. */
 static uint32_t match_parities(const struct ds_lut *lut, const struct seen *seen, uint32_t n)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -84,7 +86,7 @@ static void match_modulus(const struct ds_lut *lut, struct seen *seen, uint32_t 
                 if (lut->place[seen[i].channel] != UINT16_MAX)
                         seen[known++] = seen[i];
         constant = match_parities(lut, seen, known);
-        /* of the rest, what is on the right side has its digits and its number compared */
+        /* among the other probes, those with the right parities vote with their digits and numbers */
         for (uint32_t i = 0; i < known; i++) {
                 uint32_t place = lut->place[seen[i].channel], y = lut->image[seen[i].x];
 
@@ -102,7 +104,7 @@ static void match_modulus(const struct ds_lut *lut, struct seen *seen, uint32_t 
         }
 }
 
-/* For each constant: every place where a probe's channel may be is a shift that explains it. */
+/* For each constant, every index of a probe's channel is a shift that explains the probe. */
 static void match_places(const struct ds_lut *lut, const struct seen *seen, uint32_t n, struct nearest *nearest)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -153,22 +155,23 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 /* --- names --- */
 
 #define QUICK_PER_CHANNEL 8
-#define WITHOUT_NAME 32             /* granules that may differ before it counts how many do */
-#define MOST(n) ((n) - (n) / 10)    /* so many of n granules agree, and nobody looks for better names... */
-#define WORK_MAX (INT64_C(1) << 28) /* granules and probes looked at: a second or two; an H200 takes 16 millions */
-#define LEAST(n) ((n) - (n) / 4)    /* and with fewer the page is not of this table */
+#define WITHOUT_NAME 32          /* granules that may contradict before the ratio is tested */
+#define MOST(n) ((n) - (n) / 10) /* least number of n granules that must agree to stop the search for better names */
+/* limit of granules and probes examined: one or two seconds; an H200 needs 16 million */
+#define WORK_MAX (INT64_C(1) << 28)
+#define LEAST(n) ((n) - (n) / 4) /* least number of n granules that must agree for a page of this table */
 
 struct naming {
         const struct ds_lut *lut;
-        uint32_t n_names; /* of the first page */
-        uint32_t *count;  /* of granules with this name (row) on this channel */
-        uint8_t *told;    /* a page as the table has it */
+        uint32_t n_names; /* number of names on the first page */
+        uint32_t *count;  /* count of granules with this name (row) on this channel */
+        uint8_t *told;    /* a page according to the table */
         uint8_t names[DS_LUT_CHANNELS_MAX];
-        int64_t work; /* that is left */
+        int64_t work; /* remaining examinations */
 };
 
-/* Whether the names that the first granules suggest are not contradicted by half of n: a wrong pattern is found out by
- * few of them. */
+/* Tests whether at least half of the first n granules agree with the names that they suggest: few granules suffice
+ * to exclude a wrong pattern. */
 static bool is_worth_counting(struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n)
 {
         uint8_t name_of[DS_LUT_CHANNELS_MAX], names[DS_LUT_CHANNELS_MAX];
@@ -193,8 +196,8 @@ static bool is_worth_counting(struct naming *naming, uint32_t pattern, const uin
         return differ * 2 <= seen + WITHOUT_NAME;
 }
 
-/* How many of n granules of the page, spread over it, are explained when each name is the channel that it
- * falls on most often; the number looked at comes back too. Names that would share a channel explain nothing. */
+/* Counts how many of n granules, spread over the page, agree when each name is the channel on which it falls most
+ * often; *ret_n is the number examined. Names that would share a channel explain nothing. */
 static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n, uint32_t *ret_n)
 {
         uint32_t channels = naming->lut->head.channels, right = 0, at, *count;
@@ -224,7 +227,7 @@ static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t
         return right;
 }
 
-/* How many probes a page's matching looks at. */
+/* Number of probes that matching one page examines. */
 static int64_t match_work(const struct ds_lut *lut, uint32_t n_probes)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -232,13 +235,13 @@ static int64_t match_work(const struct ds_lut *lut, uint32_t n_probes)
 
         if (head->form == DS_LUT_MODULUS)
                 return ((int64_t)n_probes + head->modulus) << head->dims;
-        /* a channel may be at all places */
+        /* each channel may have all its places */
         if (head->form == DS_LUT_PLACES)
                 return ((int64_t)n_probes * DS_MAX(head->modulus / head->channels, 1u) + head->modulus) << constants;
         return (int64_t)n_probes * lut->facts.patterns;
 }
 
-/* Whether the page is one of the table's under these names, and how many of its granules agree. */
+/* Tests whether the page fits the table with these names, and counts the granules that agree. */
 static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_right, uint32_t *ret_n)
 {
         const struct ds_lut *lut = naming->lut;
@@ -267,7 +270,7 @@ static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_rig
         return *ret_n && *ret_right >= LEAST(*ret_n);
 }
 
-/* The names that the first page has under this pattern, tried on the others. How much of all pages they explain. */
+/* Tries the names that the first page has with this pattern on the other pages. Counts how much of all pages agrees. */
 static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *const *pages, size_t n_pages,
         uint64_t *ret_right, uint64_t *ret_n)
 {
@@ -291,7 +294,7 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
         uint32_t all = 1u << naming->lut->bits, patterns = naming->lut->facts.patterns, quick, n, right;
         uint64_t good, of, best = 0;
 
-        /* parities' constants and the shift of a sum are but other names for the channels */
+        /* other constants of the parities and shifts of the sum only rename the channels */
         if (naming->lut->head.form == DS_LUT_MODULUS)
                 patterns = 1u << naming->lut->head.dims;
 
@@ -306,9 +309,7 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
                         continue;
                 best = good;
                 memcpy(ret_names, naming->names, sizeof(naming->names));
-                /* ... but where a channel has several places, a few of which may be the only ones that tell two maps
-                 * apart
-                 */
+                /* not for PLACES, where a few granules of a channel may be the only difference between two maps */
                 if (good == of || (good >= MOST(of) && naming->lut->head.form != DS_LUT_PLACES))
                         break;
         }

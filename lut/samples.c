@@ -22,18 +22,18 @@ struct head {
         char magic[8];
         uint32_t version, zero;
         struct ds_lut_about about;
-        uint64_t sum; /* of all before it */
+        uint64_t sum; /* checksum of all fields before it */
 };
 
-/* A block's samples follow it, four bytes each: unit << 8 | label */
+/* A block is followed by its samples, four bytes each: unit << 8 | label */
 struct block {
         uint32_t magic, n;
         uint64_t address;
         uint32_t run, zero;
-        uint64_t sum; /* of all before it, and the samples */
+        uint64_t sum; /* checksum of all fields before it, and the samples */
 };
 
-/* FNV-1a: what is looked for is a block that was cut off, nobody's malice. */
+/* FNV-1a: the checksum detects truncated blocks, not malicious changes. */
 static uint64_t add_sum(uint64_t sum, const void *bytes, size_t n)
 {
         const uint8_t *at = bytes;
@@ -82,7 +82,7 @@ static int check_head(const uint8_t *bytes, size_t n, struct ds_lut_about *ret, 
         return 0;
 }
 
-/* The block at the beginning of n bytes: how long it is, 0 when there is none that is whole. */
+/* Length of the block at the beginning of n bytes; 0: no complete block. */
 static size_t check_block(const uint8_t *bytes, size_t n, const struct ds_lut_about *about, struct block *ret)
 {
         size_t length;
@@ -91,7 +91,7 @@ static size_t check_block(const uint8_t *bytes, size_t n, const struct ds_lut_ab
         if (n < sizeof(*ret))
                 return 0;
         memcpy(ret, bytes, sizeof(*ret));
-        /* the run behind the last number would be that of a block before it */
+        /* the next run's number must not overflow */
         if (ret->magic != BLOCK_MAGIC || ret->n > units(about) || ret->run == UINT32_MAX ||
                 ret->address & ((UINT64_C(1) << about->page_bits) - 1))
                 return 0;
@@ -248,7 +248,7 @@ static bool same(const struct ds_lut_about *a, const struct ds_lut_about *b)
                a->unit_bits == b->unit_bits && a->page_bits == b->page_bits && a->bus_bits == b->bus_bits;
 }
 
-/* Behind the last whole block; a head that was cut off was no beginning. */
+/* Seeks to the end of the last complete block; an incomplete head counts as an empty file. */
 static int go_on(int fd, const struct ds_lut_about *about, char *why, size_t size)
 {
         ds_cleanup(ds_freep) uint8_t *bytes = NULL;
@@ -270,7 +270,7 @@ static int go_on(int fd, const struct ds_lut_about *about, char *why, size_t siz
                 return refuse(why, size, "its samples are of another device, driver or size");
         while (at < n && (length = check_block(bytes + at, n - at, &was, &block)))
                 at += length;
-        /* what was cut off is one block at most: more than that was once whole, and is somebody's measurement */
+        /* at most one block can be truncated; more bytes were complete blocks once and must not be removed */
         if (n - at > sizeof(block) + (size_t)units(&was) * sizeof(uint32_t))
                 return refuse(why, size, "damaged in the middle, with more samples behind it");
         if (ftruncate(fd, (off_t)at) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the set is found: pieces of memory of one size are counted by the set of channels that they touch. A set of
- * channels *cuts* a piece that it has some of the channels of. Grown from every channel in turn by the one that then
- * cuts least, and bettered by exchanging two as long as that helps; the best of all wins. Some hundred kinds of pieces
- * and at most 128 channels make that a matter of milliseconds.
+ * Search for BE's set of channels. Pieces of memory of one size are counted by the set of channels that they touch. A
+ * set of channels *cuts* a piece if it contains some, but not all, of the piece's channels. The search starts from each
+ * channel in turn, adds the channel that then cuts least until the size is reached, and exchanges two channels while
+ * that improves the result; the best of all wins. With some hundred kinds of pieces and at most 128 channels this takes
+ * milliseconds.
  */
 #include "lut/sectors.h"
 
@@ -16,10 +17,10 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define KINDS_MAX 4096u /* of pieces; with more of them no set follows anything */
+#define KINDS_MAX 4096u /* most kinds of pieces; with more of them no set is better than another */
 #define SEEDS_MAX 64u
 
-/* Pieces that touch the same channels, and how many there are. */
+/* A set of channels, and the number of pieces that touch exactly these. */
 struct kind {
         struct ds_sectors_set set;
         uint64_t count;
@@ -28,7 +29,7 @@ struct kind {
 struct kinds {
         struct kind *kind;
         size_t n;
-        uint64_t pieces, unknown; /* all of them; those with a granule that has no label */
+        uint64_t pieces, unknown; /* all pieces; pieces with an unlabelled granule */
         uint32_t n_channels;
 };
 
@@ -42,7 +43,7 @@ static void set_remove(struct ds_sectors_set *set, uint32_t channel)
         set->word[channel / 64] &= ~(UINT64_C(1) << channel % 64);
 }
 
-/* 0: apart; 1: `of` lies in the set; 2: it is cut */
+/* 0: disjoint; 1: `of` is a subset of the set; 2: it is cut */
 static int set_meets(const struct ds_sectors_set *set, const struct ds_sectors_set *of)
 {
         int in = 0, out = 0;
@@ -54,7 +55,7 @@ static int set_meets(const struct ds_sectors_set *set, const struct ds_sectors_s
         return in ? 1 + out : 0;
 }
 
-/* --- how much ----------------------------------------------------------------------------------------------------- */
+/* --- number of channels ------------------------------------------------------------------------------------------- */
 
 int ds_sectors_count(struct ds_sectors_share share, uint32_t n_channels, uint32_t *ret)
 {
@@ -106,7 +107,7 @@ static int kind_order(const void *a, const void *b)
         return memcmp(a, b, sizeof(struct ds_sectors_set));
 }
 
-/* Sort and melt together what is alike. */
+/* Sorts the kinds and merges equal ones. */
 static void kinds_melt(struct kinds *kinds)
 {
         size_t to = 0;
@@ -121,7 +122,7 @@ static void kinds_melt(struct kinds *kinds)
         kinds->n = to;
 }
 
-/* The channels of piece i, or 0 when one of its granules has no label. */
+/* The channels of piece i; 0: one of its granules has no label. */
 static int piece_of(const struct ds_sectors_labels *labels, uint32_t bits, size_t i, struct ds_sectors_set *ret)
 {
         const size_t per = (size_t)1 << (bits - labels->granule_bits);
@@ -135,7 +136,7 @@ static int piece_of(const struct ds_sectors_labels *labels, uint32_t bits, size_
         return 1;
 }
 
-/* 0, or -ERANGE: there are too many kinds to tell anything. */
+/* 0, or -ERANGE: too many kinds. */
 static int kinds_count(const struct ds_sectors_labels *labels, uint32_t bits, struct kinds *kinds)
 {
         const size_t n = labels->n_granules >> (bits - labels->granule_bits);
@@ -173,7 +174,7 @@ static uint64_t cut_by(const struct kinds *kinds, const struct ds_sectors_set *s
         return cut;
 }
 
-/* Pieces that lie in the set: of two that cut alike the one with more is the larger part. */
+/* Pieces whose channels are all in the set; of two sets that cut equally the one with more is better. */
 static uint64_t inside(const struct kinds *kinds, const struct ds_sectors_set *set)
 {
         uint64_t n = 0;
@@ -200,7 +201,7 @@ static void judge(const struct kinds *kinds, struct found *found)
         found->inside = inside(kinds, &found->set);
 }
 
-/* The channel that is best to have as well. */
+/* Adds the channel that cuts least. */
 static void grow(const struct kinds *kinds, struct found *found)
 {
         struct found best = {.cut = UINT64_MAX};
@@ -218,7 +219,7 @@ static void grow(const struct kinds *kinds, struct found *found)
         *found = best;
 }
 
-/* One exchange that helps most; 0: none does. */
+/* Makes the exchange that improves most; 0: none improves. */
 static int exchange(const struct kinds *kinds, struct found *found)
 {
         struct found best = *found;
@@ -264,7 +265,7 @@ static struct found search(const struct kinds *kinds, uint32_t n_be)
 
 /* --- the plan ----------------------------------------------------------------------------------------------------- */
 
-/* The paper's upper bound, in bits of bytes. */
+/* The paper's upper bound of a sector's size, as log2 of bytes. */
 static uint32_t bits_max(uint32_t n_be)
 {
         const int power = (n_be & (n_be - 1)) == 0;
@@ -294,7 +295,8 @@ static void plan_fill(const struct kinds *kinds, const struct found *found, uint
         ret->ls_permille = 1000 - DS_MIN(ret->be_permille + ret->lost_permille, 1000u);
 }
 
-/* From the largest size down to the one that loses little enough; the smallest loses least, and is taken as it is. */
+/* Tries sizes from the largest down to one that loses little enough; the smallest loses least and is accepted in any
+ * case. */
 static void plan_size(const struct ds_sectors_labels *labels, struct kinds *kinds, uint32_t lowest,
         uint32_t lost_permille, struct ds_sectors_plan *ret)
 {

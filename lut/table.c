@@ -14,7 +14,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* What is left of the bytes behind the head. */
+/* The unread bytes behind the head. */
 struct rest {
         const uint8_t *at;
         size_t left;
@@ -47,7 +47,7 @@ static bool is_text(const char *text, size_t size)
         return end && end > text;
 }
 
-/* The sum, the version and the length: what is damaged is told from what is of another time. */
+/* Checks checksum, version and length; the message distinguishes damage from another version. */
 static int check_frame(const uint8_t *bytes, size_t n, struct ds_lut_head *ret_head, char *why, size_t size)
 {
         uint8_t sum[DS_SHA256_BYTES];
@@ -73,7 +73,7 @@ static int check_frame(const uint8_t *bytes, size_t n, struct ds_lut_head *ret_h
         return 0;
 }
 
-/* What the rest of the file is read by. A sum that is right proves no good will. */
+/* Checks the values on which the rest of the parser depends. A correct checksum does not make them trustworthy. */
 static int check_head(const struct ds_lut_head *head, char *why, size_t size)
 {
         if (!is_text(head->model, sizeof(head->model)) || !memchr(head->driver, 0, sizeof(head->driver)) ||
@@ -131,7 +131,7 @@ static int take_channels(struct ds_lut *lut, struct rest *rest, size_t n, char *
         return 0;
 }
 
-/* The coordinate of every granule, linear in its bits. */
+/* Computes the coordinate of every granule, which is linear in its bits. */
 static int make_image(struct ds_lut *lut, const uint32_t *masks, uint32_t dims)
 {
         lut->image = ds_alloc0((size_t)1 << lut->bits, sizeof(*lut->image));
@@ -146,7 +146,7 @@ static int make_image(struct ds_lut *lut, const uint32_t *masks, uint32_t dims)
         return 0;
 }
 
-/* The matrix; dims is the length of a coordinate. */
+/* Reads the matrix; dims is the length of a coordinate. */
 static int read_matrix(struct ds_lut *lut, struct rest *rest, uint32_t dims, char *why, size_t size)
 {
         uint32_t masks[DS_LUT_DIMS_MAX];
@@ -185,7 +185,7 @@ static int make_sums(struct ds_lut *lut, const uint8_t *weights)
         return 0;
 }
 
-/* Where each channel is. None is at two places. */
+/* Computes the index of each channel. false: a channel has two. */
 static bool find_places(struct ds_lut *lut)
 {
         memset(lut->place, 0xff, sizeof(lut->place));
@@ -199,7 +199,7 @@ static bool find_places(struct ds_lut *lut)
         return true;
 }
 
-/* The lists of places. */
+/* Computes the lists of indices. */
 static int list_places(struct ds_lut *lut)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -220,7 +220,7 @@ static int list_places(struct ds_lut *lut)
         return 0;
 }
 
-/* MODULUS and PLACES, up to what matching needs. */
+/* Reads MODULUS and PLACES and prepares matching. */
 static int read_numbers(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
 {
         const struct ds_lut_head *head = &lut->head;

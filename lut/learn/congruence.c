@@ -11,13 +11,13 @@
 #include "util/macro.h"
 
 #define LEAST_PAIRS 100
-#define COMES_AGAIN 0.7 /* of granules a period apart are of one channel */
-#define SLOTS_MAX 256   /* of a period: what is gone through grows with its square */
+#define COMES_AGAIN 0.7 /* share of granules one period apart that have the same channel */
+#define SLOTS_MAX 256   /* most slots per period; the search time grows with the square */
 #define PAGE_SAMPLES 256
 #define EXPLAINED 0.75
 #define ROUNDS 2
 
-/* The least distance, in granules, after which channels come again. 0: none */
+/* The least distance, in granules, after which channels repeat. 0: none */
 static uint32_t find_period(const struct ds_learn_set *set)
 {
         uint32_t size = 1u << set->bits, pairs, same, x;
@@ -42,8 +42,8 @@ struct laying {
         uint32_t period, cells;
         unsigned slot_bits;
         uint32_t *votes;  /* [cell * channels + channel] */
-        uint8_t *channel; /* what most say */
-        uint32_t *u, *v;  /* of each page */
+        uint8_t *channel; /* winner of the votes */
+        uint32_t *u, *v;  /* values of each page */
 };
 
 static uint32_t cell(const struct laying *l, uint32_t u, uint32_t v, uint32_t x)
@@ -84,7 +84,7 @@ static bool coprime(uint32_t a, uint32_t b)
         return a == 1;
 }
 
-/* The u and v by which the page agrees best with what is there. */
+/* Finds the u and v with which the page agrees best with the votes so far. */
 static void lay_page(struct laying *l, size_t page)
 {
         const uint8_t *label = ds_learn_page(l->set, page);
@@ -120,7 +120,7 @@ static double explained(const struct laying *l)
         return (double)right / l->set->n_known;
 }
 
-/* Lays all pages on the sequence of the first. */
+/* Fits all pages to the sequence of the first one. */
 static void lay_pages(struct laying *l)
 {
         l->u[0] = 1;
@@ -133,7 +133,7 @@ static void lay_pages(struct laying *l)
                 }
 }
 
-/* The sequence with slots of 2^slot_bits granules. 0, and how much it explains; negative errno. */
+/* Finds the sequence with slots of 2^slot_bits granules. 0, and the share that it explains; negative errno. */
 static int try_slots(
         const struct ds_learn_set *set, uint32_t granules, unsigned slot_bits, struct ds_learn_congruence *ret)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sequence that goes round in steps of the page's own
+ * Periodic sequences with a step width per page
  *
- * Within a page channels come again after a period that is no power of two; other pages have the same sequence, begun
- * elsewhere and gone through in other steps: channel = slot (u k + v) mod T, where k counts slots of a few granules.
- * The period is sought by how often granules that far apart are of one channel; then each page is laid on the sequence
- * of those before it by trying all u and v.
+ * Within a page channels repeat with a period that is not a power of two. Other pages have the same sequence with
+ * another start and another step width: channel = slot (u k + v) mod T, where k counts slots of a few granules. The
+ * period is found by counting how often granules at a distance have the same channel. Then each page is fitted to the
+ * sequence of the pages before it by trying all u and v.
  */
 #pragma once
 

@@ -13,33 +13,34 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define SAME 0.75 /* of the pairs of a difference that changes no channel */
+/* share of the pairs with a difference that have equal channels, if the difference never changes the channel */
+#define SAME 0.75
 #define LEAST_PAIRS 30
 #define TABLES_MAX 16
 #define PAGE_SAMPLES 256
-#define FITS 0.7 /* of the granules that page and table share */
-#define SURE 12. /* and the logarithm of how unlikely that is by chance, beyond the number of trials */
+#define FITS 0.7 /* share of equal labels among the granules that page and table have in common */
+#define SURE 12. /* required logarithm of the improbability of a chance fit, beyond the number of trials */
 #define EXPLAINED 0.75
 #define HIDDEN 64
-#define CLEAR_BY 3 /* votes more than twice the second */
-#define EPOCHS 60  /* over the samples, but no more than EXAMPLES in all, which is some ten seconds */
+#define CLEAR_BY 3 /* the best count must exceed twice the second by this many votes */
+#define EPOCHS 60  /* passes over the samples; limited to EXAMPLES in all, about ten seconds */
 #define EPOCHS_LEAST 4
 #define EXAMPLES 900000
-#define WRONG_LABELS 0.05 /* what a vote is worth against the network */
+#define WRONG_LABELS 0.05 /* assumed rate of wrong labels, the weight of votes relative to the network */
 
 struct covering {
         const struct ds_learn_set *set;
         struct ds_learn_cover *cover;
-        uint32_t unit[16];  /* the granule whose coordinate has one bit */
+        uint32_t unit[16];  /* granule whose coordinate has only this bit */
         uint32_t *image;    /* coordinate of each granule */
         uint16_t *votes;    /* [(table << dims | y) * channels + channel] */
-        uint32_t *constant; /* of each page */
+        uint32_t *constant; /* constant of each page */
         uint8_t *table;
 };
 
 /* --- coordinates --- */
 
-/* The differences that change no channel; coordinates are what is left of a granule's number. */
+/* Finds the differences that never change the channel; coordinates are the remaining bits of a granule's number. */
 static void find_coordinates(struct covering *c)
 {
         const struct ds_learn_set *set = c->set;
@@ -76,7 +77,7 @@ static void find_coordinates(struct covering *c)
                         c->image[x] |= ds_gf2_dot(c->cover->mask[i], x) << i;
 }
 
-/* --- laying over --- */
+/* --- fitting of pages ------------- */
 
 struct dot {
         uint32_t y;
@@ -88,7 +89,7 @@ static uint16_t *votes_at(const struct covering *c, uint32_t table, uint32_t y)
         return c->votes + ((size_t)table << c->cover->dims | y) * c->set->channels;
 }
 
-/* What most votes say; DS_LUT_UNKNOWN without any. */
+/* The label with the most votes; DS_LUT_UNKNOWN: no votes. */
 static uint8_t most_votes(const struct covering *c, uint32_t table, uint32_t y)
 {
         const uint16_t *votes = votes_at(c, table, y);
@@ -99,7 +100,8 @@ static uint8_t most_votes(const struct covering *c, uint32_t table, uint32_t y)
         return votes[best] ? (uint8_t)best : DS_LUT_UNKNOWN;
 }
 
-/* Whether so many right of so many shared ones are no chance, after trying all constants of all tables. */
+/* 1: `right` equal labels of `shared` are not due to chance, considering that all constants of all tables were
+ * tried. */
 static bool is_sure(const struct covering *c, uint32_t right, uint32_t shared)
 {
         double chance = 1.0 / c->set->channels, share, information;
@@ -111,7 +113,7 @@ static bool is_sure(const struct covering *c, uint32_t right, uint32_t shared)
         return shared * information > SURE + log((double)(c->cover->tables << c->cover->dims));
 }
 
-/* The table and the constant by which the dots fit best. */
+/* Finds the table and the constant that fit the dots best. */
 static bool lay(const struct covering *c, const struct dot *dots, uint32_t n, uint32_t tables, const uint8_t *told,
         uint32_t *ret_table, uint32_t *ret_constant)
 {
@@ -150,7 +152,7 @@ static uint32_t dots_of(const struct covering *c, size_t page, struct dot *dots)
         return n;
 }
 
-/* All votes again, and what they say. */
+/* Counts all votes again, and their winners. */
 static void vote(struct covering *c, size_t pages, uint8_t *told)
 {
         size_t places = (size_t)c->cover->tables << c->cover->dims;
@@ -168,7 +170,7 @@ static void vote(struct covering *c, size_t pages, uint8_t *told)
                         told[table << c->cover->dims | y] = most_votes(c, table, y);
 }
 
-/* A table that fits one before it was begun too early: its pages move there. */
+/* Merges a table that fits an earlier one into it, with its pages. */
 static bool join_tables(struct covering *c, uint8_t *told)
 {
         ds_cleanup(ds_freep) struct dot *dots = ds_alloc0((size_t)1 << c->cover->dims, sizeof(*dots));
@@ -181,7 +183,7 @@ static bool join_tables(struct covering *c, uint8_t *told)
                                 dots[n++] = (struct dot){y, told[table << c->cover->dims | y]};
                 if (!lay(c, dots, n, table, told, &into, &constant))
                         continue;
-                /* the last table takes the place of this one */
+                /* the last table takes the index of this one */
                 for (size_t page = 0; page < c->set->n_pages; page++) {
                         if (c->table[page] == table) {
                                 c->table[page] = (uint8_t)into;
@@ -223,8 +225,8 @@ static uint32_t n_inputs(const struct covering *c, const struct ds_learn_paritie
         return c->cover->dims + parities->n + c->cover->tables;
 }
 
-/* A place's bits and parities as -1 and 1, and its table. What is no change to any channel is none to a parity, so
- * those of granules' numbers are those of coordinates. */
+/* Inputs of the network: the bits and parities of a coordinate as -1 and 1, and the table. Differences that never
+ * change the channel do not change a parity either, so parities of granule numbers are parities of coordinates. */
 static void inputs_of(
         const struct covering *c, const struct ds_learn_parities *parities, uint32_t table, uint32_t y, float *ret)
 {
@@ -261,7 +263,7 @@ static int train(
                 DS_MIN((uint32_t)EPOCHS, DS_MAX((uint32_t)EXAMPLES / n, (uint32_t)EPOCHS_LEAST)), seed);
 }
 
-/* Whether votes alone say clearly what each place is. */
+/* 1: the votes alone decide each cell clearly. */
 static bool is_clear(const struct covering *c)
 {
         uint32_t best, second;
@@ -284,7 +286,7 @@ static bool is_clear(const struct covering *c)
         return true;
 }
 
-/* Each place is what its votes and the network (where there is one) together hold for most likely. */
+/* Decides each cell by the combined likelihood of its votes and the network (if there is one). */
 static int decide(const struct covering *c, const struct ds_learn_parities *parities, struct ds_network *network)
 {
         uint32_t n = c->set->channels, best;

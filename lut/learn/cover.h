@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages laid over each other, and a network for what nobody saw
+ * Tables from overlaid pages, and a network for granules without samples
  *
- * Where the structure of a hash is not known but the address bits above the page are XORed into those below, a page is
- * another page with its granule numbers XORed by a constant. So pages are laid over each other by trying all constants:
- * those that do not fit any other begin a table of their own. What is seen of a table are votes; a network that gets a
- * granule's bits, and the parities that were found, learns them where they are few or contradict each other, and tells
- * the channels of granules that no page showed.
- * Nothing is assumed of the function itself.
+ * If the structure of a hash is not known, but the address bits above the page are XORed into those below, a page
+ * equals another page with its granule numbers XORed by a constant. So pages are overlaid by trying all constants; a
+ * page that fits no other begins a new table. The samples of a table are votes. Where votes are few or contradictory, a
+ * network learns from them, with a granule's bits and the known parities as inputs, and predicts the channels of
+ * granules without samples. Nothing is assumed about the function itself.
  */
 #pragma once
 
@@ -18,8 +17,8 @@ struct ds_learn_cover {
         uint32_t mask[16];
         uint8_t *channel; /* [tables << dims]; ds_free */
         double explained; /* share of the labels */
-        bool network;     /* votes alone were not clear everywhere: it was trained */
-        uint32_t told;    /* places of tables that no sample had, and the network told */
+        bool network;     /* a network was trained, because votes alone were not clear everywhere */
+        uint32_t told;    /* cells without a sample, decided by the network */
 };
 
 /* 0; DS_LEARN_E_NONE; negative errno. */

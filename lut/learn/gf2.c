@@ -30,7 +30,7 @@ void ds_gf2_dual(const uint32_t *basis, uint32_t n, uint32_t *ret_mask)
 {
         uint32_t left[32], right[32], pivot, swap;
 
-        /* the matrix whose rows are the basis, inverted: the masks are the columns of the inverse */
+        /* inverts the matrix whose rows are the basis; the masks are the columns of the inverse */
         for (uint32_t i = 0; i < n; i++) {
                 left[i] = basis[i];
                 right[i] = UINT32_C(1) << i;

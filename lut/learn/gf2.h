@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectors of up to 32 bits over GF(2): spans, and bases turned into coordinates
+ * Vectors of up to 32 bits over GF(2): spans and dual bases
  */
 #pragma once
 
@@ -18,10 +18,9 @@ struct ds_gf2_span {
         uint32_t n;
 };
 
-/* What of the vector is not in the span: 0 when all of it is. */
+/* The vector reduced by the span; 0: it lies in the span. */
 uint32_t ds_gf2_rest(const struct ds_gf2_span *span, uint32_t vector);
-/* Whether it was new to the span, which then has it. */
+/* Adds the vector to the span; true: it was not in it before. */
 bool ds_gf2_add(struct ds_gf2_span *span, uint32_t vector);
-/* The functionals of a basis: mask[i] . basis[k] is 1 for i = k and else 0. The n vectors are independent, of n bits.
- */
+/* The dual basis: mask[i] . basis[k] is 1 for i = k, else 0. The n vectors are independent and have n bits. */
 void ds_gf2_dual(const uint32_t *basis, uint32_t n, uint32_t *ret_mask);

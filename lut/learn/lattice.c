@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define TOO_LARGE (INT64_C(1) << 40) /* relations have ones; numbers grow while rows are few, and then shrink again */
+/* bound of intermediate numbers: they grow while rows are few, and then shrink again */
+#define TOO_LARGE (INT64_C(1) << 40)
 
 static bool take_off(int64_t *from, const int64_t *row, int64_t times, uint32_t dims)
 {
@@ -28,7 +29,7 @@ static void swap_rows(int64_t *a, int64_t *b, uint32_t dims)
         memcpy(b, swap, dims * sizeof(*swap));
 }
 
-/* Behind its first place the row becomes as small as the rows below make it. */
+/* Reduces the row behind place `from` by the rows below it. */
 static bool shorten(struct ds_lattice *lattice, int64_t *row, uint32_t from)
 {
         for (uint32_t k = from; k < lattice->dims; k++)
@@ -37,7 +38,7 @@ static bool shorten(struct ds_lattice *lattice, int64_t *row, uint32_t from)
         return true;
 }
 
-/* Euclid's algorithm on the i-th places of the vector and of row i: afterwards the vector's is 0. */
+/* Euclid's algorithm on place i of the vector and of row i; afterwards the vector's is 0. */
 static bool clear_place(struct ds_lattice *lattice, int64_t *vector, uint32_t i)
 {
         int64_t *row = lattice->row[i];
@@ -83,7 +84,7 @@ uint64_t ds_lattice_index(const struct ds_lattice *lattice)
 
 /* --- weights --- */
 
-/* The one vector of its class whose places are at least 0 and below those of the rows. */
+/* Reduces the vector to its representative, whose places are at least 0 and below the rows' diagonal. */
 static void reduce(const struct ds_lattice *lattice, int64_t *vector)
 {
         int64_t at, times;
@@ -106,7 +107,7 @@ static bool is_nought(const int64_t *vector, uint32_t dims)
         return true;
 }
 
-/* Whether all of the group are multiples of this element; each digit is so many times that. */
+/* 1: the element generates the group; then *ret_weight holds each digit's multiple of it. */
 static bool generates(const struct ds_lattice *lattice, const int64_t *element, uint32_t size, uint8_t *ret_weight)
 {
         int64_t unit[DS_LATTICE_DIMS_MAX][DS_LATTICE_DIMS_MAX] = {{0}}, at[DS_LATTICE_DIMS_MAX] = {0};
@@ -136,7 +137,7 @@ bool ds_lattice_weights(const struct ds_lattice *lattice, uint8_t *ret_weight)
 
         if (!size || size > UINT8_MAX)
                 return false;
-        /* a digit, or the sum of two: a modulus may share a factor with each digit's weight */
+        /* tries a digit, and the sum of two, because the modulus may share a factor with each weight */
         for (uint32_t i = 0; i < lattice->dims; i++)
                 for (uint32_t k = i; k < lattice->dims; k++) {
                         memset(element, 0, sizeof(element));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which modulus makes some sums nought
+ * Modulus and weights from sums that are 0
  *
- * Digits have weights that nobody knows, modulo a number that nobody knows; what is known are relations: sums of a few
- * digits, each added or taken off, that are 0. Relations are vectors of whole numbers, and with them all their sums are
- * relations. Once they span all dimensions, what is left of the vectors modulo the relations is a finite group: its
- * size is the modulus, and what a digit is in it is its weight. This is exact; it guarantees nothing about relations
- * that were no relations, except that one that would leave nothing of the group is refused.
+ * Digits have unknown weights modulo an unknown number. Relations are known: sums of a few digits, each added or
+ * subtracted, that are 0 modulo that number. A relation is an integer vector, and sums of relations are relations. When
+ * the relations span all dimensions, the quotient of the integer vectors by the relations is a finite group: its order
+ * is the modulus, and a digit's image in it is its weight. The computation is exact. It cannot detect wrong relations,
+ * except that one is refused if it would reduce the group to less than `least`.
  */
 #pragma once
 
@@ -15,17 +15,16 @@
 
 #define DS_LATTICE_DIMS_MAX 16
 
-/* Row i has nought before place i; row[i][i] is 0 while nothing reaches that far. */
+/* Row i is 0 before place i; row[i][i] is 0 while no relation has its first nonzero there. */
 struct ds_lattice {
         uint32_t dims;
         int64_t row[DS_LATTICE_DIMS_MAX][DS_LATTICE_DIMS_MAX];
 };
 
-/* Adds a relation. false, and nothing is changed, when the group would be smaller than `least`, or numbers too large.
- */
+/* Adds a relation. false, and nothing changes: the group would have fewer than `least` elements, or numbers would be
+ * too large. */
 bool ds_lattice_add(struct ds_lattice *lattice, const int8_t *relation, uint64_t least);
-/* How large the group is; 0 while the relations leave it infinite, or where it is larger than 2^32. */
+/* Order of the group; 0: infinite, or more than 2^32. */
 uint64_t ds_lattice_index(const struct ds_lattice *lattice);
-/* The digits' weights, if the group is that of numbers modulo its size: false when it is not, or the size exceeds 255.
- */
+/* The digits' weights if the group is cyclic; false: it is not, or its order exceeds 255. */
 bool ds_lattice_weights(const struct ds_lattice *lattice, uint8_t *ret_weight);

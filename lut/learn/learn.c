@@ -16,9 +16,10 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PROBES DS_LUT_PROBES_MAX /* of a page that is held out, at most */
-#define WORSE 0.02               /* than on what was learnt from: no more */
-#define LEAST_RIGHT 0.85         /* of the labels; more than one of ten wrong is no measurement */
+#define PROBES DS_LUT_PROBES_MAX /* most probes of a held-out page */
+#define WORSE 0.02               /* allowed loss compared with the training samples */
+/* least share of correct labels; with more than one of ten wrong the samples are no measurement */
+#define LEAST_RIGHT 0.85
 
 struct learning {
         const struct ds_lut_samples *samples;
@@ -27,7 +28,7 @@ struct learning {
         struct ds_learn_draft draft;
         struct ds_lut *table;
         const char *method;
-        double explained; /* share of the labels that were learnt from */
+        double explained; /* share of the training labels */
         uint32_t asked, right, unmatched;
 };
 
@@ -43,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct learning *l, 
         fputc('\n', l->options->findings);
 }
 
-/* A mask of a granule's number as bits of an address, "10^13^17". */
+/* A mask of granule number bits as text with address bits, "10^13^17". */
 static const char *bits_text(const struct learning *l, uint32_t mask, char *text, size_t size)
 {
         size_t n = 0;
@@ -55,9 +56,9 @@ static const char *bits_text(const struct learning *l, uint32_t mask, char *text
         return text;
 }
 
-/* --- judging --- */
+/* --- test with held-out pages ----- */
 
-/* Probes where the signature has them, as far as these granules are known, and then others. */
+/* Selects probes at the signature's granules as far as their labels are known, then others. */
 static size_t probe_page(const struct learning *l, const uint8_t *label, struct ds_lut_probe *probes, bool *used)
 {
         const uint32_t *offsets;
@@ -106,7 +107,7 @@ static int judge(struct learning *l)
         return 0;
 }
 
-/* What the head says of the pages. */
+/* Sets the head's fields about pages. */
 static void describe_draft(struct learning *l, const struct ds_learn_set *set)
 {
         l->draft.head.page_bits = 21;
@@ -120,7 +121,7 @@ static void describe_draft(struct learning *l, const struct ds_learn_set *set)
         snprintf(l->draft.head.learner, sizeof(l->draft.head.learner), "%s, %s", l->options->learner, l->method);
 }
 
-/* Finishes the draft that was learnt from this set, and judges it. 0 when it holds, DS_LEARN_E_NONE when not. */
+/* Finishes the draft learnt from this set and tests it. 0: passed; DS_LEARN_E_NONE: failed. */
 static int try_draft(struct learning *l, const struct ds_learn_set *from)
 {
         double share;
@@ -211,7 +212,7 @@ static int try_modulus(struct learning *l)
         return r ? r : try_draft(l, &l->train);
 }
 
-/* --- a sequence --- */
+/* --- periodic sequences ----------- */
 
 static int try_congruence(struct learning *l)
 {
@@ -236,7 +237,7 @@ static int try_congruence(struct learning *l)
         return try_draft(l, &l->train);
 }
 
-/* --- a number modulo m whose values are places --- */
+/* --- sums modulo m with any map to channels ------ */
 
 static int try_places(struct learning *l)
 {
@@ -265,7 +266,7 @@ static int try_places(struct learning *l)
         return r;
 }
 
-/* --- pages over each other, and a network --- */
+/* --- overlaid pages, and a network ---------- */
 
 static int try_cover(struct learning *l)
 {

@@ -14,22 +14,23 @@
 #include "util/macro.h"
 
 #define FLIPS_NONE \
-        0.55 /* a channel follows that well only where no digit was flipped; one digit of m = 3 leaves 0.25, of many \
-                0.5 */
-#define LEAST_DIGIT 0.10 /* two flipped digits of m = 3 leave 0.06 */
-#define TWO_OF_ALL 0.8   /* of the pairs of a digit are with two channels, */
-#define EQUALLY 0.4      /* the second as often as the first but for chance */
-#define CLEAR 0.7        /* of a channel's pairs are with the channels that the structure says */
-#define PAGE_SAMPLES 192 /* that a page's constants are sought by */
-#define LEAST_PAGE 0.75  /* of a page's labels that its constants explain */
+/* predictability of a channel above which a difference flips no digit; one digit of m = 3 leaves 0.25, of a
+         * large m 0.5 */
+0.55
+#define LEAST_DIGIT 0.10 /* least predictability for one digit; two flipped digits of m = 3 leave 0.06 */
+#define TWO_OF_ALL 0.8   /* share of a digit's pairs that are with two channels, */
+#define EQUALLY 0.4      /* and least ratio of the second to the first */
+#define CLEAR 0.7        /* share of a channel's pairs that must be with the channels that the structure predicts */
+#define PAGE_SAMPLES 192 /* samples used to find a page's constants */
+#define LEAST_PAGE 0.75  /* least share of a page's labels that its constants must explain */
 
-struct search {
+        struct search {
         const struct ds_learn_set *set;
         struct ds_learn_modulus *found;
-        uint32_t per;       /* channels on each side */
-        uint32_t *count;    /* of the pairs of one difference */
-        uint32_t basis[32]; /* first those that flip no digit, then one for each digit */
-        uint32_t none;      /* how many the first are */
+        uint32_t per;       /* channels per side */
+        uint32_t *count;    /* counts of the pairs of one difference */
+        uint32_t basis[32]; /* basis: first the differences that flip no digit, then one per digit */
+        uint32_t none;      /* number of the first kind */
         char *why;
         size_t size;
 };
@@ -40,7 +41,7 @@ static int give_up(struct search *s, const char *why)
         return DS_LEARN_E_NONE;
 }
 
-/* --- channels on each side --- */
+/* --- channels per side ------------ */
 
 static int count_sides(struct search *s)
 {
@@ -76,9 +77,9 @@ static int by_following(const void *a, const void *b)
 }
 
 /*
- * Whether a channel leads to two others, equally often, when the bits of this difference are flipped: one digit's
- * doing. Flipping all digits does not: it mirrors the numbers at a place that is each page's own, which over few pages
- * can look as clear as a digit.
+ * 1: flipping the bits of this difference leads from a channel to two others, equally often, as one digit does.
+ * Flipping all digits does not: it mirrors the numbers at a position that depends on the page, which can look like a
+ * digit if pages are few.
  */
 static bool is_digit(const struct search *s, uint32_t d)
 {
@@ -104,7 +105,7 @@ static bool is_digit(const struct search *s, uint32_t d)
         return (double)(first + second) >= TWO_OF_ALL * (double)all && (double)second >= EQUALLY * (double)first;
 }
 
-/* The independent differences after which the channel is known best. */
+/* Selects the independent differences after which the channel is most predictable. */
 static int find_basis(struct search *s)
 {
         uint32_t n = (1u << s->set->bits) - 1;
@@ -149,7 +150,7 @@ static void find_masks(struct search *s)
 
 /* --- the channels' numbers --- */
 
-/* The two channels that the channel meets most often in the counts. Whether they are clearly two. */
+/* The two channels that most often pair with the channel. 1: they are clearly two. */
 static bool two_most(const struct search *s, uint32_t channel, uint32_t *ret_first, uint32_t *ret_second)
 {
         const uint32_t *row = s->count + (size_t)channel * s->set->channels;
@@ -174,8 +175,9 @@ static bool two_most(const struct search *s, uint32_t channel, uint32_t *ret_fir
 }
 
 /*
- * From the first channel of side 0 around its ring in the counts: the n-th has the number n modulo m. Over two sides
- * the ring is twice as long, and m is odd, so both sides have all numbers. Whether it is such a ring.
+ * Walks from the first channel of side 0 around the ring that the counts define: the n-th channel gets the number n
+ * modulo m. Across two sides the ring is twice as long, and m is odd, so both sides get all numbers. 1: it is such a
+ * ring.
  */
 static bool walk_ring(struct search *s, bool crosses, uint8_t *number)
 {
@@ -198,8 +200,8 @@ static bool walk_ring(struct search *s, bool crosses, uint8_t *number)
         return at == begin;
 }
 
-/* Numbers for one side out of those of another: the same where no digit was flipped, else in the middle of the two that
- * lead there. Whether every number comes once. */
+/* Derives the numbers of one side from those of another: equal if no digit was flipped, otherwise the middle of the
+ * two that lead there. 1: every number occurs once. */
 static bool carry_over(struct search *s, uint32_t from, uint32_t to, bool same, uint8_t *number)
 {
         const uint8_t *side = s->found->parities.side;
@@ -221,7 +223,7 @@ static bool carry_over(struct search *s, uint32_t from, uint32_t to, bool same, 
         return true;
 }
 
-/* Where the ring of one digit has begun, differences lead to the other sides. Whether they lead to all. */
+/* From the sides of the first ring, differences lead to the other sides. 1: they lead to all. */
 static bool number_sides(struct search *s, bool *done, uint8_t *number)
 {
         const struct ds_learn_parities *parities = &s->found->parities;
@@ -273,7 +275,7 @@ static int number_channels(struct search *s)
 
 /* --- weights --- */
 
-/* A digit's weight and its negative cannot be told apart, and need not: the page's constant has the sign. */
+/* A digit's weight and its negative are equivalent, since the page's constant absorbs the sign. */
 static int find_weights(struct search *s)
 {
         const struct ds_learn_parities *parities = &s->found->parities;
@@ -311,7 +313,7 @@ struct page_sample {
         uint8_t number;
 };
 
-/* Each parity's constant is what most granules say. */
+/* The page's parities, each by majority. */
 static uint32_t page_parities(const struct search *s, const uint8_t *label)
 {
         const struct ds_learn_parities *parities = &s->found->parities;
@@ -339,7 +341,7 @@ static uint32_t digits_of(const struct search *s, uint32_t x)
         return y;
 }
 
-/* The flipped digits and the shift that explain most of the samples. */
+/* Finds the flipped digits and the shift that explain most of the samples. */
 static uint32_t page_digits(
         const struct search *s, const struct page_sample *samples, uint32_t n, const uint8_t *sum, uint8_t *ret_shift)
 {

@@ -14,25 +14,25 @@
 #define LAYERS 3
 #define BATCH 32
 #define RATE 0.004f
-#define KEEP_MEAN 0.9f /* Adam's two memories */
+#define KEEP_MEAN 0.9f /* decay rates of Adam's two moments */
 #define KEEP_SQUARE 0.999f
 #define SMALL 1e-8f
-#define SHRINK 0.05f /* weights that nothing holds up: what was learnt by heart goes, what is general stays */
+#define SHRINK 0.05f /* weight decay: removes what only fits single examples */
 
-/* Weights lie row by output: weight[o * in + i]; the bias behind them. */
+/* Weights are stored by output: weight[o * in + i], followed by the biases. */
 struct layer {
         uint32_t in, out;
         size_t n;
         float *weight, *gradient, *mean, *square;
-        float *value, *error; /* of the outputs */
+        float *value, *error; /* value and error of each output */
 };
 
 struct ds_network {
         struct layer layer[LAYERS];
-        float mean_left, square_left; /* what Adam's memories lack at the beginning */
+        float mean_left, square_left; /* corrections of Adam's moments for the first steps */
 };
 
-/* Normal enough: the sum of twelve even ones. */
+/* Approximately normal: the sum of twelve uniform numbers. */
 static float gaussian(uint64_t *state)
 {
         float sum = -6;
@@ -111,7 +111,7 @@ static void forward(struct layer *layer, const float *input, bool rectified)
         }
 }
 
-/* Adds to the gradients; the errors of the inputs come back where somebody wants them. */
+/* Adds to the gradients; ret_error, if not NULL: the errors of the inputs. */
 static void backward(struct layer *layer, const float *input, float *ret_error)
 {
         float *bias = layer->gradient + (size_t)layer->out * layer->in;

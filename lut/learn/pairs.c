@@ -14,8 +14,7 @@ void ds_learn_count_pairs(const struct ds_learn_set *set, uint32_t d, uint32_t *
         }
 }
 
-/* Pearson's mean square contingency between the channels of one side and those of another, times the number of pairs,
- * less what chance makes of it. */
+/* Pearson's chi-squared of the channels of one side and those of another, minus its expected value for independence. */
 static double contingency(const struct ds_learn_set *set, const struct ds_learn_parities *parities, uint32_t from,
         uint32_t to, uint32_t per, const uint32_t *count, double *ret_pairs)
 {

@@ -10,12 +10,12 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define CANDIDATE 0.45 /* of a whole peak: with one label of twenty wrong a parity has 0.9 */
+#define CANDIDATE 0.45 /* least height relative to a perfect peak; with one wrong label of twenty a parity has 0.9 */
 #define CANDIDATES_MAX 512
-/* of the labels are on the side where their page and channel are; what divides the channels of each page, but each page
- * otherwise, is right for 0.83 of them at most */
+/* Least share of the labels on the side predicted by page and channel. A mask that divides each page's channels, but
+ * each page differently, reaches 0.83 at most. */
 #define CONSISTENT 0.88
-#define STARTS 8 /* beginnings of the search for sides */
+#define STARTS 8 /* start values of the search for sides */
 #define ROUNDS 12
 
 static void walsh(float *at, unsigned bits)
@@ -30,7 +30,8 @@ static void walsh(float *at, unsigned bits)
                         }
 }
 
-/* How much of each page's and channel's granules lies on one side of each mask: 0 by chance, 1 for a parity. */
+/* For each mask: how much the granules of each page and channel lie on one side; 0 for a random mask, 1 for a
+ * parity. */
 static int find_peaks(const struct ds_learn_set *set, float *peak)
 {
         ds_cleanup(ds_freep) float *at = ds_alloc0((size_t)1 << set->bits, sizeof(*at));
@@ -63,7 +64,7 @@ static int find_peaks(const struct ds_learn_set *set, float *peak)
 
 struct sides {
         const struct ds_learn_set *set;
-        float *excess; /* [page * channels + channel]: granules on side 0 less those on side 1 */
+        float *excess; /* [page * channels + channel]: granules on side 0 minus those on side 1 */
         int8_t *page;  /* 1 or -1 */
         int8_t *channel;
 };
@@ -80,7 +81,8 @@ static void count_excess(struct sides *sides, uint32_t mask)
                                         ds_gf2_dot(mask, x) ? -1.f : 1.f;
 }
 
-/* Pages follow the channels' sides, channels the pages', until nothing changes any more. How much is explained. */
+/* Alternates: sets pages from the channels' sides, then channels from the pages', until nothing changes. Returns the
+ * share explained. */
 static double settle(struct sides *sides, size_t first)
 {
         const struct ds_learn_set *set = sides->set;
@@ -107,7 +109,7 @@ static double settle(struct sides *sides, size_t first)
         return total;
 }
 
-/* The share of labels that one choice of sides explains, and the channels of side 1 in ret_side. */
+/* Share of labels that the best choice of sides explains; ret_side: the channels of side 1. */
 static double consistency(struct sides *sides, uint32_t mask, uint8_t *ret_side)
 {
         double total, best = 0;

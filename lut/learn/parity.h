@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parities: which XORs of address bits divide the channels in two halves
+ * Parities: XORs of address bits that divide the channels into two halves
  *
- * A hash's bit that is a parity of address bits is found without knowing the bits above the page: within a page, the
- * granules of each channel lie all on one side of the parity, or all on the other, and which side is a constant of the
- * page times one of the channel. The Walsh transform of each channel's granules has all parities at once; wrong labels
- * lower a peak by their share, and make no new one.
+ * A bit of the hash that is a parity of address bits is found without knowing the bits above the page. Within a page
+ * the granules of each channel all lie on one side of the parity; which side is the product of a constant of the page
+ * and one of the channel. The Walsh transform of each channel's granules yields all parities at once. Wrong labels
+ * lower a peak by their share, and create no new one.
  */
 #pragma once
 
@@ -16,12 +16,12 @@
 
 struct ds_learn_parities {
         uint32_t n;
-        uint32_t mask[DS_LEARN_PARITIES_MAX]; /* over the bits of a granule's number, independent */
-        double share[DS_LEARN_PARITIES_MAX];  /* of the granules that are on their side, 0.5 to 1 */
-        uint8_t side[DS_LUT_CHANNELS_MAX];    /* bit i: where the channel is of parity i */
+        uint32_t mask[DS_LEARN_PARITIES_MAX]; /* masks of bits of a granule's number, independent */
+        double share[DS_LEARN_PARITIES_MAX];  /* share of the granules on the predicted side, 0.5 to 1 */
+        uint8_t side[DS_LUT_CHANNELS_MAX];    /* bit i: side of the channel in parity i */
 };
 
-/* The parities of x, bit i that of mask i. */
+/* The parities of x; bit i belongs to mask i. */
 static inline uint32_t ds_learn_parities_of(const struct ds_learn_parities *parities, uint32_t x)
 {
         uint32_t bits = 0;
@@ -31,5 +31,5 @@ static inline uint32_t ds_learn_parities_of(const struct ds_learn_parities *pari
         return bits;
 }
 
-/* 0, also when there are none; negative errno. */
+/* 0, also if none is found; negative errno. */
 int ds_learn_find_parities(const struct ds_learn_set *set, struct ds_learn_parities *ret);

@@ -15,37 +15,40 @@
 
 #define NONE DS_LUT_UNKNOWN
 #define LEAST_PAIRS 200
-#define LOOKS 256    /* after so many pairs a difference that is of no use is given up */
-#define SAME 0.8     /* with one label of twenty wrong, nine of ten pairs of one granule have the same label */
-#define FOLLOWS 0.75 /* of the channels are the one that is expected; a digit that is flipped leaves two or more */
+#define LOOKS 256 /* pairs after which an unpromising difference is given up */
+/* share of pairs with equal labels; with one wrong label of twenty, pairs within one granule reach nine of ten */
+#define SAME 0.8
+#define FOLLOWS 0.75 /* share of channels that are as predicted; after a flipped digit two or more are possible */
 #define STAYS 0.4
-#define PARITIES_MAX 4 /* each doubles what matching goes through */
-#define RELATION_MAX 5 /* digits of a relation */
+#define PARITIES_MAX 4 /* most parities; each doubles the time of matching */
+#define RELATION_MAX 5 /* most digits of a relation */
 #define RELATION_HOLDS 0.8
 #define RELATION_PAIRS 8
-#define BASES 4 /* pages that relations are sought in */
+#define BASES 4 /* pages in which relations are searched */
 #define LEAST_MODULUS 3
 #define EXPLAINED 0.8
-#define BITS_MAX 14 /* of a granule's number, as a probe has them: all pairs of a page's granules are looked at */
+#define BITS_MAX 14 /* bits of a granule's number in the samples; the search examines all pairs of a page's granules */
 #define STRIDE 7919u
-#define OTHER_STRIDE 7927u /* where all samples are a multiple of the first, which is a prime, too */
+#define OTHER_STRIDE 7927u /* used if the number of samples is a multiple of the first; both are primes */
 
 struct places {
         const struct ds_learn_set *set;
         struct ds_learn_draft *draft;
         uint32_t size;
         struct ds_gf2_span same, sure; /* differences that keep the channel; that keep the class */
-        uint32_t *rest;                /* [x]: what is not in the span that is looked at */
-        uint32_t basis[32];            /* of all differences: digits, then parities, then those that keep the channel */
-        uint32_t flip[PARITIES_MAX];   /* differences that flip a parity and no digit */
+        uint32_t *rest;                /* [x]: x reduced by the current span */
+        /* basis of all differences: digits, then parities, then those that keep the channel */
+        uint32_t basis[32];
+        uint32_t flip[PARITIES_MAX]; /* differences that flip a parity, but no digit */
         uint32_t dims, parities;
-        uint8_t *voted;                                       /* [page << bits | x], x nought in `same`: its channel */
-        uint8_t *class;                                       /* likewise, x nought in `sure` */
-        uint32_t *known;                                      /* of each page: how many of these */
-        uint8_t exchanged[PARITIES_MAX][DS_LUT_CHANNELS_MAX]; /* the channel that a channel becomes */
+        uint8_t *voted;  /* [page << bits | x], x reduced by `same`: its channel */
+        uint8_t *class;  /* likewise, x reduced by `sure`: its class */
+        uint32_t *known; /* known entries of each page */
+        /* the channel with which a parity exchanges each channel */
+        uint8_t exchanged[PARITIES_MAX][DS_LUT_CHANNELS_MAX];
         uint8_t class_of[DS_LUT_CHANNELS_MAX];
         uint32_t classes;
-        uint32_t *count; /* room for [channels * channels] */
+        uint32_t *count; /* buffer of [channels * channels] */
         uint8_t weight[DS_LATTICE_DIMS_MAX];
         uint32_t modulus;
 };
@@ -58,7 +61,7 @@ static bool keeps_channel(const struct ds_learn_set *set, uint32_t d)
         uint32_t pairs = 0, same = 0;
 
         for (uint32_t i = 0; i < set->n_known; i++) {
-                /* places lie in order: taken in leaps, so that the first looks are of all pages */
+                /* visits the places with a stride, so that the first ones come from all pages */
                 uint32_t at = set->place[(uint64_t)i * stride % set->n_known];
 
                 if (set->label[at ^ d] == NONE)
@@ -73,7 +76,7 @@ static bool keeps_channel(const struct ds_learn_set *set, uint32_t d)
         return pairs >= LEAST_PAIRS && same >= SAME * pairs;
 }
 
-/* What most of n counts are for, if it is more than half of them. */
+/* The value with more than half of n counts. */
 static uint8_t winner(const uint16_t *count, uint32_t n)
 {
         uint32_t best = 0, all = 0;
@@ -85,8 +88,8 @@ static uint8_t winner(const uint16_t *count, uint32_t n)
         return 2u * count[best] > all ? (uint8_t)best : NONE;
 }
 
-/* to[x], x nought in the span: what those of `from` say that the span leads to. Leaves p->rest of the span. names: what
- * stands for each label */
+/* For each x reduced by the span: to[x] is the majority of `from` over all granules that reduce to x. Sets p->rest
+ * for the span. names: value for each label */
 static int vote(struct places *p, const struct ds_gf2_span *span, const uint8_t *from, const uint8_t *names, uint32_t n,
         uint8_t *to)
 {
@@ -123,8 +126,8 @@ static int join_granules(struct places *p)
 
 /* --- classes --- */
 
-/* count[a * n + b]: what of b is found where the difference leads from a, p->rest being of the labels' span. How many
- * pairs these are. */
+/* count[a * n + b]: pairs with a and, at the difference, b; p->rest must belong to the labels' span. Returns the
+ * number of pairs. */
 static uint32_t count_pairs(const struct places *p, const uint8_t *labels, uint32_t n, uint32_t d)
 {
         uint32_t pairs = 0;
@@ -152,7 +155,7 @@ static uint32_t most_of(const uint32_t *row, uint32_t n)
         return best;
 }
 
-/* Channels that a parity exchanges come into one class. */
+/* Merges the classes of channels that a parity exchanges. */
 static void unite(uint32_t n, const uint8_t *exchanged, uint8_t *class_of)
 {
         for (uint32_t a = 0; a < n; a++) {
@@ -214,7 +217,7 @@ static int find_classes(struct places *p)
 
 struct difference {
         uint32_t d;
-        double doubt; /* bits that are not known of the class after it */
+        double doubt; /* entropy of the class after the difference, bits */
 };
 
 static int by_doubt(const void *a, const void *b)
@@ -225,8 +228,8 @@ static int by_doubt(const void *a, const void *b)
                                            : (left->d > right->d) - (left->d < right->d);
 }
 
-/* Two digits of one weight, or of opposite ones, take back what the other does every second time, which can tell as
- * much as one digit does. leaves: a digit seldom leaves a class as it is, so that this is not one. */
+/* Two digits with equal or opposite weights cancel in half of the cases, which can look like one digit. leaves: a
+ * single digit rarely leaves a class unchanged, so a difference that often does is rejected. */
 static double doubt_of(const struct places *p, uint32_t d, bool leaves)
 {
         uint32_t n = p->classes, pairs = count_pairs(p, p->class, n, d), row, stay = 0;
@@ -273,7 +276,7 @@ static int find_digits(struct places *p, bool leaves)
 
 /* --- the modulus --- */
 
-/* Where the digits are as in y. */
+/* The granule whose digits are y. */
 static uint32_t at_digits(const struct places *p, uint32_t y)
 {
         uint32_t x = 0;
@@ -283,13 +286,13 @@ static uint32_t at_digits(const struct places *p, uint32_t y)
         return p->rest[x];
 }
 
-/* Whether the class stays when the digits of `of` change from `from` to the others. */
+/* 1: the class is unchanged when the digits of `of` change from `from` to the others. */
 static bool holds(const struct places *p, const uint8_t *class, uint32_t of, uint32_t from)
 {
         uint32_t pairs = 0, same = 0, others = ((1u << p->dims) - 1) & ~of;
         bool done = false;
 
-        /* the other digits: all of them, and from there down to none */
+        /* iterates over all values of the other digits */
         for (uint32_t y = others; !done; y = (y - 1) & others) {
                 done = !y;
                 if (class[y | from] == NONE || class[y | (of ^ from)] == NONE)
@@ -300,7 +303,7 @@ static bool holds(const struct places *p, const uint8_t *class, uint32_t of, uin
         return pairs >= RELATION_PAIRS && same >= RELATION_HOLDS * pairs;
 }
 
-/* All relations of n digits that hold in the page. */
+/* Adds all relations of n digits that hold in the page. */
 static void add_relations(const struct places *p, const uint8_t *class, int n, struct ds_lattice *lattice)
 {
         int8_t relation[DS_LATTICE_DIMS_MAX];
@@ -308,7 +311,7 @@ static void add_relations(const struct places *p, const uint8_t *class, int n, s
         for (uint32_t of = 1; of < 1u << p->dims; of++) {
                 if (__builtin_popcount(of) != n)
                         continue;
-                /* the lowest digit is added, or its relation were there twice */
+                /* only with the lowest digit positive, so that each relation occurs once */
                 for (uint32_t from = of; from; from = (from - 1) & of) {
                         if (!(from & of & -of) || !holds(p, class, of, from))
                                 continue;
@@ -319,7 +322,7 @@ static void add_relations(const struct places *p, const uint8_t *class, int n, s
         }
 }
 
-/* The modulus and the weights, by one page. */
+/* Finds the modulus and the weights from one page. */
 static int find_weights(struct places *p, size_t page)
 {
         ds_cleanup(ds_freep) uint8_t *class = ds_alloc((size_t)1 << p->dims);
@@ -358,8 +361,8 @@ static uint32_t bits_of(const uint32_t *masks, uint32_t n, uint32_t x)
         return bits;
 }
 
-/* How many of the page's granules have the channel that most have at their number and side of this mask; channels that
- * the other parities exchange are one. */
+/* Number of the page's granules with the most frequent channel of their number and side of this mask; channels that
+ * the other parities exchange count as one. */
 static uint32_t agreement(const struct places *p, size_t page, uint32_t mask, const uint8_t *group,
         const uint8_t *number, uint16_t *count)
 {
@@ -382,7 +385,7 @@ static uint32_t agreement(const struct places *p, size_t page, uint32_t mask, co
         return sum;
 }
 
-/* The channels that all parities but this one exchange. */
+/* Groups the channels that all parities but this one exchange. */
 static void group_channels(const struct places *p, uint32_t which, uint8_t *ret_group)
 {
         for (uint32_t c = 0; c < p->set->channels; c++)
@@ -392,7 +395,8 @@ static void group_channels(const struct places *p, uint32_t which, uint8_t *ret_
                         unite(p->set->channels, p->exchanged[i], ret_group);
 }
 
-/* A parity is known by what it is of the differences that flip no digit; which digits it takes too is tried. */
+/* A parity's value is known for the differences that flip no digit; the digits that it also contains are found by
+ * trial. */
 static int find_parity(struct places *p, size_t page, uint32_t which)
 {
         ds_cleanup(ds_freep) uint16_t *count = ds_alloc(2 * (size_t)p->modulus * p->set->channels * sizeof(*count));
@@ -418,7 +422,7 @@ static int find_parity(struct places *p, size_t page, uint32_t which)
         return 0;
 }
 
-/* What most labels say of each place, given the pages' patterns; pages without one say nothing. */
+/* Sets each cell to the majority of its labels, given the pages' patterns; pages without a pattern are ignored. */
 static int fill_map(struct places *p, const uint32_t *pattern, uint32_t *ret_right)
 {
         const uint32_t all = p->dims + p->parities, cells = p->modulus << p->parities, n = p->set->channels;
@@ -446,7 +450,7 @@ static int fill_map(struct places *p, const uint32_t *pattern, uint32_t *ret_rig
         return 0;
 }
 
-/* The page's pattern by some of its granules that are known; UINT32_MAX: none. */
+/* The page's pattern from some of its known granules; UINT32_MAX: none. */
 static uint32_t match_page(const struct places *p, const struct ds_lut *lut, size_t page)
 {
         struct ds_lut_probe probes[DS_LUT_PROBES_MAX / 2];
@@ -461,7 +465,7 @@ static uint32_t match_page(const struct places *p, const struct ds_lut *lut, siz
         return ds_lut_match(lut, probes, n, &pattern) ? UINT32_MAX : pattern;
 }
 
-/* The map by the base page alone, and then by all pages that this one tells the patterns of. */
+/* Makes the map from the base page alone, then from all pages whose patterns that map identifies. */
 static int find_map(struct places *p, size_t base, double *ret_explained)
 {
         ds_cleanup(ds_freep) uint32_t *pattern = ds_alloc(p->set->n_pages * sizeof(*pattern));
@@ -509,7 +513,7 @@ static int make_draft(struct places *p, size_t base, double *ret_explained)
         return draft->channel ? find_map(p, base, ret_explained) : ds_error_origin(-ENOMEM);
 }
 
-/* --- all of it --- */
+/* --- the whole search ------------- */
 
 static void count_known(struct places *p)
 {
@@ -519,7 +523,7 @@ static void count_known(struct places *p)
                         p->known[page] += p->class[(page << p->set->bits) + x] != NONE;
 }
 
-/* The pages of which most is known, one after the other, until one tells all others. */
+/* Tries the most complete pages as base, one after the other, until one identifies all others. */
 static int try_bases(struct places *p, double *ret_explained)
 {
         int r = DS_LEARN_E_NONE;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A number modulo m whose values are places, and channels that have several places
+ * Sums modulo m with any map to channels, where a channel may have several numbers
  *
- * As in lut/learn/modulus.h, parities of address bits are digits whose weights are added modulo m. But here the number
- * is no channel's name: a map that can be any tells which channel is at each number, perhaps another one where a parity
- * is 0 than where it is 1, and a channel may be at several numbers. So m need not have anything to do with how many
- * channels there are, nor channels be equally many on any side. Found in this order, by counts over all pages that some
- * wrong labels do not change:
+ * As in lut/learn/modulus.h, parities of address bits are digits whose weights are added modulo m. But here an
+ * arbitrary map assigns a channel to each number; the map may depend on parities, and a channel may have several
+ * numbers. So m is independent of the number of channels, and sides may have different numbers of channels. The steps,
+ * by counts over all pages, so that some wrong labels do not matter:
  *
- *  1. differences after which the channel is the same: such granules vote for one label;
- *  2. differences after which another channel follows for certain (a parity is flipped and no digit is): channels that
- *     are so exchanged are a class, and classes are what the digits alone tell;
- *  3. the differences that flip one digit: those after which the class is known best, among independent ones;
- *  4. which digits can be added and others taken off with the class as it was, at all places of one page: each such sum
- *     is a multiple of m, and from them m and all weights follow at once (lut/learn/lattice.h);
+ *  1. differences that keep the channel: such granules vote for one label;
+ *  2. differences after which another channel follows with certainty (they flip a parity, but no digit): channels
+ *     exchanged in this way form a class, and digits alone determine the class;
+ *  3. the differences that flip one digit: the independent ones after which the class is most predictable;
+ *  4. digits that can be added and others subtracted without a change of the class, at all positions of one page: each
+ *     such sum is a multiple of m, and they give m and all weights (lut/learn/lattice.h);
  *  5. the parities, and the map.
  *
- * Needs one page of which most is known, some of which an eighth is, and granules of 128 bytes at least. Fails where
- * pages' classes are not told by digits alone.
+ * It needs one almost complete page, some pages of which an eighth is known, and granules of at least 128 bytes. It
+ * fails if digits alone do not determine the class.
  */
 #pragma once
 
 #include "lut/learn/build.h"
 #include "lut/learn/set.h"
 
-/* draft: its head says of the pages what lut/layout.h wants; the form, its numbers, masks, weights and channels are
- * filled in. ret_explained: share of the set's labels that come out. 0; DS_LEARN_E_NONE; negative errno. */
+/* draft: its head has the fields about pages that lut/layout.h requires; form, numbers, masks, weights and channels
+ * are filled in. ret_explained: share of the set's labels that the result predicts. 0; DS_LEARN_E_NONE; negative
+ * errno. */
 int ds_learn_find_places(const struct ds_learn_set *set, struct ds_learn_draft *draft, double *ret_explained);

@@ -10,11 +10,11 @@
 #include "util/macro.h"
 
 #define LEAST_SAMPLES 256
-#define LEAST_PAIRS 64   /* of neighbours, before they are believed to be one granule */
-#define ENOUGH_PAIRS 600 /* of granules that differ by one and the same number */
-#define PAGES_LEAST 4    /* each page has constants of its own, which one page alone cannot be told from the hash */
-#define HELD_OUT 4       /* one page of so many */
-#define DENSE 8          /* one granule of so many is known, where few pages are better than many */
+#define LEAST_PAIRS 64   /* least pairs of neighbours before they are joined to one granule */
+#define ENOUGH_PAIRS 600 /* pairs of granules with the same difference that suffice */
+#define PAGES_LEAST 4    /* each page has its own constants, so one page alone does not determine the hash */
+#define HELD_OUT 4       /* one page of this many is held out */
+#define DENSE 8          /* one granule of this many is known in pages that need not be dense */
 
 static int set_init(struct ds_learn_set *set, const struct ds_learn_set *like, size_t n_pages)
 {
@@ -50,7 +50,7 @@ static void count_known(struct ds_learn_set *set)
         }
 }
 
-/* --- from a file --- */
+/* --- reading of a file ------------ */
 
 static uint32_t best_run(const struct ds_lut_samples *samples)
 {
@@ -69,7 +69,7 @@ static uint32_t best_run(const struct ds_lut_samples *samples)
         return best;
 }
 
-/* The page's index in the set, which may be new. */
+/* Index of the page in the set; adds a new page if necessary. */
 static size_t page_of(struct ds_learn_set *set, uint64_t address)
 {
         size_t i = 0;
@@ -81,7 +81,7 @@ static size_t page_of(struct ds_learn_set *set, uint64_t address)
         return i;
 }
 
-/* Labels that hardly occur are mistakes; the others get the numbers 0, 1, ... */
+/* Removes labels that occur too rarely, and numbers the others from 0. */
 static void number_labels(struct ds_learn_set *set)
 {
         uint8_t number[256];
@@ -102,8 +102,7 @@ static void number_labels(struct ds_learn_set *set)
                 set->label[i] = number[set->label[i]];
 }
 
-/* Two neighbours become one granule when their labels are the same as a rule; where they differ one of them is wrong.
- */
+/* Joins neighbours to one granule if their labels are almost always equal; if they differ, the label is removed. */
 static bool join_neighbours(struct ds_learn_set *set)
 {
         size_t all = set->n_pages << set->bits, pairs = 0, same = 0;
@@ -159,7 +158,7 @@ int ds_learn_gather(const struct ds_lut_samples *samples, struct ds_learn_set *r
         return 0;
 }
 
-/* --- for learning, and for judging --- */
+/* --- training and test sets ---------- */
 
 static int list_places(struct ds_learn_set *set)
 {
@@ -174,7 +173,7 @@ static int list_places(struct ds_learn_set *set)
         return 0;
 }
 
-/* How many pages are best for n granules: pairs in a page grow with the square of what is known of it. */
+/* Best number of pages for n granules: pairs within a page grow with the square of its known granules. */
 static size_t pages_for(const struct ds_learn_set *all, uint32_t n, size_t most)
 {
         uint64_t pages = (uint64_t)n * n / ((uint64_t)ENOUGH_PAIRS << (all->bits + 1));
@@ -194,7 +193,7 @@ static void shuffle(uint32_t *numbers, size_t n, uint64_t *state)
         }
 }
 
-/* n granules of the page, at random, or all that are known. */
+/* Copies n random granules of the page, or all known ones. */
 static void choose_granules(
         const struct ds_learn_set *all, size_t from, uint32_t n, uint64_t *state, struct ds_learn_set *to, size_t page)
 {

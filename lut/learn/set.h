@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is learnt from: pages of labelled granules
+ * Input of the learner: pages of labelled granules
  *
- * Made of a file of samples: the run that has most of them, labels numbered without gaps, units joined to granules
- * where neighbours have the same label nearly always. A part is for learning; pages that are held out, and granules
- * that are not chosen, are what the outcome is judged by. Nothing here knows what a hash looks like.
+ * Made from the run of a file that has most samples. Labels are numbered without gaps, and units are joined to granules
+ * if neighbours almost always have the same label. One part is for training; held-out pages and unselected granules are
+ * for the test. Nothing here depends on the form of a hash.
  */
 #pragma once
 
@@ -14,19 +14,19 @@
 #include "lut/samples.h"
 #include "lut/table.h"
 
-#define DS_LEARN_E_FEW 1  /* contract: not enough samples to say anything */
-#define DS_LEARN_E_NONE 2 /* contract: there is no structure of the kind that is sought */
+#define DS_LEARN_E_FEW 1  /* contract: not enough samples */
+#define DS_LEARN_E_NONE 2 /* contract: no structure of the searched kind */
 
 struct ds_learn_set {
-        unsigned granule_bits; /* of a byte's number that are within a granule */
-        unsigned bits;         /* of a granule's number in its page */
+        unsigned granule_bits; /* log2 of a granule's bytes */
+        unsigned bits;         /* bits of a granule's number in its page */
         uint32_t channels;
         size_t n_pages;
-        uint32_t n_known;  /* granules with a label, of all pages */
-        uint32_t *known;   /* of each page */
-        uint8_t *label;    /* [page << bits | granule], DS_LUT_UNKNOWN where there is none */
-        uint64_t *address; /* of each page */
-        uint32_t *place;   /* all granules with a label, as places in label; made by ds_learn_split */
+        uint32_t n_known;  /* labelled granules of all pages */
+        uint32_t *known;   /* labelled granules per page */
+        uint8_t *label;    /* [page << bits | granule], DS_LUT_UNKNOWN without a label */
+        uint64_t *address; /* address of each page */
+        uint32_t *place;   /* indices in label of all labelled granules; filled in by ds_learn_split() */
 };
 
 static inline const uint8_t *ds_learn_page(const struct ds_learn_set *set, size_t page)
@@ -34,7 +34,7 @@ static inline const uint8_t *ds_learn_page(const struct ds_learn_set *set, size_
         return set->label + (page << set->bits);
 }
 
-/* The next of a sequence of numbers that a seed begins (splitmix64). */
+/* The next number of a pseudorandom sequence (splitmix64). */
 static inline uint64_t ds_learn_random(uint64_t *state)
 {
         uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -44,16 +44,16 @@ static inline uint64_t ds_learn_random(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* All of a file's best run. 0; DS_LEARN_E_FEW; negative errno. The caller has ret freed by the last function. */
+/* Reads a file's best run. 0; DS_LEARN_E_FEW; negative errno. Free *ret with ds_learn_set_deinit(). */
 int ds_learn_gather(const struct ds_lut_samples *samples, struct ds_learn_set *ret);
 /*
- * Splits: every fourth page or so is held out; of the others at most n granules are kept for learning, in so many pages
- * that there are enough pairs of granules within each. Pages that nobody needed are held out too.
+ * Splits the set: about every fourth page is held out. Of the others at most n granules are kept for training, in a
+ * number of pages that gives enough pairs of granules within each. Unused pages are held out too.
  */
 int ds_learn_split(const struct ds_learn_set *all, uint32_t n, uint64_t seed, struct ds_learn_set *ret_train,
         struct ds_learn_set *ret_held);
-/* Of the pages of a split that are for learning: one that has up to half of n granules, and so few others that the
- * other half are an eighth of each. */
+/* Selects from the training pages of a split: one page with up to n/2 granules, and so few others that n/2 granules
+ * are an eighth of each. */
 int ds_learn_dense(const struct ds_learn_set *all, const struct ds_learn_set *train, uint32_t n, uint64_t seed,
         struct ds_learn_set *ret);
 void ds_learn_set_deinit(struct ds_learn_set *set);

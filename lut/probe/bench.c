@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a device for measurements, and one operation at a time on it
+ * Memory, kernels and single operations on a device under measurement
  */
 #include "lut/probe/bench.h"
 
@@ -51,7 +51,7 @@ static int map_host(ds_bench *bench)
         return ds_error_trace(r);
 }
 
-/* --- one thing at a time --- */
+/* --- single operations ------------ */
 
 static uint64_t now_ns(void)
 {
@@ -61,8 +61,8 @@ static uint64_t now_ns(void)
         return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* Waits until a completion may be there. Most are over in some 10 us, and there are thousands of them: where nothing
- * wakes us, looking again and again comes before sleeping. */
+/* Waits for a completion. Most arrive within about 10 us, and there are thousands, so without an event this polls
+ * before it sleeps. */
 static int bench_step(ds_bench *bench, uint64_t begin_ns)
 {
         struct pollfd p = {.fd = bench->ops->event_fd(bench->device), .events = POLLIN};
@@ -106,7 +106,7 @@ int ds_bench_wait(ds_bench *bench, uint64_t n, uint32_t *took)
         return 0;
 }
 
-/* What a submission answered. */
+/* Checks the result of a submission. */
 static int submitted(ds_bench *bench, int r, const char *what)
 {
         if (r <= 0)
@@ -257,7 +257,7 @@ ds_bench *ds_bench_close(ds_bench *bench)
         return ds_free(bench);
 }
 
-/* Memory of its own, where nobody brought any. */
+/* Maps the bench's own memory if the caller provided none. */
 static int map_own(ds_bench *bench)
 {
         int r = ds_bench_map(bench, BENCH_DATA_VA, DS_BENCH_DATA);

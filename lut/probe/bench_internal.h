@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bench from inside: bench.c (the device), bench_open.c (one that is opened for it), meter.c (comparisons), image.c
+ * Internals of the bench: bench.c (the device), bench_open.c (opening a device for it), meter.c (comparisons), image.c
  * (machine code)
  */
 #pragma once
@@ -19,11 +19,11 @@ struct ds_bench {
         const char *spec;
         ds_device *device;
         const struct ds_device_info *info;
-        bool owns;       /* the device, and the pages */
+        bool owns;       /* it owns the device and the pages */
         bool takes_text; /* modules may be PTX */
         bool mapped_data, mapped_host;
         uint32_t stream, space;
-        uint64_t base, data; /* of the pages; its own memory, 0: none yet */
+        uint64_t base, data; /* address of the pages; address of its own memory, 0: none yet */
         void *host;
         const uint64_t *pages;
         uint64_t *own_pages;
@@ -31,25 +31,25 @@ struct ds_bench {
         int host_fd;
         ds_device_module *modules[BENCH_MODULES];
         uint32_t n_modules;
-        bool by_launch; /* a comparison is a launch */
+        bool by_launch; /* one launch per comparison */
         const ds_device_kernel *once, *rounds;
-        uint32_t blocks, loads; /* of a comparison */
-        uint32_t width;         /* bytes that a line stands for */
+        uint32_t blocks, loads; /* per comparison */
+        uint32_t width;         /* bytes that a line represents */
 };
 
 ds_bench *ds_bench_new(void);
-/* A new slab at an address of the space. 0, DS_BENCH_E_MEMORY, or a negative errno. */
+/* Maps a new slab at an address of the space. 0, DS_BENCH_E_MEMORY, or a negative errno. */
 int ds_bench_map(ds_bench *bench, uint64_t va, uint64_t size);
-/* What every bench has: memory of its own, kernels. 0, DS_PROBE_E_NO_IMAGE, or a negative errno. */
+/* Prepares the bench: its own memory and its kernels. 0, DS_PROBE_E_NO_IMAGE, or a negative errno. */
 int ds_bench_furnish(ds_bench *bench, bool launches);
-/* A bijection without a pattern: from numbers in order to numbers at random. */
+/* A bijection that maps consecutive numbers to random-looking ones. */
 uint64_t ds_bench_mix(uint64_t x);
-/* So many completions; took[token], when not NULL: ns on the device. 0 or a negative errno. */
+/* Waits for n completions; took[token], if not NULL: duration on the device, ns. 0 or a negative errno. */
 int ds_bench_wait(ds_bench *bench, uint64_t n, uint32_t *took);
 int ds_bench_submit(ds_bench *bench, const struct ds_launch *launch, uint64_t token);
 int ds_bench_zero(ds_bench *bench, uint64_t at, size_t size);
 int ds_bench_load_image(
         ds_bench *bench, const void *image, size_t size, const char *name, const ds_device_kernel **ret);
 int ds_bench_meter_init(ds_bench *bench, bool launches);
-/* A line of the pages, at random. */
+/* A random line of the pages. */
 uint64_t ds_bench_line(const ds_bench *bench, uint64_t *seed);

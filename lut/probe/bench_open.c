@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a device to measure on it: by its name, with all of its SMs and pages of its memory
+ * Opens a device by name for measurements, with all of its SMs and pages of its memory
  */
 #include <errno.h>
 
@@ -10,7 +10,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* On a simulated device the address is all there is to a page, so where it lies is part of what is asked. */
+/* A simulated device hashes the virtual address, so the pages are placed at random addresses. */
 static int map_scattered(ds_bench *bench, const struct ds_bench_ask *ask)
 {
         uint64_t slots = (UINT64_C(1) << ask->spread_bits) >> BENCH_PAGE_BITS;

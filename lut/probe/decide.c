@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose channel is it? Many questions at once
+ * Decision of a granule's channel, for many granules at once
  *
- * Each question has a probability for every channel. In each round the most probable channel of each is compared with,
- * by a representative of it, all questions in one go; what comes out changes the probabilities as the error rates say.
- * A time between the two kinds says nothing and is measured again. Where the device can listen, the first round asks
- * all channels at once.
+ * Each question has a probability for every channel. In each round every granule is compared with a representative of
+ * its most probable channel, all in one batch. The results update the probabilities by the known error rates. A time
+ * between the two kinds is measured again. If the device supports listening, the first round tests all channels at
+ * once.
  */
 #include <errno.h>
 
@@ -14,7 +14,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* One round's comparisons. */
+/* Comparisons of one round. */
 struct round {
         struct ds_probe_pair *pairs;
         uint32_t *ticks, *asked, *channel;
@@ -39,7 +39,7 @@ static int round_make(struct round *round, size_t n)
         return round->pairs && round->ticks && round->asked && round->channel ? 0 : ds_error_origin(-ENOMEM);
 }
 
-/* What the odds are now; and whether that is enough. */
+/* Normalises the odds, and decides the question if they suffice. */
 static void settle(struct question *question, double *odds, uint32_t n, uint32_t most)
 {
         double sum = 0;
@@ -81,7 +81,7 @@ static void ask(ds_probe *probe, struct question *questions, const double *odds,
                         continue;
                 c = likeliest(&odds[i * (probe->n + 1)], probe->n);
                 other = ds_probe_representative(probe, c, questions[i].tests);
-                if (other == questions[i].line) /* a line and itself are a third kind */
+                if (other == questions[i].line) /* a line compared with itself gives a third kind of time */
                         other = ds_probe_representative(probe, c, questions[i].tests + 1);
                 round->pairs[round->n] = (struct ds_probe_pair){questions[i].line, other};
                 round->channel[round->n] = c;
@@ -107,7 +107,7 @@ static void learn(ds_probe *probe, struct question *questions, double *odds, con
         }
 }
 
-/* The first round, where all representatives can be asked at once. */
+/* The first round of a device that can test all representatives at once. */
 static int hear_all(ds_probe *probe, struct question *questions, double *odds, size_t n, uint32_t most)
 {
         ds_cleanup(ds_freep) uint64_t *lines = ds_alloc(DS_MAX(n, 1u) * sizeof(*lines));

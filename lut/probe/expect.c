@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which channel a granule may have, from those of the three before it
+ * Prediction of a granule's channel from the channels of the three granules before it
  *
- * Counts of what followed what, per place in an aligned sixteen; while these are few, what was counted at all places
- * that are the same in an aligned four says more. Granules before that say nothing multiply noise, so counts have to
- * stand against half a one for every channel. A part of the odds is kept for what was never seen: a wrong expectation
- * costs comparisons and no wrong label.
+ * Counts how often a channel followed another, per position in an aligned block of 16 granules. While these counts are
+ * small, counts per position in an aligned block of 4 are more reliable. Irrelevant predecessors only add noise, so
+ * each channel has a prior of half a count. A part of the probability is reserved for combinations that never occurred.
+ * A wrong prediction costs additional comparisons, but never causes a wrong label.
  */
 #include "lut/probe/internal.h"
 #include "util/macro.h"
 
-#define NONE_ODDS 1e-3  /* of a channel that is not known */
-#define CHANCE 0.05     /* of what was never seen */
-#define HALF 0.5        /* for every channel, before anything was counted */
-#define WIDE_WEIGHT 4.0 /* what the place of four counts for at one of sixteen, in granules */
+#define NONE_ODDS 1e-3  /* probability of an unknown channel */
+#define CHANCE 0.05     /* probability of combinations that never occurred */
+#define HALF 0.5        /* prior count of every channel */
+#define WIDE_WEIGHT 4.0 /* most weight of the position in 4 relative to that in 16, in granules */
 
 static uint64_t total(const uint32_t *counts, uint32_t n)
 {

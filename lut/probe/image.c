@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machine code for a GPU: what a GPU's device takes is a cubin, as the daemon's helper makes them
+ * Machine code for a GPU's device, which accepts cubins only
  *
- * The probe's kernels are PTX. For the GPU that it was built for it brings machine code, so that nothing else is needed
- * there; for others the ptxas assembles them that is found: DETSHARE_PTXAS, that of CUDA_HOME, in the usual place, or
- * on the PATH. It is the user's own program and the user's own ptxas, so that is simply run, for a minute at most.
+ * The probe's kernels are PTX. For one GPU architecture the build provides machine code, so nothing else is needed
+ * there. For others ptxas assembles them: DETSHARE_PTXAS, or that of CUDA_HOME, the usual directory, or PATH. Both the
+ * program and ptxas belong to the user, so ptxas runs without restrictions, for a minute at most.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 #include "util/macro.h"
 
 #define CUBIN_MAX DS_MIB(16)
-#define PTXAS_S 60u /* then it is ended by the alarm that it was started with */
+#define PTXAS_S 60u /* time limit of ptxas, by the alarm with which it is started */
 
-/* Files of ours in a directory of ours. */
+/* Temporary files in a temporary directory. */
 struct place {
         char dir[32], text[48], code[48];
 };
@@ -135,7 +135,7 @@ int ds_bench_load(ds_bench *bench, const struct ds_bench_code *code, const ds_de
         size_t size = 0;
         int r;
 
-        if (bench->takes_text || bench->info->simulated) /* with its end */
+        if (bench->takes_text || bench->info->simulated) /* with the terminating NUL */
                 return ds_bench_load_image(bench, code->ptx, code->ptx_size + 1, code->name, ret);
         if (code->cubin_size && cc == DS_BENCH_BUILT_FOR)
                 return ds_bench_load_image(bench, code->cubin, code->cubin_size, code->name, ret);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A probe from inside: what label.c (channels, granules, pages), decide.c (a granule's label) and expect.c (which one
- * it may be) share
+ * Internals of a probe, shared by label.c (channels, granules, pages), decide.c (decision of a granule's label) and
+ * expect.c (its prediction)
  */
 #pragma once
 
 #include "lut/probe/label.h"
 
-#define PLACES 16u /* granules of an aligned piece, in which is learnt what follows what */
+#define PLACES 16u /* granules of an aligned block, for the counts of predecessors */
 #define PLACES_WIDE 4u
-#define LAGS 3u /* granules before that are looked at */
+#define LAGS 3u /* number of preceding granules that are used */
 
-/* A question: whose channel is it? Probabilities of the channels, and at [channels] of none of them. */
+/* A granule whose channel is to be decided. The last of its probabilities is for "none of the known channels". */
 struct question {
         uint64_t line;
         uint32_t tests;
-        uint8_t label; /* DS_PROBE_NONE: not decided, or of no channel that is known */
+        uint8_t label; /* DS_PROBE_NONE: not decided, or none of the known channels */
         bool over;
 };
 
-/* Of one comparison: what a positive and a negative one say, as factors of probability. */
+/* Factors by which one comparison's positive or negative result changes a probability. */
 struct evidence {
-        double positive[2], negative[2]; /* [1]: if they share the channel, [0]: if not */
+        double positive[2], negative[2]; /* [1]: if the lines share the channel, [0]: if not */
 };
 
 struct channel {
@@ -29,7 +29,7 @@ struct channel {
         uint64_t lines[DS_PROBE_LINES_MAX];
 };
 
-/* How often a channel came behind another, so many granules before: at a place of sixteen, and at one of four. */
+/* How often a channel followed another one, at a distance of 1 to LAGS granules: per position in 16, and in 4. */
 struct seen {
         uint32_t narrow[LAGS][PLACES][DS_PROBE_CHANNELS_MAX][DS_PROBE_CHANNELS_MAX];
         uint32_t wide[LAGS][PLACES_WIDE][DS_PROBE_CHANNELS_MAX][DS_PROBE_CHANNELS_MAX];
@@ -44,28 +44,28 @@ struct ds_probe {
         struct ds_probe_counts counts;
         uint32_t n, granule_bits;
         struct channel channels[DS_PROBE_CHANNELS_MAX];
-        /* listening: thresholds of each representative's own reader, and error rates */
+        /* listening: threshold of each representative's reader, and error rates */
         double heard[DS_PROBE_CHANNELS_MAX];
         struct evidence by_pair, by_ear;
         struct seen *seen;
 };
 
 uint64_t ds_probe_random(ds_probe *probe);
-/* A line of the pages. */
+/* A random line of the pages. */
 uint64_t ds_probe_random_line(ds_probe *probe);
-/* A representative of the channel; another one with each n. */
+/* A representative of the channel; varies with n. */
 uint64_t ds_probe_representative(const ds_probe *probe, uint32_t channel, uint32_t n);
 void ds_probe_evidence(struct evidence *ret, double false_positive, double false_negative);
-/* All representatives at once: bits[i * channels + c] is 1 where line i was heard by channel c's reader. */
+/* Compares with all representatives at once: bits[i * channels + c] is 1 if channel c's reader was slowed by line i. */
 int ds_probe_hear(ds_probe *probe, const uint64_t *lines, size_t n, uint8_t *bits);
 
 /*
- * Answers questions. odds: those of each, [i * (channels + 1) + c], which sum up to 1; they are used up. most: so many
- * comparisons for each at most.
+ * Decides all questions. odds: the initial probabilities of each question, [i * (channels + 1) + c], with a sum of 1;
+ * overwritten. most: limit of comparisons per question.
  */
 int ds_probe_decide(ds_probe *probe, struct question *questions, double *odds, size_t n, uint32_t most);
 
-/* What is expected of granule `at`, from the labels before it: odds[c], and [channels] for none of them. */
+/* Predicts granule `at` from the labels before it: odds[c], and odds[channels] for none of them. */
 void ds_probe_expect(const ds_probe *probe, const uint8_t *labels, size_t at, double *odds);
-/* It has its label. */
+/* Adds the granule's label to the counts. */
 void ds_probe_remember(ds_probe *probe, const uint8_t *labels, size_t at);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The granule, channels, and the labels of pages
+ * The granule size, the channels, and the labels of pages
  *
- * Channels are found one line after another: it is compared with a representative of each channel that is known,
- * several times; where none contends, it is of a new one. So many lines are looked at that a channel that was missed
- * would be a rare accident; two that are one are found by comparing all of them with each other in the end. From then
- * on pairs are known that share a channel and pairs that do not, and the threshold and the error rates are found again
- * from as many of either.
+ * Channels are found line by line. A line is compared several times with a representative of each known channel; if it
+ * contends with none, it belongs to a new channel. So many lines are examined that a missed channel is improbable.
+ * Channels that were counted twice are found at the end by comparing all with each other. Then pairs that share a
+ * channel and pairs that do not are known, and the threshold and the error rates are measured again with equal numbers
+ * of both.
  */
 #include "lut/probe/label.h"
 
@@ -19,17 +19,17 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FIRST_PAIRS 1000u /* at random: one of fifty may share a channel */
-#define AGAIN_PAIRS 1024u /* half of them sharing a channel */
-#define FIRST_PIECES 32u  /* of memory that nothing is known of */
-#define ASKED_AT_ONCE 12u /* channels, of a line that is of one of them */
-#define VOTES 5u          /* comparisons that decide while channels are looked for */
-#define MISSED 1e-4       /* how likely a channel may be overlooked */
-#define LOOKS_MAX 8000u   /* lines that are looked at, of as many channels as there can be */
-#define TESTS_MAX 400u    /* comparisons for one granule, before it is given up */
+#define FIRST_PAIRS 1000u /* random pairs; as few as one of fifty may share a channel */
+#define AGAIN_PAIRS 1024u /* half of them share a channel */
+#define FIRST_PIECES 32u  /* blocks labelled before any counts exist */
+#define ASKED_AT_ONCE 12u /* channels compared at once, for a line that belongs to one of them */
+#define VOTES 5u          /* comparisons per decision while channels are searched */
+#define MISSED 1e-4       /* accepted probability of a missed channel */
+#define LOOKS_MAX 8000u   /* most lines examined, enough for the largest number of channels */
+#define TESTS_MAX 400u    /* most comparisons for one granule */
 #define LINE_BITS 7u
-#define GRANULE_BITS_MAX 16u /* so that a page has many */
-#define HALVES 32u           /* pieces of memory that say whether a granule is larger */
+#define GRANULE_BITS_MAX 16u /* so that a page has many granules */
+#define HALVES 32u           /* pieces of memory tested to decide whether a granule is larger */
 
 uint64_t ds_probe_random(ds_probe *probe)
 {
@@ -96,7 +96,7 @@ static int compare(ds_probe *probe, const struct ds_probe_pair *pairs, size_t n,
         return ds_error_trace(probe->meter.pairs(probe->meter.user, pairs, n, ticks));
 }
 
-/* Two lines that are in no KiB together. */
+/* Two lines that do not lie in the same KiB. */
 static struct ds_probe_pair random_pair(ds_probe *probe)
 {
         struct ds_probe_pair pair = {ds_probe_random_line(probe), 0};
@@ -123,11 +123,11 @@ static int calibrate(ds_probe *probe)
         return ds_error_trace(ds_probe_split(ticks, FIRST_PAIRS, DS_PROBE_RATIO, &probe->quality.split));
 }
 
-/* --- the granule --- */
+/* --- granule size ----------------- */
 
 /*
- * Whether a piece of so many bits is of one channel where its halves are: the first line of either half, in many
- * places; each is asked three times. A few may have gone wrong.
+ * Tests whether pieces of 2^bits bytes belong to one channel if their halves do: compares the first lines of both
+ * halves, in many places, three times each. A few wrong results are tolerated.
  */
 static int halves_share(ds_probe *probe, uint32_t bits, bool *ret)
 {
@@ -175,7 +175,7 @@ int ds_probe_calibrate(ds_probe *probe)
         return r ? r : calibrate(probe);
 }
 
-/* How many of `votes` comparisons with each of the channels from..to-1 say that the line is of it. */
+/* Compares the line `votes` times with each of the channels from..to-1; said[]: positive results per channel. */
 static int vote(ds_probe *probe, uint32_t from, uint32_t to, uint64_t line, uint32_t votes, uint32_t *said)
 {
         struct ds_probe_pair pairs[DS_PROBE_CHANNELS_MAX * VOTES] = {};
@@ -205,7 +205,7 @@ static bool is_known(const ds_probe *probe, uint64_t line)
         return false;
 }
 
-/* The line is of the channel, or of a new one when that is the number of channels. */
+/* Adds the line to the channel, or to a new one if channel is the number of channels. */
 static int channel_take(ds_probe *probe, uint32_t channel, uint64_t line)
 {
         struct channel *c = &probe->channels[channel];
@@ -221,7 +221,8 @@ static int channel_take(ds_probe *probe, uint32_t channel, uint64_t line)
         return 0;
 }
 
-/* Of the channels from..to-1 the one that the line is of, or `to`: one comparison with each, more where it says so. */
+/* The channel of from..to-1 to which the line belongs, or `to`: one comparison with each, more after a positive
+ * result. */
 static int channel_among(ds_probe *probe, uint64_t line, uint32_t from, uint32_t to, uint32_t *ret)
 {
         uint32_t once[DS_PROBE_CHANNELS_MAX], said[DS_PROBE_CHANNELS_MAX];
@@ -238,7 +239,7 @@ static int channel_among(ds_probe *probe, uint64_t line, uint32_t from, uint32_t
         return r;
 }
 
-/* Which of the channels the line is of; the number of channels: none. */
+/* The channel to which the line belongs; the number of channels: none. */
 static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
 {
         uint32_t said[DS_PROBE_CHANNELS_MAX], to;
@@ -260,7 +261,7 @@ static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
         return r;
 }
 
-/* One more line. *ret_new: it is of a channel that was not known. */
+/* Examines one more line. *ret_new: it belongs to a new channel. */
 static int channel_look(ds_probe *probe, bool *ret_new)
 {
         uint64_t line = ds_probe_random_line(probe);
@@ -277,7 +278,7 @@ static int channel_look(ds_probe *probe, bool *ret_new)
         return channel_take(probe, channel, line);
 }
 
-/* Two channels are one if they contend; the later one goes. */
+/* Merges channels that contend with each other; the later one is removed. */
 static int channels_merge(ds_probe *probe)
 {
         uint32_t said[DS_PROBE_CHANNELS_MAX];
@@ -297,13 +298,13 @@ static int channels_merge(ds_probe *probe)
         return 0;
 }
 
-/* Lines without a new channel, after which there is hardly one left: 1 - 1/n to so many is MISSED / n. */
+/* Number of lines without a new channel after which the search ends: (1 - 1/n)^lines is MISSED / n. */
 static uint32_t patience(uint32_t n)
 {
         return (uint32_t)ceil(log((n + 1) / MISSED) / -log1p(-1.0 / (n + 1)));
 }
 
-/* A pair that shares a channel, or one that does not. */
+/* A random pair that shares a channel, or one that does not. */
 static struct ds_probe_pair known_pair(ds_probe *probe, bool same)
 {
         uint32_t a = (uint32_t)(ds_probe_random(probe) % probe->n), b = a, i, k;
@@ -317,7 +318,7 @@ static struct ds_probe_pair known_pair(ds_probe *probe, bool same)
         return (struct ds_probe_pair){probe->channels[a].lines[i], probe->channels[b].lines[k]};
 }
 
-/* Threshold and error rates from known pairs. */
+/* Measures threshold and error rates with known pairs. */
 static int recalibrate(ds_probe *probe)
 {
         ds_cleanup(ds_freep) struct ds_probe_pair *pairs = ds_alloc(AGAIN_PAIRS * sizeof(*pairs));
@@ -343,7 +344,7 @@ static int recalibrate(ds_probe *probe)
         return 0;
 }
 
-/* Each channel has at least two lines, so that pairs of one channel can be made. */
+/* 1: each channel has at least two lines, so that pairs within a channel exist. */
 static bool channels_told(const ds_probe *probe)
 {
         for (uint32_t c = 0; c < probe->n; c++)
@@ -352,7 +353,7 @@ static bool channels_told(const ds_probe *probe)
         return probe->n > 1;
 }
 
-/* Until hardly one is left, or *looked lines of at most `most`. */
+/* Examines lines until a missed channel is improbable, or *looked reaches `most`. */
 static int channels_look(ds_probe *probe, uint32_t *looked, uint32_t most)
 {
         uint32_t quiet = 0;
@@ -366,7 +367,7 @@ static int channels_look(ds_probe *probe, uint32_t *looked, uint32_t most)
         return r;
 }
 
-/* A line that so many others have not contended with was misjudged: there is no such channel. */
+/* Removes channels with a single line: it did not contend with many others, so its result was wrong. */
 static void channels_drop_lonely(ds_probe *probe)
 {
         for (uint32_t c = probe->n; c-- > 0;)
@@ -377,8 +378,8 @@ static void channels_drop_lonely(ds_probe *probe)
 static int try_listening(ds_probe *probe);
 
 /*
- * A line that was misjudged is a channel without a second line, for which nobody need wait: mostly it turns out to be
- * of another channel when all are compared, and if not, one more round of looking says that it is none.
+ * The search does not wait for a second line of a channel with a single line. Such a line was usually misjudged: the
+ * comparison of all channels mostly assigns it to another one, and otherwise one more search removes it.
  */
 int ds_probe_find_channels(ds_probe *probe)
 {
@@ -403,7 +404,7 @@ int ds_probe_find_channels(ds_probe *probe)
         return r;
 }
 
-/* --- listening: all representatives at once --- */
+/* --- listening: comparing with all representatives at once --- */
 
 static int hear_ticks(ds_probe *probe, const uint64_t *lines, size_t n, uint32_t *ticks)
 {
@@ -429,8 +430,8 @@ int ds_probe_hear(ds_probe *probe, const uint64_t *lines, size_t n, uint8_t *bit
 }
 
 /*
- * Lines that have a label, all of them but the first of their channel, so many times that each reader hears its own
- * channel often enough.
+ * Lists labelled lines, all but the first of each channel, repeated so that each reader hears its own channel often
+ * enough.
  */
 static size_t listening_lines(ds_probe *probe, uint64_t *lines, uint8_t *channel)
 {
@@ -445,7 +446,7 @@ static size_t listening_lines(ds_probe *probe, uint64_t *lines, uint8_t *channel
         return AGAIN_PAIRS;
 }
 
-/* The threshold of a reader; E_ONE_KIND where it cannot tell its own channel. */
+/* The threshold of one reader; DS_PROBE_E_ONE_KIND if it cannot distinguish its own channel. */
 static int listening_split(ds_probe *probe, const uint32_t *ticks, size_t n, uint32_t c, uint32_t *column)
 {
         struct ds_probe_split split;
@@ -458,7 +459,7 @@ static int listening_split(ds_probe *probe, const uint32_t *ticks, size_t n, uin
         return ds_error_trace(r);
 }
 
-/* Whether listening is as good as comparing, and how good that is. */
+/* Tests whether listening is as reliable as comparing, and measures its error rates. */
 static int try_listening(ds_probe *probe)
 {
         ds_cleanup(ds_freep) uint64_t *lines = ds_alloc(AGAIN_PAIRS * sizeof(*lines));
@@ -495,7 +496,7 @@ static int try_listening(ds_probe *probe)
 
 struct page_set {
         const uint64_t *pages;
-        uint32_t granules; /* of a page */
+        uint32_t granules; /* granules per page */
         const uint8_t *wanted;
         uint8_t *labels;
 };
@@ -510,7 +511,7 @@ static uint64_t granule_line(const ds_probe *probe, const struct page_set *set, 
         return set->pages[at / set->granules] + ((uint64_t)(at % set->granules) << probe->granule_bits);
 }
 
-/* What came out. A granule of no channel that is known stays without a label. */
+/* Stores the results. A granule of no known channel stays without a label. */
 static void answers_take(
         ds_probe *probe, const struct page_set *set, const struct question *questions, const size_t *where, size_t n)
 {
@@ -533,7 +534,7 @@ static size_t wanted_at(const struct page_set *set, size_t from, size_t to, uint
         return n;
 }
 
-/* All granules that are wanted at one place of some pieces. */
+/* Labels all wanted granules at one position of a range of blocks. */
 static int label_place(ds_probe *probe, const struct page_set *set, size_t from, size_t to, uint32_t place)
 {
         const size_t most = wanted_at(set, from, to, place);
@@ -561,7 +562,8 @@ static int label_place(ds_probe *probe, const struct page_set *set, size_t from,
         return r;
 }
 
-/* Few granules at first, more when it is known what follows what; of pages of which few are wanted, many pieces. */
+/* End of the next batch of blocks: small batches first, larger ones when counts exist; if few granules are wanted,
+ * more blocks. */
 static size_t batch_end(const ds_probe *probe, const struct page_set *set, size_t from, size_t pieces)
 {
         const size_t enough = DS_MAX((size_t)FIRST_PIECES * PLACES, (size_t)probe->counts.granules);
@@ -593,7 +595,7 @@ int ds_probe_label(ds_probe *probe, const uint64_t *pages, size_t n, const uint8
         return r;
 }
 
-/* --- what was found --- */
+/* --- results ---------------------- */
 
 uint32_t ds_probe_channels(const ds_probe *probe)
 {

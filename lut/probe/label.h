@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels by contention: which channel each granule of memory belongs to
+ * Labels by contention: the channel of each granule of memory
  *
- * Two lines that share a channel take about twice as long to read at once as two that do not. From that alone: a
- * threshold (split.h), how much of memory in a row belongs to one channel, the channels (a line that contends with none
- * that is known has a new one; of each channel a few lines are kept as its representatives, the same for all of
- * memory), how often a time is on the wrong side of the threshold, and then the label of granule after granule.
+ * Reading two lines at once takes about twice as long if they share a channel. Everything follows from that:
  *
- * Which representative a granule is compared with first is learnt meanwhile: how often which channel followed which,
- * 1, 2 and 3 granules before and at this place of an aligned sixteen. So regular memory needs little more than one
- * comparison per granule, and nothing is a label that was not measured. A granule has its label when the odds against
- * all others are DS_PROBE_ODDS, counted with the error rates that were found: where times are disturbed, more is
- * compared. What is not decided after many comparisons stays without a label.
+ *   - a threshold between the two kinds of times (split.h);
+ *   - the granule: how many consecutive bytes belong to one channel;
+ *   - the channels: a line that contends with no known channel belongs to a new one. A few lines of each channel are
+ *     kept as its representatives, for all of memory;
+ *   - the error rates: how often a time is on the wrong side of the threshold;
+ *   - the label of each granule.
  *
- * Numbers of channels are in the order in which they were found, and mean nothing beyond one ds_probe.
+ * The order in which a granule is compared with representatives is learnt meanwhile: how often which channel followed
+ * which, 1, 2 and 3 granules before, at this position of an aligned block of 16. So regular memory needs little more
+ * than one comparison per granule, but every label is measured. A granule gets its label when the odds against all
+ * others reach DS_PROBE_ODDS with the measured error rates: disturbed times cost more comparisons. A granule that is
+ * not decided after many comparisons stays without a label.
+ *
+ * Channels are numbered in the order in which they are found; the numbers mean nothing outside of one ds_probe.
  */
 #pragma once
 
@@ -25,45 +29,45 @@
 #include "lut/probe/split.h"
 
 #define DS_PROBE_CHANNELS_MAX 64u
-#define DS_PROBE_LINES_MAX 8u /* representatives of a channel */
+#define DS_PROBE_LINES_MAX 8u /* most representatives per channel */
 #define DS_PROBE_NONE 255u    /* no label */
-#define DS_PROBE_LINE 128u    /* bytes: the least that is told apart */
+#define DS_PROBE_LINE 128u    /* bytes: unit of a comparison */
 #define DS_PROBE_PAGE_BITS 21u
 #define DS_PROBE_PAGE (UINT64_C(1) << DS_PROBE_PAGE_BITS)
 #define DS_PROBE_ODDS 1e4
 
-/* Contract, beside DS_PROBE_E_ONE_KIND: */
+/* Contract codes, next to DS_PROBE_E_ONE_KIND: */
 #define DS_PROBE_E_CHANNELS 2 /* more than DS_PROBE_CHANNELS_MAX channels, or fewer than two */
-#define DS_PROBE_E_GRANULE 3  /* so much in a row contends that it cannot be channels */
+#define DS_PROBE_E_GRANULE 3  /* contention over a longer range than channels can cause */
 
 typedef struct ds_probe ds_probe;
 
-/* How good the comparisons are. */
+/* Reliability of the comparisons. */
 struct ds_probe_quality {
         struct ds_probe_split split;
-        double false_positive, false_negative; /* of one comparison; as found, never 0 */
-        bool listens;                          /* all representatives at once are as good */
+        double false_positive, false_negative; /* per comparison; measured, never 0 */
+        bool listens;                          /* 1: comparing with all representatives at once is as reliable */
 };
 
 struct ds_probe_counts {
-        uint64_t pairs, listened; /* measured so far */
+        uint64_t pairs, listened; /* comparisons so far */
         uint64_t granules, undecided;
 };
 
 /*
- * pages: those that lines are taken from while channels are looked for; they must stay as long as representatives are
- * in them. Neither is copied.
+ * pages: memory for the search of channels; it must stay mapped, since representatives lie in it. Neither argument is
+ * copied.
  */
 int ds_probe_new(
         const struct ds_probe_meter *meter, const uint64_t *pages, size_t n_pages, uint64_t seed, ds_probe **ret);
 ds_probe *ds_probe_free(ds_probe *probe);
 
 /*
- * A threshold, and how many bytes in a row, aligned, belong to one channel. 0, DS_PROBE_E_ONE_KIND, DS_PROBE_E_GRANULE,
- * or a negative errno.
+ * Measures the threshold and the granule size. 0, DS_PROBE_E_ONE_KIND, DS_PROBE_E_GRANULE, or a negative errno.
  */
 int ds_probe_calibrate(ds_probe *probe);
-/* The channels, then better error rates. 0, DS_PROBE_E_CHANNELS, DS_PROBE_E_ONE_KIND, or a negative errno. */
+/* Finds the channels, then measures better error rates. 0, DS_PROBE_E_CHANNELS, DS_PROBE_E_ONE_KIND, or a negative
+ * errno. */
 int ds_probe_find_channels(ds_probe *probe);
 
 uint32_t ds_probe_channels(const ds_probe *probe);
@@ -71,12 +75,12 @@ uint32_t ds_probe_granule_bits(const ds_probe *probe);
 const struct ds_probe_quality *ds_probe_quality(const ds_probe *probe);
 const struct ds_probe_counts *ds_probe_counts(const ds_probe *probe);
 
-/* The representatives of a channel: how many, and lines[]. */
+/* The representatives of a channel: lines[]; returns their number. */
 uint32_t ds_probe_known(const ds_probe *probe, uint32_t channel, uint64_t lines[DS_PROBE_LINES_MAX]);
 
 /*
- * Labels of the granules of n pages, wanted by the bits of `wanted` (n times granules per page; NULL: all): labels[page
- * * granules + granule], DS_PROBE_NONE where it is not wanted or not decided. 0 or a negative errno.
+ * Labels the granules of n pages that are set in the bits of `wanted` (n times granules per page; NULL: all).
+ * labels[page * granules + granule] is DS_PROBE_NONE if not wanted or not decided. 0 or a negative errno.
  */
 int ds_probe_label(ds_probe *probe, const uint64_t *pages, size_t n, const uint8_t *wanted, uint8_t *labels);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Comparisons on a device: many per launch, or a launch each
+ * Comparisons on a device: many per launch, or one launch each
  *
- * In a round of many all blocks meet, read their lines and add up their clocks. For pairs every other block reads the
- * other line. For listening each known line has a block of its own that reads it with few warps, and all other blocks
- * read the line that is asked about as hard as they can: who listens on the same channel is slowed several times.
+ * In each round of a launch all blocks synchronise, read their lines and add up their clocks. For a pair every other
+ * block reads the other line. For listening each known line has a block of its own that reads it with few warps; all
+ * other blocks read the tested line as hard as they can. A reader on the same channel is slowed several times.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,24 +18,24 @@
 #include "util/macro.h"
 
 #define ONCE_THREADS 256u
-#define IN_FLIGHT 64u /* launches */
+#define IN_FLIGHT 64u /* most launches in flight */
 #define ROUND_THREADS 512u
 #define LISTEN_WARPS 2u
 #define LISTEN_LOADS 32u
 #define LISTEN_CYCLES 8000u
-#define ROUNDS 4096u            /* of a launch */
-#define PATIENCE_NS 4000000000u /* of blocks that wait for each other */
+#define ROUNDS 4096u            /* most rounds per launch */
+#define PATIENCE_NS 4000000000u /* time limit of blocks that wait for each other */
 #define TUNE_PAIRS 768u
-#define WIDE_MOST 1024u     /* bytes: a sector for each lane */
-#define TUNE_SEPARATION 5.0 /* as far apart as is wanted; less is taken where nothing gives more */
+#define WIDE_MOST 1024u     /* bytes: one sector per lane */
+#define TUNE_SEPARATION 5.0 /* sufficient separation; less is accepted if no amount of work gives more */
 #define HAMMERS (UINT32_C(1) << 31)
 
-/* where things lie in the bench's data */
+/* layout of the bench's data */
 #define AT_ROLES 0u
 #define AT_MEETING DS_KIB(64)
 #define AT_SUMS DS_MIB(1)
 #define AT_LINES DS_MIB(4)
-#define LINES_MOST ((size_t)((DS_BENCH_DATA - AT_LINES) / 8)) /* and half as many bytes of sums fit before them */
+#define LINES_MOST ((size_t)((DS_BENCH_DATA - AT_LINES) / 8)) /* half as many bytes of sums fit before them */
 #define SUMS_MOST ((size_t)((AT_LINES - AT_SUMS) / 4))
 
 struct once_params {
@@ -66,7 +66,7 @@ static const struct ds_bench_code once_code = {
 static const struct ds_bench_code rounds_code = {
         "ds_probe_rounds", rounds_ptx, sizeof(rounds_ptx) - 1, rounds_cubin, sizeof(rounds_cubin) - 1};
 
-/* --- a launch each --- */
+/* --- one launch each -------------- */
 
 static int once_submit(ds_bench *bench, const struct ds_probe_pair *pair, uint64_t token)
 {
@@ -142,7 +142,7 @@ static int rounds_launch(ds_bench *bench, const struct rounds_params *params)
         return 0;
 }
 
-/* Rounds of `stride` lines each, as many as one launch takes; sums[round * stride + slot]. */
+/* Runs rounds of `stride` lines each, as many as fit into one launch; results in sums[round * stride + slot]. */
 static int rounds_run(ds_bench *bench, const uint64_t *lines, size_t n, uint32_t stride, uint32_t cycles,
         uint32_t loads, uint32_t *sums)
 {
@@ -209,7 +209,7 @@ static int pairs_by_round(void *user, const struct ds_probe_pair *pairs, size_t 
         return r;
 }
 
-/* Slots 1.. are the known lines' listeners; they are spread over the GPU. */
+/* Slots from 1 on are the readers of the known lines, spread over the GPU. */
 static uint32_t role_listen(const ds_bench *bench, uint32_t block, uint32_t n_known)
 {
         uint32_t before = (uint32_t)((uint64_t)block * n_known / bench->info->n_sms),
@@ -249,13 +249,13 @@ static int listen_by_round(
 /* --- the meter --- */
 
 /*
- * How much is read for a comparison, from little to much. A launch costs what its blocks read, on a device where that
- * is executed; it has to be seen behind what every launch takes.
+ * Amounts of work per comparison, ascending. Where reads are executed by a simulation they cost time, but their effect
+ * must exceed a launch's overhead.
  */
 static const struct work {
         uint32_t blocks, loads;
 } works[] = {{6, 4}, {12, 4}, {24, 4}, {48, 4}, {48, 8}, {64, 16}, {96, 32}, {128, 64}, {256, 128}};
-#define NARROW_LEVEL 3u /* where to begin with single lines */
+#define NARROW_LEVEL 3u /* first level tried with single lines */
 
 static void work_take(ds_bench *bench, uint32_t level)
 {

@@ -18,16 +18,16 @@
 #include "util/macro.h"
 
 #define PAGE DS_PROBE_PAGE
-#define ALIGN_PAGES 2u /* of which a part is probed to name channels: one granule of ... */
+#define ALIGN_PAGES 2u /* pages that are partly probed to match names with channels: one granule of ... */
 #define ALIGN_PART 4u
 #define SEED UINT64_C(0x9e3779b97f4a7c15)
 
 struct labeller {
         struct ds_pages_labels *ret;
         const struct ds_pages_ask *ask;
-        struct ds_probe_meter meter; /* the bench's */
+        struct ds_probe_meter meter; /* the bench's meter */
         const char *doing;
-        uint64_t of, before; /* granules: that it has to do, and that were done when it began */
+        uint64_t of, before; /* granules: number in this phase; number done before the phase */
         const uint64_t *pages;
         size_t n_pages;
         ds_bench *bench;
@@ -49,7 +49,7 @@ static int none(struct labeller *labeller, const char *fmt, ...)
         return DS_PAGES_E_NONE;
 }
 
-/* --- progress: everything that takes long asks the meter, or goes from page to page --- */
+/* --- progress: reported at each measurement, or page by page -------------------------- */
 
 static void tell(const struct labeller *labeller, uint64_t done, uint64_t of)
 {
@@ -62,7 +62,7 @@ static void tell_granules(const struct labeller *labeller)
         tell(labeller, labeller->of ? ds_probe_counts(labeller->probe)->granules - labeller->before : 0, labeller->of);
 }
 
-/* of: granules, 0: nobody knows */
+/* `of`: number of granules, 0: not known */
 static void begin(struct labeller *labeller, const char *doing, uint64_t of)
 {
         labeller->doing = doing;
@@ -105,7 +105,7 @@ static int is_table(const struct dirent *entry)
         return n > 4 && !strcmp(entry->d_name + n - 4, ".lut");
 }
 
-/* One that is damaged, or nobody may read, is no table; of another model there may be many. */
+/* Tries to open a table. A damaged or unreadable file, and one of another model, is skipped. */
 static void try_table(struct labeller *labeller, int directory, const char *name)
 {
         struct ds_lut *lut;
@@ -123,7 +123,7 @@ static void try_table(struct labeller *labeller, int directory, const char *name
         snprintf(labeller->lut_name, sizeof(labeller->lut_name), "%.40s", name);
 }
 
-/* The first that is of this model, by name. Without one all is probed. */
+/* Uses the first table of this model, in alphabetical order. Without a table all granules are probed. */
 static void find_table(struct labeller *labeller)
 {
         const struct ds_pages_ask *ask = labeller->ask;
@@ -146,7 +146,7 @@ static void find_table(struct labeller *labeller)
         free(found);
 }
 
-/* After these nobody knows what the device does: no labels is not all that is wrong. */
+/* 1: after this error the device's state is not known, so probing must not continue. */
 static int is_fatal(int r)
 {
         return r == -ENOMEM || r == -EIO || r == -ETIMEDOUT || r == -ENOTRECOVERABLE;
@@ -208,7 +208,7 @@ static void want(uint8_t *wanted, size_t granule)
         wanted[granule / 8] |= (uint8_t)(1u << granule % 8);
 }
 
-/* Some granules of the first pages, at random places. 0 or a negative errno. */
+/* Labels random granules of the first pages. 0 or a negative errno. */
 static int label_some(struct labeller *labeller, size_t n)
 {
         ds_cleanup(ds_freep) uint8_t *wanted = ds_alloc0(n, labeller->ret->granules / 8);
@@ -217,13 +217,15 @@ static int label_some(struct labeller *labeller, size_t n)
         if (!wanted)
                 return ds_error_origin(-ENOMEM);
         for (size_t i = 0; i < n * labeller->ret->granules / ALIGN_PART; i++) {
-                random = random * UINT64_C(6364136223846793005) + 1442695040888963407; /* Knuth's MMIX */
+                /* multiplier and increment of Knuth's MMIX */
+                random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
                 want(wanted, (size_t)(random >> 33) % (n * labeller->ret->granules));
         }
         return ds_probe_label(labeller->probe, labeller->pages, n, wanted, labeller->ret->channel);
 }
 
-/* Which names the table has for ours; 0, DS_PAGES_E_NONE: it does not describe this board, or a negative errno. */
+/* Matches the table's names with the probe's. 0, DS_PAGES_E_NONE: the table does not describe this board, or a
+ * negative errno. */
 static int table_names(struct labeller *labeller, uint8_t names[static DS_LUT_CHANNELS_MAX])
 {
         const uint8_t *pages[ALIGN_PAGES];
@@ -242,7 +244,7 @@ static int table_names(struct labeller *labeller, uint8_t names[static DS_LUT_CH
         return r == DS_LUT_E_NO_PATTERN ? DS_PAGES_E_NONE : r;
 }
 
-/* The granules of a signature among all pages' bits. */
+/* Sets the bits of the signature's granules in all pages. */
 static uint8_t *table_wanted(const struct labeller *labeller)
 {
         const unsigned bits = ds_lut_facts(labeller->lut)->granule_bits;
@@ -256,7 +258,7 @@ static uint8_t *table_wanted(const struct labeller *labeller)
         return wanted;
 }
 
-/* The page's labels become the table's, in our names. 0, or E_NO_PATTERN. */
+/* Replaces the page's labels by the table's, in the probe's names. 0, or DS_LUT_E_NO_PATTERN. */
 static int table_page(
         struct labeller *labeller, size_t page, const uint8_t names[static DS_LUT_CHANNELS_MAX], const uint8_t *ours)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The channels of all granules of some pages, by a table of channels where there is one, else by probing
+ * The channels of all granules of some pages, by a table of channels if there is one, otherwise by probing
  *
- * Where there is a table of channels for this model (lut/table.h), a part of two pages is probed to learn which channel
- * has which name, and of all pages as many granules as tell the patterns apart; a page that fits no pattern is probed
- * in full, and so are all when there is no table or it describes another board. The device must be free of other work
- * meanwhile: what somebody else reads shows in the times. On a GPU without a table that takes 10 to 20 s and then a
- * second for each 100,000 granules.
+ * With a table for this model (lut/table.h), a part of two pages is probed to match names with channels; of all pages
+ * only the granules that distinguish the patterns are probed. A page that fits no pattern is probed in full; so are all
+ * pages if there is no table or it describes another board. No other work may run on the device meanwhile, since its
+ * reads change the times. On a GPU without a table this takes 10 to 20 s, and then one second per 100,000 granules.
  */
 #pragma once
 
@@ -15,30 +14,29 @@
 
 #include "lut/probe/bench.h"
 
-#define DS_PAGES_E_NONE 1 /* contract: they cannot be told, and why is in `why` */
+#define DS_PAGES_E_NONE 1 /* contract: the channels cannot be determined; the reason is in `why` */
 
 struct ds_pages_labels {
-        uint8_t *channel; /* by granule, page after page; what is not decided is no channel (lut/sectors.h) */
-        size_t granules;  /* of a page */
+        uint8_t *channel; /* per granule, page after page; an undecided one is DS_SECTORS_NO_CHANNEL (lut/sectors.h) */
+        size_t granules;  /* granules per page */
         uint32_t granule_bits, n_channels;
-        char source[128]; /* for people: tables and pages */
+        char source[128]; /* source, for display: tables and pages */
         char why[256];
 };
 
 struct ds_pages_ask {
-        const char *model;   /* as tables name it */
-        const char *lut_dir; /* where tables are, NULL: nowhere. One that cannot be read is said in a line */
-        int lut_dir_fd;      /* 0, or the same directory, which was opened by somebody who may */
-        /* NULL, or: called many times a second with what is being done, in words that stay, and how much of it is; of
-         * 0: nobody knows how much there is to do */
+        const char *model;   /* the model's name in tables */
+        const char *lut_dir; /* directory of the tables, NULL: none. An unreadable one is logged */
+        int lut_dir_fd;      /* 0, or a descriptor of the same directory, opened by a process with permission */
+        /* NULL, or: called many times a second with the current activity (a static text) and how much of it is done;
+         * `of` 0: the total is not known */
         void (*progress)(void *user, const char *what, uint64_t done, uint64_t of);
         void *user;
 };
 
 /*
- * pages: n addresses of 2 MiB of clear memory each. 0, DS_PAGES_E_NONE, or a negative errno: memory is short, or (-EIO,
- * -ETIMEDOUT, -ENOTRECOVERABLE) the device is not to be trusted any more. *ret is cleared before, and is to be
- * deinitialised whatever comes back.
+ * pages: n addresses of 2 MiB of zeroed memory each. 0, DS_PAGES_E_NONE, or a negative errno: out of memory, or the
+ * device failed (-EIO, -ETIMEDOUT, -ENOTRECOVERABLE). *ret is initialised in every case and must be deinitialised.
  */
 int ds_pages_label(const struct ds_bench_site *site, const struct ds_pages_ask *ask, const uint64_t *pages, size_t n,
         struct ds_pages_labels *ret);

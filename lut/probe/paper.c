@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts for the chase kernel: what the SGDRC paper's algorithms 1 to 3 read and time
+ * Scripts for the chase kernel: the reads and timings of the SGDRC paper's algorithms 1 to 3
  */
 #include "lut/probe/paper.h"
 
@@ -14,22 +14,22 @@
 #include "util/macro.h"
 
 #define LINE UINT64_C(128)
-#define LINES 8u /* of a KiB */
+#define LINES 8u /* lines per KiB */
 #define PAGE DS_MIB(2)
 #define L2_BYTES 38 /* CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE */
 #define TIMED (UINT32_C(1) << 31)
-#define RATIO 1.05        /* a wait for a bank is short beside the rest */
-#define CALIBRATION 4096u /* pairs; one of some hundred shares a bank */
-#define VOTES 4u          /* readings that make a KiB one of the bank */
-#define TESTS_MOST 4096u  /* of a launch */
-#define HELD 8u           /* KiB that are not among those that fill L2 */
+#define RATIO 1.05        /* small, because the delay of a bank conflict is short relative to the rest */
+#define CALIBRATION 4096u /* pairs; about one of some hundred shares a bank */
+#define VOTES 4u          /* positive readings after which a KiB counts as of the bank */
+#define TESTS_MOST 4096u  /* tests per launch */
+#define HELD 8u           /* KiB that are not used to fill L2 */
 #define COLLECT_FIRST 128u
-#define POOL_PAGES 144u /* memory in which a bank's KiB are looked for */
-#define MARK_LINES 3u   /* of each KiB */
+#define POOL_PAGES 144u /* memory in which the KiB of a bank are searched */
+#define MARK_LINES 3u   /* lines per KiB */
 #define MARK_AT_ONCE 64u
-#define REFRESH_TIMES 5u /* halves of L2 that are read to refresh it */
+#define REFRESH_TIMES 5u /* reads this many halves of L2 to refresh it */
 
-/* where things lie in the bench's data */
+/* layout of the bench's data */
 #define AT_SCRIPT 0u
 #define AT_TIMES DS_MIB(1)
 #define AT_LIST DS_MIB(2)
@@ -48,7 +48,7 @@ struct params {
 struct ds_paper {
         ds_bench *bench;
         const ds_device_kernel *kernel;
-        const uint64_t *pages; /* its own */
+        const uint64_t *pages; /* its own pages */
         size_t n_pages, n_refresh;
         uint64_t seed;
         double hit_below, conflict_above;
@@ -81,7 +81,7 @@ static void put(ds_paper *paper, uint64_t address)
                 paper->list[paper->n_list++] = address;
 }
 
-/* A step about `count` of the list from `from` on. Returns its number. */
+/* Adds a step for `count` addresses of the list at `from`. Returns its number. */
 static uint32_t step(ds_paper *paper, uint32_t from, uint32_t count)
 {
         if (paper->n_steps < STEPS_MOST)
@@ -102,7 +102,7 @@ static uint32_t time_two(ds_paper *paper, uint64_t a, uint64_t b)
         return step(paper, paper->n_list - 2, TIMED | 2);
 }
 
-/* Afterwards L2 has nothing of what was read before. */
+/* Evicts all earlier reads from L2. */
 static void refresh(ds_paper *paper)
 {
         uint32_t from = paper->n_list;
@@ -142,7 +142,7 @@ static uint64_t pool_size(const ds_paper *paper)
         return (uint64_t)(paper->n_pages - paper->n_refresh) * (PAGE / DS_PAPER_KIB);
 }
 
-/* The n-th KiB of the pool: every one once, in an order without order. */
+/* The n-th KiB of the pool, in a permuted order that visits each once. */
 static uint64_t pool_at(const ds_paper *paper, uint64_t n)
 {
         uint64_t kib = (n * UINT64_C(2654435761) + paper->seed) % pool_size(paper);
@@ -153,7 +153,7 @@ static uint64_t pool_at(const ds_paper *paper, uint64_t n)
 
 /* --- thresholds --- */
 
-/* Hits and misses: lines that were never read, then the same ones again. */
+/* Hits and misses: reads lines for the first time, then again. */
 static int calibrate_l2(ds_paper *paper)
 {
         enum { N = 512 };
@@ -185,7 +185,7 @@ static int calibrate_l2(ds_paper *paper)
         return r;
 }
 
-/* Algorithm 1's threshold: pairs at random. */
+/* The threshold of algorithm 1, from random pairs. */
 static int calibrate_banks(ds_paper *paper)
 {
         struct ds_probe_split split;
@@ -208,16 +208,16 @@ static int calibrate_banks(ds_paper *paper)
         return 0;
 }
 
-/* --- algorithm 1: KiB that share a bank with one --- */
+/* --- algorithm 1: KiB that share a bank with a given one --- */
 
 struct collection {
-        uint64_t *kib; /* those that share it, the first is what they share it with */
+        uint64_t *kib; /* KiB that share the bank; the first is the given one */
         uint32_t n, most;
-        uint64_t looked; /* KiB of the pool so far */
+        uint64_t looked; /* KiB of the pool examined so far */
         struct candidate {
                 uint64_t kib;
                 uint32_t votes;
-        } * candidates; /* TESTS_MOST; those that had votes come first */
+        } * candidates; /* array of TESTS_MOST; candidates with votes come first */
         uint32_t n_candidates;
 };
 
@@ -238,7 +238,7 @@ static int collection_make(struct collection *c, uint64_t of, uint64_t most)
         return 0;
 }
 
-/* As many candidates as there are pairs of lines of the bank that L2 does not have. */
+/* Adds as many candidates as there are pairs of lines of the bank that are not in L2. */
 static void collect_fill(const ds_paper *paper, struct collection *c)
 {
         uint32_t most = DS_MIN(c->n * LINES / 2, TESTS_MOST);
@@ -266,8 +266,7 @@ static void collect_judge(const ds_paper *paper, struct collection *c, uint32_t 
 }
 
 /*
- * Scripts and lists are memory, too: so that none of it is read in between, what belongs to one candidate lies in one
- * line of either.
+ * Scripts and lists are memory too. To avoid reads in between, the entries of one candidate lie in one line of each.
  */
 static void align(ds_paper *paper)
 {
@@ -277,7 +276,7 @@ static void align(ds_paper *paper)
                 step(paper, 0, 0);
 }
 
-/* A line of the bank opens its row, whatever was read before; then the next one and the candidate are timed. */
+/* A first line of the bank opens its row, whatever was read before; then the next line and the candidate are timed. */
 static void time_candidate(ds_paper *paper, uint64_t bank, uint64_t candidate)
 {
         put(paper, bank);
@@ -310,9 +309,9 @@ static int collect(ds_paper *paper, struct collection *c, uint32_t wanted)
         return 0;
 }
 
-/* --- algorithm 2: how many of them fill the channel's part of L2 --- */
+/* --- algorithm 2: number of lines that fill the channel's part of L2 --- */
 
-/* The first n lines of the collection, but for the KiB that are held back. */
+/* Adds the first n lines of the collection, without the held-back KiB. */
 static void put_filler(ds_paper *paper, const struct collection *c, uint32_t n)
 {
         uint32_t from = paper->n_list;
@@ -322,7 +321,7 @@ static void put_filler(ds_paper *paper, const struct collection *c, uint32_t n)
         step(paper, from, n);
 }
 
-/* How many of the held lines n lines throw out. */
+/* Counts the held-back lines that n lines evict. */
 static int thrown_out(ds_paper *paper, const struct collection *c, uint32_t n, uint32_t *ret)
 {
         uint32_t from;
@@ -345,7 +344,8 @@ static int thrown_out(ds_paper *paper, const struct collection *c, uint32_t n, u
         return r;
 }
 
-/* The least number of lines that throws all held lines out, but for one that may be no line of the channel. */
+/* The least number of lines that evicts all held-back lines; one exception is allowed, which may not be of the
+ * channel. */
 static int fill(ds_paper *paper, struct collection *c, uint32_t *ret)
 {
         uint32_t wanted = COLLECT_FIRST, out = 0, low = 0, high, middle;
@@ -364,7 +364,7 @@ static int fill(ds_paper *paper, struct collection *c, uint32_t *ret)
                 else
                         high = middle;
         }
-        /* of sets that no held line is in, some need more */
+        /* sets without a held-back line may need more */
         *ret = DS_MIN(high + high / 4, (c->n - HELD) * LINES);
         paper->found.collected = c->n;
         paper->found.needed = high;
@@ -395,7 +395,7 @@ static int mark_some(
 
                 for (uint32_t k = 0; k < MARK_LINES; k++)
                         out += paper->times[at + i * MARK_LINES + k] >= paper->hit_below;
-                marks[i] = out > 0; /* not every set is full of what was collected */
+                marks[i] = out > 0; /* one of three suffices: not every set is full of the collected lines */
         }
         return r;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The probe's kernels, as text and as machine code for the GPU that this is built for (lut/probe/bench.h says which); without an
-# assembler there is text alone
+# The probe's kernels, as text and as machine code for the GPU architecture of DS_BENCH_BUILT_FOR (lut/probe/bench.h);
+# without an assembler only as text
 PROBE_PTX := $(notdir $(basename $(wildcard lut/probe/*.ptx)))
 PROBE_HDR := $(foreach p,$(PROBE_PTX),$(BUILD)/gen/probe_$(p).ptx.h $(BUILD)/gen/probe_$(p).cubin.h)
 $(BUILD)/gen/probe_%.ptx.h: lut/probe/%.ptx

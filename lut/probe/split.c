@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two means in the logarithm of the times
+ * Two-means clustering of the logarithms of the times
  *
- * The second kind may be one of fifty, and beyond it there may be a few times that went astray: the search begins with
- * a low quantile and each of several high ones, one of which lies in the second kind if there is one.
+ * As few as one of fifty times may be of the second kind, and a few outliers may lie beyond it. So the search starts
+ * from a low quantile and each of several high ones; if there is a second kind, one of them lies in it.
  */
 #include "lut/probe/split.h"
 
@@ -17,11 +17,11 @@
 #include "util/macro.h"
 
 #define TIMES_MIN 64u
-#define SECOND_MIN 8u    /* times of the second kind */
-#define STEPS 64         /* the means stand still long before */
-#define SPREAD_MIN 0.002 /* what is spread less is counted as spread so much: clocks tick */
+#define SECOND_MIN 8u    /* least number of times of the second kind */
+#define STEPS 64         /* iterations; the means converge long before */
+#define SPREAD_MIN 0.002 /* smaller spreads count as this one, because clocks tick */
 #define SEPARATION_MAX 1000.0
-#define DOUBT 0.15 /* of the distance between the kinds, on either side of the threshold */
+#define DOUBT 0.15 /* part of the distance between the kinds, on either side of the threshold */
 
 static int compare(const void *a, const void *b)
 {
@@ -44,7 +44,7 @@ static double mean(const double *values, size_t n)
         return sum / (double)n;
 }
 
-/* How many of the sorted values are of the first kind: all, where no second one was found. */
+/* How many of the sorted values are of the first kind; all if no second kind was found. */
 static size_t two_means(const double *values, size_t n, double begin)
 {
         double low = at(values, n, 0.05), high = at(values, n, begin), middle;
@@ -63,7 +63,7 @@ static size_t two_means(const double *values, size_t n, double begin)
         return first;
 }
 
-/* Half of what the middle two thirds take: one deviation, if the times were normal. */
+/* Half the range of the middle two thirds: one standard deviation for a normal distribution. */
 static double spread(const double *sorted, size_t n)
 {
         return DS_MAX((at(sorted, n, 0.84) - at(sorted, n, 0.16)) / 2, SPREAD_MIN);

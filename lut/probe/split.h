@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two kinds of times, told apart by themselves
+ * Separation of two kinds of times
  *
- * How long it takes to read two lines at once is of two kinds: they share a channel, or they do not. How long that is
- * differs from GPU to GPU, so the threshold comes from the times: two means in the logarithm, their distance in units
- * of how far the times of either kind are spread. Where there are no two kinds, or where they run into each other, it
- * says so, and nobody labels by a threshold that means nothing.
+ * Reading two lines at once takes one of two kinds of times: the lines share a channel, or they do not. The times
+ * differ between GPUs, so the threshold is computed from the times: two means of the logarithms, and their distance
+ * relative to the spread of each kind. If there is only one kind, or the kinds overlap, the result says so, and no
+ * label is based on a meaningless threshold.
  *
- * Spreads are between quantiles, so that a few times that went astray do not matter; a second kind that is rarer than
- * DS_PROBE_RARE is taken for such times.
+ * Spreads are between quantiles, so a few outliers do not matter; a second kind rarer than DS_PROBE_RARE counts as
+ * outliers.
  */
 #pragma once
 
@@ -17,19 +17,19 @@
 
 #define DS_PROBE_E_ONE_KIND 1 /* contract: the times are of one kind, or too few */
 
-#define DS_PROBE_RARE 0.004     /* of all times: the second kind is no accident from there on */
-#define DS_PROBE_RATIO 1.25     /* two lines that contend take so many times as long, at least */
-#define DS_PROBE_SEPARATION 3.0 /* the kinds are so many of their spreads (one deviation of each) apart, at least */
+#define DS_PROBE_RARE 0.004     /* least share of the second kind; below it they are outliers */
+#define DS_PROBE_RATIO 1.25     /* least ratio of the times of contending and other lines */
+#define DS_PROBE_SEPARATION 3.0 /* least distance of the kinds, in spreads (one standard deviation of each) */
 
 struct ds_probe_split {
-        double threshold;  /* ticks; beyond it: the second kind */
-        double doubt[2];   /* between these a single time says little */
+        double threshold;  /* ticks; longer times are of the second kind */
+        double doubt[2];   /* a single time between these is not reliable */
         double low, high;  /* medians of the kinds, ticks */
         double separation; /* see DS_PROBE_SEPARATION; at most 1,000 */
-        double share;      /* of the times that are of the second kind */
+        double share;      /* share of the second kind */
 };
 
 /*
- * ratio: see DS_PROBE_RATIO. 0 or DS_PROBE_E_ONE_KIND, and *ret is what was found either way; -ENOMEM.
+ * ratio: see DS_PROBE_RATIO. 0 or DS_PROBE_E_ONE_KIND; *ret is set in both cases. -ENOMEM.
  */
 int ds_probe_split(const uint32_t *ticks, size_t n, double ratio, struct ds_probe_split *ret);

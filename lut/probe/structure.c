@@ -15,7 +15,7 @@ struct set {
 struct size {
         uint64_t pieces, channels, compared, same;
         uint32_t least, most, n_sets;
-        struct set *sets; /* DS_STRUCTURE_SETS, a table by hash */
+        struct set *sets; /* hash table of DS_STRUCTURE_SETS */
 };
 
 struct ds_structure {
@@ -51,7 +51,7 @@ static bool set_is_empty(const struct set *set)
         return !(set->bits[0] | set->bits[1] | set->bits[2] | set->bits[3]);
 }
 
-/* A piece has this set of channels. */
+/* Counts one piece with this set of channels. */
 static void set_add(struct size *size, const struct set *set)
 {
         uint64_t at = 0;

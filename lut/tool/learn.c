@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-lut learn: a table out of samples
+ * detshare-lut learn: makes a table from samples
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static bool parse_method(const char *text, enum ds_learn_method *ret)
         return false;
 }
 
-/* -1 to go on, else an exit code. */
+/* -1: continue; otherwise an exit code. */
 static int parse_words(int argc, char **argv, struct words *words)
 {
         static const struct option options[] = {{"output", required_argument, NULL, 'o'},
@@ -91,7 +91,7 @@ static int parse_words(int argc, char **argv, struct words *words)
         return -1;
 }
 
-/* The table appears under its name when it is whole. */
+/* Writes a temporary file and renames it, so that the table is never incomplete. */
 static int write_file(const char *path, const uint8_t *bytes, size_t n)
 {
         char temporary[4096];
@@ -120,7 +120,7 @@ static int write_file(const char *path, const uint8_t *bytes, size_t n)
         return DS_LUT_TOOL_OK;
 }
 
-/* SOURCE_DATE_EPOCH where it is set: the same samples make the same table. */
+/* SOURCE_DATE_EPOCH if it is set, so that the same samples give the same table. */
 static int64_t when(void)
 {
         const char *set = getenv("SOURCE_DATE_EPOCH");

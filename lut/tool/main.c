@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-lut: which VRAM channel memory belongs to
+ * detshare-lut: measures and shows which VRAM channel memory belongs to
  *
- * For people who table a GPU, and for the tests. Each command is a file of its own.
+ * For people who make a table for a GPU, and for the tests. Each command has a file of its own.
  */
 #include <stdbool.h>
 #include <stdio.h>

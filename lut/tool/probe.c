@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-lut probe: measures which channel memory belongs to, into a file of samples
+ * detshare-lut probe: measures which channel memory belongs to, and writes a file of samples
  *
- * The file grows by a block per page, so that what was measured stays when the program is ended at any time; the same
- * command then does what is left. On a simulated device pages are the same in every run of a seed, and those that the
- * file has are not measured again; on a GPU it is their number that counts.
+ * The file grows by one block per page, so an interrupted run loses no complete page, and the same command continues.
+ * On a simulated device a seed always gives the same pages, and pages that are in the file are not measured again; on a
+ * GPU only their number counts.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -30,8 +30,8 @@
 
 #define PAGES_DEFAULT 8u
 #define PAGES_MAX 65536u
-#define PAGES_AT_ONCE 8u /* where a comparison is cheap: what is measured before a block is written */
-#define SPREAD_BITS 34u  /* as many address bits as the SGDRC paper's hashes have */
+#define PAGES_AT_ONCE 8u /* pages measured before a block is written, if a comparison is cheap */
+#define SPREAD_BITS 34u  /* number of address bits in the SGDRC paper's hashes */
 #define REFERENCE_PAGES 8u
 #define PIECE 16u    /* granules that are sampled together */
 #define BUS_WIDTH 37 /* CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH */
@@ -45,9 +45,9 @@ struct job {
         ds_structure *structure;
         uint64_t *todo; /* pages */
         size_t n_todo, n_done;
-        uint32_t granules, run; /* granules: of a page */
+        uint32_t granules, run; /* granules: per page */
         uint64_t labelled, doubtful;
-        struct ds_probe_counts before; /* the first label */
+        struct ds_probe_counts before; /* counts before the first label */
         double began;
         time_t said;
 };
@@ -96,7 +96,7 @@ static bool file_has(const struct ds_lut_samples *samples, uint64_t address)
         return false;
 }
 
-/* What the file does not have yet. */
+/* Selects the pages that are not in the file yet. */
 static int choose_pages(struct job *job, const struct ds_lut_samples *samples)
 {
         const uint64_t *pages = ds_bench_pages(job->bench);
@@ -175,7 +175,7 @@ static int measure_pages(struct job *job, size_t n)
         return 0;
 }
 
-/* --- what is found before and said behind --- */
+/* --- reports -------------------------------- */
 
 static void say_found(const struct job *job)
 {
@@ -422,7 +422,7 @@ static bool take_number(struct ds_lut_probe_options *o, int option, const char *
         }
 }
 
-/* 0, or the exit code. */
+/* 0, or an exit code. */
 static int take_options(int argc, char **argv, struct ds_lut_probe_options *o)
 {
         static const struct option options[] = {

@@ -2,8 +2,8 @@
 /*
  * detshare-lut probe --method paper: banks, sets of L2, marks
  *
- * The pages, the granules of them and the file are those of the other method with the same options, so that the two can
- * be compared. All is written in the end: labels of channels that were not found yet do not exist.
+ * Pages, granules and file are the same as with the other method and the same options, so that the two can be compared.
+ * The file is written at the end, since labels of channels that are found later do not exist before.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static double now(void)
         return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* As the other method does, which takes its pages one by one on a simulated device. */
+/* Selects granules like the other method, which takes pages one by one on a simulated device. */
 static int choose(const struct ds_lut_probe_options *options, const uint64_t *pages, struct marked *m)
 {
         m->kib = ds_alloc((size_t)options->pages * KIBS * sizeof(*m->kib));
@@ -82,7 +82,7 @@ static int write_blocks(const struct ds_lut_probe_options *options, const struct
         return 0;
 }
 
-/* What was found now has names of its own, whatever the file has already. */
+/* The new samples get a run number of their own, because their names are independent of those in the file. */
 static int write_file(
         const struct ds_lut_probe_options *options, const struct ds_device_info *info, const struct marked *m)
 {
@@ -151,7 +151,7 @@ int ds_lut_probe_paper(const struct ds_lut_probe_options *options)
         struct ds_bench_ask ask = options->ask;
         int r;
 
-        /* how much memory it takes depends on the device */
+        /* the amount of memory depends on the device, so it is opened twice */
         ask.n_pages = 1;
         r = ds_bench_open(&ask, &bench);
         if (!r) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-lut show: what a table or a file of samples says
+ * detshare-lut show: prints the content of a table or a file of samples
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -102,7 +102,7 @@ static void show_samples(const struct ds_lut_samples *samples)
                 printf("torn       %" PRIu64 " bytes at the end\n", samples->torn);
 }
 
-/* Samples begin with other bytes than tables. What is neither is refused as a table. */
+/* 1: the file begins like samples. Other files are opened as a table. */
 static bool is_samples(const char *path)
 {
         char magic[8] = "";

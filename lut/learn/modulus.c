@@ -13,10 +13,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FLIPS_NONE \
-/* predictability of a channel above which a difference flips no digit; one digit of m = 3 leaves 0.25, of a
-         * large m 0.5 */
-0.55
+/* predictability above which a difference flips no digit; one digit of m = 3 leaves 0.25, one of a large m 0.5 */
+#define FLIPS_NONE 0.55
 #define LEAST_DIGIT 0.10 /* least predictability for one digit; two flipped digits of m = 3 leave 0.06 */
 #define TWO_OF_ALL 0.8   /* share of a digit's pairs that are with two channels, */
 #define EQUALLY 0.4      /* and least ratio of the second to the first */
@@ -24,7 +22,7 @@
 #define PAGE_SAMPLES 192 /* samples used to find a page's constants */
 #define LEAST_PAGE 0.75  /* least share of a page's labels that its constants must explain */
 
-        struct search {
+struct search {
         const struct ds_learn_set *set;
         struct ds_learn_modulus *found;
         uint32_t per;       /* channels per side */

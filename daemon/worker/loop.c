@@ -34,9 +34,8 @@
 #define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* poll interval while the device prepares a load */
 #define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* interval of socket checks while the worker polls the device */
 #define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)  /* polling of the device after activity of any session */
-#define LOOP_SPIN_GPU_NS \
 /* polling after LS activity if there are enough CPUs: a wake-up takes longer than a short request */
-(20 * DS_NS_PER_MS)
+#define LOOP_SPIN_GPU_NS (20 * DS_NS_PER_MS)
 #define LOOP_SPIN_CPUS 4
 /* bytes queued for the supervisor, far above the bound of dsw_message_full() */
 #define LOOP_OUT_MAX ((size_t)64 << 20)
@@ -44,14 +43,14 @@
 #define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* time that aborted work has to end when the worker stops */
 #define LOOP_FLUSH_MS 200
 
-        /* epoll ids of the sources other than sessions */
-        enum loop_source {
-                SOURCE_SUPERVISOR,
-                SOURCE_DEVICE,
-                SOURCE_SIGNAL,
-                SOURCE_PAGES,
-                _SOURCE_MAX,
-        };
+/* epoll ids of the sources other than sessions */
+enum loop_source {
+        SOURCE_SUPERVISOR,
+        SOURCE_DEVICE,
+        SOURCE_SIGNAL,
+        SOURCE_PAGES,
+        _SOURCE_MAX,
+};
 
 static uint64_t loop_wall_ns(void)
 {

@@ -24,6 +24,8 @@
 #define POOL_MIB_MAX 262144u              /* as many as daemon/worker/pool.h reserves addresses for */
 #define PARAMS_TOTAL_MAX 1024u
 #define SECTION_NAME_MAX 63
+#define NAMES_MAX 320 /* bytes of the longest list of a section's keys */
+#define SECTIONS "[daemon], [limits], [gpu], [channels], [class], [user NAME], [group NAME] and [policy NAME]"
 #define BLANKS " \t\r\n\f\v"
 
 enum section {
@@ -88,9 +90,9 @@ static int set_string(struct reading *r, const char *key, const char *value, siz
         char **target = (char **)((char *)r->config + offset), *copy;
 
         if (!*value)
-                return fail(r, "%s has no value", key);
+                return fail(r, "%s has no value; remove the line to keep the default", key);
         if (*value == '"' || *value == '\'')
-                return fail(r, "%s: values stand without quotes", key);
+                return fail(r, "%s: %s is in quotes; write the value without quotes", key, value);
         copy = ds_strdup(value);
         if (!copy)
                 return fail_memory(r);
@@ -104,7 +106,8 @@ static int set_policy(struct reading *r, const char *key, const char *value, siz
         char where[512], *copy;
 
         if (strlen(value) > DS_CONFIG_POLICY_MAX || strchr(value, '/'))
-                return fail(r, "%s: '%s' is no name of a policy", key, value);
+                return fail(r, "%s: '%s' is not a policy name; 1 to %u characters without '/' are accepted", key, value,
+                        DS_CONFIG_POLICY_MAX);
         if (set_string(r, key, value, offset) < 0)
                 return -1;
         snprintf(where, sizeof(where), "%s:%u: %s", r->name, r->line, key);
@@ -228,7 +231,8 @@ static int set_mib(struct reading *r, const char *key, const char *value, size_t
         uint64_t n;
 
         if (parse_number(value, LIMIT_MIB_MAX, &n) < 0 || n == 0)
-                return fail(r, "%s: '%s' is not a number of MiB", key, value);
+                return fail(r, "%s: '%s' is not a number of MiB from 1 to %llu", key, value,
+                        (unsigned long long)LIMIT_MIB_MAX);
         *(uint64_t *)((char *)r->config + offset) = DS_MIB(n);
         return 0;
 }
@@ -245,7 +249,7 @@ static int set_pool(struct reading *r, const char *key, const char *value, size_
         uint64_t n;
 
         if (parse_number(value, POOL_MIB_MAX, &n) < 0)
-                return fail(r, "%s: '%s' is not a number of MiB up to %u", key, value, POOL_MIB_MAX);
+                return fail(r, "%s: '%s' is not a number of MiB from 0 to %u", key, value, POOL_MIB_MAX);
         *(uint64_t *)((char *)r->config + offset) = DS_MIB(n);
         return 0;
 }
@@ -256,8 +260,8 @@ static int set_share(struct reading *r, const char *key, const char *value, size
         struct ds_sectors_share share;
 
         if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0 && ds_sectors_share_read(value, &share))
-                return fail(r, "%s: '%s' is neither auto nor off nor a number of channels nor a part of them like 1/3",
-                        key, value);
+                return fail(r, "%s: '%s' is neither auto nor off nor a number of channels nor a fraction like 1/3", key,
+                        value);
         return set_string(r, key, value, offset);
 }
 
@@ -275,7 +279,8 @@ static int find_id(struct reading *r, const char *key, const char *name, int gro
                 if (!pw && !gr && ds_lookup_failed(errno))
                         return fail(r, "%s: '%s' cannot be looked up: %s", key, name, strerror(errno));
                 if (!pw && !gr)
-                        return fail(r, "%s: there is no %s '%s'", key, group ? "group" : "user", name);
+                        return fail(r, "%s: there is no %s '%s'; a name or a number is accepted", key,
+                                group ? "group" : "user", name);
                 id = pw ? pw->pw_uid : gr->gr_gid;
         }
         *ret = (uint32_t)id;
@@ -292,7 +297,8 @@ static int add_id(struct reading *r, const char *key, const char *item, int grou
                 return 0;
         }
         if ((group ? ls->n_gids : ls->n_uids) == DS_RULES_IDS_MAX)
-                return fail(r, "%s: more than %d entries", key, DS_RULES_IDS_MAX);
+                return fail(r, "%s has more than %d entries, the most accepted; '*' means everybody", key,
+                        DS_RULES_IDS_MAX);
         if (find_id(r, key, item, group, &id) < 0)
                 return -1;
         if (group)
@@ -386,11 +392,31 @@ static const struct rule_key {
         {"calls_burst", DS_RULE_BURST, 1, CALLS_MAX, 0},
 };
 
+static void add_name(char list[static NAMES_MAX], const char *name)
+{
+        size_t n = strlen(list);
+
+        snprintf(list + n, NAMES_MAX - n, "%s%s", n ? ", " : "", name);
+}
+
+/* Refuses the key and lists the keys of its section. */
+static int fail_key(struct reading *r, const char *key)
+{
+        char names[NAMES_MAX] = "";
+
+        for (size_t i = 0; r->kind == SECTION_RULES && i < DS_ARRAY_SIZE(rule_keys); i++)
+                add_name(names, rule_keys[i].name);
+        for (size_t i = 0; r->kind == SECTION_KEYS && i < DS_ARRAY_SIZE(keys); i++)
+                if (!strcmp(keys[i].section, r->section))
+                        add_name(names, keys[i].name);
+        return fail(r, "there is no key %s; accepted are %s", key, names);
+}
+
 static int add_class(struct reading *r, const char *key, const char *item, int unused)
 {
         return !strcmp(item, "ls") || !strcmp(item, "be")
                        ? 0
-                       : fail(r, "%s: there is no class '%s', only ls and be", key, item);
+                       : fail(r, "%s: '%s' is not a class; ls and be are accepted", key, item);
 }
 
 static int parse_classes(struct reading *r, const char *key, const char *value, uint64_t *ret)
@@ -431,12 +457,13 @@ static int set_rule(struct reading *r, const char *name, const char *key, const 
                         return -1;
                 e = ds_rules_set(&r->config->rules, r->from, r->id, rule_keys[i].key, n, r->config->files);
                 if (e == DS_RULES_E_TWICE)
-                        return fail(r, "%s is given twice", key);
+                        return fail(r, "%s is given twice in this file; remove one of the lines", key);
                 if (e == DS_RULES_E_FULL)
-                        return fail(r, "%s: more than %d users and groups", key, DS_RULES_MAX);
+                        return fail(r, "%s: there are more than %d sections of users and groups, the most accepted",
+                                key, DS_RULES_MAX);
                 return e ? fail_memory(r) : 0;
         }
-        return fail(r, "there is no key %s", key);
+        return fail_key(r, key);
 }
 
 /* --- sections [policy NAME] --------------------------------------------------------------------------------------- */
@@ -472,11 +499,12 @@ static struct ds_config_param *param_row(struct reading *r, const char *policy, 
                 if (!same_key(param->text, name))
                         continue;
                 if (param->file == config->files)
-                        fail(r, "%s is given twice", key);
+                        fail(r, "%s is given twice in this file; remove one of the lines", key);
                 return r->error ? NULL : param;
         }
         if (of_policy == DS_CONFIG_PARAMS_MAX || config->n_params == PARAMS_TOTAL_MAX) {
-                fail(r, "%s: too many parameters", key);
+                fail(r, "%s: too many parameters; a policy may have %u, all policies together %u", key,
+                        DS_CONFIG_PARAMS_MAX, PARAMS_TOTAL_MAX);
                 return NULL;
         }
         if (config->n_params == config->params_capacity) {
@@ -541,11 +569,11 @@ static int set_key(struct reading *r, const char *name, const char *full, const 
                 if (strcmp(keys[i].section, r->section) || strcmp(keys[i].name, name))
                         continue;
                 if (r->seen & UINT64_C(1) << i)
-                        return fail(r, "%s is given twice", full);
+                        return fail(r, "%s is given twice in this file; remove one of the lines", full);
                 r->seen |= UINT64_C(1) << i;
                 return keys[i].set(r, full, value, keys[i].offset);
         }
-        return fail(r, "there is no key %s", full);
+        return fail_key(r, full);
 }
 
 /* Callback of inih; returns 1 on success. inih may truncate the section name, so r->section is used instead. */
@@ -558,10 +586,10 @@ static int on_key(void *user, const char *section, const char *name, const char 
                 return 0;
         snprintf(full, sizeof(full), "[%s] %s", r->section, name);
         if (strstr(value, " #") || strstr(value, "\t#"))
-                return fail(r, "%s: a comment behind a value begins with ';'", full) == 0;
+                return fail(r, "%s: '#' within a value; a comment after a value begins with ';'", full) == 0;
         switch (r->kind) {
         case SECTION_NONE:
-                return fail(r, "%s stands before the first [section]", name) == 0;
+                return fail(r, "the key %s stands before the first [section]; write its section above it", name) == 0;
         case SECTION_KEYS:
                 return set_key(r, name, full, value) == 0;
         case SECTION_RULES:
@@ -593,7 +621,7 @@ static int enter_section(struct reading *r)
         snprintf(full, sizeof(full), "[%s]", r->section);
         if (argument) {
                 if (!*argument || strpbrk(argument, BLANKS "/"))
-                        return fail(r, "%s: one name stands behind the word", full);
+                        return fail(r, "%s: one name without '/' is accepted, as in [user alice]", full);
                 r->kind = policy ? SECTION_POLICY : SECTION_RULES;
                 r->from = user ? DS_FROM_USER : DS_FROM_GROUP;
                 return policy ? 0 : find_id(r, full, argument, !user, &r->id);
@@ -602,7 +630,7 @@ static int enter_section(struct reading *r)
         for (size_t i = 0; i < DS_ARRAY_SIZE(keys); i++)
                 if (!strcmp(keys[i].section, r->section))
                         return 0;
-        return fail(r, "there is no section %s", full);
+        return fail(r, "there is no section %s; accepted are " SECTIONS, full);
 }
 
 /* Parses a line that begins with '['. inih would ignore text after the ']'; here it is an error. */
@@ -611,12 +639,12 @@ static int read_section(struct reading *r, const char *line)
         const char *end = strchr(line, ']'), *rest;
 
         if (!end)
-                return fail(r, "neither a [section] nor key=value");
+                return fail(r, "the line is neither a [section] nor key=value");
         rest = end + 1 + strspn(end + 1, BLANKS);
         if (*rest && *rest != ';' && *rest != '#')
-                return fail(r, "something stands behind the section's name");
+                return fail(r, "there is text after the section's name; only a comment is accepted there");
         if (end - line - 1 > SECTION_NAME_MAX)
-                return fail(r, "the section's name has more than %d characters", SECTION_NAME_MAX);
+                return fail(r, "the section's name has more than %d characters, the most accepted", SECTION_NAME_MAX);
         snprintf(r->section, sizeof(r->section), "%.*s", (int)(end - line - 1), line + 1);
         return enter_section(r);
 }
@@ -627,14 +655,16 @@ static int check_line(struct reading *r, const char *line)
 
         /* a line ends with \n or \r\n */
         if (line[end] == '\r' && line[end + 1] != '\n' && line[end + 1])
-                return fail(r, "a carriage return stands within the line");
+                return fail(r, "there is a carriage return within the line; only LF or CR LF at its end is accepted");
         for (const char *c = line; c < line + end; c++)
                 if ((unsigned char)*c < 0x20 && *c != '\t')
-                        return fail(r, "a control character stands in the line");
+                        return fail(r,
+                                "there is a control character (0x%02x) in the line; of these only tabs are accepted",
+                                (unsigned)(unsigned char)*c);
         if (r->line == 1 && !strncmp(line, "\xef\xbb\xbf", 3))
                 line += 3;
         if (isspace((unsigned char)line[0]) && line[strspn(line, BLANKS)])
-                return fail(r, "the line begins with a blank");
+                return fail(r, "the line begins with a blank; keys and sections begin in the first column");
         return line[0] == '[' ? read_section(r, line) : 0;
 }
 
@@ -650,11 +680,11 @@ static char *read_line(char *line, int size, void *user)
         n = strlen(line);
         r->bytes += n;
         if ((n == 0 || line[n - 1] != '\n') && !feof(r->stream)) {
-                fail(r, "the line is longer than %d characters, or holds a NUL", size - 2);
+                fail(r, "the line is longer than %d characters, the most accepted, or has a NUL byte", size - 2);
                 return NULL;
         }
         if (r->bytes > DS_CONFIG_BYTES_MAX) {
-                fail(r, "the file is longer than %u bytes", DS_CONFIG_BYTES_MAX);
+                fail(r, "the file is longer than %u bytes, the most accepted", DS_CONFIG_BYTES_MAX);
                 return NULL;
         }
         return check_line(r, line) ? NULL : line;
@@ -674,7 +704,7 @@ int ds_config_read(FILE *stream, const char *name, struct ds_config *config, cha
                 return r.error;
         if (line > 0) {
                 r.line = (unsigned)line;
-                fail(&r, "neither a [section] nor key=value");
+                fail(&r, "the line is neither a [section] nor key=value");
                 return r.error;
         }
         return line < 0 ? ds_error_origin(-ENOMEM) : 0;

@@ -23,9 +23,9 @@ static const char *why_not(const struct stat *st)
         if (geteuid() != 0)
                 return NULL;
         if (st->st_uid != 0)
-                return "it does not belong to root";
+                return "root must own it, because the daemon runs as root";
         if ((st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != 0))
-                return "others than root may write it";
+                return "nobody but root may be able to write it, because the daemon runs as root";
         return NULL;
 }
 
@@ -72,7 +72,7 @@ int ds_config_load(const char *path, struct ds_config *config, char *message, si
         }
         r = ds_config_read(stream, path, config, message, message_size);
         if (!r && ferror(stream)) {
-                snprintf(message, message_size, "%s: it cannot be read", path);
+                snprintf(message, message_size, "%s: reading it failed", path);
                 r = DS_CONFIG_E_INVALID;
         }
         fclose(stream);
@@ -101,13 +101,14 @@ static int load_entries(const char *directory, struct dirent **entries, size_t n
         int r;
 
         if (n > DS_CONFIG_FILES_MAX) {
-                snprintf(message, message_size, "%s: it has %zu files; %u may be there", directory, n,
+                snprintf(message, message_size, "%s: it has %zu files *.conf; at most %u are accepted", directory, n,
                         DS_CONFIG_FILES_MAX);
                 return DS_CONFIG_E_INVALID;
         }
         for (size_t i = 0; i < n; i++) {
                 if (snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name) >= (int)sizeof(path)) {
-                        snprintf(message, message_size, "%s: its path is too long", entries[i]->d_name);
+                        snprintf(message, message_size, "%s: its path is longer than %u bytes, the most accepted",
+                                entries[i]->d_name, PATH_MAX - 1u);
                         return DS_CONFIG_E_INVALID;
                 }
                 r = ds_config_load(path, config, message, message_size);
@@ -154,7 +155,8 @@ int ds_config_load_all(const char *path, int must_exist, struct ds_config *confi
         }
         if (snprintf(directory, sizeof(directory), "%.*s%s" DIRECTORY, slash ? (int)(slash - path) : 0, path,
                     slash ? "/" : "") >= (int)sizeof(directory)) {
-                snprintf(message, message_size, "%s: its path is too long", path);
+                snprintf(message, message_size, "%s: its path is longer than %u bytes, the most accepted", path,
+                        PATH_MAX - 1u);
                 return DS_CONFIG_E_INVALID;
         }
         return load_directory(directory, config, message, message_size);

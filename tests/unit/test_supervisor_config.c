@@ -26,10 +26,12 @@ static int read_text(const char *text, size_t size, struct ds_config *config, ch
         return r;
 }
 
+#define SECTIONS "[daemon], [limits], [gpu], [channels], [class], [user NAME], [group NAME] and [policy NAME]"
+
 static void refuses(const char *text, const char *expected)
 {
         struct ds_config config;
-        char message[256];
+        char message[640];
 
         cr_assert_eq(read_text(text, strlen(text), &config, message, sizeof(message)), DS_CONFIG_E_INVALID, "%s", text);
         cr_assert_str_eq(message, expected);
@@ -118,13 +120,18 @@ Test(config, everybody_and_nothing)
 
 Test(config, errors_name_line_and_key)
 {
-        refuses("[daemon]\nsocket=/a\nsocket=/b\n", "test.conf:3: [daemon] socket is given twice");
-        refuses("[daemon]\npolice=fifo\n", "test.conf:2: there is no key [daemon] police");
-        refuses("[demon]\npolicy=fifo\n", "test.conf:1: there is no section [demon]");
-        refuses("[daemon]\npolicy=\n", "test.conf:2: [daemon] policy has no value");
-        refuses("[daemon]\npolicy=fifo\n  more\n", "test.conf:3: the line begins with a blank");
-        refuses("[daemon]\nnonsense\n", "test.conf:2: neither a [section] nor key=value");
-        refuses("[daemon\n", "test.conf:1: neither a [section] nor key=value");
+        refuses("[daemon]\nsocket=/a\nsocket=/b\n",
+                "test.conf:3: [daemon] socket is given twice in this file; remove one of the lines");
+        refuses("[daemon]\npolice=fifo\n", "test.conf:2: there is no key [daemon] police; accepted are policy, device, "
+                                           "socket, libcuda, spin_us, ptxas, "
+                                           "state, transform, evict_us, graph_piece_us");
+        refuses("[demon]\npolicy=fifo\n", "test.conf:1: there is no section [demon]; accepted are " SECTIONS);
+        refuses("[daemon]\npolicy=\n",
+                "test.conf:2: [daemon] policy has no value; remove the line to keep the default");
+        refuses("[daemon]\npolicy=fifo\n  more\n",
+                "test.conf:3: the line begins with a blank; keys and sections begin in the first column");
+        refuses("[daemon]\nnonsense\n", "test.conf:2: the line is neither a [section] nor key=value");
+        refuses("[daemon\n", "test.conf:1: the line is neither a [section] nor key=value");
         refuses("[limits]\nconnections=many\n",
                 "test.conf:2: [limits] connections: 'many' is not a number from 1 to 4294967295");
         refuses("[limits]\nconnections=-1\n",
@@ -132,17 +139,18 @@ Test(config, errors_name_line_and_key)
         refuses("[limits]\nconnections=0\n",
                 "test.conf:2: [limits] connections: '0' is not a number from 1 to 4294967295");
         refuses("[limits]\nmemory_per_uid=99999999999999999999\n",
-                "test.conf:2: [limits] memory_per_uid: '99999999999999999999' is not a number of MiB");
+                "test.conf:2: [limits] memory_per_uid: '99999999999999999999' is not a number of MiB from 1 to "
+                "1099511627776");
         refuses("[channels]\npool_mib=262145\n",
-                "test.conf:2: [channels] pool_mib: '262145' is not a number of MiB up to 262144");
+                "test.conf:2: [channels] pool_mib: '262145' is not a number of MiB from 0 to 262144");
         for (size_t i = 0; i < 4; i++) {
                 static const char *const shares[] = {"4/3", "0", "half", "1/"};
                 char text[64], words[160];
 
                 snprintf(text, sizeof(text), "[channels]\nbe=%s\n", shares[i]);
                 snprintf(words, sizeof(words),
-                        "test.conf:2: [channels] be: '%s' is neither auto nor off nor a number of channels nor a part "
-                        "of them like 1/3",
+                        "test.conf:2: [channels] be: '%s' is neither auto nor off nor a number of channels nor a "
+                        "fraction like 1/3",
                         shares[i]);
                 refuses(text, words);
         }
@@ -153,9 +161,10 @@ Test(config, errors_name_line_and_key)
         refuses("[limits]\nkernel_seconds=0\n",
                 "test.conf:2: [limits] kernel_seconds: '0' is not a number from 1 to 1000000");
         refuses("[class]\n\nls_uids=0,nobody-has-this-name\n",
-                "test.conf:3: [class] ls_uids: there is no user 'nobody-has-this-name'");
-        refuses("[class]\nls_groups=nobody-has-this-name\n",
-                "test.conf:2: [class] ls_groups: there is no group 'nobody-has-this-name'");
+                "test.conf:3: [class] ls_uids: there is no user 'nobody-has-this-name'; a name or a number is "
+                "accepted");
+        refuses("[class]\nls_groups=nobody-has-this-name\n", "test.conf:2: [class] ls_groups: there is no group "
+                                                             "'nobody-has-this-name'; a name or a number is accepted");
 }
 
 Test(config, lines_are_never_cut)
@@ -178,7 +187,8 @@ Test(config, lines_are_never_cut)
         cr_assert_geq(longest, 180);
         cr_assert_lt(longest, 200);
         snprintf(text, sizeof(text), "[daemon]\nsocket=%0*d\n", longest + 1, 7);
-        snprintf(expected, sizeof(expected), "test.conf:2: the line is longer than 198 characters, or holds a NUL");
+        snprintf(expected, sizeof(expected),
+                "test.conf:2: the line is longer than 198 characters, the most accepted, or has a NUL byte");
         refuses(text, expected);
         cr_assert_eq(read_text("[daemon]\npolicy=a\0b\n", 20, &config, message, sizeof(message)), DS_CONFIG_E_INVALID);
         ds_config_deinit(&config);
@@ -192,7 +202,7 @@ Test(config, too_many_ids)
         for (int i = 0; i < 65; i++)
                 n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%d", i ? "," : "", i % 10);
         snprintf(text + n, sizeof(text) - n, "\n");
-        refuses(text, "test.conf:2: [class] ls_uids: more than 64 entries");
+        refuses(text, "test.conf:2: [class] ls_uids has more than 64 entries, the most accepted; '*' means everybody");
 }
 
 Test(config, a_file_that_is_not_there)
@@ -283,33 +293,45 @@ Test(config, rules_and_parameters)
 
 Test(config, errors_of_rules_and_parameters)
 {
-        refuses("[user nobody-has-this-name]\n",
-                "test.conf:1: [user nobody-has-this-name]: there is no user 'nobody-has-this-name'");
+        refuses("[user nobody-has-this-name]\n", "test.conf:1: [user nobody-has-this-name]: there is no user "
+                                                 "'nobody-has-this-name'; a name or a number is accepted");
         refuses("[group nobody-has-this-name]\nsessions=1\n",
-                "test.conf:1: [group nobody-has-this-name]: there is no group 'nobody-has-this-name'");
-        refuses("[user]\nsessions=1\n", "test.conf:1: there is no section [user]");
-        refuses("[user a b]\n", "test.conf:1: [user a b]: one name stands behind the word");
-        refuses("[user 4294967295]\n", "test.conf:1: [user 4294967295]: there is no user '4294967295'");
-        refuses("[user 5]\nsession=1\n", "test.conf:2: there is no key [user 5] session");
+                "test.conf:1: [group nobody-has-this-name]: there is no group 'nobody-has-this-name'; a name or a "
+                "number is accepted");
+        refuses("[user]\nsessions=1\n", "test.conf:1: there is no section [user]; accepted are " SECTIONS);
+        refuses("[user a b]\n", "test.conf:1: [user a b]: one name without '/' is accepted, as in [user alice]");
+        refuses("[user 4294967295]\n",
+                "test.conf:1: [user 4294967295]: there is no user '4294967295'; a name or a number is accepted");
+        refuses("[user 5]\nsession=1\n",
+                "test.conf:2: there is no key [user 5] session; accepted are classes, sm_percent, "
+                "gpu_request_percent, gpu_limit_percent, memory, pinned, sessions, connections, calls_per_second, "
+                "calls_burst");
         refuses("[user 5]\nsessions=0\n",
                 "test.conf:2: [user 5] sessions: '0' is not a number from 1 to 4294967295 or 'none'");
         refuses("[user 5]\ngpu_limit_percent=101\n",
                 "test.conf:2: [user 5] gpu_limit_percent: '101' is not a number from 1 to 100");
         refuses("[user 5]\nsm_percent=101\n", "test.conf:2: [user 5] sm_percent: '101' is not a number from 1 to 100");
-        refuses("[user 5]\nclasses=ls,vip\n", "test.conf:2: [user 5] classes: there is no class 'vip', only ls and be");
+        refuses("[user 5]\nclasses=ls,vip\n",
+                "test.conf:2: [user 5] classes: 'vip' is not a class; ls and be are accepted");
         /* the same user by name and by number */
-        refuses("[user root]\nsessions=1\n[user 0]\nsessions=2\n", "test.conf:4: [user 0] sessions is given twice");
-        refuses("[policy x]\na=1\na=2\n", "test.conf:3: [policy x] a is given twice");
+        refuses("[user root]\nsessions=1\n[user 0]\nsessions=2\n",
+                "test.conf:4: [user 0] sessions is given twice in this file; remove one of the lines");
+        refuses("[policy x]\na=1\na=2\n",
+                "test.conf:3: [policy x] a is given twice in this file; remove one of the lines");
         refuses("[policy x]\na=\n", "test.conf:2: [policy x] a has no value");
-        refuses("[policy x/y]\n", "test.conf:1: [policy x/y]: one name stands behind the word");
-        refuses("policy=fifo\n", "test.conf:1: policy stands before the first [section]");
-        refuses("[limits] connections=1\n", "test.conf:1: something stands behind the section's name");
+        refuses("[policy x/y]\n", "test.conf:1: [policy x/y]: one name without '/' is accepted, as in [user alice]");
+        refuses("policy=fifo\n",
+                "test.conf:1: the key policy stands before the first [section]; write its section above it");
+        refuses("[limits] connections=1\n",
+                "test.conf:1: there is text after the section's name; only a comment is accepted there");
         refuses("[daemon]\nsocket=/a # why\n",
-                "test.conf:2: [daemon] socket: a comment behind a value begins with ';'");
-        refuses("[daemon]\nsocket=\"/a\"\n", "test.conf:2: [daemon] socket: values stand without quotes");
-        refuses("[daemon]\npolicy=../x\n", "test.conf:2: [daemon] policy: '../x' is no name of a policy");
+                "test.conf:2: [daemon] socket: '#' within a value; a comment after a value begins with ';'");
+        refuses("[daemon]\nsocket=\"/a\"\n",
+                "test.conf:2: [daemon] socket: \"/a\" is in quotes; write the value without quotes");
+        refuses("[daemon]\npolicy=../x\n", "test.conf:2: [daemon] policy: '../x' is not a policy name; 1 to 63 "
+                                           "characters without '/' are accepted");
         refuses("[user 12345678901234567890123456789012345678901234567890123456789]\n",
-                "test.conf:1: the section's name has more than 63 characters");
+                "test.conf:1: the section's name has more than 63 characters, the most accepted");
 }
 
 Test(config, too_many_parameters)
@@ -319,7 +341,8 @@ Test(config, too_many_parameters)
 
         for (int i = 0; i < 49; i++)
                 n += (size_t)snprintf(text + n, sizeof(text) - n, "k%d=1\n", i);
-        refuses(text, "test.conf:50: [policy p] k48: too many parameters");
+        refuses(text,
+                "test.conf:50: [policy p] k48: too many parameters; a policy may have 48, all policies together 1024");
 }
 
 Test(config, what_editors_leave)
@@ -332,9 +355,12 @@ Test(config, what_editors_leave)
         cr_assert_str_eq(config.policy, "fifo");
         cr_assert_str_eq(config.socket, "/a", "the last line has no end");
         ds_config_deinit(&config);
-        refuses("[daemon]\npolicy=fi\rfo\n", "test.conf:2: a carriage return stands within the line");
-        refuses("[daemon]\npolicy=fi\x1b[1mfo\n", "test.conf:2: a control character stands in the line");
-        refuses("[[daemon]]\npolicy=fifo\n", "test.conf:1: something stands behind the section's name");
+        refuses("[daemon]\npolicy=fi\rfo\n",
+                "test.conf:2: there is a carriage return within the line; only LF or CR LF at its end is accepted");
+        refuses("[daemon]\npolicy=fi\x1b[1mfo\n",
+                "test.conf:2: there is a control character (0x1b) in the line; of these only tabs are accepted");
+        refuses("[[daemon]]\npolicy=fifo\n",
+                "test.conf:1: there is text after the section's name; only a comment is accepted there");
 }
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
@@ -417,7 +443,7 @@ Test(config, files_in_order, .init = make_dir, .fini = remove_dir)
         cr_assert(strstr(params[0]->where, "conf.d/10.conf:8"), "%s", params[0]->where);
         ds_config_deinit(&config);
         put("conf.d/5.conf", "[daemon]\npolicy=b\npolicy=c\n");
-        load_refuses("/conf.d/5.conf:3: [daemon] policy is given twice");
+        load_refuses("/conf.d/5.conf:3: [daemon] policy is given twice in this file; remove one of the lines");
 }
 
 Test(config, files_that_are_none, .init = make_dir, .fini = remove_dir)
@@ -441,7 +467,7 @@ Test(config, files_that_are_none, .init = make_dir, .fini = remove_dir)
                 snprintf(name, sizeof(name), "conf.d/%d.conf", i);
                 put(name, "");
         }
-        cr_assert_str_eq(load(0, &config), "/conf.d: it has 257 files; 256 may be there");
+        cr_assert_str_eq(load(0, &config), "/conf.d: it has 257 files *.conf; at most 256 are accepted");
 }
 
 Test(config, a_long_file, .init = make_dir, .fini = remove_dir)
@@ -460,7 +486,7 @@ Test(config, a_long_file, .init = make_dir, .fini = remove_dir)
         f = fopen(path, "a");
         fputs("\n", f);
         fclose(f);
-        load_refuses("/x.conf:16385: the file is longer than 1048576 bytes");
+        load_refuses("/x.conf:16385: the file is longer than 1048576 bytes, the most accepted");
 }
 
 Test(config, files_that_others_may_write, .init = make_dir, .fini = remove_dir)
@@ -472,20 +498,20 @@ Test(config, files_that_others_may_write, .init = make_dir, .fini = remove_dir)
         put("x.conf", "");
         snprintf(path, sizeof(path), "%s/x.conf", dir);
         cr_assert_eq(chmod(path, 0666), 0);
-        load_refuses("/x.conf: others than root may write it");
+        load_refuses("/x.conf: nobody but root may be able to write it, because the daemon runs as root");
         cr_assert_eq(chmod(path, 0644) | chown(path, 0, 7), 0);
         load_refuses("");
         cr_assert_eq(chmod(path, 0664), 0);
-        load_refuses("/x.conf: others than root may write it");
+        load_refuses("/x.conf: nobody but root may be able to write it, because the daemon runs as root");
         cr_assert_eq(chown(path, 7, 0), 0);
-        load_refuses("/x.conf: it does not belong to root");
+        load_refuses("/x.conf: root must own it, because the daemon runs as root");
         cr_assert_eq(chown(path, 0, 0), 0);
         load_refuses("");
         snprintf(path, sizeof(path), "%s/conf.d", dir);
         cr_assert_eq(chmod(path, 0777), 0);
-        load_refuses("/conf.d: others than root may write it");
+        load_refuses("/conf.d: nobody but root may be able to write it, because the daemon runs as root");
         cr_assert_eq(chmod(path, 0700) | chown(path, 7, 7), 0);
-        load_refuses("/conf.d: it does not belong to root");
+        load_refuses("/conf.d: root must own it, because the daemon runs as root");
 }
 
 /* Every allocation of a whole configuration fails once. */

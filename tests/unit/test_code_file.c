@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 by the standard's examples; files of compiled code: what was written comes back, whatever else lies there
- * does not
+ * SHA-256 by the standard's examples. Files of compiled code: the reader returns what was written, and refuses any
+ * other content of the file.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>

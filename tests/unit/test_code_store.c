@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled code on disk: each user's by itself, bounded, of the user who has most the one that was used the longest ago
- * goes first, also over a restart; what cannot be written is counted and nothing else
+ * The store of compiled code on disk: one directory per user, bounded in total. When it is full, the user with the most
+ * bytes loses its least recently used file, also after a restart. A failed write is counted and has no other effect.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #define CODE 10000u
 #define USER 1000u
 #define OTHER 1001u
-#define FITS 8u /* files in a store of this test's */
+#define FITS 8u /* files that fit into the store of this test */
 #define MAX_BYTES (FITS * (CODE + DS_CODE_FILE_HEADER))
 
 static char path[64];
@@ -93,7 +93,7 @@ static int there(ds_code_store *store, int n)
         return there_for(store, USER, n);
 }
 
-/* Until so many have been written or have failed. */
+/* Waits until n files have been written or have failed. */
 static struct ds_code_figures wait_for(ds_code_store *store, uint64_t n)
 {
         struct ds_code_figures figures;
@@ -134,7 +134,7 @@ Test(code_store, what_was_there_counts_after_a_restart)
         for (int i = 0; i < (int)FITS; i++) {
                 put(store, i, CODE);
                 wait_for(store, (uint64_t)i + 1);
-                usleep(20000); /* times of files need not be finer */
+                usleep(20000); /* the order of use needs no finer file times */
         }
         ds_code_store_free(store);
         store = open_store();
@@ -172,8 +172,8 @@ Test(code_store, large_ones_are_not_kept)
         ds_code_store_free(store);
 }
 
-/* What one user's helper says that a text became is for nobody else. */
-Test(code_store, a_file_is_for_its_user)
+/* One user's compiled code is invisible to another user, because a helper of the first could have forged it. */
+Test(code_store, a_file_serves_its_user_only)
 {
         ds_code_store *store = open_store();
 
@@ -190,8 +190,8 @@ Test(code_store, a_file_is_for_its_user)
         ds_code_store_free(store);
 }
 
-/* A user who has very many pushes out its own, not the few of another, which are older. */
-Test(code_store, who_has_most_gives_first)
+/* A user with many files evicts its own, not the few and older ones of another user. */
+Test(code_store, the_user_with_most_evicts_its_own)
 {
         ds_code_store *store = open_store();
 
@@ -221,7 +221,7 @@ static int mode_of(const char *below)
         return lstat(file, &st) == 0 ? (int)(st.st_mode & 07777) : -1;
 }
 
-/* With a descriptor of one user's directory a helper reads its files, and finds no way to another user's. */
+/* A helper that holds a descriptor of its user's directory reads that user's files and reaches no other user's. */
 static int helper_finds(ds_code_store *store)
 {
         int directory = ds_code_store_directory(store, USER);
@@ -257,8 +257,8 @@ Test(code_store, a_helper_finds_no_other_users_files)
         ds_code_store_free(store);
 }
 
-/* Of a daemon that kept one file for all users, and directories that have become empty. */
-Test(code_store, what_older_daemons_left_goes)
+/* Removes the single file of the old format for all users, and empty directories. */
+Test(code_store, files_of_the_old_format_are_removed)
 {
         ds_code_store *store = open_store();
         char command[512];
@@ -278,8 +278,8 @@ Test(code_store, what_older_daemons_left_goes)
         ds_code_store_free(store);
 }
 
-/* Whatever happens to the directory is no more than code that is not kept. */
-Test(code_store, a_directory_that_goes_away)
+/* If the directory disappears, code is not cached; nothing else fails. */
+Test(code_store, a_missing_directory_disables_the_cache)
 {
         ds_code_store *store = open_store();
         struct ds_code_figures figures;

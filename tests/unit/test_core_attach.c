@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the client core does with a ring and a page that are not what was agreed on
+ * The client core with a ring and a page that are not as agreed
  *
- * A file that is too short, or that its owner could still shorten, would end the program by SIGBUS at some later write:
- * it is refused when it comes, the session is over, and the program hears why.
+ * A file that is too short, or that its owner can still shorten, would end the program by SIGBUS at a later write. The
+ * client refuses it on arrival, ends the session and reports the reason.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "tests/support/fake_daemon.h"
 
 static const struct offer {
-        const char *words; /* in the message; NULL where nothing is wrong */
+        const char *words; /* expected in the message; NULL: nothing is wrong */
         size_t n_fds;
         uint32_t version, slots;
         size_t ring_bytes, page_bytes;
@@ -75,7 +75,7 @@ static enum fake_verdict attach(struct fake *f, const Detshare__Request *request
         return FAKE_SILENT;
 }
 
-/* Each in a process of its own. */
+/* Runs each offer in a process of its own. */
 static void offered(size_t i)
 {
         const struct dsc_launch launch = {.kernel = 1};

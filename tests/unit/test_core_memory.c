@@ -27,7 +27,7 @@ static dsc_session *get(void)
         return s;
 }
 
-/* --- what is where --- */
+/* --- mappings --------------------- */
 
 static bool mapped_as(uint64_t address, const char *protection)
 {
@@ -98,7 +98,7 @@ static enum fake_verdict pinned_elsewhere(struct fake *f, const Detshare__Reques
         static Detshare__Address address = DETSHARE__ADDRESS__INIT;
         if (request->call_case != DETSHARE__REQUEST__CALL_PINNED_ALLOC)
                 return FAKE_DEFAULT;
-        address.address = 0x400000; /* where a program may be */
+        address.address = 0x400000; /* an address that the program may use itself */
         address.bytes = 4096;
         reply->result_case = DETSHARE__REPLY__RESULT_PINNED_ALLOC;
         reply->pinned_alloc = &address;
@@ -409,7 +409,7 @@ Test(core_memory, modules_kernels_and_globals)
         cr_assert_eq(kernel.registers, 32);
         dsc_kernel_clear(&kernel);
         cr_assert_null(kernel.name);
-        /* a launch would write behind the block of parameters */
+        /* accepting this layout would let a launch write beyond the block of parameters */
         cr_assert_eq(dsc_kernel_get(s, module, "beyond", &kernel), DETSHARE__STATUS__INTERNAL);
         cr_assert_eq(dsc_kernel_names(s, module, &names, &n), 0);
         cr_assert_eq(n, 3);
@@ -471,7 +471,7 @@ Test(core_clock, declared_threads_wait_by_request, .timeout = 20)
         pthread_join(thread, NULL);
         cr_assert_eq(dsc_mem_free(s, 1), 1);
         uint64_t address;
-        cr_assert_eq(dsc_mem_alloc(s, 1, &address), 0); /* whatever was sent before has arrived */
+        cr_assert_eq(dsc_mem_alloc(s, 1, &address), 0); /* its reply proves that everything sent before has arrived */
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_CLOCK_JOIN], 2);
         cr_assert_eq(fake.declared, 1, "a thread's end takes its declaration back");
 
@@ -495,8 +495,9 @@ Test(core_clock, a_new_worker_is_told_what_was_declared, .timeout = 20)
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_CLOCK_JOIN], 2);
 }
 
-/* The worker drops a session's declarations after 5 s of silence. */
-Test(core_clock, after_a_long_silence_threads_declare_themselves_anew, .timeout = 20)
+/* The worker drops a session's clock declarations after 5 s of silence, so the threads must declare themselves
+ * again. */
+Test(core_clock, threads_declare_again_after_a_long_silence, .timeout = 20)
 {
         uint64_t ns;
         fake.simulated = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print comes out of the client, against a daemon inside the test
+ * Text that kernels print reaches the client's streams, against a daemon inside the test
  *
- * A launch's parameters are what its kernel prints: a byte for where to, then the text.
+ * In this test the parameters of a launch are the text that its kernel prints: one byte for the stream, then the text.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -15,13 +15,13 @@
 #include "core/core.h"
 #include "tests/support/fake_daemon.h"
 
-#define PAGE 1000u /* bytes of one reply here */
+#define PAGE 1000u /* most bytes in one reply of this test's daemon */
 
 static struct fake fake;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char printed[2 << 20], kinds[2 << 20]; /* byte by byte */
+static char printed[2 << 20], kinds[2 << 20]; /* one entry per byte */
 static size_t n_printed, n_read;
-static _Atomic uint32_t lose; /* so many bytes are gone when they are asked for */
+static _Atomic uint32_t lose; /* bytes that the daemon has dropped before the client reads */
 
 static void print(struct fake *f, const struct ds_record *record)
 {
@@ -154,8 +154,8 @@ Test(core_output, among_what_the_program_prints, .timeout = 20)
         cr_assert_str_eq(caught.text[1], "assertion\n");
 }
 
-/* Every place at which CUDA empties its buffer. */
-Test(core_output, where_it_comes, .timeout = 20)
+/* Text appears at every call at which CUDA flushes its buffer. */
+Test(core_output, text_appears_where_cuda_flushes, .timeout = 20)
 {
         dsc_session *s = start();
         uint64_t p, module;
@@ -206,8 +206,8 @@ Test(core_output, as_much_as_there_is, .timeout = 20)
         cr_assert_eq(asked(), before, "and no more");
 }
 
-/* What is lost is not waited for, nor asked for again. */
-Test(core_output, what_is_gone_is_gone, .timeout = 20)
+/* The client neither waits for dropped text nor requests it again. */
+Test(core_output, dropped_text_is_not_requested_again, .timeout = 20)
 {
         dsc_session *s = start();
         catch_streams(&caught);
@@ -227,8 +227,8 @@ Test(core_output, what_is_gone_is_gone, .timeout = 20)
         cr_assert_str_eq(caught.text[0], "hereagain");
 }
 
-/* The worker dies of an assertion: its words are out when the error is reported, whoever reports it. */
-Test(core_output, an_assertions_words_before_its_error, .timeout = 20)
+/* When an assertion ends the worker, its text is printed before any thread sees the error. */
+Test(core_output, an_assertions_text_comes_before_its_error, .timeout = 20)
 {
         dsc_session *s = start();
         catch_streams(&caught);

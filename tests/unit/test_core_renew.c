@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon is gone and the process goes on: another session in the same process, whatever threads still do with the
- * one before
+ * A process continues after its daemon has gone: it opens another session, while other threads still use the old one
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -17,7 +16,7 @@
 
 #define LIVES 12
 #define THREADS 6
-#define SOON_MS 3000 /* that nobody hangs: 100 ms is what is promised, and measured by tests/e2e/daemon_kills.c */
+#define SOON_MS 3000 /* bound for "does not hang"; the promise is 100 ms, which tests/e2e/daemon_kills.c measures */
 
 static struct fake fakes[LIVES + 1];
 
@@ -139,8 +138,8 @@ Test(core_renew, disconnect_ends_a_session_that_lives)
         use(get());
 }
 
-/* Nothing was ever submitted, so there is nothing to wait for; but who polls learns it all the same. */
-Test(core_renew, who_only_asks_learns_it_too)
+/* Nothing was submitted, so there is nothing to wait for; a program that polls still learns that the daemon is gone. */
+Test(core_renew, a_polling_program_learns_of_the_loss)
 {
         fake_start(&fakes[0]);
         dsc_session *s = get();
@@ -193,7 +192,7 @@ Test(core_renew, a_declaration_to_the_clock_is_made_to_one_daemon)
 static _Atomic bool over;
 static _Atomic uint32_t failures, longest_ms;
 
-/* What a program may be doing; 0 as long as the daemon is there. */
+/* One call of the kinds that a program may be in; 0 while the daemon is there. */
 static int one_call(dsc_session *s, unsigned kind, uint8_t *bytes, size_t size)
 {
         struct dsc_launch launch = {.kernel = 1};
@@ -237,8 +236,8 @@ static void *caller_main(void *arg)
         return NULL;
 }
 
-/* A daemon comes and goes while threads call without end, and one of them renews the session under the others. */
-Test(core_renew, threads_go_on_through_many_daemons)
+/* The daemon stops and starts while threads call without pause, and one of them renews the session. */
+Test(core_renew, threads_continue_through_many_daemons)
 {
         pthread_t threads[THREADS];
         fake_start(&fakes[0]);

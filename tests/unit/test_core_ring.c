@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client core's submission ring, its waits, and what it does when workers die, against a worker inside the test
+ * The client core's submission ring, its waits, and its behaviour when workers die, against a worker inside the test
  *
- * The worker checks every launch: its parameters are made from its number, and the numbers of one stream must come in
- * order and without gaps.
+ * The worker of this test checks every launch: the number of a launch determines its parameters, and the numbers of one
+ * stream must come in order and without gaps.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -121,8 +121,8 @@ Test(core_ring, a_full_ring_is_waited_for, .timeout = 30)
 }
 
 /*
- * A kick that the client forgets hangs the worker for ever (it looks at nothing but its eventfd), a wake-up that the
- * waiter misses costs 50 ms: 5,000 rounds must not take that long.
+ * A forgotten kick hangs the worker for ever, because it waits for its eventfd only. A wake-up that the waiter misses
+ * costs 50 ms, so 5,000 rounds would take longer than the limit.
  */
 Test(core_ring, wake_ups_are_never_lost, .timeout = 60)
 {
@@ -262,7 +262,7 @@ Test(core_ring, work_in_flight_is_an_error_until_reset, .timeout = 20)
         cr_assert_eq(wrong, 0);
 }
 
-/* The daemon looked at the ring before the record came and declared the page dead after it. */
+/* The daemon looked at the ring before the record came, and declared the page dead after it. */
 Test(core_ring, lost_work_is_noticed_even_if_the_daemon_did_not, .timeout = 20)
 {
         fake.paused = true;
@@ -298,8 +298,8 @@ static void *put_one(void *session)
         return (void *)(intptr_t)put(session, 5, 0, 20);
 }
 
-/* The worker dies, idle as far as anybody knows, between a record's publication and the client's look at `dead`. */
-Test(core_ring, a_record_that_nobody_saw_is_put_again, .timeout = 20)
+/* The worker dies, apparently idle, after the client has published a record and before the client looks at `dead`. */
+Test(core_ring, an_unseen_record_is_submitted_again, .timeout = 20)
 {
         pthread_t thread;
         uint64_t value;
@@ -330,8 +330,8 @@ static _Atomic bool stop_putting;
 static _Atomic unsigned idle_us;
 static _Atomic uint64_t n_put;
 
-/* Launches one after the other through any number of workers' deaths; returns the first error that is not one of lost
- * work. */
+/* Launches one kernel after another through any number of workers' deaths. Returns the first error that does not
+ * mean lost work. */
 static void *put_for_ever(void *session)
 {
         uint64_t number = 0;
@@ -350,7 +350,8 @@ static void *put_for_ever(void *session)
         return NULL;
 }
 
-/* Kill the worker again and again while a thread launches: every launch is run exactly once, or the thread gets 719. */
+/* Kills the worker again and again while a thread launches: every launch runs exactly once, or the thread gets error
+ * 719. */
 Test(core_ring, deaths_among_launches_lose_nothing_silently, .timeout = 60)
 {
         int clean = 0, lost = 0;

@@ -19,7 +19,7 @@
 #include "detshare/detshare.h"
 #include "tests/support/fake_daemon.h"
 
-#define SOON_MS 3000 /* that nobody hangs: 100 ms is what is promised, and measured by tests/e2e/daemon_kills.c */
+#define SOON_MS 3000 /* bound for "does not hang"; the promise is 100 ms, which tests/e2e/daemon_kills.c measures */
 
 static struct fake fake;
 
@@ -56,7 +56,7 @@ Test(core_session, hello_says_what_the_environment_says)
         cr_assert_eq(fake.connections, 1);
 }
 
-/* A bound that was asked for and does not hold would be worse than a program that does not start. */
+/* A limit that is silently ignored would be worse than a program that does not start. */
 Test(core_session, nonsense_in_the_environment_is_refused)
 {
         static const char *const nonsense[][2] = {{"DETSHARE_CLASS", "royal"}, {"DETSHARE_SLO_MS", "soon"},
@@ -147,14 +147,14 @@ Test(core_session, no_window_at_all_is_an_error)
 {
         int error = 0;
         for (int i = 0; i < 16; i++)
-                fake.windows[i] = 0x190000000001; /* nothing can be mapped there */
+                fake.windows[i] = 0x190000000001; /* an address at which nothing can be mapped */
         fake.n_windows = 16;
         fake_start(&fake);
         cr_assert_null(dsc_get(&error));
         cr_assert_eq(error, 2);
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_WINDOW_REFUSED], 8);
         fake.n_windows = 0;
-        get(); /* tried again */
+        get(); /* the client tries again and succeeds */
 }
 
 Test(core_session, an_absent_daemon_is_one_line_and_no_device)
@@ -368,7 +368,8 @@ Test(core_session, an_answer_of_another_kind_is_an_internal_error)
         uint64_t a, b;
         fake_start(&fake);
         dsc_session *s = get();
-        cr_assert_eq(dsc_mem_info(s, &a, &b), DETSHARE__STATUS__INTERNAL); /* the fake daemon has no such answer */
+        /* the fake daemon has no answer of this kind */
+        cr_assert_eq(dsc_mem_info(s, &a, &b), DETSHARE__STATUS__INTERNAL);
 }
 
 Test(core_session, a_request_beyond_a_frame_is_refused_here)
@@ -454,7 +455,7 @@ Test(core_session, a_long_wait_does_not_hold_up_other_threads, .timeout = 20)
         cr_assert_null(r);
 }
 
-/* The daemon takes 64 open requests of a session. */
+/* The daemon accepts 64 open requests of a session. */
 Test(core_session, a_hundred_waiting_threads_leave_room_for_others, .timeout = 30)
 {
         pthread_t threads[100];
@@ -588,7 +589,7 @@ Test(core_session, a_full_ring_notices_a_killed_daemon, .timeout = 20)
         cr_assert_lt(fake_now_ms() - before, SOON_MS);
 }
 
-/* --- the public face --- */
+/* --- the public interface --------- */
 
 static enum fake_verdict stats_hook(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
 {
@@ -662,7 +663,7 @@ Test(core_session, a_control_session_has_no_window)
         cr_assert_eq(dsc_control_status(s, &status), DETSHARE__STATUS__INTERNAL);
         cr_assert_eq(dsc_control_kill(s, 5), 0);
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_GET_DEVICE], 0);
-        /* the daemon's word that it has one does not unmap what the program has there */
+        /* a false claim of the daemon that it owns an address must not unmap the program's own memory there */
         void *ours = mmap((void *)(uintptr_t)FAKE_WINDOW, 4096, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         cr_assert_eq(ours, (void *)(uintptr_t)FAKE_WINDOW);
@@ -759,7 +760,7 @@ Test(core_session, a_phase_that_was_refused_is_not_the_phase, .timeout = 20)
         cr_assert_eq(hints(), 2);
 }
 
-/* --- having all results --- */
+/* --- the client has all results --- */
 
 static uint64_t told(void)
 {
@@ -772,7 +773,7 @@ Test(core_session, whoever_waited_for_everything_says_so, .timeout = 20)
         dsc_session *s = get();
         for (uint64_t i = 1; i <= 3; i++) {
                 work(s);
-                /* the fake moves head after the operation has ended */
+                /* the fake worker moves head after the operation has ended */
                 for (int ms = 0; told() != i && ms < SOON_MS; ms++) {
                         usleep(1000);
                         cr_assert_eq(i == 2 ? dsc_query(s, 0, i) : dsc_wait_all(s), 0);
@@ -797,7 +798,7 @@ Test(core_session, whoever_waited_for_everything_says_so, .timeout = 20)
         cr_assert_eq(told(), 4);
 }
 
-/* Whether a worker that sleeps hears of it. */
+/* True if a sleeping worker is woken by the report. */
 static bool heard(const char *class_)
 {
         setenv("DETSHARE_CLASS", class_, 1);
@@ -805,7 +806,7 @@ static bool heard(const char *class_)
         dsc_session *s = get();
         work(s);
         fake.naps = true;
-        /* behind the last look that it takes after saying so */
+        /* until the worker has taken its last look after announcing that it sleeps */
         for (int ms = 0; !atomic_load(&fake.sleeps) && ms < SOON_MS; ms++)
                 usleep(1000);
         atomic_store(&fake.synchronised, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When dividing memory channels pays: by rows that are made up, of which it is known by hand
+ * The verdict whether dividing memory channels pays, on rows whose verdict is known
  */
 #include <criterion/criterion.h>
 
@@ -16,7 +16,7 @@ static void add(struct calibrate_channels *c, uint32_t be_channels, uint32_t be_
                 .be_permille = be};
 }
 
-/* Bounds reach 2.0x at 0.8, 1.5x at 0.5. */
+/* Bounds on resident blocks reach 2.0 times at a rate of 0.8, and 1.5 times at 0.5. */
 static struct calibrate_channels bounds(void)
 {
         struct calibrate_channels c = {.channels = 12};
@@ -69,13 +69,13 @@ Test(ctl_channels, what_bounds_reach_does_not)
 {
         struct calibrate_channels c = bounds();
 
-        add(&c, 4, 0, 1400, 450); /* 1.5x at 0.5 is as near as two runs are */
+        add(&c, 4, 0, 1400, 450); /* 1.5 times at 0.5 is within the difference of two runs */
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 3, 0, 1550, 600); /* bounds between the two have 1.67x at 0.6 */
+        add(&c, 3, 0, 1550, 600); /* interpolated between the two bounds: 1.67 times at 0.6 */
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 2, 0, 1450, 200); /* a bound that leaves more has 1.5x */
+        add(&c, 2, 0, 1450, 200); /* a bound that leaves BE more also reaches 1.5 times */
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 6, 0, 1600, 800); /* against 2.0x */
+        add(&c, 6, 0, 1600, 800); /* the bounds reach 2.0 times here */
         cr_expect_eq(calibrate_verdict(&c), 6);
 }
 

@@ -2,10 +2,10 @@
 /*
  * The cuda device through the device vtable, on the fake driver
  *
- * The bodies are those that run on a real GPU too (tests/gpu/device_common.h), then what only a driver that can be made
- * to fail shows. The fake driver aborts when something that stops the context is called while work is in flight.
+ * The test bodies also run on a real GPU (tests/gpu/device_common.h). Then come cases that need a driver that can be
+ * made to fail. The fake driver aborts if a call that stops the context is made while work is in flight.
  */
-#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_hopper.h"
 #include "tests/gpu/device_rungs.h"
@@ -56,7 +56,7 @@ static void setup_clusters(void)
 {
         setup();
         setenv("FAKE_CUDA_CLUSTERS", "1", 1);
-        setenv("DETSHARE_RESTARTED", "1", 1); /* the GPCs are not looked for, which takes long on the fake driver */
+        setenv("DETSHARE_RESTARTED", "1", 1); /* skips the search for GPCs, which is slow on the fake driver */
 }
 
 Test(cuda_device, clusters, .init = setup_clusters, .timeout = 60)
@@ -74,8 +74,9 @@ Test(cuda_device, ladder, .init = setup_clusters, .timeout = 60)
         dt_test_ladder(&ds_cuda_ops, "0");
 }
 
-/* What one worker has found out the next one is told; the fake driver's kernels do not see where they run. */
-Test(cuda_device, what_an_earlier_worker_tells, .init = setup_clusters, .timeout = 60)
+/* A replacement worker receives the GPCs that its predecessor found. The fake driver's kernels cannot see where they
+ * run. */
+Test(cuda_device, gpcs_from_the_previous_worker, .init = setup_clusters, .timeout = 60)
 {
         char told[DS_DEVICE_TOPOLOGY_MAX], again[DS_DEVICE_TOPOLOGY_MAX];
         const char *rest;
@@ -98,7 +99,7 @@ Test(cuda_device, what_an_earlier_worker_tells, .init = setup_clusters, .timeout
         ds_cuda_ops.close(device);
         dt_test_groups(&ds_cuda_ops, "0");
         dt_test_ladder(&ds_cuda_ops, "0");
-        /* of another GPU, or nonsense */
+        /* values of another GPU, or nonsense, are refused */
         for (int i = 0; i < 3; i++) {
                 static const char *const last[] = {"", "0g", "0000"};
 
@@ -111,7 +112,7 @@ Test(cuda_device, what_an_earlier_worker_tells, .init = setup_clusters, .timeout
         sim->close(model);
 }
 
-/* --- the context beside the worker's ----------------------------------------------------------------------------- */
+/* --- the second context, of settle.h ----------------------------------------------------------------------------- */
 
 static int calls_count(const char *path, const char *call)
 {
@@ -133,7 +134,8 @@ static int calls_await(const char *path, const char *call, int n)
         return calls_count(path, call);
 }
 
-/* In a process of its own, as it is used, that has been sent `said`. Its exit status is what it says, positive. */
+/* Starts the settle process as the supervisor does, with `said` in its pipe. Returns its pid; its exit status is
+ * positive and names its message. */
 static pid_t settle_fork(const char *spec, const char *said, int *ret_fd)
 {
         int fds[2];
@@ -160,7 +162,7 @@ static int settle_end(pid_t pid, int fd)
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* One turn for each message, and none without. */
+/* Each message causes one switch of contexts; without messages there is none. */
 Test(cuda_device, settle, .init = setup, .timeout = 60)
 {
         char path[] = "/tmp/detshare-calls-XXXXXX";
@@ -184,7 +186,7 @@ Test(cuda_device, settle, .init = setup, .timeout = 60)
         unlink(path);
 }
 
-/* Where a GPU has no room for it, or there is none. */
+/* The GPU has no memory for the second context, or there is no GPU. */
 Test(cuda_device, settle_fails, .init = setup, .timeout = 60)
 {
         static const char *const fails[] = {"cuInit:1:100", "cuDevicePrimaryCtxRetain:1:2",
@@ -204,7 +206,7 @@ Test(cuda_device, settle_fails, .init = setup, .timeout = 60)
         cr_assert_eq(settle_end(pid, fd), ENODEV);
 }
 
-/* --- a driver that says no while work is submitted --------------------------------------------------------------- */
+/* --- calls that fail while work is submitted --------------------------------------------------------------------- */
 
 #define ROUNDS 12
 #define WAIT_MS 20000
@@ -214,10 +216,10 @@ struct work {
         ds_device_module *module;
         uint32_t rung;
         uint64_t accepted, returned;
-        uint8_t state[DT_TOKENS]; /* 1 = accepted, 2 = came back */
+        uint8_t state[DT_TOKENS]; /* 1: accepted, 2: completed */
 };
 
-#define WORK_BYTES DS_MIB(4) /* a hundred processes have them made */
+#define WORK_BYTES DS_MIB(4) /* small, because a hundred processes allocate it */
 
 static int work_open(struct work *w, const void *image, size_t size)
 {
@@ -248,7 +250,7 @@ static void work_result(struct work *w, int r)
         w->accepted += r == 0;
 }
 
-/* Whatever is accepted has the next token. */
+/* Submits one operation; an accepted one takes the next token. */
 static void work_submit(struct work *w, uint32_t round)
 {
         const struct ds_device_ops *ops = &ds_cuda_ops;
@@ -275,7 +277,7 @@ static void work_submit(struct work *w, uint32_t round)
         ops->fence(w->device, stream, ds_device_stream(w->rung, round % 2, (round + 1) % 3));
 }
 
-/* What was accepted comes back, once. */
+/* Every accepted operation completes exactly once. */
 static int work_wait(struct work *w)
 {
         struct ds_completion c[16];
@@ -295,7 +297,7 @@ static int work_wait(struct work *w)
         return w->returned == w->accepted ? 0 : 4;
 }
 
-/* Exits with 0 when all is as it should be, whatever failed. */
+/* Exits with 0 if everything holds, whichever call failed. */
 static void work_life(const void *image, size_t size)
 {
         struct work *w = calloc(1, sizeof(*w));
@@ -310,7 +312,7 @@ static void work_life(const void *image, size_t size)
                 work_submit(w, round);
         r = work_wait(w);
         if (!r && w->accepted < ROUNDS && !ds_cuda_ops.lost(w->device))
-                r = 5; /* one call failed, once */
+                r = 5; /* one call failed once, so at least one submission must have been refused */
         ds_cuda_ops.close(w->device);
         _exit(r);
 }
@@ -335,14 +337,14 @@ Test(cuda_device, calls_fail_under_work, .init = setup, .timeout = 120)
                 const char *name = names[i / 4];
                 pid_t pid;
 
-                /* a short run has each call, and each error, in one of both ways */
+                /* a short run covers each call and each error in one of the two ways */
                 if (((int64_t)(i + i / 2) + turn) % step)
                         continue;
                 pid = fork();
                 if (!pid) {
                         snprintf(order, sizeof(order), "%s:%u:%u", name, calls[i % 2], errors[i % 2]);
                         setenv("FAKE_CUDA_FAIL", order, 1);
-                        /* with counters, and where events tell */
+                        /* completions by counters, and by events */
                         setenv("FAKE_CUDA_MEMOPS", i / 2 % 2 ? "0" : "1", 1);
                         alarm(30);
                         work_life(image, size);

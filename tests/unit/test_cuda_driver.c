@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device before its first kernel: which library it takes for the driver, which GPU, what it says of it,
- * limits, and the ways of memory that only a driver with stopping calls and dirty memory shows
+ * The cuda device before its first kernel: choice of the driver library and of the GPU, reported properties, limits,
+ * and memory paths that need a driver whose calls stop the context and whose memory is dirty
  *
- * The driver is the fake one. What holds for every device is in test_cuda_device.c.
+ * The driver is the fake one. Checks that hold for every device are in test_cuda_device.c.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ static void setup(void)
         setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
 }
 
-/* What the call says on standard error. */
+/* Opens the candidate and captures what it prints on standard error. */
 static int load_and_listen(const char *candidate, char *said, size_t size)
 {
         struct ds_cuda_driver driver;
@@ -54,7 +54,7 @@ static int load_and_listen(const char *candidate, char *said, size_t size)
         return r;
 }
 
-/* --- which library ---------------------------------------------------------------------------------------------- */
+/* --- choice of the library -------------------------------------------------------------------------------------- */
 
 Test(cuda_driver, the_dropin_is_refused_unloaded)
 {
@@ -66,7 +66,7 @@ Test(cuda_driver, the_dropin_is_refused_unloaded)
         cr_assert_null(dlopen(TEST_DROPIN, RTLD_NOW | RTLD_NOLOAD), "it is in the process");
 }
 
-/* By whatever name it goes. */
+/* The drop-in is recognised under any file name. */
 Test(cuda_driver, the_dropin_is_refused_by_another_name)
 {
         char path[] = "/tmp/test-cuda-driver-XXXXXX", said[2000];
@@ -122,7 +122,7 @@ Test(cuda_driver, the_environment_names_it, .init = setup)
         cr_assert_str_eq(ds_cuda_driver_error(&driver, CUDA_ERROR_ILLEGAL_ADDRESS), "CUDA error 700");
 }
 
-/* --- which GPU -------------------------------------------------------------------------------------------------- */
+/* --- choice of the GPU ------------------------------------------------------------------------------------------ */
 
 Test(cuda_driver, a_specification_is_a_number)
 {
@@ -178,8 +178,8 @@ Test(cuda_driver, models_have_short_names)
         cr_assert_str_eq(small, "h20");
 }
 
-/* What cuda does not offer, the simulated device does not either: a program sees one kind of GPU. */
-Test(cuda_driver, attributes_promise_what_can_be_had, .init = setup)
+/* The cuda device and the simulated device report the same unsupported attributes: programs see one kind of GPU. */
+Test(cuda_driver, attributes_match_the_simulated_device, .init = setup)
 {
         const struct ds_device_info *cuda, *sim;
         ds_device *a, *b;
@@ -204,7 +204,7 @@ Test(cuda_driver, attributes_promise_what_can_be_had, .init = setup)
         ds_sim_ops.close(b);
 }
 
-/* --- a driver that says no -------------------------------------------------------------------------------------- */
+/* --- calls that fail -------------------------------------------------------------------------------------------- */
 
 static ds_device *device_of(uint32_t *ret_rung)
 {
@@ -222,7 +222,7 @@ static ds_device *device_of(uint32_t *ret_rung)
         return r ? ds_cuda_ops.close(device) : device;
 }
 
-/* One whole life. 0, or what went wrong first. */
+/* Opens, uses and closes a device. 0, or the number of the first step that failed. */
 static int life(void)
 {
         ds_device *device = NULL;
@@ -271,8 +271,8 @@ Test(cuda_driver, every_call_may_fail, .init = setup)
         cr_assert_eq(life(), 0);
 }
 
-/* A driver without green contexts still makes a device: of one TPC. */
-Test(cuda_driver, what_cannot_be_divided_is_one, .init = setup)
+/* A driver without green contexts still gives a device, with one TPC. */
+Test(cuda_driver, a_gpu_without_green_contexts_is_one_tpc, .init = setup)
 {
         static const char *const orders[] = {
                 "cuDeviceGetDevResource:0:801", "cuDevSmResourceSplitByCount:0:801", "cuGreenCtxCreate:0:801"};
@@ -303,7 +303,8 @@ Test(cuda_driver, what_cannot_be_divided_is_one, .init = setup)
 
 Test(cuda_driver, every_allocation_may_fail, .init = setup)
 {
-        const int64_t step = rounds_step(6), turn = getpid() % step; /* of the first that there are, all */
+        /* every allocation of the first few, then every step-th */
+        const int64_t step = rounds_step(6), turn = getpid() % step;
         int64_t n;
         int r = 1;
 
@@ -347,7 +348,7 @@ static int host_file(uint64_t size)
         return fd;
 }
 
-/* A slab is cleared when it is mapped for the first time, and never again: also not by the next worker. */
+/* The worker clears a slab when it first maps it, and never again, not even in the next worker. */
 Test(cuda_driver, a_slab_is_cleared_once, .init = setup)
 {
         uint32_t rung, *host = (uint32_t *)HOST_VA;
@@ -384,7 +385,7 @@ Test(cuda_driver, a_slab_is_cleared_once, .init = setup)
         close(file);
 }
 
-/* A slab whose clearing failed is not mapped, and stays one that has to be cleared. */
+/* A slab whose clearing failed is not mapped and is cleared at the next attempt. */
 Test(cuda_driver, a_slab_that_was_not_cleared_stays_dirty, .init = setup)
 {
         uint32_t rung, *host = (uint32_t *)HOST_VA;
@@ -408,7 +409,7 @@ Test(cuda_driver, a_slab_that_was_not_cleared_stays_dirty, .init = setup)
         close(file);
 }
 
-/* Slabs of the usual size are used again, clean; where memory is short none is kept. */
+/* Slabs of the usual size are reused after clearing; when memory is short none is kept. */
 Test(cuda_driver, slabs_are_used_again, .init = setup)
 {
         uint32_t rung, *host = (uint32_t *)HOST_VA;
@@ -416,7 +417,7 @@ Test(cuda_driver, slabs_are_used_again, .init = setup)
         int slab = -1, small = -1, file = host_file(size);
         ds_device *device;
 
-        setenv("FAKE_CUDA_FAIL", "cuMemCreate:3:2", 1); /* the first is for control blocks */
+        setenv("FAKE_CUDA_FAIL", "cuMemCreate:3:2", 1); /* the first cuMemCreate is for control blocks */
         device = device_of(&rung);
         cr_assert_not_null(device);
         cr_assert_eq(ds_cuda_ops.host_map(device, SPACE, file, HOST_VA, size), 0);
@@ -441,8 +442,8 @@ Test(cuda_driver, slabs_are_used_again, .init = setup)
         close(file);
 }
 
-/* What is mapped stays where it is: by our books inside a reservation, by the driver's outside. */
-Test(cuda_driver, addresses_are_taken_once, .init = setup)
+/* A mapped address cannot be mapped again: our books refuse it inside a reservation, the driver outside. */
+Test(cuda_driver, an_address_is_mapped_once, .init = setup)
 {
         uint32_t rung;
         ds_device *device;
@@ -477,8 +478,8 @@ static bool readable(int file, uint64_t va)
         return pwrite(file, (const void *)(uintptr_t)va, 1, 0) == 1;
 }
 
-/* Pinned memory of a removed space goes in a quiesce, its addresses with it. */
-Test(cuda_driver, pinned_memory_goes_when_told, .init = setup)
+/* Pinned memory of a removed space is unregistered in a quiesce, and its addresses are released. */
+Test(cuda_driver, pinned_memory_is_unregistered_in_a_quiesce, .init = setup)
 {
         uint32_t rung;
         ds_device *device = device_of(&rung);
@@ -494,7 +495,7 @@ Test(cuda_driver, pinned_memory_goes_when_told, .init = setup)
         ds_cuda_ops.put_off_do(device);
         cr_assert_eq(ds_cuda_ops.put_off(device), 0);
         cr_assert(!readable(other, HOST_VA), "it is still there");
-        /* mapping does it as well */
+        /* mapping new pinned memory releases the old mapping too */
         cr_assert_eq(ds_cuda_ops.space_add(device, SPACE), 0);
         cr_assert_eq(ds_cuda_ops.host_map(device, SPACE, file, HOST_VA, SLAB), 0);
         cr_assert_eq(ds_cuda_ops.space_remove(device, SPACE), 0);
@@ -506,7 +507,7 @@ Test(cuda_driver, pinned_memory_goes_when_told, .init = setup)
         close(other);
 }
 
-/* Who can truncate the file could make the worker fault. */
+/* A client that can truncate the file could make the worker fault, so an unsealed file is refused. */
 Test(cuda_driver, pinned_memory_must_be_sealed, .init = setup)
 {
         uint32_t rung;

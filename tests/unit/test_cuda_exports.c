@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The surface of libcuda.so.1, without a daemon: what it exports, and which entry point a name leads to
+ * The exports of libcuda.so.1 without a daemon, and the entry point behind each name
  *
- * The library is opened as a program opens it. The list of names comes from the toolkit's headers and, where the
- * toolkit has a stub library for linking, is held against that too.
+ * The test opens the library as a program does. The list of names comes from the toolkit's headers, and from the
+ * toolkit's stub library where there is one.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -111,7 +111,7 @@ Test(exports, are_those_of_the_stub_library)
                 skip_test("the stub library of a CUDA toolkit");
 }
 
-/* Every entry point called with nothing but zeros, before cuInit: an error code, never a crash. */
+/* Calls every entry point with zeros before cuInit: each returns an error code and none crashes. */
 Test(exports, answer_an_error_to_zeros)
 {
         unsigned int unsupported = 0;
@@ -122,7 +122,7 @@ Test(exports, answer_an_error_to_zeros)
 
                 cr_assert(f, "%s", names[i]);
                 if (strcmp(names[i], "cuInit") == 0)
-                        continue; /* it would go and look for a daemon */
+                        continue; /* cuInit would look for a daemon */
                 r = f(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
                 cr_expect(r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_VALUE ||
                                   r == CUDA_ERROR_NOT_SUPPORTED,
@@ -149,7 +149,7 @@ static int matches(const char *pattern, const char *name)
         return pattern[length] ? strncmp(name, pattern, length) == 0 : strcmp(name, pattern) == 0;
 }
 
-/* 1 if the library's function is the one that stands for those without an implementation: it says its own name. */
+/* 1 if the function is the stub for names without an implementation, which prints its own name. */
 static int is_unsupported(const char *name)
 {
         char path[] = "/tmp/detshare-exports-XXXXXX", words[200], expected[200];
@@ -170,8 +170,8 @@ static int is_unsupported(const char *name)
         return strcmp(words, expected) == 0;
 }
 
-/* Each row is in the document that users read. */
-Test(exports, what_is_not_supported_is_in_the_documentation)
+/* Each row of unsupported.def is in the document that users read. */
+Test(exports, unsupported_functions_are_documented)
 {
         static char text[1 << 18];
         FILE *file = fopen(DOCUMENT, "r");
@@ -186,8 +186,8 @@ Test(exports, what_is_not_supported_is_in_the_documentation)
         }
 }
 
-/* Whatever is not served has its reason, and no reason is left over. */
-Test(exports, what_is_not_supported_has_its_reason)
+/* Every name that is not served has a reason in unsupported.def, and no row is left over. */
+Test(exports, unsupported_functions_have_a_reason)
 {
         int used[N_REASONS] = {0};
         unsigned n = 0;
@@ -309,7 +309,7 @@ Test(proc_address, chooses_by_version_and_stream)
                 CU_GET_PROC_ADDRESS_SUCCESS, "cuMemAlloc_v2");
 }
 
-/* As an NVIDIA driver of version 13.0 was seen to answer. */
+/* The answers are those of an NVIDIA driver of version 13.0. */
 Test(proc_address, refuses_what_it_does_not_know)
 {
         expect("cuFoo", 13000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, NULL);
@@ -323,7 +323,7 @@ Test(proc_address, refuses_what_it_does_not_know)
 
 Test(proc_address, leads_to_every_exported_name)
 {
-        /* each name must be what some (base, version, flags) gives: otherwise a program could never ask for it */
+        /* some (base, version, flags) must give each exported name, else no program could look it up */
         static const int versions[] = {2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000,
                 6050, 7000, 7050, 8000, 9000, 9020, 10000, 10010, 10020, 11000, 11010, 11020, 11030, 11040, 11050,
                 11060, 11070, 11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090, 13000};
@@ -381,8 +381,8 @@ Test(errors, every_code_has_its_name_and_a_text)
 }
 
 /*
- * What NVIDIA's runtime is given: its tools' hooks, the thread's context, values kept with contexts, checks. What only
- * the genuine driver has is not there without one.
+ * The private tables that NVIDIA's runtime looks up: hooks of its tools, the thread's context, values kept with
+ * contexts, checks. Tables that only the genuine driver has are missing without one.
  */
 Test(errors, the_runtimes_tables_are_there)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where no daemon serves: an error and one line that says what to do, or with DETSHARE_FALLBACK=native the machine's
- * own driver, for which a library stands that answers as nobody else does
+ * Without a daemon: an error with one line that says what to do, or with DETSHARE_FALLBACK=native the machine's own
+ * driver, played by a library with unmistakable answers
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -42,7 +42,7 @@ static void *looked_up(const char *name, int version, cuuint64_t flags)
         return p;
 }
 
-/* cuInit, and what it says on stderr: words must hold 1,000 bytes. */
+/* Calls cuInit and captures standard error in words, which must hold 1,000 bytes. */
 static CUresult init_listening(char *words)
 {
         char path[] = "/tmp/detshare-fallback-XXXXXX";
@@ -90,7 +90,7 @@ Test(fallback, without_it_there_is_no_device_and_one_line)
         cr_expect_eq(((count_function)function("cuDeviceGetCount"))(&n), CUDA_ERROR_NOT_INITIALIZED);
 }
 
-/* What was looked up before cuInit, by name and by version, is the other library's afterwards. */
+/* Functions that were looked up before cuInit, by name and by version, lead to the other library afterwards. */
 Test(fallback, all_functions_are_the_drivers)
 {
         query_function legacy, per_thread, by_name;
@@ -114,7 +114,7 @@ Test(fallback, all_functions_are_the_drivers)
         cr_expect_eq(per_thread((CUstream)&n), 601);
         cr_expect_eq(((count_function)function("cuDeviceGetCount"))(&n), CUDA_SUCCESS);
         cr_expect_eq(n, 7);
-        /* what the driver does not have stays an error */
+        /* a function that the driver does not have still returns an error */
         cr_expect_eq(((count_function)function("cuCtxGetDevice"))(&n), CUDA_ERROR_NOT_INITIALIZED);
 }
 
@@ -165,7 +165,7 @@ Test(fallback, the_drop_in_is_no_driver)
         one_line_with(words, "no driver of its own");
 }
 
-/* The version is the driver's where that is newer, so that NVIDIA's runtime and its tables are of one kind. */
+/* The reported version is the driver's if that is newer, so that NVIDIA's runtime and its tables match. */
 Test(fallback, the_version_is_that_of_the_newer)
 {
         void *p = &handle;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device and forms of kernels, on the fake driver: slices, workers that let go and go on
+ * The cuda device with forms of kernels on the fake driver: slices, and workers that stop and continue
  *
- * The fake driver executes a persistent kernel's own code while the word to stop is written to its control block, so
- * the workers really hear it, at a time that nobody chooses. Bodies are those of a GPU (tests/gpu/device_forms.h); then
- * what only a driver that fails shows.
+ * The fake driver executes a persistent kernel's own code while the test writes the stop word to the control block, so
+ * the workers read it at an arbitrary time. The bodies also run on a GPU (tests/gpu/device_forms.h); then come cases
+ * that need a failing driver.
  */
-#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
-#define DT_HOST DS_MIB(8)  /* as is making its pages */
+#define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
+#define DT_HOST DS_MIB(8)  /* making pages of a larger one would too */
 #define DT_FORM_LOOPS 300u
 #include "tests/gpu/device_forms_crowd.h"
 
@@ -37,9 +37,9 @@ SHARED(dt_test_forms_evict_behind, evict_behind)
 SHARED(dt_test_forms_again_and_again, again_and_again)
 SHARED(dt_test_forms_sessions_go, sessions_go)
 
-/* --- a driver that says no ---------------------------------------------------------------------------------------- */
+/* --- calls that fail ---------------------------------------------------------------------------------------------- */
 
-#define LONG 100000u /* loops: blocks that take milliseconds here */
+#define LONG 100000u /* loops; blocks then take milliseconds here */
 
 static struct dt_forms forms_failing(const char *fail, uint32_t blocks, uint32_t loops)
 {
@@ -52,8 +52,8 @@ static struct dt_forms forms_failing(const char *fail, uint32_t blocks, uint32_t
         return f;
 }
 
-/* The word to stop does not go out: the launch goes on, and can be asked again. */
-Test(cuda_forms, the_word_does_not_go_out, .init = setup, .timeout = 120)
+/* The write of the stop word fails: the launch continues, and a later request can stop it. */
+Test(cuda_forms, the_stop_word_cannot_be_written, .init = setup, .timeout = 120)
 {
         struct dt_forms f = forms_failing("cuStreamWriteValue32:1:2", 60, LONG);
         struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
@@ -70,8 +70,8 @@ Test(cuda_forms, the_word_does_not_go_out, .init = setup, .timeout = 120)
         dt_close(f.t);
 }
 
-/* What workers did cannot be read: that launch failed; others go on. */
-Test(cuda_forms, nobody_says_what_was_done, .init = setup, .timeout = 120)
+/* The workers' progress cannot be read: that launch fails, others continue. */
+Test(cuda_forms, progress_cannot_be_read, .init = setup, .timeout = 120)
 {
         struct dt_forms f = forms_failing("cuMemcpyDtoHAsync:1:1", 60, LONG);
         struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
@@ -87,8 +87,8 @@ Test(cuda_forms, nobody_says_what_was_done, .init = setup, .timeout = 120)
         dt_close(f.t);
 }
 
-/* A launch that goes on is refused: it can go on later. */
-Test(cuda_forms, going_on_is_refused_once, .init = setup, .timeout = 120)
+/* The driver refuses to continue a stopped launch once: a later attempt succeeds. */
+Test(cuda_forms, continuing_is_refused_once, .init = setup, .timeout = 120)
 {
         struct dt_forms f = forms_failing("cuLaunchKernelEx:2:701", 60, LONG);
         struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
@@ -104,7 +104,7 @@ Test(cuda_forms, going_on_is_refused_once, .init = setup, .timeout = 120)
         dt_close(f.t);
 }
 
-/* Streams that cannot write values: slices, but no workers. */
+/* Without stream memory operations there are slices but no persistent workers. */
 Test(cuda_forms, streams_without_values, .init = setup, .timeout = 120)
 {
         struct dt_forms f;
@@ -126,7 +126,7 @@ Test(cuda_forms, streams_without_values, .init = setup, .timeout = 120)
 
 #define CONTROLS 4096u
 
-/* So many kernels that have let go that there is no control block left: refused, and possible again when some are
+/* So many stopped kernels exist that no control block is left: a launch is refused, and succeeds after some are
  * dropped. */
 Test(cuda_forms, no_control_block_left, .init = setup, .timeout = 120)
 {
@@ -157,14 +157,14 @@ Test(cuda_forms, no_control_block_left, .init = setup, .timeout = 120)
         for (uint32_t i = 0; i < CONTROLS; i++)
                 ds_cuda_ops.drop(f.t->device, 100000 + i);
         dt_form_pass(f.t, 1000000);
-        f.t->n_seen++; /* the first one came above */
+        f.t->n_seen++; /* the first completion was consumed above */
         l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
         dt_ok(f.t, dt_launch(f.t, &l));
         dt_form_right(&f, 0);
         dt_close(f.t);
 }
 
-/* What a session leaves running ends at a block's end when it is aborted, with an error. */
+/* Aborting a session that has left stops its running workers at a block's end, with an error. */
 Test(cuda_forms, a_session_that_goes_stops_its_workers, .init = setup, .timeout = 120)
 {
         struct dt_forms f = dt_forms_open(&ds_cuda_ops, "0", 6000);
@@ -191,7 +191,7 @@ Test(cuda_forms, a_session_that_goes_stops_its_workers, .init = setup, .timeout 
         dt_close(f.t);
 }
 
-/* What the log says of workers that do not leave. */
+/* The log describes workers that do not stop. */
 Test(cuda_forms, workers_are_described, .init = setup, .timeout = 120)
 {
         struct dt_forms f = dt_forms_open(&ds_cuda_ops, "0", 60);

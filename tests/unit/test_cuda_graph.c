@@ -2,11 +2,11 @@
 /*
  * The cuda device's graphs on the fake driver
  *
- * The bodies run on a GPU too (tests/gpu/device_cuda.c). Here also: calls of the driver that fail, a context that is
- * lost under a graph, and the worker above it all.
+ * The bodies also run on a GPU (tests/gpu/device_cuda.c). Added here: driver calls that fail, a context that is lost
+ * under a graph, and the worker on top.
  */
-#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
-#define DT_HOST DS_MIB(8)  /* as is making its pages */
+#define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
+#define DT_HOST DS_MIB(8)  /* making pages of a larger one would too */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_graph.h"
 
@@ -40,7 +40,8 @@ BODY(graph_taken)
 BODY(graph_refused)
 BODY(graph_branches)
 
-/* Another rung: on demand, in a quiesce; its launches go to its own context (the fake driver insists on that). */
+/* Another rung gets its own instance, on demand and in a quiesce. Its launches go to that rung's context, which the
+ * fake driver checks. */
 Test(cuda_graph, each_rung_has_its_own, .timeout = 60)
 {
         static struct dt_chain c;
@@ -70,7 +71,7 @@ Test(cuda_graph, each_rung_has_its_own, .timeout = 60)
         dt_close(t);
 }
 
-/* What the driver does not build is not asked for again; what it has built of it goes. */
+/* The device does not retry a graph that the driver refused to build, and destroys the parts that were built. */
 static void refuses(const char *call, int from)
 {
         static struct dt_chain c;
@@ -111,7 +112,7 @@ REFUSED(cuGraphAddMemsetNode)
 REFUSED(cuGraphInstantiate)
 REFUSED(cuGraphUpload)
 
-/* New parameters that the driver does not take: what was built goes, and the new graph is built when asked for. */
+/* The driver refuses new parameters: the device destroys the instance and builds the new graph at the next launch. */
 Test(cuda_graph_fails, new_parameters, .timeout = 60)
 {
         static struct dt_chain a, b;
@@ -150,8 +151,9 @@ static int stirred(struct dt *t, uint64_t *told)
         return stirs != before;
 }
 
-/* What comes into the context is counted, and nothing else is: what is there already, what runs, what goes. */
-Test(cuda_graph, what_stirs, .timeout = 60)
+/* The device counts code and graphs that enter the context, and nothing else: not existing ones, launches or
+ * removals. */
+Test(cuda_graph, counts_what_enters_the_context, .timeout = 60)
 {
         const uint64_t va = DT_DEVICE_VA + 4 * DT_SLAB;
         static struct dt_chain c;
@@ -191,8 +193,9 @@ Test(cuda_graph, what_stirs, .timeout = 60)
         dt_close(t);
 }
 
-/* Nor do kernels on all SMs stir; those on a part of them do, and while one is there it is said so. */
-Test(cuda_graph, what_parts_stir, .timeout = 60)
+/* Kernels on all SMs do not count as a reason to settle (supervisor/settle.h). Kernels on a part of the SMs do, and
+ * the device reports while one is running. */
+Test(cuda_graph, kernels_on_part_of_the_sms_are_reported, .timeout = 60)
 {
         struct ds_tpc_mask half = {.word = {0xff}};
         ds_device_module *module;
@@ -216,8 +219,8 @@ Test(cuda_graph, what_parts_stir, .timeout = 60)
         dt_close(t);
 }
 
-/* What was built of very many graphs goes a few at a time, so that a stop has an end. */
-Test(cuda_graph, many_that_go, .timeout = 60)
+/* Instances of many removed graphs are destroyed a few at a time, so that a stop stays short. */
+Test(cuda_graph, many_removed_graphs_go_a_few_at_a_time, .timeout = 60)
 {
         static struct dt_chain c;
         ds_device_graph *graphs[100];
@@ -245,7 +248,7 @@ Test(cuda_graph, many_that_go, .timeout = 60)
         dt_close(t);
 }
 
-/* A kernel of a graph ends the context: the graph is the suspect, and what was under way comes back. */
+/* A kernel of a graph ends the context: the graph is the suspect, and its pending operations complete with an error. */
 Test(cuda_graph, a_fault, .timeout = 60)
 {
         static struct dt_chain c;
@@ -263,7 +266,7 @@ Test(cuda_graph, a_fault, .timeout = 60)
         graph = dt_graph(t, &c);
         cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
         bad = dt_graph_launch(t, graph, t->stream);
-        /* as long as it is not known */
+        /* as long as the fault is not known */
         behind = dt_token(t);
         launch.stream = t->stream;
         launch.graph = graph;

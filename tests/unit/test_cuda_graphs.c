@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs of the Driver API face as structures: edges, orders, copies, comparisons, bounds. No daemon is needed for any
- * of it; what graphs do when they run is in tests/programs.
+ * Graphs of the Driver API as data structures: edges, orders, copies, comparisons, bounds. No daemon is needed; the
+ * programs of tests/programs run graphs.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static int comes_before(struct dcu_node **order, uint32_t n, const struct dcu_no
         return 0;
 }
 
-/* Edges against the order in which the nodes were added. */
+/* Edges point against the order in which the nodes were added. */
 Test(graphs, an_order_respects_all_edges, .init = start, .fini = stop)
 {
         struct dcu_graph *graph = new_graph();
@@ -90,7 +90,8 @@ Test(graphs, an_order_respects_all_edges, .init = start, .fini = stop)
                 cr_expect(comes_before(order, 50, n[i + 7], n[i]));
         }
         free(order);
-        cr_assert_eq(dcu_node_connect(n[0], n[30], NULL), CUDA_SUCCESS); /* which n[0] depends on */
+        /* closes a cycle, because n[30] depends on n[0] */
+        cr_assert_eq(dcu_node_connect(n[0], n[30], NULL), CUDA_SUCCESS);
         cr_expect_eq(dcu_graph_order(graph, &order), CUDA_ERROR_INVALID_VALUE);
         cr_expect(dcu_node_disconnect(n[0], n[30]));
         cr_expect_not(dcu_node_disconnect(n[0], n[30]));
@@ -164,7 +165,7 @@ Test(graphs, a_copy_is_equal_and_apart, .init = start, .fini = stop)
         dcu_graph_free(clone);
 }
 
-/* The same graph, its nodes added in another order. */
+/* The same graph with its nodes added in another order. */
 Test(graphs, nodes_correspond_by_their_place_in_the_order, .init = start, .fini = stop)
 {
         CUgraphExecUpdateResultInfo info = {0};

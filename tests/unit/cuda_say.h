@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel that prints, for tests of the cuda device: launches of it by several sessions are held (device/cuda/hold.c)
+ * A kernel that prints, for tests of the cuda device, which holds such launches of several sessions
+ * (device/cuda/hold.c)
  */
 #pragma once
 
 #include <stdint.h>
 
-/* Two parameters: the kernel prints "say N\n", and then *p = n. */
+/* PTX of kernel say(n, p): it prints "say N\n" and then stores *p = n. */
 #define PTX_SAY                                                                                                       \
         ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"                                      \
         ".global .align 1 .b8 $str[8] = {115, 97, 121, 32, 37, 100, 10, 0};\n"                                        \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The n-th allocation fails: of everything that is linked into a test program, and of whatever takes its allocator
+ * Makes the n-th allocation fail, in everything that is linked into a test program and in libraries that use its
+ * allocator
  *
- * The program is linked with --wrap for malloc, calloc, realloc and free, so that calls from its own objects come here:
- * the daemon's (also those that do not go through ds_alloc) and, by uv_replace_allocator, libuv's. A shared page holds
- * the count, so that a test can tell a child that runs already when to fail, and hear whether it did. What the daemon
- * has not given back when it ends is counted, too, which finds a leak in a child that leaves by _exit.
+ * The program is linked with --wrap for malloc, calloc, realloc and free. So calls from its own objects come here: the
+ * daemon's (also those that bypass ds_alloc) and, by uv_replace_allocator, libuv's. A shared page holds the count. So a
+ * test can arm a failure in a child that runs already, and see whether the failure happened. The page also counts
+ * memory that the daemon has not freed at its end, which finds a leak in a child that leaves by _exit.
  *
  * One binary includes this file once.
  */
@@ -21,13 +22,13 @@
 struct fa_page {
         _Atomic int64_t left;          /* allocations until one fails; negative: none does */
         _Atomic int64_t seen;          /* allocations of the process so far */
-        _Atomic int64_t live;          /* and not given back */
-        _Atomic int32_t pid;           /* the process that is counted */
-        _Atomic int32_t lasts, lasted; /* those after it fail, too; and did */
+        _Atomic int64_t live;          /* allocations that were not freed yet */
+        _Atomic int32_t pid;           /* the process whose allocations are counted */
+        _Atomic int32_t lasts, lasted; /* lasts: every later allocation fails too; lasted: later ones did fail */
 };
 
 static struct fa_page fa_none = {.left = -1}, *fa = &fa_none;
-static int fa_by_thread; /* only threads that say so are counted: the others are the test's */
+static int fa_by_thread; /* 1: only threads that have set fa_mine are counted; the others belong to the test */
 static __thread int fa_mine;
 
 void *__real_malloc(size_t size);
@@ -87,7 +88,7 @@ void __wrap_free(void *p)
         __real_free(p);
 }
 
-/* Once per test, before the child is made. */
+/* Creates the shared page; once per test, before the child is forked. */
 static void fa_share(void)
 {
         fa = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -95,7 +96,7 @@ static void fa_share(void)
         atomic_store(&fa->left, -1);
 }
 
-/* In the process that is to be counted. */
+/* Counts the allocations of the calling process from now on. */
 static void fa_this_process(void)
 {
         atomic_store(&fa->seen, 0);
@@ -103,7 +104,7 @@ static void fa_this_process(void)
         atomic_store(&fa->pid, getpid());
 }
 
-/* For what the coverage build does when a process ends: tests/gate/coverage.c. */
+/* Ends counting, for the work of the coverage build at a process's end: tests/gate/coverage.c. */
 void fa_never(void);
 void fa_never(void)
 {
@@ -117,14 +118,14 @@ static void fa_arm(int64_t n)
         atomic_store(&fa->left, n - 1);
 }
 
-/* And all those after it. */
+/* The n-th allocation from now on and all later ones fail. */
 __attribute__((unused)) static void fa_arm_lasting(int64_t n)
 {
         atomic_store(&fa->lasts, 1);
         atomic_store(&fa->left, n - 1);
 }
 
-/* Nothing fails any more. Returns 1 if something did. */
+/* Ends the failures. Returns 1 if an allocation failed. */
 static int fa_disarm(void)
 {
         const int lasted = atomic_exchange(&fa->lasted, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing graphs' files (proto/wire.h) in tests
+ * Writes files of graphs (proto/wire.h) for tests
  */
 #pragma once
 
@@ -24,7 +24,7 @@ static inline void gf_begin(struct gf *f)
         f->bytes = sizeof(struct ds_graph_file);
 }
 
-/* The last node's own part. */
+/* Returns the node that was added last, for its own fields. */
 static inline struct ds_graph_node *gf_add(
         struct gf *f, const void *record, uint32_t size, const uint32_t *deps, uint32_t n_deps, uint32_t flags)
 {
@@ -44,7 +44,7 @@ static inline struct ds_graph_node *gf_add(
         return node;
 }
 
-/* A launch of a kernel that takes an address and a number; it depends on the node before it. */
+/* Adds a launch of a kernel with an address and a number as parameters; it depends on the previous node. */
 static inline void gf_poke(struct gf *f, uint64_t kernel, uint64_t p, uint32_t value)
 {
         struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A supervisor in a child of the test whose allocations are counted and fail: tests/unit/fail_alloc.h
+ * Runs a supervisor in a child of the test, whose allocations are counted and can fail: tests/unit/fail_alloc.h
  *
- * Status 3 at its end: something was not given back.
+ * Exit status 3: the child did not free everything.
  */
 #pragma once
 
@@ -22,11 +22,11 @@ static void oom_child(struct fixture *f)
         if (ds_supervisor_new(&f->options, &supervisor))
                 _exit(atomic_load(&fa->live) ? 3 : 1);
         r = ds_supervisor_run(supervisor);
-        ds_supervisor_free(supervisor); /* asserts the books */
+        ds_supervisor_free(supervisor); /* asserts that all charges are released */
         _exit(atomic_load(&fa->live) ? 3 : r);
 }
 
-/* One that was prepared. */
+/* Forks the child with the prepared configuration. */
 static void oom_fork(struct fixture *f)
 {
         fflush(NULL);

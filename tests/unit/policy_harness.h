@@ -2,13 +2,14 @@
 /*
  * A harness for tests of policies
  *
- * A plug-in from build/policies under the real scheduler, on one of two devices; time is virtual on both.
- *  - scripted (ph_open): a kernel takes the time that its struct ph_kernel says for the SMs it was given; streams do
- * not disturb each other, unless a kernel says what others beside it cost. For rules: what goes where, when.
- *  - simulated (ph_open_sim): the timing model of an H200 deals out SMs between kernels. For questions of latency.
- * Clients submit requests (n kernels, at once or with a gap between them as a program that is bound by its host does)
- * now, at intervals, or a loop that always has so many kernels queued. Everything that went to the device stands in
- * the log, in the order of its launch. A test reads like this:
+ * It runs a plug-in from build/policies under the real scheduler, on one of two devices with virtual time:
+ * - scripted (ph_open): a kernel takes the time that its struct ph_kernel gives for its SMs. Streams do not disturb
+ *   each
+ * other, unless a kernel states its cost to kernels beside it. For rules: which work goes where, and when.
+ * - simulated (ph_open_sim): the timing model of an H200 divides SMs between kernels. For questions of latency.
+ * Clients submit requests of n kernels, at once or with gaps between them as a host-bound program does: now, at
+ * intervals, or as a loop that keeps a number of kernels queued. The log lists everything that went to the device, in
+ * order of launch. A test looks like this:
  *
  *      static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
  *      struct ph_client *ls, *be;
@@ -23,7 +24,7 @@
  *      cr_assert_eq(ph_last(be)->n_sms, 66);
  *      ph_close();
  *
- * One at a time per process: Criterion runs every test in one of its own.
+ * One harness per process: Criterion runs every test in a process of its own.
  */
 #pragma once
 
@@ -40,33 +41,33 @@
 #define PH_LATENCIES 8192u
 
 struct ph_kernel {
-        const char *name;                 /* "KERNEL": no spaces */
-        uint64_t key;                     /* 0: made from the name */
-        uint32_t blocks, threads, per_sm; /* threads 0 = 256 per block, per_sm 0 = 1 resident block per SM */
-        uint64_t block_ns;                /* time of a wave of blocks */
-        /* scripted: time on so many SMs; NULL: as many waves as it takes */
+        const char *name;                 /* without spaces */
+        uint64_t key;                     /* identity; 0: derived from the name */
+        uint32_t blocks, threads, per_sm; /* threads per block, 0: 256; resident blocks per SM, 0: 1 */
+        uint64_t block_ns;                /* duration of one wave of blocks, ns */
+        /* scripted: duration on n_sms SMs, ns; NULL: from the number of waves */
         uint64_t (*time)(const struct ph_kernel *kernel, uint32_t n_sms);
-        /* scripted: what of it others cost that run when it is launched; NULL: nothing */
+        /* scripted: slowdown of kernels that run beside it when it is launched, ns; NULL: none */
         uint64_t (*beside)(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others);
-        int all_resident;                   /* cooperative: its blocks wait for each other */
-        int idempotent;                     /* proven to be */
-        const struct ds_sched_forms *forms; /* scripted: NULL: the native one alone */
+        int all_resident;                   /* 1: cooperative, its blocks wait for each other */
+        int idempotent;                     /* 1: proven idempotent */
+        const struct ds_sched_forms *forms; /* scripted: its transformed forms; NULL: the native form only */
         ds_device_kernel device;
 };
 
 struct ph_log {
         const struct ph_kernel *kernel;
         const struct ph_client *client;
-        uint32_t rung, n_sms, side, family; /* of the ladder */
+        uint32_t rung, n_sms, side, family; /* position of its rung in the ladder */
         uint32_t priority, stream, max_resident_blocks;
         uint64_t submit_ns, launch_ns;
-        uint64_t start_ns, end_ns; /* 0 until it has ended */
-        uint64_t request;          /* of the client: 1, 2, ...; 0 = of its loop */
+        uint64_t start_ns, end_ns; /* 0 until the kernel has ended */
+        uint64_t request;          /* number of the client's request, from 1; 0: of its loop */
         uint32_t form;             /* enum ds_ptx_form */
         int status;
 };
 
-/* What a client still has to submit of a request whose kernels come with gaps. */
+/* The rest of a request whose kernels come with gaps: kernels that are still to be submitted. */
 struct ph_feed {
         const struct ph_kernel *kernel;
         uint32_t left;
@@ -75,29 +76,32 @@ struct ph_feed {
 
 struct ph_client {
         ds_sched_session *session;
-        ds_coroutine *stream[PH_STREAMS]; /* of which requests and loops use the first; others by ph_submit */
+        ds_coroutine *stream[PH_STREAMS]; /* requests and loops use the first stream; ph_submit may use the others */
         uint64_t id;
         enum detshare_class class_;
         const struct ph_kernel *loop; /* NULL: no loop */
-        uint32_t gap_us;              /* between the kernels of a request, 0 = all at once; set before ph_request */
+        /* gap between the kernels of a request, us; 0: all at once; set it before ph_request */
+        uint32_t gap_us;
         struct ph_feed feed;
-        struct { /* ph_every */
+        struct { /* state of ph_every */
                 const struct ph_kernel *kernel;
                 uint32_t n, left;
                 uint64_t period_ns, next_ns;
         } every;
-        uint64_t requests, request_begin_ns; /* of the one that is being submitted or runs */
-        uint32_t request_left;               /* its kernels that have not ended */
-        uint32_t backlog;                    /* requests that arrived while another one of it was running */
+        uint64_t requests, request_begin_ns; /* begin of the request that is being submitted or runs */
+        uint32_t request_left;               /* kernels of that request that have not ended */
+        /* requests that arrived while another request of this client was running */
+        uint32_t backlog;
         uint64_t backlog_ns[1024];
         const struct ph_kernel *backlog_kernel[1024];
         uint32_t backlog_n[1024];
-        uint64_t latency[PH_LATENCIES]; /* of requests: arrival to the end of their last kernel */
+        uint64_t latency[PH_LATENCIES]; /* latencies of requests, from arrival to the end of the last kernel, ns */
         uint32_t n_latency;
-        uint64_t ended, device_ns; /* operations; their device time */
-        int running;               /* a request is being submitted or runs */
-        int synchronises;          /* set by the test: it waits for each of its requests before the next */
-        int synchronise;           /* it does so now */
+        uint64_t ended, device_ns; /* operations that ended, and their device time, ns */
+        int running;               /* 1: a request is being submitted or runs */
+        /* 1, set by the test: the client waits for each request before it submits the next */
+        int synchronises;
+        int synchronise; /* 1: the client waits now */
 };
 
 struct ph_op {
@@ -110,10 +114,10 @@ struct ph_op {
 };
 
 struct ph {
-        struct ds_device_ops ops; /* the device's, with a launch() that writes the log */
+        struct ds_device_ops ops; /* the device's calls, with a launch() that writes the log */
         const struct ds_device_ops *real;
         ds_device *device;
-        ds_device_module *module; /* of the simulated one */
+        ds_device_module *module; /* module of the simulated device */
         ds_sched *sched;
         struct ph_client clients[PH_CLIENTS];
         uint32_t n_clients;
@@ -150,7 +154,7 @@ static inline uint64_t ph_time(const struct ph_kernel *kernel, uint32_t n_sms)
         return DS_DIV_UP(kernel->blocks, slots) * kernel->block_ns;
 }
 
-/* Shared memory of a block so that as many as it says are resident on an SM of 228 KiB. */
+/* Shared memory per block, in bytes, such that per_sm blocks are resident on an SM of 228 KiB. */
 static inline uint32_t ph_shared(const struct ph_kernel *kernel)
 {
         return (233472u / ph_per_sm(kernel) & ~1023u) - 1024u;
@@ -206,7 +210,7 @@ static inline int ph_launch(ds_device *device, const struct ds_launch *launch, u
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
-/* One kernel into a stream of the client; `request` 0: of no request. */
+/* Submits one kernel to a stream of the client; request 0: to no request. */
 static inline void ph_submit(
         struct ph_client *client, uint32_t stream, const struct ph_kernel *kernel, uint64_t request)
 {
@@ -244,7 +248,7 @@ static inline void ph_request_now(struct ph_client *client, const struct ph_kern
         }
 }
 
-/* A request of n kernels arrives now; it waits behind those of the client that are not done. */
+/* A request of n kernels arrives now; it queues behind the client's unfinished requests. */
 static inline void ph_request(struct ph_client *client, const struct ph_kernel *kernel, uint32_t n)
 {
         if (!client->running && !client->synchronise) {
@@ -257,7 +261,7 @@ static inline void ph_request(struct ph_client *client, const struct ph_kernel *
         client->backlog_kernel[client->backlog++] = kernel;
 }
 
-/* `times` requests, the first now. */
+/* Submits `times` requests, one per period, the first one now. */
 static inline void ph_every(
         struct ph_client *client, const struct ph_kernel *kernel, uint32_t n, uint64_t period_ns, uint32_t times)
 {
@@ -268,7 +272,7 @@ static inline void ph_every(
         client->every.next_ns = ph_now();
 }
 
-/* From now on `depth` kernels of the client are always queued or running, until the loop is NULL. */
+/* Keeps `depth` kernels of the client queued or running, until kernel is NULL. */
 static inline void ph_loop(struct ph_client *client, const struct ph_kernel *kernel, uint32_t depth)
 {
         client->loop = kernel;
@@ -276,7 +280,7 @@ static inline void ph_loop(struct ph_client *client, const struct ph_kernel *ker
                 ph_submit(client, 0, kernel, 0);
 }
 
-/* The oldest request that waits. */
+/* Starts the oldest queued request. */
 static inline void ph_backlog(struct ph_client *client)
 {
         if (!client->backlog)
@@ -300,7 +304,7 @@ static inline void ph_request_done(struct ph_client *client, uint64_t end_ns)
                 ph_backlog(client);
 }
 
-/* Who has waited for a request says so, and goes on. */
+/* A client that waits for its request reports that it has the results, and continues. */
 static inline int ph_synchronise(struct ph_client *client)
 {
         if (!client->synchronise || !ds_sched_session_idle(client->session))
@@ -349,7 +353,7 @@ static inline struct ph_client *ph_client(const struct ds_sched_session_config *
         return client;
 }
 
-/* slo_ns 0: none */
+/* slo_ns 0: no objective */
 static inline struct ph_client *ph_ls(uint64_t slo_ns)
 {
         return ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo_ns = slo_ns});
@@ -360,7 +364,7 @@ static inline struct ph_client *ph_be(void)
         return ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_BE});
 }
 
-/* The client goes; it has nothing left. */
+/* Disconnects the client, which must have nothing queued. */
 static inline void ph_leave(struct ph_client *client)
 {
         cr_assert(ds_sched_session_idle(client->session));
@@ -413,7 +417,7 @@ static inline void ph_step(void)
                         cr_assert_eq(ds_sched_step(ph.sched, ph_now()), 0);
 }
 
-/* Until then; UINT64_MAX: until nothing happens any more (no loop may be left). */
+/* Lets time pass until until_ns; UINT64_MAX: until nothing happens any more (no loop may run). */
 static inline void ph_run(uint64_t until_ns)
 {
         for (;;) {
@@ -437,7 +441,7 @@ static inline void ph_run_for(uint64_t ns)
 
 /* --- opening and closing ------------------------------------------------------------------------------------------ */
 
-/* params: "key=value" ..., NULL */
+/* params: a list of "key=value", ended by NULL */
 static inline void ph_set_policy_list(const char *policy, va_list params)
 {
         const char *list[PH_PARAMS];
@@ -477,7 +481,7 @@ static inline void ph_start(const struct ds_device_ops *ops, const char *policy,
         ph_set_policy_list(policy, params);
 }
 
-/* A scripted GPU of so many TPCs of two SMs each. Every kernel of the test is told of by ph_kernels first. */
+/* Opens a scripted GPU of n_tpcs TPCs of two SMs each. Call ph_kernels with every kernel of the test before. */
 static inline void ph_open(uint32_t n_tpcs, const char *policy, ...)
 {
         va_list params;
@@ -488,7 +492,7 @@ static inline void ph_open(uint32_t n_tpcs, const char *policy, ...)
         va_end(params);
 }
 
-/* The attributes of scripted kernels follow from what they say. Before the first ph_submit of them. */
+/* Fills in the attributes of scripted kernels. Before the first ph_submit of them. */
 static inline void ph_kernels(struct ph_kernel *const *kernels, size_t n)
 {
         for (size_t i = 0; i < n; i++)
@@ -504,7 +508,7 @@ static inline void ph_kernels(struct ph_kernel *const *kernels, size_t n)
                 ph_kernels(list_, DS_ARRAY_SIZE(list_));         \
         } while (0)
 
-/* The timing model of an H200. A kernel's time alone on all of it is that of its waves. */
+/* Opens the timing model of an H200. A kernel's time alone on all SMs follows from its waves. */
 static inline void ph_open_sim(struct ph_kernel *const *kernels, size_t n, const char *policy, ...)
 {
         char text[PH_KERNELS * 256], log[512] = "";
@@ -525,7 +529,7 @@ static inline void ph_open_sim(struct ph_kernel *const *kernels, size_t n, const
         va_end(params);
 }
 
-/* The scheduler knows the kernel's time on each of the ladder's SM counts, as from a file of profiles. */
+/* Gives the scheduler the kernel's time on each SM count of the ladder, as a file of profiles would. */
 static inline void ph_know(const struct ph_kernel *kernel, enum detshare_kernel_bound bound)
 {
         struct ds_sched_profile profile = {.key = ph_key(kernel), .bound = bound};
@@ -545,7 +549,7 @@ static inline struct ds_sched_stats ph_stats(void)
         return stats;
 }
 
-/* Ends loops and arrivals, lets everything run out, and checks that the policy never said anything senseless. */
+/* Ends loops and arrivals, runs everything to its end, and checks that the policy never returned a senseless action. */
 static inline void ph_close(void)
 {
         struct ds_sched_stats stats;
@@ -571,9 +575,9 @@ static inline void ph_close(void)
         memset(&ph, 0, sizeof(ph));
 }
 
-/* --- what happened ------------------------------------------------------------------------------------------------ */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
-/* The n-th of the client's launches from the end, 0 = the last; NULL when there are not so many. */
+/* The client's n-th launch from the end, 0: the last. NULL if there are fewer. */
 static inline const struct ph_log *ph_before(const struct ph_client *client, uint32_t n)
 {
         for (uint32_t i = ph.n_log; i-- > 0;)
@@ -590,7 +594,7 @@ static inline const struct ph_log *ph_last(const struct ph_client *client)
         return log;
 }
 
-/* The client's n-th launch, 0 = the first. */
+/* The client's n-th launch, 0: the first. */
 static inline const struct ph_log *ph_nth(const struct ph_client *client, uint32_t n)
 {
         for (uint32_t i = 0; i < ph.n_log; i++)
@@ -600,7 +604,7 @@ static inline const struct ph_log *ph_nth(const struct ph_client *client, uint32
         return NULL;
 }
 
-/* How many it launched in [from, to). */
+/* Number of the client's launches in [from_ns, to_ns). */
 static inline uint32_t ph_launches(const struct ph_client *client, uint64_t from_ns, uint64_t to_ns)
 {
         uint32_t n = 0;
@@ -610,7 +614,7 @@ static inline uint32_t ph_launches(const struct ph_client *client, uint64_t from
         return n;
 }
 
-/* How many of its operations are on the device. */
+/* Number of the client's operations on the device. */
 static inline uint32_t ph_in_flight(const struct ph_client *client)
 {
         struct ds_sched_session_stats stats;
@@ -619,7 +623,7 @@ static inline uint32_t ph_in_flight(const struct ph_client *client)
         return stats.in_flight;
 }
 
-/* Launches that went to another number of SMs than the client's launch before. */
+/* Number of launches that went to another number of SMs than the client's previous launch. */
 static inline uint32_t ph_moves(const struct ph_client *client)
 {
         uint32_t n = 0, sms = 0;
@@ -640,7 +644,7 @@ static inline int ph_compare(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* A quantile of the client's request latencies: 990 = p99. */
+/* Quantile of the client's request latencies, ns; 990: p99. */
 static inline uint64_t ph_latency(const struct ph_client *client, uint32_t permille)
 {
         uint64_t sorted[PH_LATENCIES];

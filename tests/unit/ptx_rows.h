@@ -2,8 +2,8 @@
 /*
  * One statement per row of opcodes.def
  *
- * A new row needs one here: the tests that walk the table fail without it. The statements stand in a kernel with the
- * declarations of PTX_ROWS_HEAD and PTX_ROWS_BODY; the first instruction is the row's.
+ * Tests that walk the table fail for a row without a statement. The statements stand in a kernel with the declarations
+ * of PTX_ROWS_HEAD and PTX_ROWS_BODY; the first instruction is the row's.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of every instruction, made from the rows of opcodes.def under a seed
+ * Variants of every instruction, generated from the rows of opcodes.def and a seed
  *
- * A variant is one statement: the mnemonic with some of the dotted words that its row allows, types that it allows, and
- * operands that fit them or (now and then) do not. Most are wrong in some combination: they are for comparing what the
- * front end accepts with what NVIDIA's assembler accepts. Registers are those of PTX_VARIANTS_HEAD.
+ * A variant is one statement: the mnemonic with some of the dotted words and types that its row allows, and operands
+ * that fit them or, now and then, do not. Most combinations are wrong somewhere. They serve to compare the verdict of
+ * our front end with that of NVIDIA's assembler. Registers are those of PTX_VARIANTS_HEAD.
  */
 #pragma once
 
@@ -80,7 +80,7 @@ static bool ptx_chose(const struct ptx_variant *v, enum ds_ptx_modifier modifier
         return false;
 }
 
-/* --- words ------------------------------------------------------------------------------------------------------- */
+/* --- modifiers --------------------------------------------------------------------------------------------------- */
 static void ptx_put_modifier(struct ptx_variant *v, uint32_t slot)
 {
         uint32_t first = 0, n = 0;
@@ -101,7 +101,7 @@ static void ptx_put_type(struct ptx_variant *v, const struct ds_ptx_op_info *inf
         uint32_t n = (uint32_t)__builtin_popcountll(set), pick = ptx_below(v, n);
         uint32_t type = 0;
 
-        /* the type of before often goes well with itself */
+        /* repeating the previous type often gives a valid combination */
         if (v->n_types && set >> v->types[v->n_types - 1] & 1 && ptx_below(v, 2)) {
                 type = v->types[v->n_types - 1];
         } else {
@@ -235,7 +235,7 @@ static void ptx_put_constant(struct ptx_variant *v)
         ptx_put(v, "%s", constants[ptx_below(v, DS_ARRAY_SIZE(constants) - (ptx_below(v, 4) ? 6 : 0))]);
 }
 
-/* Registers of the fragment in operand `operand` of a matrix instruction, 0 when the shape is none */
+/* Number of registers of the fragment in operand `operand` of a matrix instruction; 0 without a shape. */
 static uint32_t ptx_fragment(struct ptx_variant *v, uint32_t operand, uint32_t *ret_bits)
 {
         const char *mnemonic = ds_ptx_op_info(v->op)->mnemonic;
@@ -314,7 +314,8 @@ static void ptx_put_coordinates(struct ptx_variant *v)
         ptx_put(v, "]");
 }
 
-/* Operands of what has no telling operand string: `T` stands for tensor coordinates, `D` for a wgmma accumulator */
+/* Operands of instructions whose operand string does not describe them: `T` is tensor coordinates, `D` a wgmma
+ * accumulator */
 struct ptx_forms {
         uint16_t op;
         const char *forms[8];
@@ -408,7 +409,7 @@ static void ptx_put_operands(struct ptx_variant *v, const struct ds_ptx_op_info 
         }
 }
 
-/* One variant of the row; the same seed gives the same one. */
+/* Makes one variant of the row; the same seed gives the same variant. */
 static void ptx_variant_make(struct ptx_variant *v, enum ds_ptx_op op, uint64_t seed)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info(op);

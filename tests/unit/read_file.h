@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that the build made for a test, whole
+ * Reads a whole file that the build made for a test
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* malloc'ed. A file that is missing fails the test. */
+/* The result is malloc'ed. Fails the test if the file is missing. */
 static inline uint8_t *read_file_of(const char *dir, const char *name, size_t *ret_size)
 {
         char path[256];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many of a test's rounds there are: DETSHARE_TEST_ROUNDS of 60
+ * Number of rounds of randomised tests: DETSHARE_TEST_ROUNDS of 60
  *
- * `make test` has some of them, so that it is short; `make test-plain`, and who runs a test by hand, has all.
+ * `make test` runs some of them to be short; `make test-plain` and a test that is run by hand run all.
  */
 #pragma once
 
@@ -11,14 +11,14 @@
 
 #define ROUNDS_ALL 60
 
-/* Whether a sanitizer watches: what is computed is the plain run's to prove then, and takes ten times as long here */
+/* 1 under a sanitizer: the plain run proves the results, and a sanitized round takes ten times as long */
 #ifdef __SANITIZE_ADDRESS__
 #define ROUNDS_SANITIZED 1
 #else
 #define ROUNDS_SANITIZED 0
 #endif
 
-/* Of so many, at least one */
+/* The configured share of `all` rounds, at least 1. */
 static inline uint32_t rounds_of(uint32_t all)
 {
         const char *text = getenv("DETSHARE_TEST_ROUNDS");
@@ -34,8 +34,7 @@ static inline int rounds_are_all(void)
         return rounds_of(ROUNDS_ALL) == ROUNDS_ALL;
 }
 
-/* Of things that are tried one by one, a short run tries one of so many, other ones each time: how far the next one is
- */
+/* Distance between the cases that a short run tries; a short run tries one case of so many, other cases each time. */
 static inline int64_t rounds_step(int64_t of)
 {
         return rounds_are_all() ? 1 : of;

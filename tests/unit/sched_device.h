@@ -2,13 +2,13 @@
 /*
  * A scripted device and a harness for tests of the scheduler
  *
- * The device does no work: every operation takes the time that the test gave it, streams are in order, fences hold,
- * different streams never disturb each other, and time moves only when the test says so. What a GPU does to concurrent
- * kernels is not modelled here; tests that need that use the simulated GPU.
+ * The device does no work. Every operation takes the time that the test gives it. Streams are in order, fences hold,
+ * streams never disturb each other, and time moves only when the test moves it. Interference between concurrent kernels
+ * is not modelled here; tests that need it use the simulated GPU.
  *
- * Other forms of a kernel take what their blocks take, one after the other: a kernel that is evicted goes on to the end
- * of the chunk that it is at. Every block that runs is counted in its script, and a block that would run twice, or out
- * of its order, fails the test.
+ * A transformed form of a kernel takes the time of its blocks, one after the other. An evicted kernel runs to the end
+ * of its current chunk. The script counts every block that runs; a block that would run twice or out of order fails the
+ * test.
  */
 #pragma once
 
@@ -31,30 +31,30 @@ struct ds_device_kernel {
         struct ds_kernel_info info;
 };
 
-/* What a launch's params point to. */
+/* The params of a launch point to this. */
 struct sdev_script {
         uint64_t duration_ns;
-        int32_t refuse;         /* launch() itself returns this CUDA error */
-        int32_t status;         /* the completion's */
-        int32_t refuse_form;    /* launch() of another form than the native one returns this */
-        uint32_t form_permille; /* of the time, that another form takes; 0: the same */
-        uint32_t wave;          /* blocks that run at once, and end at once; 0: 1 */
-        uint32_t launched, ran; /* blocks of it, in whatever form */
-        uint32_t pieces;        /* launches that were not refused */
+        int32_t refuse;         /* CUDA error that launch() returns; 0: none */
+        int32_t status;         /* status of the completion */
+        int32_t refuse_form;    /* CUDA error that launch() of a transformed form returns; 0: none */
+        uint32_t form_permille; /* duration of a transformed form, permille of the native one; 0: the same */
+        uint32_t wave;          /* blocks that run at once and end at once; 0: 1 */
+        uint32_t launched, ran; /* blocks launched and blocks run, in any form */
+        uint32_t pieces;        /* launches that were accepted */
 };
 
 struct sdev_pending {
         uint64_t token, start_ns, end_ns, order;
-        uint16_t space, stream; /* small: looking for the oldest is most of what a launch costs here */
+        uint16_t space, stream; /* small, because the search for the oldest entry dominates the cost of a launch here */
         int32_t status;
-        uint32_t piece; /* 1 + its number; 0: no kernel */
+        uint32_t piece; /* 1 + number of the piece; 0: not a kernel */
 };
 
-/* A kernel, or some blocks of it, on the device; an evicted one is kept until it goes on or is dropped. */
+/* A kernel, or some of its blocks, on the device. An evicted one is kept until it continues or is dropped. */
 struct sdev_piece {
         uint64_t token, block_ns;
         struct sdev_script *script;
-        uint32_t base, end, chunk, form; /* blocks from base on, up to end */
+        uint32_t base, end, chunk, form; /* blocks from base up to, not including, end */
         uint8_t used, kept;
 };
 
@@ -78,9 +78,9 @@ struct ds_device {
         struct sdev_record log[SDEV_LOG];
         size_t n_log;
         uint64_t fences, kills, evictions, drops;
-        int abort_works; /* 0: a kernel that was started runs to its end, as on a GPU */
-        int fail_launch; /* negative errno of the next launch */
-        int fail_rung;   /* rung_create of this number fails with -EIO; 0 = never */
+        int abort_works; /* 0: a started kernel runs to its end, as on a GPU */
+        int fail_launch; /* negative errno that the next launch returns */
+        int fail_rung;   /* number of the rung_create call that fails with -EIO; 0: none */
 };
 
 static inline const struct ds_device_info *sdev_info(ds_device *device)
@@ -103,7 +103,7 @@ static inline int sdev_rung_create(ds_device *device, const struct ds_tpc_mask *
         return 0;
 }
 
-/* Groups of four TPCs each; two that are neighbours share a GPC. */
+/* Groups of four TPCs each; two neighbouring groups share a GPC. */
 static inline int sdev_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung)
 {
         struct ds_tpc_mask mask = {{0}};
@@ -157,7 +157,7 @@ static inline struct sdev_piece *sdev_piece_new(ds_device *device)
         return &device->pieces[device->piece_hand++ % SDEV_PENDING];
 }
 
-/* What was evicted with this token. */
+/* The piece that was evicted with this token. */
 static inline struct sdev_piece *sdev_piece_kept(ds_device *device, uint64_t token)
 {
         for (size_t i = 0; i < SDEV_PENDING; i++)
@@ -167,11 +167,11 @@ static inline struct sdev_piece *sdev_piece_kept(ds_device *device, uint64_t tok
         return NULL;
 }
 
-/* Which blocks a launch does; none may have run, or be on its way. */
+/* Determines the blocks of a launch; none of them may have run or be in flight. */
 static inline void sdev_piece_init(
         ds_device *device, struct sdev_piece *piece, const struct ds_launch *launch, uint64_t token)
 {
-        /* a test's own, behind a pointer to what nobody else writes */
+        /* the script belongs to the test, which gave it as a const pointer */
         struct sdev_script *script = (struct sdev_script *)(uintptr_t)launch->params;
         uint32_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
         uint64_t duration = script->duration_ns;
@@ -282,7 +282,7 @@ static inline struct sdev_pending *sdev_find(ds_device *device, uint64_t token)
         return NULL;
 }
 
-/* It ends then instead, and lets its stream go on where nothing else is in it. */
+/* Ends the pending operation at end_ns instead, and starts its stream's next operation if the stream is empty. */
 static inline void sdev_end_at(ds_device *device, struct sdev_pending *found, uint64_t end_ns, int32_t status)
 {
         found->end_ns = end_ns;
@@ -320,7 +320,7 @@ static inline int sdev_evict(ds_device *device, uint64_t token)
                 took = (device->now_ns - found->start_ns) / DS_MAX(piece->block_ns, 1ull) + 1;
         took = DS_DIV_UP(took, piece->chunk) * piece->chunk;
         if (took >= piece->end - piece->base)
-                return 0; /* too late */
+                return 0; /* too late to stop before the end */
         sdev_end_at(device, found, took ? found->start_ns + took * piece->block_ns : device->now_ns, DS_DEVICE_EVICTED);
         piece->end = piece->base + (uint32_t)took;
         piece->script->launched = piece->end;
@@ -337,7 +337,7 @@ static inline void sdev_drop(ds_device *device, uint64_t token)
         device->drops++;
 }
 
-/* What has ended of a kernel. */
+/* Accounts for the blocks that ended. */
 static inline void sdev_piece_end(ds_device *device, struct sdev_piece *piece, struct ds_completion *completion)
 {
         piece->kept = completion->status == DS_DEVICE_EVICTED;
@@ -445,7 +445,7 @@ static inline ds_device *sdev_new(uint32_t n_tpcs)
 struct top {
         struct ds_op op;
         struct sdev_script script;
-        int done; /* times told */
+        int done; /* number of reports */
         int status;
         uint64_t start_ns, end_ns, order;
         char message[64];
@@ -459,16 +459,16 @@ struct harness {
         uint64_t told;
         void (*on_done)(struct harness *harness, struct top *top);
         void *user;
-        uint64_t caps[HARNESS_CAPS]; /* of sessions by id; 0: never told of */
+        uint64_t caps[HARNESS_CAPS]; /* memory caps by session id; 0: none was set */
 };
 
-/* 16 registers, nothing shared: 8 blocks of 256 threads per SM */
+/* 16 registers, no shared memory: 8 blocks of 256 threads per SM */
 static const ds_device_kernel sdev_kernel = {.info = {.name = "scripted", .max_threads = 1024, .registers = 16}};
-/* One that a policy may have ended and launched anew. */
+/* An idempotent kernel: a policy may end it and launch it again. */
 static const ds_device_kernel sdev_idempotent __attribute__((__unused__)) = {
         .info = {.name = "again", .max_threads = 1024, .registers = 16, .idempotent = 1}};
 
-/* One that has other forms, too. */
+/* A kernel with transformed forms. */
 static const ds_device_kernel sdev_sliced
         __attribute__((__unused__)) = {.info = {.name = "scripted__ds_sliced", .max_threads = 1024, .registers = 16}};
 static const ds_device_kernel sdev_persistent __attribute__((__unused__)) = {
@@ -500,7 +500,7 @@ static inline void harness_done(
                 harness->on_done(harness, top);
 }
 
-/* build/tests/unit/x -> build/<what> */
+/* Path in the build folder: build/tests/unit/x becomes build/WHAT. */
 static inline const char *build_path(const char *what)
 {
         static char path[4096];
@@ -522,7 +522,7 @@ static inline int harness_open_transform(struct harness *harness, uint32_t n_tpc
                 .ops = &sdev_ops,
                 .policy_dir = dir ? build_path(dir) : "",
                 .policy = policy,
-                .nonsense_limit = UINT32_MAX, /* some throw it on purpose */
+                .nonsense_limit = UINT32_MAX, /* some tests return senseless actions on purpose */
                 .done = harness_done,
                 .memory_cap = harness_memory_cap,
                 .user = harness,
@@ -579,7 +579,7 @@ static inline int submit(struct harness *harness, ds_coroutine *coroutine, struc
         return ds_sched_submit(coroutine, &top->op, harness_now(harness));
 }
 
-/* A kernel of so many blocks of 256 threads that takes this long. `key` 0 = one identity per shape. */
+/* A kernel of `blocks` blocks of 256 threads that takes duration_ns. key 0: one identity per shape. */
 static inline struct top *kernel_init(
         struct top *top, uint32_t space, uint64_t duration_ns, uint32_t blocks, uint64_t key)
 {
@@ -617,7 +617,7 @@ static inline void harness_step(struct harness *harness)
         cr_assert_eq(ds_sched_step(harness->sched, harness_now(harness)), 0);
 }
 
-/* Step and let time pass until nothing more happens before until_ns (UINT64_MAX: at all). */
+/* Steps and lets time pass until nothing is due before until_ns (UINT64_MAX: until nothing is due at all). */
 static inline void harness_run(struct harness *harness, uint64_t until_ns)
 {
         for (;;) {
@@ -642,7 +642,7 @@ static inline struct ds_sched_stats harness_stats(struct harness *harness)
         return stats;
 }
 
-/* Nothing is left anywhere. */
+/* Asserts that no operation, session or coroutine is left. */
 static inline void harness_assert_clean(struct harness *harness)
 {
         struct ds_sched_stats stats = harness_stats(harness);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A supervisor in a child process, with a worker and a helper that do what a test wants
+ * A supervisor in a child process, with a fake worker and a fake helper
  *
- * The test program itself is both: started under the name detshare-worker or detshare-helper (by a link in the test's
- * directory) it speaks the internal protocol, and the environment says how it misbehaves. So every death, lie and
- * delay of a worker can be had at will, and the supervisor under test is the real one, whole.
+ * The test program itself plays both. Started under the name detshare-worker or detshare-helper (a link in the test's
+ * directory), it speaks the internal protocol, and environment variables say how it misbehaves. So a test can produce
+ * every death, lie and delay of a worker. The supervisor under test is the real one.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ static inline uint64_t fx_now_ms(void)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* --- frames, blocking with a deadline ----------------------------------------------------------------------------- */
+/* --- frames: blocking, with a deadline ---------------------------------------------------------------------------- */
 
 static inline ds_conn *fx_conn(int fd)
 {
@@ -63,7 +63,7 @@ static inline void fx_send(ds_conn *conn, const ProtobufCMessage *message, const
         free(bytes);
 }
 
-/* The next message, or NULL at the end of the connection or after ms. */
+/* The next message; NULL at the end of the connection or after ms milliseconds. */
 static inline ProtobufCMessage *fx_receive(ds_conn *conn, const ProtobufCMessageDescriptor *descriptor, int ms)
 {
         uint64_t end = fx_now_ms() + (uint64_t)ms;
@@ -81,9 +81,9 @@ static inline ProtobufCMessage *fx_receive(ds_conn *conn, const ProtobufCMessage
         }
 }
 
-/* --- the worker that does as it is told --------------------------------------------------------------------------- */
+/* --- the fake worker ---------------------------------------------------------------------------------------------- */
 
-/* FAKE_WORKER holds words; the worker behaves by those that are there. */
+/* FAKE_WORKER lists words, each of which switches one behaviour on. */
 static inline int fw_does(const char *word)
 {
         const char *mode = getenv("FAKE_WORKER");
@@ -130,11 +130,11 @@ static inline void fw_ready(ds_conn *conn)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* Sessions by id; the page is the last one's. */
+/* By session id; `page` is the last session's page. */
 static struct {
         uint64_t window, slabs;
         struct ds_completion_page *page;
-} fw_sessions[1024]; /* status questions count too */
+} fw_sessions[1024]; /* large, because requests for the status use ids too */
 
 static inline void fw_stirred(ds_conn *conn)
 {
@@ -146,7 +146,7 @@ static inline void fw_stirred(ds_conn *conn)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* An allocation with a slab of its own, or a lie about one. */
+/* Answers an allocation with a slab of its own, or with a lie about one. */
 static inline void fw_alloc(ds_conn *conn, uint64_t id, uint64_t session)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -191,7 +191,7 @@ static inline void fw_reply(ds_conn *conn, uint64_t id, Detshare__Internal__Ledg
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* The error that the session came with, in the few words that a worker has for it. */
+/* Answers with the error that the session arrived with, in the wording of a real worker. */
 static inline void fw_reply_error(ds_conn *conn, uint64_t id, uint64_t session)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -205,7 +205,7 @@ static inline void fw_reply_error(ds_conn *conn, uint64_t id, uint64_t session)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* A time that is in no page. */
+/* Answers with a clock value that no page contains. */
 static inline void fw_reply_clock(ds_conn *conn, uint64_t id)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -221,7 +221,7 @@ static inline void fw_reply_clock(ds_conn *conn, uint64_t id)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* A module, and the wish for forms of its kernels. Clients name modules by their order, from 0. */
+/* Modules, and requests for forms of their kernels. Clients name modules by their order, from 0. */
 static uint64_t fw_modules[256];
 static size_t fw_n_modules;
 
@@ -247,7 +247,7 @@ static inline void fw_module(ds_conn *conn, uint64_t id, uint64_t session)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* What a kernel printed: first said, then counted. One that swallows only counts. */
+/* Sends the text that a kernel printed, then the count. A worker with the word `swallow` only counts. */
 static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Write *write)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -263,7 +263,7 @@ static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Wri
         atomic_fetch_add(&fw_sessions[session].page->output, write->data.len);
 }
 
-/* A context that is gone by this session's doing, and a process that takes its time. */
+/* Reports a context that this session destroyed, and ends late. */
 static inline void fw_lose(ds_conn *conn, uint64_t session)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -280,7 +280,7 @@ static inline void fw_lose(ds_conn *conn, uint64_t session)
         _exit(1);
 }
 
-/* Requests that wait for the end of their session. */
+/* Requests whose answers wait for the end of their session. */
 static struct {
         uint64_t session, id;
 } fw_held[256];
@@ -294,7 +294,7 @@ static inline void fw_hold(uint64_t session, uint64_t id)
         fw_held[fw_n_held++].id = id;
 }
 
-/* A worker answers all requests of a session before it says that the session is closed. */
+/* A worker answers all requests of a session before it reports that the session is closed. */
 static inline void fw_release(ds_conn *conn, uint64_t session)
 {
         size_t kept = 0;
@@ -329,12 +329,12 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
                 ledger.reset = 1;
                 fw_reply(conn, to->id, &ledger);
                 break;
-        case DETSHARE__REQUEST__CALL_LAUNCH: /* accepted, never done */
+        case DETSHARE__REQUEST__CALL_LAUNCH: /* accepted, never completed */
                 atomic_fetch_add(&fw_sessions[call->session].page->accepted, 1);
                 atomic_store(&fw_sessions[call->session].page->stream_done[0], 7);
                 fw_reply(conn, to->id, NULL);
                 break;
-        case DETSHARE__REQUEST__CALL_SYNC: /* answered when its session goes */
+        case DETSHARE__REQUEST__CALL_SYNC: /* answered when its session ends */
                 fw_hold(call->session, to->id);
                 break;
         case DETSHARE__REQUEST__CALL_WRITE:
@@ -413,7 +413,7 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                 fx_send(conn, &from.base, NULL, 0);
 }
 
-/* Who has a context beside the worker's. */
+/* Plays the process with a second context (supervisor/settle.h). */
 static inline void fw_settle(void)
 {
         char said[64];
@@ -458,9 +458,9 @@ static inline void fw_main(int argc, char **argv)
         _exit(0);
 }
 
-/* --- the helper that does as it is told --------------------------------------------------------------------------- */
+/* --- the fake helper ---------------------------------------------------------------------------------------------- */
 
-static uint64_t fh_held; /* an image that has no answer until it is cancelled; 0: none */
+static uint64_t fh_held; /* id of an image that gets no answer until it is cancelled; 0: none */
 
 static inline void fh_cancel(ds_conn *conn, uint64_t image)
 {
@@ -469,7 +469,7 @@ static inline void fh_cancel(ds_conn *conn, uint64_t image)
         fw_log("cancelled %u\n", (unsigned)image);
         if (!fh_held || fh_held != image)
                 return;
-        /* what was withheld is answered for nobody */
+        /* the withheld answer goes out with the cancellation */
         fh_held = 0;
         from.id = image;
         from.status = 999;
@@ -487,27 +487,28 @@ static inline void fh_forge(ds_conn *conn, uint64_t id)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* What an image begins with says what becomes of it. */
+/* The first byte of an image selects the helper's behaviour. */
 static inline void fh_answer(ds_conn *conn, uint64_t id, char first)
 {
         Detshare__Internal__FromHelper from = DETSHARE__INTERNAL__FROM_HELPER__INIT;
         ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         const char *mode = getenv("FAKE_HELPER");
 
-        if (first == 'S') /* one that takes its time */
+        if (first == 'S') /* 'S': a slow image */
                 usleep(300000);
         if (write(fd, "checked", 7) != 7)
                 _exit(8);
         if (!mode || !strstr(mode, "unsealed"))
                 fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
-        if (first == 'F') /* it answers for an image that another helper has */
+        if (first == 'F') /* 'F': the helper answers for an image that another helper has */
                 fh_forge(conn, id - 1);
         from.id = id;
         from.status = first == 'B' ? 218 : 0;
         from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";
         from.bytes = 7;
         from.fds = from.status == 0;
-        from.variable_bytes = first == 'V' ? 2 * 4096 : first == 'W' ? UINT64_MAX : 0; /* one with variables */
+        /* 'V', 'W': an image with variables */
+        from.variable_bytes = first == 'V' ? 2 * 4096 : first == 'W' ? UINT64_MAX : 0;
         fx_send(conn, &from.base, &fd, from.fds);
 }
 
@@ -520,10 +521,10 @@ static inline void fh_check(ds_conn *conn, const Detshare__Internal__ToHelper *t
                 _exit(8);
         if (to->check->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY) {
                 fw_log("forms for %u\n", to->check->uid);
-                fh_held = to->id;  /* it takes as long as anybody wants it */
-        } else if (first == 'K') { /* an image that kills */
+                fh_held = to->id;  /* takes until it is cancelled */
+        } else if (first == 'K') { /* 'K': the helper dies */
                 _exit(7);
-        } else if (first == 'N') { /* one that has no end */
+        } else if (first == 'N') { /* 'N': never answered */
                 fw_log("image without end\n");
         } else {
                 fh_answer(conn, to->id, first);
@@ -563,8 +564,8 @@ struct fixture {
         struct ds_options options;
         struct ds_config config;
         pid_t pid;
-        rlim_t files;       /* 0 = as it is */
-        int64_t fail_after; /* allocations, 0 = never */
+        rlim_t files;       /* limit of open files; 0: unchanged */
+        int64_t fail_after; /* the allocation that fails, counted from 1; 0: none */
 };
 
 static inline void fx_init(struct fixture *f)
@@ -596,7 +597,7 @@ static inline void fx_child(struct fixture *f)
         struct ds_supervisor *supervisor;
         int r;
 
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no process behind */
         if (f->files)
                 setrlimit(RLIMIT_NOFILE, &(struct rlimit){f->files, f->files});
         f->options.config = &f->config;
@@ -605,8 +606,8 @@ static inline void fx_child(struct fixture *f)
         if (f->fail_after)
                 ds_alloc_fail_after(f->fail_after);
         r = ds_supervisor_run(supervisor);
-        ds_supervisor_free(supervisor); /* asserts the books */
-        /* not exit(): what the test program's threads hold is no leak of this one */
+        ds_supervisor_free(supervisor); /* asserts that all charges are released */
+        /* _exit, not exit: memory of the test program's threads is no leak of this process */
         _exit(r);
 }
 
@@ -619,7 +620,7 @@ static inline void fx_start(struct fixture *f)
                 fx_child(f);
 }
 
-/* The exit status within ms, or -1 (and it is killed). */
+/* The exit status within ms milliseconds, or -1 after killing the process. */
 static inline int fx_wait(struct fixture *f, int ms)
 {
         int status;
@@ -644,7 +645,7 @@ static inline void fx_clean(struct fixture *f)
         cr_assert_eq(rmdir(f->dir), 0);
 }
 
-/* SIGTERM: the books balance, the socket is gone, and it took no longer than it may. */
+/* Sends SIGTERM: all charges are released, the socket is removed, in the permitted time. */
 static inline void fx_stop(struct fixture *f)
 {
         uint64_t begin = fx_now_ms();
@@ -656,7 +657,7 @@ static inline void fx_stop(struct fixture *f)
         fx_clean(f);
 }
 
-/* What the fake worker wrote down. */
+/* Reads the lines that the fake worker wrote. */
 static inline void fx_read_log(const struct fixture *f, char *buffer, size_t size)
 {
         int fd = open(f->log, O_RDONLY | O_CLOEXEC);
@@ -667,7 +668,7 @@ static inline void fx_read_log(const struct fixture *f, char *buffer, size_t siz
         buffer[n] = 0;
 }
 
-/* Wait until the fake worker's last n lines are all `line`. */
+/* Waits until the fake worker's last n lines all equal `line`. */
 static inline void fx_await_log(const struct fixture *f, const char *line, int n)
 {
         const uint64_t end = fx_now_ms() + FX_WAIT_MS;
@@ -725,7 +726,7 @@ static inline Detshare__Reply *fx_answer(ds_conn *conn)
         return (Detshare__Reply *)fx_receive(conn, &detshare__reply__descriptor, FX_WAIT_MS);
 }
 
-/* The status of the answer, -1 when the connection was closed. */
+/* Status of the answer; -1: the connection was closed. */
 static inline int fx_status(ds_conn *conn)
 {
         Detshare__Reply *reply = fx_answer(conn);
@@ -761,7 +762,7 @@ static inline int fx_alloc_status(ds_conn *conn, uint64_t bytes)
         return fx_status(conn);
 }
 
-/* bytes: what is said of the file. */
+/* Requests to load an image and announces `bytes` as the size of the file. */
 static inline void fx_ask_load_bytes(ds_conn *conn, const char *image, uint64_t bytes)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC);
@@ -784,7 +785,7 @@ static inline int fx_load_status(ds_conn *conn, const char *image)
         return fx_status(conn);
 }
 
-/* A session; its window in *ret_base. */
+/* Opens a session; *ret_base is the address of its window. */
 static inline ds_conn *fx_hello(
         const struct fixture *f, int control_only, Detshare__Class want, uint64_t *ret_base, Detshare__Class *ret_class)
 {
@@ -837,7 +838,7 @@ static inline Detshare__Reply *fx_get_status(const struct fixture *f)
         return reply;
 }
 
-/* Everything that clients held is back, soon. */
+/* Waits until everything that clients held is released. */
 static inline void fx_baseline(const struct fixture *f)
 {
         uint32_t windows = 1, charges = 1;
@@ -853,7 +854,7 @@ static inline void fx_baseline(const struct fixture *f)
         cr_assert_eq(charges, 0);
 }
 
-/* Waits until the daemon serves with a worker other than `not_pid`. */
+/* Waits until the daemon serves with a worker whose pid is not `not_pid`. */
 static inline uint32_t fx_wait_serving(const struct fixture *f, uint32_t not_pid)
 {
         for (uint64_t end = fx_now_ms() + FX_WAIT_MS; fx_now_ms() < end; usleep(5000)) {

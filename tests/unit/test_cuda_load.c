@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of loading code on the fake driver, which aborts when one that stops a GPU is made beside a kernel
+ * Steps of loading code on the fake driver, which aborts if a call that stops a GPU is made beside a kernel
  */
-#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
-#define DT_HOST DS_MIB(8)  /* as is making its pages */
+#define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
+#define DT_HOST DS_MIB(8)  /* making pages of a larger one would too */
 #include "tests/gpu/device_common.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "device/cuda/internal.h"
 #include "tests/unit/rounds.h"
 
-#define MANY 40 /* kernels: more than come with their module */
+#define MANY 40 /* kernels; more than load together with their module */
 
 static struct dt *open_strict(const char *fail)
 {
@@ -69,7 +69,7 @@ static ds_device_module *load(struct dt *t, const struct file *file)
         return module;
 }
 
-/* Until the thread has done what it was asked for. */
+/* Waits until the loader thread has prepared the file. */
 static void prepare(struct dt *t, const struct file *file)
 {
         uint64_t before = t->ops->module_prepared(t->device);
@@ -93,8 +93,8 @@ static uint32_t run(struct dt *t, ds_device_module *module, const char *name)
         return *(const uint32_t *)(uintptr_t)DT_HOST_VA;
 }
 
-/* Beside a kernel that runs all the while: reading stops nothing, and is not yet loading. */
-Test(cuda_load, what_stops_nothing_is_done_beforehand, .timeout = 60)
+/* Reading runs beside a kernel: it stops nothing, and does not load yet. */
+Test(cuda_load, reading_runs_beside_kernels, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
         struct file file = file_of(t, many_kernels()), same = file_of(t, many_kernels());
@@ -114,8 +114,8 @@ Test(cuda_load, what_stops_nothing_is_done_beforehand, .timeout = 60)
         file_close(&same);
 }
 
-/* And then it is loaded, once for all. */
-Test(cuda_load, what_was_prepared_is_loaded, .timeout = 60)
+/* A prepared image is loaded once for all sessions. */
+Test(cuda_load, a_prepared_image_is_loaded_once, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
         struct file file = file_of(t, many_kernels());
@@ -132,7 +132,7 @@ Test(cuda_load, what_was_prepared_is_loaded, .timeout = 60)
         file_close(&file);
 }
 
-/* Kernels of a large module: by name only, until they are loaded. */
+/* Kernels of a large module are known by name only, until a program looks them up. */
 Test(cuda_load, kernels_one_by_one, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
@@ -160,15 +160,15 @@ Test(cuda_load, kernels_one_by_one, .timeout = 60)
         file_close(&file);
 }
 
-/* Whoever loads it is told, not who prepares it; and a failure is no reason not to try again. */
+/* A failure is reported to the session that loads, not to the one that prepared, and the next attempt reads again. */
 Test(cuda_load, reading_fails, .timeout = 60)
 {
         struct dt *t = open_strict("cuLibraryLoadData:2:2,cuKernelGetName:1:999");
         struct file file = file_of(t, many_kernels());
         ds_device_module *module;
 
-        prepare(t, &file); /* the first: its names cannot be had */
-        prepare(t, &file); /* the second: no memory */
+        prepare(t, &file); /* first failure: the names */
+        prepare(t, &file); /* second failure: memory */
         cr_assert_eq(t->ops->put_off(t->device), 2);
         module = load(t, &file);
         cr_assert_eq(t->ops->put_off(t->device), 0);
@@ -178,7 +178,7 @@ Test(cuda_load, reading_fails, .timeout = 60)
         file_close(&file);
 }
 
-/* The code cannot be put on the GPU, or a kernel cannot be loaded: the next one who asks may have more luck. */
+/* The driver refuses the code or a kernel: the next attempt may succeed. */
 Test(cuda_load, the_rest_fails, .timeout = 60)
 {
         struct dt *t = open_strict("cuLibraryGetModule:1:2,cuKernelGetFunction:1:2");
@@ -202,7 +202,7 @@ Test(cuda_load, the_rest_fails, .timeout = 60)
         file_close(&file);
 }
 
-/* One with variables is its loader's alone; what nobody comes for gives way. */
+/* A module with variables belongs to its loader alone; a prepared one that nobody loads is evicted. */
 Test(cuda_load, variables, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
@@ -212,7 +212,7 @@ Test(cuda_load, variables, .timeout = 60)
 
         prepare(t, &file);
         a = load(t, &file);
-        prepare(t, &file); /* the second needs another */
+        prepare(t, &file); /* the second loader needs another instance */
         b = load(t, &file);
         cr_assert_eq(t->ops->module_cached(t->device, file.image, file.size), 0);
         cr_assert_eq(t->ops->global_find(a, "counter", &va, &size), 0);
@@ -233,7 +233,7 @@ Test(cuda_load, variables, .timeout = 60)
         dt_close(t);
 }
 
-/* What is no image is not prepared; nor is anything where the driver loads eagerly. */
+/* Nothing is prepared for a file that is no image, nor where the driver loads eagerly. */
 Test(cuda_load, nothing_to_prepare, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
@@ -255,7 +255,7 @@ Test(cuda_load, nothing_to_prepare, .timeout = 60)
         file_close(&file);
 }
 
-/* The end of the device, whatever the thread is at; in a short run at one of three times, other ones each time. */
+/* The device closes while the thread is at any step; a short run tries one of three steps, other ones each time. */
 Test(cuda_load, closing, .timeout = 60)
 {
         const int64_t step = rounds_step(3);

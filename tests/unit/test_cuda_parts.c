@@ -74,7 +74,7 @@ Test(image, a_container_says_its_length)
         cr_expect_eq(measured(&c, NULL), 0);
 }
 
-/* What was compiled to be linked: a simulated device is better served with the one part than with the linked code. */
+/* An image with relocatable code: the simulated device gets the one part rather than the linked code. */
 Test(image, a_wrapper_of_parts)
 {
         struct container linked = {0xba55ed50, 1, 16, 48, {0}}, part = {0xba55ed50, 1, 16, 32, {0}};
@@ -176,7 +176,7 @@ Test(jit, unknown_options_are_refused)
 
 /* --- CUDA_VISIBLE_DEVICES ----------------------------------------------------------------------------------------- */
 
-Test(devices, visible_as_the_variable_says)
+Test(devices, visible_devices_follow_the_variable)
 {
         static const uint8_t uuid[16] = {0x12, 0x34, 0xab, 0xcd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
@@ -208,7 +208,7 @@ static CUresult add(uint64_t base, uint64_t size, enum dcu_range_kind kind)
         return dcu_range_add(&range);
 }
 
-Test(range, places_are_told_by_address)
+Test(range, a_range_is_found_by_address)
 {
         static char host[64];
         const uint64_t device = DCU_WINDOWS_LOW + (1 << 20), pinned = device + (1 << 20);
@@ -325,7 +325,7 @@ Test(state, phases_decide_before_anything_else)
         cr_expect_eq(cuMemFree_v2(0x1000), CUDA_ERROR_DEINITIALIZED);
 }
 
-/* --- tensor maps that were made before ---------------------------------------------------------------------------- */
+/* --- the cache of tensor maps ------------------------------------------------------------------------------------- */
 
 static const uint64_t dims[5] = {64, 128, 96, 8, 4}, strides[4] = {128, 16384, 1572864, 12582912};
 static const uint32_t box[5] = {64, 32, 2, 1, 1}, steps[5] = {1, 1, 2, 1, 1};
@@ -353,7 +353,7 @@ static const dsc_session *session_at(int i)
         return (const dsc_session *)&sessions[i];
 }
 
-/* What is in the cache for the question; a question that is new leaves `mark` there. */
+/* Looks `ask` up in the cache. A hit returns 1 and the cached map; a miss stores `mark` there. */
 static int known(int session, const struct dsc_tensor_map *ask, const uint8_t *old, uint8_t mark)
 {
         uint8_t map[DSC_TENSOR_MAP_BYTES] = {0};
@@ -449,7 +449,7 @@ Test(tensor_cache, sessions_and_old_maps_are_apart)
         cr_assert_eq(known(0, &replace, old, 4), 0);
 }
 
-Test(tensor_cache, what_cannot_be_is_not_looked_for)
+Test(tensor_cache, impossible_maps_are_not_requested)
 {
         struct dsc_tensor_map ask = tensor(DSC_TENSOR_MAP_TILED, 6);
         uint8_t map[DSC_TENSOR_MAP_BYTES] = {0};
@@ -485,7 +485,7 @@ Test(tensor_cache, the_oldest_makes_room)
         cr_assert_gt(kept, DCU_TENSOR_CACHE_SETS, "%u", kept);
 }
 
-/* A map that says how many were asked for before it. */
+/* Answers with a map that contains the number of maps requested before. */
 static enum fake_verdict make_map(struct fake *fake, const Detshare__Request *request, Detshare__Reply *reply)
 {
         static uint8_t map[DSC_TENSOR_MAP_BYTES];
@@ -512,7 +512,7 @@ static CUresult encode(CUtensorMap *map, unsigned rank, uint64_t address)
                 CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-Test(tensor_cache, a_map_is_asked_for_once, .timeout = 20)
+Test(tensor_cache, a_map_is_requested_once, .timeout = 20)
 {
         static struct fake fake;
         const _Atomic uint32_t *asked = &fake.requests[DETSHARE__REQUEST__CALL_ENCODE_TENSOR_MAP];
@@ -537,6 +537,6 @@ Test(tensor_cache, a_map_is_asked_for_once, .timeout = 20)
                 cr_assert_eq(*asked, 3 + i, "a refusal is not kept");
         }
         fake_stop(&fake);
-        usleep(200000); /* calls fail within 100 ms */
+        usleep(200000); /* calls fail within 100 ms of the daemon's end */
         cr_assert_neq(encode(&map, 2, 0x7000000000 + 64), CUDA_SUCCESS, "there is nobody any more");
 }

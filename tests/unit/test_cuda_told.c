@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device on the fake driver: every job is told of, also where the last one of a stream is one that the GPU
- * never saw, or need not have been told of yet
+ * The cuda device on the fake driver reports every job, including a last job of a stream that the GPU never saw or
+ * whose completion may be reported late
  *
- * What a session has held is given up when it goes, and takes its place in its stream as a job that the GPU knows
- * nothing of. What comes behind it may be a launch whose end may be told of late; if nothing comes behind that, it must
- * be told of all the same: its session may be gone, too, or the device be waited for to be idle.
+ * When a session ends, its held work is cancelled and stays in its stream as a job that the GPU does not know. The next
+ * job may be a launch whose completion may be reported late. If nothing follows it, it must be reported all the same,
+ * because its session may be gone, or somebody may wait for the device to be idle.
  */
 #define DT_SLAB DS_MIB(16)
 #define DT_HOST DS_MIB(8)
@@ -19,7 +19,7 @@
 #define SPACES 3u
 #define STREAMS 4u
 #define ROUNDS 60u
-#define SOON_ENOUGH_S 60 /* for the slowest machine; what is lost never comes */
+#define SOON_ENOUGH_S 60 /* for the slowest machine; a lost completion never comes */
 
 struct told {
         struct dt *t;
@@ -85,7 +85,7 @@ static uint64_t say(struct told *f, uint32_t space, uint32_t stream)
         return dt_launch(f->t, &l);
 }
 
-/* Everything that was submitted has come back; nothing more is submitted meanwhile. */
+/* Waits until everything submitted has completed; submits nothing meanwhile. */
 static void all_come(struct told *f)
 {
         struct timespec now, nap = {.tv_nsec = 100000};
@@ -106,8 +106,8 @@ static void all_come(struct told *f)
                         (unsigned long long)f->t->next_token - 1);
 }
 
-/* A launch that is told of late comes right behind one that was given up before it began, and nothing behind it. */
-Test(cuda_told, late_behind_what_was_given_up, .timeout = 120)
+/* A launch with a late report follows directly after a cancelled one, with nothing behind it. */
+Test(cuda_told, a_late_report_behind_a_cancelled_job, .timeout = 120)
 {
         struct told f = told_open();
         uint64_t held, late;
@@ -157,8 +157,8 @@ static void round_of_work(struct told *f)
         f->t->ops->abort(f->t->device, DT_SPACE + told_random(f, SPACES));
 }
 
-/* Whatever sessions submit, hold, give up and fence, in whatever order: all of it comes back when no more comes. */
-Test(cuda_told, all_that_is_submitted_comes_back, .timeout = 240)
+/* Sessions submit, hold, cancel and fence in random order: everything completes once they stop. */
+Test(cuda_told, every_submitted_job_completes, .timeout = 240)
 {
         struct told f = told_open();
 
@@ -169,8 +169,8 @@ Test(cuda_told, all_that_is_submitted_comes_back, .timeout = 240)
         dt_close(f.t);
 }
 
-/* When something does not end, the log can say what, where it stands, and of whom it is. */
-Test(cuda_told, what_does_not_end_is_described, .timeout = 120)
+/* For work that does not end the log names the work, its place and its session. */
+Test(cuda_told, endless_work_is_described, .timeout = 120)
 {
         struct told f = told_open();
         struct ds_launch l = dt_launch_of(f.t, f.pokes[0], "spins", 1, 32);

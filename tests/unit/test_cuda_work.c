@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device's work on the fake driver: images that are shared, work that is held, whose text it is, whose fault
+ * The cuda device's work on the fake driver: shared images, held work, owners of printed text, and culprits of faults
  *
- * The bodies that all devices share run here too; on a GPU they are tests/gpu/device_cuda.c.
+ * The bodies for all devices run here too; on a GPU they are in tests/gpu/device_cuda.c.
  */
-#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
 #include "tests/gpu/device_common.h"
 #include "tests/unit/cuda_say.h"
 
@@ -87,7 +87,7 @@ static uint64_t spin(struct dt *t, ds_device_module *module, uint32_t space, uin
         return dt_launch(t, &l);
 }
 
-/* What came so far of a space, as one string. */
+/* Collects the text of two spaces so far, each as one string. */
 static void take_text(struct dt *t, char text[2][1000])
 {
         struct ds_device_output o;
@@ -124,7 +124,7 @@ BODY(fences)
 BODY(globals)
 BODY(clock)
 
-/* --- GPUs that cannot count: events tell --- */
+/* --- GPUs without stream memory operations: completions by events --- */
 
 #define BODY_EVENTS(name)                           \
         Test(cuda_work_events, name)                \
@@ -171,7 +171,7 @@ Test(cuda_work, an_image_is_loaded_once_for_all)
         dt_close(t);
 }
 
-/* Whoever comes with the file that an image lies in is given it without its being read. */
+/* A session that brings the file of a known image gets the image without another reading. */
 Test(cuda_work, an_image_is_known_by_its_file)
 {
         struct dt *t = open_two();
@@ -207,7 +207,7 @@ static CUresult little_memory(size_t *available, size_t *total)
         return CUDA_SUCCESS;
 }
 
-/* A small image may ask for very much of the GPU: it is told so before anything is loaded. */
+/* A small image may need very much device memory: it is refused before anything is loaded. */
 Test(cuda_work, variables_find_room_or_the_image_is_refused)
 {
         struct dt *t = open_two();
@@ -259,7 +259,7 @@ Test(cuda_work, kernels_are_numbered_by_name)
         dt_close(t);
 }
 
-Test(cuda_work, instances_with_variables_go_when_told)
+Test(cuda_work, instances_with_variables_are_unloaded)
 {
         struct dt *t = open_two();
         ds_device_module *a = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT), *b = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
@@ -302,7 +302,7 @@ Test(cuda_work, a_module_stays_while_its_kernels_run)
         dt_close(t);
 }
 
-Test(cuda_work, so_many_images_are_kept)
+Test(cuda_work, the_cache_of_images_is_bounded)
 {
         struct dt *t = open_two();
         size_t size;
@@ -330,7 +330,7 @@ Test(cuda_work, so_many_images_are_kept)
 
 /* --- text --- */
 
-Test(cuda_work, text_is_its_kernels_sessions)
+Test(cuda_work, text_belongs_to_its_kernels_session)
 {
         struct dt *t = open_two();
         ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY),
@@ -357,8 +357,8 @@ Test(cuda_work, text_is_its_kernels_sessions)
         dt_close(t);
 }
 
-/* What is behind a held launch in its stream, or fenced behind it in another, is held with it. */
-Test(cuda_work, order_is_kept_behind_what_is_held)
+/* Work behind a held launch in its stream, or fenced behind it in another stream, is held with it. */
+Test(cuda_work, order_holds_behind_held_work)
 {
         struct dt *t = open_two();
         ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY),
@@ -390,7 +390,7 @@ Test(cuda_work, order_is_kept_behind_what_is_held)
         dt_close(t);
 }
 
-Test(cuda_work, what_is_held_can_be_given_up)
+Test(cuda_work, held_work_can_be_cancelled)
 {
         struct dt *t = open_two();
         ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY DT_PTX_SPIN),
@@ -452,7 +452,7 @@ static void times_run(uint32_t timed)
         for (int i = 0; i < 300; i++) {
                 uint64_t token;
 
-                /* what is timed may follow what is not */
+                /* a timed job may follow one that is not timed */
                 l.timed = timed == 2 ? (uint32_t)i % 2 : timed;
                 begin = t->ops->now(t->device);
                 token = dt_launch(t, &l);
@@ -462,7 +462,7 @@ static void times_run(uint32_t timed)
                 cr_assert(t->seen[token].start_ns >= last);
                 last = t->seen[token].end_ns;
                 if (i % 100 == 0)
-                        usleep(600000); /* so that the base is an old one */
+                        usleep(600000); /* long enough for the clock's base to be old */
         }
         dt_close(t);
 }
@@ -472,7 +472,7 @@ Test(cuda_work, times_run_with_the_hosts_clock)
         times_run(0);
 }
 
-Test(cuda_work, times_run_with_the_hosts_clock_where_asked)
+Test(cuda_work, requested_times_run_with_the_hosts_clock)
 {
         times_run(2);
 }
@@ -484,10 +484,10 @@ Test(cuda_work_events, times_run_with_the_hosts_clock)
 }
 
 /*
- * Jobs that may be told of late: each comes back, in order, with no time before that of the one before it; the first,
- * and those that are to be exact, with times of their own; and the last one although nothing comes behind it.
+ * Jobs with late reports: each completes in order, with a time not before its predecessor's. The first one and exact
+ * ones have times of their own. The last one is reported although nothing follows it.
  */
-Test(cuda_work, what_may_be_told_of_late_comes_back)
+Test(cuda_work, jobs_with_late_reports_complete)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX);
@@ -510,13 +510,13 @@ Test(cuda_work, what_may_be_told_of_late_comes_back)
                 if (i == 0 || i % 25 == 24)
                         cr_assert_not(t->seen[tokens[i]].shared, "%zu", i);
         }
-        /* how many are told of together depends on how quick the device is */
+        /* how many jobs share a report depends on the speed of the device */
         cr_assert(shared <= 95);
         dt_close(t);
 }
 
-/* A job that is timed ended when the GPU says, however late that is seen; another one when it is seen. */
-Test(cuda_work, only_what_is_timed_is_timed)
+/* A timed job ends at the GPU's time, however late that is noticed; any other job ends when it is noticed. */
+Test(cuda_work, only_timed_jobs_have_gpu_times)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX);
@@ -540,15 +540,15 @@ Test(cuda_work, only_what_is_timed_is_timed)
         dt_close(t);
 }
 
-/* What is timed and exact took as long as the GPU says, although the end of the one before it was seen long after. */
-Test(cuda_work, what_is_exact_takes_its_own_time)
+/* A timed and exact job has the GPU's duration, although its predecessor's end was noticed long after. */
+Test(cuda_work, an_exact_job_has_its_own_duration)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX);
         struct ds_launch l = dt_launch_of(t, module, "null", 1, 1);
         uint64_t before, exact, took = 0;
 
-        /* one may be too short for the clock */
+        /* one of them may be too short for the clock */
         for (int i = 0; i < 10; i++) {
                 l.timed = 0;
                 l.tell = DS_TELL_SOON;
@@ -587,13 +587,13 @@ static void expect_survived(struct dt *t, ds_device_module *module)
         dt_close(t);
 }
 
-Test(cuda_work, one_sessions_fault_is_all_its_own)
+Test(cuda_work, a_fault_is_blamed_on_its_session_only)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX);
         uint64_t bad, behind;
 
-        /* so much that both are submitted before the first begins */
+        /* enough copies that both launches are submitted before the first one begins */
         for (int i = 0; i < 5; i++)
                 dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, DT_SLAB);
         bad = dt_poke(t, module, "poke", t->stream, 0x1000, 1);
@@ -605,7 +605,7 @@ Test(cuda_work, one_sessions_fault_is_all_its_own)
         expect_survived(t, module);
 }
 
-/* Verdicts are given over what is in flight, which is put together here, so that nothing depends on time. */
+/* The test composes the work in flight itself, so the verdict does not depend on time. */
 Test(cuda_work, suspects_are_launches_that_had_begun)
 {
         struct dt *t = open_two();
@@ -632,8 +632,8 @@ Test(cuda_work, suspects_are_launches_that_had_begun)
         expect_survived(t, module);
 }
 
-/* What the GPU had counted before the fault was told has ended well, whether or not somebody had asked. */
-Test(cuda_work, what_had_ended_is_no_suspect)
+/* Jobs that the GPU counted before the fault was reported have succeeded, whether or not anybody had polled. */
+Test(cuda_work, ended_work_is_no_suspect)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX), *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
@@ -654,7 +654,7 @@ Test(cuda_work, what_had_ended_is_no_suspect)
         expect_survived(t, module);
 }
 
-Test(cuda_work, several_suspects_all_get_it)
+Test(cuda_work, all_suspects_get_the_error)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX), *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
@@ -680,7 +680,7 @@ Test(cuda_work, a_deadline_ends_the_context)
 
         guilty = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 200 * DS_NS_PER_MS);
         cr_assert_eq(t->ops->fence(t->device, t->stream, ds_device_stream(t->rung, 1, 1)), 0);
-        /* its own deadline does not run while it waits for the other stream */
+        /* its deadline does not run while it waits for the other stream */
         waits = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), DS_NS_PER_MS);
         other = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 2), 0);
         dt_wait_all(t);
@@ -691,8 +691,8 @@ Test(cuda_work, a_deadline_ends_the_context)
         expect_survived(t, module);
 }
 
-/* Another session's kernel is as old, but none of its module's can fail an assertion. */
-Test(cuda_work, an_assertions_words_are_its_sessions)
+/* Another session's kernel is as old, but no kernel of its module can fail an assertion. */
+Test(cuda_work, an_assertions_text_goes_to_its_session)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_INSIST), *mine = dt_load(t, DT_PTX);
@@ -722,7 +722,7 @@ Test(cuda_work, an_assertions_words_are_its_sessions)
         expect_survived(t, mine);
 }
 
-Test(cuda_work, what_is_held_is_lost_with_the_context)
+Test(cuda_work, held_work_is_lost_with_the_context)
 {
         struct dt *t = open_two();
         ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY DT_PTX_SPIN DT_PTX_NULL),
@@ -750,7 +750,7 @@ static CUresult slow_synchronize(CUstream stream)
         return CUDA_SUCCESS;
 }
 
-/* What the driver writes is what the test writes here: as much as there may be, and then nothing. */
+/* The test writes the driver's output itself: as much as the buffer allows, then nothing. */
 Test(cuda_work, text_is_bounded_where_it_is_written)
 {
         const size_t most = DS_MIB(16);
@@ -777,9 +777,9 @@ Test(cuda_work, text_is_bounded_where_it_is_written)
         dt_close(t);
 }
 
-/* Text that takes long holds up the completion of who printed it, and nobody else; at some point it costs the context.
- */
-Test(cuda_work, text_that_takes_long_holds_up_nobody)
+/* Slow output delays the completion of the kernel that printed it and nothing else; output that takes too long costs
+ * the context. */
+Test(cuda_work, slow_text_delays_its_own_kernel_only)
 {
         struct dt *t = open_two();
         ds_device_module *mine, *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
@@ -810,9 +810,9 @@ Test(cuda_work, text_that_takes_long_holds_up_nobody)
         __atomic_store_n(&write_slowly, 0, __ATOMIC_RELEASE);
 }
 
-/* --- memory that is given back --- */
+/* --- freed memory ----------------- */
 
-/* A session that always has something under way gives memory back when what it had before has come back. */
+/* A session that is never idle releases memory once the work submitted before the free has completed. */
 Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
 {
         struct dt *t = open_two();
@@ -828,10 +828,10 @@ Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
         spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 1), 0);
         dt_ok(t, early);
         cr_assert_null(t->device->going);
-        /* where the test's runner lies in this TiB itself, giving an address back waits for all work */
+        /* if the test runner's own mappings lie in this TiB, releasing an address waits for all work */
         if (t->device->blocks[va / DS_TIB(1)] == CUDA_BLOCK_REFUSED)
                 goto end;
-        /* the fake driver may know a moment longer of work that ended */
+        /* the fake driver may list ended work a moment longer */
         for (int i = 0; (r = t->ops->mem_map(t->device, DT_SPACE, slab, va, DT_SLAB)) != 0 && i < 5000; i++) {
                 dt_poll(t);
                 usleep(1000);
@@ -849,7 +849,7 @@ end:
 
 /* --- copies between two host buffers --- */
 
-/* One that waits behind a client's endless kernel keeps no other stream's waiting. */
+/* A copy behind a client's endless kernel delays only its own stream. */
 Test(cuda_work, host_copies_wait_for_their_own_stream_only)
 {
         struct dt *t = open_two();
@@ -869,7 +869,7 @@ Test(cuda_work, host_copies_wait_for_their_own_stream_only)
         expect_survived(t, module);
 }
 
-/* One of very many pieces is not given to the driver behind something that may take for ever. */
+/* A copy in very many pieces is not given to the driver behind work that may never end. */
 Test(cuda_work, long_host_copies_wait_for_an_empty_stream)
 {
         struct ds_copy copy = {.kind = DS_COPY_HTOH, .width = DS_GIB(2), .height = 1};
@@ -888,7 +888,7 @@ Test(cuda_work, long_host_copies_wait_for_an_empty_stream)
         cr_assert(!cuda_staging_is_long(&copy));
 }
 
-/* --- memory of ours that is not there --- */
+/* --- failing allocations of the host ---- */
 
 Test(cuda_work, every_allocation_may_fail)
 {
@@ -906,7 +906,7 @@ Test(cuda_work, every_allocation_may_fail)
         int r = -1, n;
         char log[1000];
 
-        /* the first load makes what stays */
+        /* the first load allocates memory that stays */
         first = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
         for (n = 0; r; n++) {
                 ds_alloc_fail_after(n);
@@ -931,7 +931,7 @@ Test(cuda_work, every_allocation_may_fail)
         dt_close(t);
 }
 
-/* --- a bound on resident blocks is shared memory that the kernel does not need --- */
+/* --- a bound on resident blocks: unused shared memory of the kernel -------------- */
 
 static __typeof__(cuLaunchKernelEx) *driver_launch;
 static uint32_t asked_shared;
@@ -945,7 +945,8 @@ static CUresult note_launch(const CUlaunchConfig *config, CUfunction f, void **p
 Test(cuda_work, a_bound_on_blocks)
 {
         static const struct {
-                uint32_t bound, shared, cooperative, sees, per_sm; /* per_sm 0: what is asked for is what it says */
+                /* per_sm 0: the launch keeps the kernel's own shared memory */
+                uint32_t bound, shared, cooperative, sees, per_sm;
         } rows[] = {
                 {0, 0, 0, 0, 0},
                 {1, 0, 0, 0, 1},

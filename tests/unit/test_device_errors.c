@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call of the device fails, with each of thirteen errors, at its first, its second and a later time
+ * Every device call fails, with each of thirteen errors, at its first, its second and a later use
  *
- * The simulated device with one call replaced stands under a whole worker, which does a bit of everything for a client:
- * memory, a module, work by ring and by request, limits, a reset. Whatever the device says, the worker answers every
- * request or ends in order (the supervisor then starts another), says it in few words, and when it goes on, the next
- * client is served and nothing is left of the first.
+ * The simulated device with one replaced call runs under a whole worker. The worker does a bit of everything for a
+ * client: memory, a module, work by ring and by request, limits, a reset. Whatever the device returns, the worker
+ * answers every request or ends in order, and logs few lines. If it continues, it serves the next client and has kept
+ * nothing of the first. If it ends, the supervisor would start another.
  */
 #include "device/sim/sim.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
-#define LATER 4  /* the time that stands for all after the second */
+#define LATER 4  /* the use that stands for all uses after the second */
 #define TIMES 3  /* first, second, later */
-#define LINES 40 /* of log that one failure may cost */
+#define LINES 40 /* log lines that one failure may cause */
 
 static const int errors[] = {DS_CUDA_INVALID_VALUE, DS_CUDA_OUT_OF_MEMORY, DS_CUDA_NOT_INITIALIZED,
         DS_CUDA_INVALID_HANDLE, DS_CUDA_NOT_FOUND, DS_CUDA_NOT_READY, DS_CUDA_ILLEGAL_ADDRESS,
@@ -39,7 +39,7 @@ enum dev_call {
         DEV_COPY,
         DEV_MEMSET,
         DEV_FENCE,
-        DEV_POLL, /* the completion carries it */
+        DEV_POLL, /* the completion carries the error */
         _DEV_CALL_MAX,
 };
 
@@ -49,12 +49,12 @@ static const char *const call_names[_DEV_CALL_MAX] = {"open", "rung_create", "sp
 
 static struct {
         enum dev_call call;
-        int error, at; /* the at-th from now on */
+        int error, at; /* the use that fails, counted from now on */
         int fired;
-        uint64_t stack; /* a limit that was raised once is not raised again to that */
+        uint64_t stack; /* a limit is not raised again to this value */
 } dev;
 
-/* 0, or what the call says instead of being made. */
+/* 0, or the error that the call returns without being made. */
 static int refuse(enum dev_call call)
 {
         if (call != dev.call || dev.at <= 0 || --dev.at)
@@ -83,7 +83,7 @@ REFUSABLE(copy, COPY, (ds_device * d, const struct ds_copy *c, uint64_t token), 
 REFUSABLE(memset, MEMSET, (ds_device * d, const struct ds_memset *m, uint64_t token), d, m, token)
 REFUSABLE(fence, FENCE, (ds_device * d, uint32_t from, uint32_t to), d, from, to)
 
-/* What gives something back does so all the same: a driver that says no after the fact. */
+/* A call that releases something does release it, and then returns the error. */
 #define GIVES_BACK(name, NAME, args, ...)                \
         static int dev_##name args                       \
         {                                                \
@@ -146,7 +146,7 @@ static struct ds_device_ops failing(void)
 
 /* --- a client whose requests may fail ----------------------------------------------------------------------------- */
 
-/* The status, or -1: the worker has ended. */
+/* The status; -1: the worker has ended. */
 static int status_of(struct wt *t, uint64_t id, uint64_t *ret)
 {
         double until = wt_machine_s() + WT_WAIT_S;
@@ -214,7 +214,7 @@ static void acquire(struct wt *t, struct wt_client *client, struct held *held)
         ASK(NULL, SET_LIMIT, set_limit, SetLimit, SET_LIMIT, .limit = 0, .value = dev.stack += 1024);
 }
 
-/* Its share of the SMs: work that is in flight elsewhere is fenced off. */
+/* Sets the session's share of the SMs; the worker fences off work that runs elsewhere. */
 static void set_percent(struct wt *t, const struct wt_client *client, uint32_t percent)
 {
         Detshare__Internal__SessionSet set = DETSHARE__INTERNAL__SESSION_SET__INIT;
@@ -232,7 +232,8 @@ static void migrate(struct wt *t, struct wt_client *client, const struct held *h
 {
         if (!held->null || dev.call != DEV_FENCE)
                 return;
-        ASK(NULL, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0}); /* nothing ends meanwhile */
+        /* the clock stands still, so nothing completes meanwhile */
+        ASK(NULL, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
         wt_push_launch(client, stream, held->null, 1, 32, NULL, 0);
         set_percent(t, client, 50);
         wt_push_launch(client, stream, held->null, 1, 32, NULL, 0);
@@ -241,7 +242,7 @@ static void migrate(struct wt *t, struct wt_client *client, const struct held *h
         ASK(NULL, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
 }
 
-/* By the ring and by requests, on two streams. */
+/* Work by the ring and by requests, on two streams. */
 static void work(struct wt *t, struct wt_client *client, const struct held *held)
 {
         uint8_t data[64] = {1};
@@ -274,7 +275,7 @@ static void release(struct wt *t, struct wt_client *client, struct held *held)
         *held = (struct held){0};
 }
 
-/* One life: open, hold, work, give back some of it, close with the rest. */
+/* One client's life: open, allocate, work, free some of it, close with the rest. */
 static void life(struct wt *t, uint64_t id)
 {
         struct wt_client client = wt_client_unchecked(t, id);
@@ -333,7 +334,7 @@ static unsigned lines_of(int log)
         return lines;
 }
 
-/* 1: the worker went on. */
+/* 1: the worker continued. */
 static int fail_once(enum dev_call call, int error, int at)
 {
         struct ds_device_ops ops = failing();
@@ -383,7 +384,7 @@ static void sweep(enum dev_call call)
                 for (int i = 0; i < TIMES; i++) {
                         int on;
 
-                        /* a short run has each error at one time, and each time with some error */
+                        /* a short run uses each error at one time, and each time with some error */
                         if (!whole && (size_t)i != (e + turn) % TIMES)
                                 continue;
                         on = fail_once(call, errors[e], at[i]);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call of the driver that the cuda device makes fails, with each of twelve errors, the first or a later time
+ * Every driver call of the cuda device fails, with each of twelve errors, at its first or a later use
  *
- * A child does a whole life with the cuda device on the fake driver: context, rungs, slabs, a module, host memory, work
- * of every kind, output, limits, and the end. One call of one function says no. Whatever comes of it: the child does
- * not crash, hang or end in an assertion, closes what it opened, and says it in few lines. An error that ends a context
- * is one for the worker that owns it; here the life is only cut short.
+ * A child uses the cuda device on the fake driver for everything: context, rungs, slabs, a module, host memory, work of
+ * every kind, output, limits, close. One call of one function fails. The child must not crash, hang or fail an
+ * assertion; it must close what it opened and log few lines. An error that ends the context would end the worker; here
+ * it only shortens the child's run.
  *
- * Without DETSHARE_SOAK each function meets one of the errors; in a short run half of them do so a later time, too.
+ * Without DETSHARE_SOAK each function meets one of the errors; in a short run half of the functions also meet it later.
  */
-#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_forms.h"
 
@@ -22,7 +22,7 @@
 #include "tests/unit/rounds.h"
 #include "util/log.h"
 
-#define LINES 60 /* of log that one failure may cost */
+#define LINES 60 /* log lines that one failure may cause */
 #define LATER 5
 #define LIFE_S 20
 
@@ -40,12 +40,11 @@ static const char *const functions[] = {
 static void *image;
 static size_t image_size;
 
-/* Kernels, and a variable, so that the image has something to look up. */
+/* Kernels and a variable, so that the image has names to look up. */
 static const char ptx[] =
         ".version 7.0\n.target sm_70\n.address_size 64\n" DT_PTX_NULL DT_PTX_POKE DT_PTX_COUNT DT_PTX_FORM_PERSISTENT;
 
-/* By a child: the driver reads its orders when it is called first, and children of this one have orders of their own.
- */
+/* Runs in each child: the fake driver reads its orders at the first call, and each child has its own. */
 static void setup(void)
 {
         int fd = memfd_create("image", 0), status;
@@ -88,7 +87,7 @@ static void take(struct life *l)
                 ;
 }
 
-/* Everything comes back, unless the context is gone: then it does, too. */
+/* Waits until everything has completed, also with a lost context. */
 static void drain(struct life *l)
 {
         for (int i = 0; l->came < l->submitted; i++) {
@@ -202,7 +201,7 @@ static void graph_launch(struct life *l, ds_device_graph *graph, uint32_t rung)
                 submitted(l, ds_cuda_ops.graph_launch(l->device, &launch, l->submitted + 1));
 }
 
-/* Of every kind of node; built for both rungs, launched, given other parameters, launched, and given up. */
+/* A graph with every kind of node: built for both rungs, launched, given other parameters, launched, destroyed. */
 static void graphs(struct life *l)
 {
         static const struct dt_poke_params params[2] = {
@@ -249,7 +248,7 @@ static void graphs(struct life *l)
                 ds_cuda_ops.put_off_do(l->device);
 }
 
-/* Workers that are told to let go, and go on or do not. */
+/* Persistent workers that are stopped, and then continued or not. */
 static void forms(struct life *l)
 {
         struct dt_form_params params = {.counts = DT_DEVICE_VA, .out = DT_DEVICE_VA + DS_MIB(1), .loops = 1000};
@@ -275,7 +274,7 @@ static void forms(struct life *l)
         }
 }
 
-/* Nothing is known of what a driver makes of a map that it refuses. */
+/* The content of a map that the driver refused is not checked. */
 static void tensor_maps(struct life *l)
 {
         struct ds_tensor_map ask = {.data_type = 6,
@@ -383,8 +382,8 @@ static unsigned lines_of(int fd)
 }
 
 /*
- * Is a file that is still open our fault? Not when the driver refused to give something back, nor when the context is
- * lost: then nothing is given back by calls that would only fail, and the process ends.
+ * Whether an open file is our leak. It is not if the driver refused a release, or if the context is lost: then the
+ * worker skips releases that would fail, and the process ends.
  */
 static int must_close(const char *name, int log)
 {
@@ -410,10 +409,10 @@ static void child(const char *name, unsigned at, CUresult error, int log, int ca
         alarm(2 * LIFE_S);
         before = open_files();
         (void)life();
-        _exit(must_close(name, log) && open_files() > before + 1 ? 12 : 0); /* the driver's log stays open */
+        _exit(must_close(name, log) && open_files() > before + 1 ? 12 : 0); /* the fake driver's log stays open */
 }
 
-/* 1: the failure was met. */
+/* 1: the failing call was reached. */
 static int fail_once(const char *name, unsigned at, CUresult error)
 {
         int log = memfd_create("log", 0), calls = memfd_create("calls", 0), status, met;
@@ -443,7 +442,7 @@ static int fail_once(const char *name, unsigned at, CUresult error)
         return met;
 }
 
-/* Functions in four parts, so that two of them run at a time. */
+/* Tests the functions in four parts, so that two parts can run at a time. */
 static void sweep(size_t part)
 {
         const size_t some = getenv("DETSHARE_SOAK") ? 1 : DS_ARRAY_SIZE(errors);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The libcuda on the simulated device, called directly: what tests of the cuda device rely on
+ * The fake libcuda on the simulated device, called directly: the properties that tests of the cuda device rely on
  *
- * It is loaded the way the daemon loads a driver. Each test is its own process, so each has a driver of its own.
+ * It is loaded as the daemon loads a driver. Each test is a process of its own with a driver of its own.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #define SLAB DS_MIB(64)
 #define HEADER ".version 7.8\n.target sm_90\n.address_size 64\n"
 
-/* y[i] += i by every thread, and what several tests need beside it */
+/* kernel add: y[i] += i in every thread; further kernels and a variable for several tests */
 static const char text[] = HEADER
         ".visible .global .align 4 .u32 counter = 40;\n"
         ".visible .entry add(.param .u64 y, .param .u32 n)\n"
@@ -34,7 +34,7 @@ static const char text[] = HEADER
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<4>;\n ld.param.u64 %rd1, [y];\n mov.u32 %r1, %smid;\n"
         " mul.wide.u32 %rd2, %r1, 4;\n add.s64 %rd3, %rd1, %rd2;\n mov.u32 %r2, 1;\n st.global.u32 [%rd3], %r2;\n "
         "ret;\n}\n"
-        /* n rounds of nothing */
+        /* an empty loop of n rounds */
         ".visible .entry spin(.param .u32 n)\n"
         "{\n .reg .pred %p<2>; .reg .b32 %r<3>;\n ld.param.u32 %r1, [n];\n mov.u32 %r2, 0;\nAGAIN:\n"
         " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, %r1;\n @%p1 bra AGAIN;\n ret;\n}\n";
@@ -148,7 +148,7 @@ static void spin(CUlibrary library, CUstream stream, uint32_t rounds)
         launch(function_of(library, "spin"), stream, 1, 32, &rounds, sizeof(rounds));
 }
 
-Test(fake_cuda, says_what_it_is, .init = setup, .fini = teardown, .timeout = 60)
+Test(fake_cuda, names_its_device, .init = setup, .fini = teardown, .timeout = 60)
 {
         const char *name;
         char device[64];
@@ -181,7 +181,7 @@ Test(fake_cuda, kernels_give_results, .init = setup, .fini = teardown, .timeout 
                 cr_assert_eq(host[i], 7 + 2 * i);
 }
 
-/* What a GPU hands out is not clear, and what is not mapped is not there. */
+/* New memory contains old bytes, and unmapped memory is inaccessible. */
 Test(fake_cuda, memory_is_as_dirty_as_a_gpus, .init = setup, .timeout = 60)
 {
         CUmemGenericAllocationHandle handle = memory_new();
@@ -203,7 +203,7 @@ Test(fake_cuda, memory_is_as_dirty_as_a_gpus, .init = setup, .timeout = 60)
         OK(CALL(cuMemAddressFree)(VA, SLAB));
 }
 
-/* Another process, or this one later, finds the bytes by the fd. */
+/* Another process, or a later mapping, finds the bytes by the descriptor. */
 Test(fake_cuda, memory_outlives_the_context, .init = setup, .timeout = 60)
 {
         CUmemGenericAllocationHandle handle = memory_new();
@@ -246,13 +246,13 @@ Test(fake_cuda, registered_memory_is_the_kernels, .init = setup, .fini = teardow
         OK(CALL(cuMemHostGetDevicePointer)(&device, host, 0));
         cr_assert_eq(device, params.y);
         launch(function_of(library, "add"), stream, 1, 128, &params, 12);
-        OK(CALL(cuMemHostUnregister)(host)); /* waits, as there */
+        OK(CALL(cuMemHostUnregister)(host)); /* waits, as the real driver does */
         cr_assert_eq(host[99], 99);
         cr_assert_eq(CALL(cuMemHostUnregister)(host), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
         munmap(host, 65536);
 }
 
-/* 66 pairs; a green context of any of them runs there and nowhere else. */
+/* There are 66 pairs of SMs; a green context of any of them runs on these SMs only. */
 Test(fake_cuda, green_contexts_confine, .init = setup, .fini = teardown, .timeout = 60)
 {
         CUdevResource whole, groups[80], chosen[3], rest;
@@ -296,7 +296,7 @@ Test(fake_cuda, green_contexts_confine, .init = setup, .fini = teardown, .timeou
                 CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, "a remainder");
 }
 
-/* More green contexts than the sim has rungs, one after the other: their number is no limit. */
+/* More green contexts in sequence than the simulated device has rungs: destroyed ones do not count. */
 Test(fake_cuda, green_contexts_come_and_go, .init = setup, .fini = teardown, .timeout = 60)
 {
         CUdevResource whole, groups[66];
@@ -342,7 +342,7 @@ Test(fake_cuda, events_are_reached_in_order, .init = setup, .fini = teardown, .t
         OK(CALL(cuEventDestroy)(never));
 }
 
-/* The first fault is the last thing that the context says. */
+/* After the first fault every call returns that error. */
 Test(fake_cuda, a_fault_ends_the_context, .init = setup, .timeout = 60)
 {
         CUlibrary library = library_new(text);
@@ -381,7 +381,7 @@ Test(fake_cuda, code_for_other_gpus_is_refused, .init = setup, .fini = teardown,
         cr_assert(strstr(log, "nonsense"), "%s", log);
 }
 
-Test(fake_cuda, kernels_say_what_they_are, .init = setup, .fini = teardown, .timeout = 60)
+Test(fake_cuda, kernels_report_their_attributes, .init = setup, .fini = teardown, .timeout = 60)
 {
         CUlibrary library = library_new(text);
         CUfunction add = function_of(library, "add");
@@ -402,7 +402,7 @@ Test(fake_cuda, kernels_say_what_they_are, .init = setup, .fini = teardown, .tim
         OK(CALL(cuLibraryGetGlobal)(&counter, &size, library, "counter"));
         cr_assert(counter && size == 4);
         cr_assert_eq(CALL(cuLibraryGetGlobal)(&counter, &size, library, "no"), CUDA_ERROR_NOT_FOUND);
-        /* more than 48 KiB of shared memory must be asked for */
+        /* a kernel needs an attribute for more than 48 KiB of shared memory */
         cr_assert_eq(
                 CALL(cuLaunchKernel)(add, 1, 1, 1, 1, 1, 1, 50000, stream, by_pointer, NULL), CUDA_ERROR_INVALID_VALUE);
         OK(CALL(cuFuncSetAttribute)(add, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000));
@@ -416,7 +416,7 @@ static void setup_injected(void)
         setup();
 }
 
-Test(fake_cuda, failures_come_when_they_are_ordered, .init = setup_injected, .fini = teardown, .timeout = 60)
+Test(fake_cuda, ordered_failures_happen, .init = setup_injected, .fini = teardown, .timeout = 60)
 {
         size_t a, b;
 
@@ -438,7 +438,7 @@ static void setup_strict(void)
         setup();
 }
 
-Test(fake_cuda, log_tells_busy_from_idle, .init = setup_strict, .fini = teardown, .timeout = 60)
+Test(fake_cuda, the_log_marks_calls_made_while_busy, .init = setup_strict, .fini = teardown, .timeout = 60)
 {
         CUlibrary library = library_new(text);
         CUstream stream = stream_new();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Framed connections: whole frames come out whatever way the bytes go in, fds stay with their frame, and a peer that
- * lies about lengths, floods fds or does not read meets a limit.
+ * Framed connections: frames arrive whole however the bytes are split, and descriptors stay with their frame. A peer
+ * that lies about lengths, floods descriptors or does not read reaches a limit.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -30,7 +30,7 @@ static size_t count_fds(void)
         return n;
 }
 
-/* A connection and the raw other end. */
+/* A connection and the raw socket at its other end. */
 static ds_conn *pair(int *ret_raw, size_t out_max)
 {
         ds_conn *conn = NULL;
@@ -139,7 +139,7 @@ Test(frame, many_in_one_read)
         const uint8_t *payload;
         size_t size;
 
-        /* more small writes than this would not fit into the socket's buffer */
+        /* more small writes would not fit into the socket's buffer */
         for (int i = 0; i < 150; i++)
                 put_frame(raw, "0123456789", 10);
         while (n < 150) {
@@ -217,7 +217,7 @@ Test(frame, fds_come_in_order_and_are_not_inherited)
                 cr_assert(fcntl(got[i], F_GETFD) & FD_CLOEXEC);
                 close(got[i]);
         }
-        ds_conn_free(conn); /* closes the one that nobody took */
+        ds_conn_free(conn); /* closes the descriptor that nobody took */
         for (int i = 0; i < 3; i++)
                 close(fds[i]);
         close(raw);
@@ -236,7 +236,7 @@ Test(frame, too_many_fds_are_closed)
         cr_assert_eq(ds_conn_read(conn), DS_CONN_E_PROTOCOL);
         ds_conn_free(conn);
         conn = pair(&fds[0], 1 << 20);
-        /* sixteen, then one more: the seventeenth is too many */
+        /* sixteen are allowed, and the seventeenth is refused */
         cr_assert_eq(
                 put_fds(fds[0], "\3", 1,
                         (int[16]){raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw}, 16),
@@ -250,7 +250,8 @@ Test(frame, too_many_fds_are_closed)
         cr_assert_eq(count_fds(), before);
 }
 
-/* A peer that does not read: frames wait up to out_max and then the sender is told; fds wait as duplicates. */
+/* The peer does not read: frames queue up to out_max bytes, then the sender gets an error; queued descriptors are
+ * duplicates. */
 Test(frame, slow_reader)
 {
         size_t before = count_fds(), sent = 0, got = 0, fds = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker in the test's own process and thread, and a supervisor's end to drive it by
+ * A worker in the test's own process and thread, and the supervisor's end of its connection
  *
- * Nothing waits for real time here except for kernels that the simulated device executes on its threads. Real time,
- * where the worker asks for it, is `wt_wall`, which only the test moves. One binary includes this file once.
+ * Nothing waits for real time except for kernels that the simulated device executes on its threads. The worker's real
+ * clock is `wt_wall`, which only the test moves. One binary includes this file once.
  */
 #pragma once
 
@@ -47,11 +47,12 @@ typedef Detshare__Request wt_request;
 
 static uint64_t wt_wall = DS_NS_PER_S;
 static uint64_t wt_life = 100;
-static const struct ds_device_ops *wt_ops; /* NULL = the device's own; else the device is named without "sim:" */
+/* NULL: the device's own calls; else a device that is named without "sim:" */
+static const struct ds_device_ops *wt_ops;
 ds_unused static uint64_t wt_kernel_ns;
-static uint64_t wt_pool_bytes;    /* of the pool that a worker makes */
-static uint64_t wt_tick;          /* that real time moves whenever it is looked at */
-ds_unused static uint32_t wt_uid; /* of the clients that come */
+static uint64_t wt_pool_bytes;    /* size of the pool of coloured memory, bytes */
+static uint64_t wt_tick;          /* ns by which wt_wall advances at each reading */
+ds_unused static uint32_t wt_uid; /* uid of the clients that connect */
 
 struct wt_client {
         uint64_t id;
@@ -65,11 +66,11 @@ struct wt {
         ds_worker *worker;
         ds_conn *conn;
         uint64_t next_id;
-        wt_answer *stash[WT_STASH]; /* answers that nobody has asked for yet */
+        wt_answer *stash[WT_STASH]; /* answers that the test has not taken yet */
         int fds[WT_STASH][4];
         size_t n_stash;
         int done;
-        int last_fds[4]; /* of the answer returned last; closed by the next one */
+        int last_fds[4]; /* descriptors of the last returned answer; the next answer closes them */
 };
 
 static uint64_t wt_wall_ns(void)
@@ -105,7 +106,7 @@ ds_unused static struct wt *wt_open_policy(const char *device, const char *polic
         return t;
 }
 
-/* build/tests/unit/x -> build/tests/policies: those of tests, and all the real ones */
+/* The folder of policies, those of tests and all real ones: build/tests/unit/x becomes build/tests/policies. */
 ds_unused static const char *wt_policies(void)
 {
         static char path[PATH_MAX];
@@ -155,14 +156,14 @@ ds_unused static void wt_turn(struct wt *t, int timeout_ms)
         wt_collect(t);
 }
 
-/* Turns until nothing seems to be left to do. */
+/* Runs rounds of the worker until nothing seems to be left to do. */
 ds_unused static void wt_settle(struct wt *t)
 {
         for (int i = 0; i < 20; i++)
                 wt_turn(t, 0);
 }
 
-/* The answer with that id if it has come: the caller's to free; its fds are in t->last_fds. */
+/* The answer with that id if it has come. The caller frees it; its descriptors are in t->last_fds. */
 ds_unused static wt_answer *wt_take(struct wt *t, uint64_t id)
 {
         for (size_t i = 0; i < t->n_stash; i++) {
@@ -187,8 +188,7 @@ ds_unused static void wt_free(wt_answer *answer)
         detshare__internal__from_worker__free_unpacked(answer, NULL);
 }
 
-/* Seconds by the machine's clock, not the test's: what the worker waits for may be another thread that got no CPU yet.
- */
+/* Seconds on the machine's clock, for waits on another thread that has had no processor yet. */
 ds_unused static double wt_machine_s(void)
 {
         struct timespec now;
@@ -213,7 +213,7 @@ ds_unused static wt_answer *wt_wait(struct wt *t, uint64_t id)
         return NULL;
 }
 
-/* Send; the answer is left to wt_wait. */
+/* Sends without waiting; wt_wait takes the answer. */
 ds_unused static uint64_t wt_send(struct wt *t, wt_message *message, const int *fds, uint32_t n_fds)
 {
         size_t size;
@@ -352,11 +352,11 @@ ds_unused static void wt_client_close(struct wt *t, struct wt_client *client)
         wt_client_unmap(client);
 }
 
-/* --- with allocations that fail: nothing is asserted about success ------------------------------------------------ */
+/* --- allocations that fail: success is not asserted --------------------------------------------------------------- */
 
 static struct wt_client wt_last;
 
-/* The n-th allocation from now on fails; t->worker is NULL when that was one that the worker cannot do without. */
+/* Opens a worker whose n-th allocation fails; t->worker is NULL if the worker cannot do without it. */
 ds_unused static struct wt *wt_open_unchecked(const char *device, int64_t n)
 {
         struct wt *t = calloc(1, sizeof(*t));
@@ -380,7 +380,7 @@ ds_unused static struct wt *wt_open_unchecked(const char *device, int64_t n)
         return t;
 }
 
-/* -1 when the worker has ended. */
+/* -1: the worker has ended. */
 ds_unused static int wt_turns_unchecked(struct wt *t, int n)
 {
         for (int i = 0; i < n; i++) {
@@ -601,7 +601,7 @@ static void wt_publish(struct wt_client *client, uint64_t slots)
                 cr_assert_eq(write(client->event_fd, &one, sizeof(one)), sizeof(one));
 }
 
-/* Put a record into the ring, padding at the end; there must be room. */
+/* Puts a record into the ring, with padding at its end; the ring must have room. */
 ds_unused static void wt_push(struct wt_client *client, const void *record, uint32_t size)
 {
         uint64_t slots = (size + DS_RING_SLOT - 1) / DS_RING_SLOT, at = client->tail & (DS_RING_SLOTS - 1);
@@ -657,7 +657,7 @@ ds_unused static void wt_push_wait(struct wt_client *client, uint32_t stream, ui
         wt_push(client, &record, sizeof(record));
 }
 
-/* Devices: where results are looked at, and where only the flow matters. */
+/* Devices: FUNCTIONAL where results matter, TIMING where only the flow matters. */
 #ifdef WT_QUIESCE /* the same tests on a device that some calls stop, as they stop a GPU */
 #define FUNCTIONAL "sim:h200+quiesce"
 #define TIMING "sim:h200+timing+quiesce"

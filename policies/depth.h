@@ -29,13 +29,14 @@
                         .min = 1,                                                                                    \
                         .max = 1024},                                                                                \
                 {.name = "be_ahead_us",                                                                              \
-                        .help = "and as many more as are expected to end within so many microseconds",               \
+                        .help = "further BE operations are sent while those on the device should end within this "   \
+                                "time, us",                                                                          \
                         .def = 100,                                                                                  \
                         .min = 0,                                                                                    \
                         .max = 1000000},                                                                             \
         {                                                                                                            \
-                .name = "be_alone_us", .help = "the same while there has been no LS work for a second", .def = 1000, \
-                .min = 0, .max = 1000000                                                                             \
+                .name = "be_alone_us", .help = "the same as be_ahead_us while no LS work has come for a second, us", \
+                .def = 1000, .min = 0, .max = 1000000                                                                \
         }
 
 #define DEPTH_ALONE_NS 1000000000ull

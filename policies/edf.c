@@ -21,12 +21,13 @@ struct edf {
 
 static const struct detshare_policy_param edf_params[] = {
         {.name = "ahead_us",
-                .help = "operations expected to begin within so many microseconds are sent ahead",
+                .help = "operations that should begin within this time are sent to the device ahead, us",
                 .def = 100,
                 .min = 0,
                 .max = 1000000},
         {.name = "due_ms",
-                .help = "what has no deadline is due after so many milliseconds, 0 = never",
+                .help = "deadline of an operation without an objective, ms after it reaches the head of its queue; 0 = "
+                        "never",
                 .def = 1000,
                 .min = 0,
                 .max = 1000000},
@@ -97,7 +98,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "edf",
-        .description = "the whole GPU for the request that is due first",
+        .description = "the request with the earliest deadline has the whole GPU (earliest deadline first)",
         .params = edf_params,
         .n_params = sizeof(edf_params) / sizeof(edf_params[0]),
         .state_size = sizeof(struct edf),

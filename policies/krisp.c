@@ -46,26 +46,27 @@ struct taken {
 
 static const struct detshare_policy_param params[] = {
         {.name = "tolerance_permille",
-                .help = "how much longer than on all SMs still counts as the same",
+                .help = "slowdown against all SMs that counts as none, permille",
                 .def = 20,
                 .min = 0,
                 .max = 1000},
         {.name = "overlap_percent",
-                .help = "of a partition that others may have at the same time, where nothing is free",
+                .help = "share of a partition that other kernels may hold too when none is free, percent",
                 .def = 100,
                 .min = 0,
                 .max = 100},
         {.name = "shrink_percent",
-                .help = "smallest partition to take instead, of a kernel's size; 100 = none",
+                .help = "smallest free partition taken instead, percent of the kernel's size; 100 = never a smaller "
+                        "one",
                 .def = 50,
                 .min = 1,
                 .max = 100},
         {.name = "patience_ms",
-                .help = "after so long at the head of its queue nobody overtakes a kernel",
+                .help = "wait at the head of its queue after which no other kernel overtakes a kernel, ms",
                 .def = 10,
                 .min = 0,
                 .max = 1000000},
-        {.name = "depth", .help = "kernels of one coroutine on the device", .def = 16, .min = 1, .max = 1024},
+        {.name = "depth", .help = "kernels of one coroutine on the device at once", .def = 16, .min = 1, .max = 1024},
 };
 
 static int krisp_init(void *state, const struct detshare_policy_config *config)
@@ -291,7 +292,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "krisp",
-        .description = "every kernel on a partition of the least SMs at its best latency (KRISP)",
+        .description = "each kernel runs on the fewest SMs that give it its best latency (KRISP)",
         .params = params,
         .n_params = sizeof(params) / sizeof(params[0]),
         .state_size = sizeof(struct krisp),

@@ -49,13 +49,21 @@ struct paella {
 };
 
 static const struct detshare_policy_param paella_params[] = {
-        {.name = "extra_kernels", .help = "on the device that do not fit", .def = 2, .min = 0, .max = 64},
+        {.name = "extra_kernels",
+                .help = "kernels on the device beyond those whose blocks fit",
+                .def = 2,
+                .min = 0,
+                .max = 64},
         {.name = "unfair",
-                .help = "credits with which a session is served first",
+                .help = "credits after which a session is served first; large: shortest remaining time alone decides",
                 .def = 1000000,
                 .min = 1,
                 .max = 1000000000},
-        {.name = "ahead", .help = "operations on the device behind one that runs", .def = 1, .min = 0, .max = 64},
+        {.name = "ahead",
+                .help = "operations of a session queued on the device behind the one that runs",
+                .def = 1,
+                .min = 0,
+                .max = 64},
 };
 
 static int paella_init(void *state, const struct detshare_policy_config *config)
@@ -333,7 +341,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "paella",
-        .description = "the job with the least left to do, as much at once as fits (Paella)",
+        .description = "the job with the least remaining work first, as many kernels at once as fit (Paella)",
         .params = paella_params,
         .n_params = sizeof(paella_params) / sizeof(paella_params[0]),
         .state_size = sizeof(struct paella),

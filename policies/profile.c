@@ -39,13 +39,13 @@ struct explorer {
 };
 
 static const struct detshare_policy_param params[] = {
-        {.name = "samples", .help = "clean samples of a point", .def = 3, .min = 1, .max = 4},
+        {.name = "samples", .help = "undisturbed samples per SM count", .def = 3, .min = 1, .max = 4},
         {.name = "tolerance_permille",
-                .help = "times that differ by more are not of one stair",
+                .help = "times that differ by more belong to two steps of a stair, permille",
                 .def = 30,
                 .min = 1,
                 .max = 1000},
-        {.name = "noise_ns", .help = "nor are those that differ by less", .def = 300, .min = 0, .max = 1000000},
+        {.name = "noise_ns", .help = "differences below this are noise, ns", .def = 300, .min = 0, .max = 1000000},
 };
 
 /* --- the ladder --------------------------------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "profile",
-        .description = "measures time against SMs, one kernel at a time (for detsharectl profile run)",
+        .description = "measures time against SM count, one kernel at a time (for detsharectl profile run)",
         .params = params,
         .n_params = sizeof(params) / sizeof(params[0]),
         .state_size = sizeof(struct explorer),

@@ -50,8 +50,12 @@ struct reef {
 };
 
 static const struct detshare_policy_param params[] = {
-        {.name = "queue_cap", .help = "operations of a BE queue on the device", .def = 2, .min = 1, .max = 8},
-        {.name = "padding", .help = "0: no kernel joins an LS kernel", .def = 1, .min = 0, .max = 1},
+        {.name = "queue_cap", .help = "operations of one BE queue on the device at once", .def = 2, .min = 1, .max = 8},
+        {.name = "padding",
+                .help = "1: BE kernels that fit run beside an LS kernel; 0: none does",
+                .def = 1,
+                .min = 0,
+                .max = 1},
         ROUND_LS_DEPTH_PARAM,
 };
 
@@ -297,7 +301,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "reef",
-        .description = "LS kills idempotent BE kernels and is padded with BE kernels that fit beside it (REEF)",
+        .description = "LS kills idempotent BE kernels; BE kernels that fit run beside LS kernels (REEF)",
         .params = params,
         .n_params = sizeof(params) / sizeof(params[0]),
         .state_size = sizeof(struct reef),

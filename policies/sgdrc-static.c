@@ -19,7 +19,7 @@ struct sgdrc_static {
 
 static const struct detshare_policy_param params[] = {
         {.name = "ls_percent",
-                .help = "share of the SMs for LS, snapped to the ladder",
+                .help = "share of the SMs for LS, percent; the ladder rounds it",
                 .def = 50,
                 .min = 1,
                 .max = 99},

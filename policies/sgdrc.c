@@ -36,12 +36,12 @@ struct sgdrc {
 
 static const struct detshare_policy_param params[] = {
         {.name = "window",
-                .help = "operations of each LS stream that are looked at for the reserve",
+                .help = "operations at the head of each LS stream that decide the SMs reserved for LS",
                 .def = 8,
                 .min = 1,
                 .max = DETSHARE_AHEAD_MAX},
         {.name = "tolerance_permille",
-                .help = "latencies this close count as the best one",
+                .help = "latencies this close count as equal to the best one, permille",
                 .def = 20,
                 .min = 0,
                 .max = 1000},
@@ -172,7 +172,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "sgdrc",
-        .description = "the SGDRC paper's tidal SM masking: one LS and one BE kernel at once, SMs by the LS queue",
+        .description = "one LS and one BE kernel at once; BE gets the SMs that the LS queue does not need (SGDRC)",
         .params = params,
         .n_params = sizeof(params) / sizeof(params[0]),
         .state_size = sizeof(struct sgdrc),

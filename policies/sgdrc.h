@@ -18,11 +18,11 @@
 
 #include "policies/stair.h"
 
-#define SGDRC_DEPTH_PARAMS                                                              \
-        {"ls_depth", "LS kernels on the device, of which one runs", 8, 1, 256},         \
-                {"be_depth", "BE kernels on the device, of which one runs", 2, 1, 256}, \
-        {                                                                               \
-                "turn", "kernels after which it is another client's turn", 8, 1, 65536  \
+#define SGDRC_DEPTH_PARAMS                                                                     \
+        {"ls_depth", "LS kernels on the device at once; one of them runs", 8, 1, 256},         \
+                {"be_depth", "BE kernels on the device at once; one of them runs", 2, 1, 256}, \
+        {                                                                                      \
+                "turn", "kernels after which it is another client's turn", 8, 1, 65536         \
         }
 
 struct sgdrc_turn {

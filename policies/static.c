@@ -17,7 +17,7 @@ struct split {
 
 static const struct detshare_policy_param params[] = {
         {.name = "ls_percent",
-                .help = "share of the SMs for LS, snapped to the ladder",
+                .help = "share of the SMs for LS, percent; the ladder rounds it",
                 .def = 50,
                 .min = 10,
                 .max = 90},

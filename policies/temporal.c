@@ -22,7 +22,7 @@ struct temporal {
 };
 
 static const struct detshare_policy_param params[] = {
-        {.name = "slice_ms", .help = "length of a turn", .def = 5, .min = 1, .max = 10000},
+        {.name = "slice_ms", .help = "length of a session's time slice, ms", .def = 5, .min = 1, .max = 10000},
         {.name = "depth",
                 .help = "operations of one coroutine on the device at once",
                 .def = ROUND_DEPTH,
@@ -131,7 +131,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "temporal",
-        .description = "the whole GPU for one session at a time, round robin by time slice",
+        .description = "one session at a time has the whole GPU, round robin by time slices",
         .params = params,
         .n_params = sizeof(params) / sizeof(params[0]),
         .state_size = sizeof(struct temporal),

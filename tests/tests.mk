@@ -447,6 +447,13 @@ eval-tables:
 worth:
 	tests/eval/worth.py --state $(EVAL_STATE)
 
+# the pictures of the documents, and the tables of parameters in docs/policies.md
+.PHONY: pictures parameters
+pictures: worth $(BUILD)/detshare-replay $(POLICIES)
+	docs/pictures/policies.py --build $(BUILD)
+parameters: $(POLICIES)
+	docs/parameters.py --build $(BUILD)
+
 # the evaluation's program without PyTorch
 EVAL_JOB := $(BUILD)/eval/job $(BUILD)/eval/job.ptx
 $(BUILD)/eval/job.ptx: tests/eval/job.cu

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every parameter of a policy that serves is in docs/policies.md, and what looks like one there is one; the defaults that
-# detsharectl(1) names are theirs.
+# detsharectl(1) names are theirs. Where the policies are built, the tables of the page are those of the plug-ins.
+#
+# usage: tests/tree/parameters.sh [BUILD]
 set -u
 cd "$(dirname "$0")/../.." || exit
 bad=0
@@ -32,4 +34,7 @@ while read -r name value; do
                 bad=1
         }
 done <<<"$defaults"
+if [ -n "${1:-}" ] && [ -e "$1/policies/detshare.so" ]; then
+        PYTHONDONTWRITEBYTECODE=1 python3 docs/parameters.py --build "$1" --check || bad=1
+fi
 exit $bad

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper's check of images: what comes out is sealed and is what was parsed; what is wrong is named
+ * The helper's check of images: the result is sealed and contains the bytes that were parsed; an error names its cause
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -95,7 +95,8 @@ Test(helper, machine_code_alone_has_no_binary_for_this_gpu)
         close(fd);
 }
 
-/* The simulated device holds a module's variables in the worker's memory: whoever loads it is charged for them. */
+/* The simulated device holds a module's variables in the worker's memory, so the user who loads it is charged for
+ * them. */
 Test(helper, variables_are_counted)
 {
         static const char text[] = ".version 9.0\n.target sm_75\n.address_size 64\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of which coloured kernels are wanted: what comes out has them, and containers that lie are refused
+ * Images with a request for coloured kernels: the result contains these kernels, and damaged containers are refused
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -82,7 +82,7 @@ Test(helper_coloured, the_forms_stand_behind_the_kernels)
         cr_expect(strstr(out, "keep("));
         cr_expect(strstr(out, "set__ds_colour_1("));
         cr_expect_null(strstr(out, "keep__ds_colour"));
-        /* and for the compiler of a GPU */
+        /* the same for a GPU, where the compiler follows */
         r = check(&packed, sizeof(packed), 1, &ptx);
         cr_assert_eq(r->status, 0, "%s", r->message);
         cr_assert_not_null(ptx.text);
@@ -90,7 +90,7 @@ Test(helper_coloured, the_forms_stand_behind_the_kernels)
         ds_free(ptx.text);
 }
 
-Test(helper_coloured, one_that_cannot_be_is_no_module)
+Test(helper_coloured, an_impossible_request_is_refused)
 {
         struct packed packed = pack("set", "keep");
         struct ds_check_result *r = check(&packed, sizeof(packed), 0, NULL);
@@ -131,7 +131,7 @@ Test(helper_coloured, containers_that_lie)
         }
 }
 
-/* Every byte of the header and the names, changed. */
+/* Changes every byte of the header and of the names. */
 Test(helper_coloured, any_byte_may_be_another)
 {
         for (size_t at = 0; at < offsetof(struct packed, wants) + 64; at++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code for a GPU of silicon: which part of an image is taken, what the compiler makes of PTX, and compilers and inputs
- * that misbehave
+ * Code for a real GPU: the choice of an image's part, the compiler's output for PTX, and misbehaving compilers and
+ * inputs
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -29,13 +29,13 @@
 #include "util/frame.h"
 #include "util/macro.h"
 
-/* --- answers, collected ------------------------------------------------------------------------------------------- */
+/* --- collected answers -------------------------------------------------------------------------------------------- */
 
 #define ANSWERS_MAX 64
 
 struct answers {
         int n, there[ANSWERS_MAX];
-        struct ds_check_result of[ANSWERS_MAX]; /* by id; fd is ours */
+        struct ds_check_result of[ANSWERS_MAX]; /* by id; this test owns fd */
 };
 
 static struct answers answers;
@@ -181,7 +181,7 @@ Test(compile, a_nul_behind_the_text_is_fine)
         free(bytes);
 }
 
-Test(compile, errors_have_the_compilers_words)
+Test(compile, errors_quote_the_compiler)
 {
         static const char head[] = ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n";
         struct {
@@ -212,7 +212,7 @@ Test(compile, errors_have_the_compilers_words)
         ds_jobs_free(jobs);
 }
 
-Test(compile, what_was_compiled_before_is_there_at_once)
+Test(compile, compiled_code_is_cached)
 {
         ds_jobs *jobs = jobs_with(TEST_PTXAS);
         char path[] = TEST_DIR "/plain.ptx", *bytes;
@@ -226,7 +226,7 @@ Test(compile, what_was_compiled_before_is_there_at_once)
         cr_assert_eq(answers.n, 2, "the second time it is compiled again");
         cr_assert(answers.of[0].bytes == answers.of[1].bytes && answers.of[0].hash == answers.of[1].hash);
         cr_assert_eq(cubin_of(&answers.of[1]).cc, 90);
-        /* another text of the same length is another text */
+        /* a text of the same length with other bytes is compiled separately */
         bytes[2] ^= 1;
         take(jobs, 2, bytes, size, 0, 0);
         cr_assert_eq(answers.n, 2);
@@ -236,7 +236,7 @@ Test(compile, what_was_compiled_before_is_there_at_once)
         free(bytes);
 }
 
-/* Large, and slow where it is not comments: an answer, or the limits. */
+/* A large text that is slow to compile outside of comments: an answer, or an error of the limits. */
 Test(compile, a_large_text, .timeout = 60)
 {
         static const char head[] = ".version 9.0\n.target sm_75\n.address_size 64\n", line[] = "// much to say\n";
@@ -285,7 +285,7 @@ Test(compile, garbage)
         ds_jobs_free(jobs);
 }
 
-/* Every allocation on the way fails once: an answer comes all the same, and the next one is right. */
+/* Every allocation fails once: an answer comes nevertheless, and the next one is right. */
 Test(compile, out_of_memory_is_an_answer)
 {
         char path[] = TEST_DIR "/plain.ptx", *bytes = NULL;
@@ -320,7 +320,7 @@ Test(compile, out_of_memory_is_an_answer)
 
 Test(compile, a_fatbin_gives_the_best_machine_code)
 {
-        /* there is no compiler to ask */
+        /* machine code needs no compiler */
         struct ds_cubin cubin = cubin_of(one_file("/nonexistent", "many.fatbin", 0));
 
         cr_assert(cubin.cc == 90 && cubin.family && cubin.n_kernels == 2 && cubin.has_globals);
@@ -425,7 +425,7 @@ Test(compile, one_that_makes_nothing_or_nonsense)
         ds_jobs_free(jobs);
 }
 
-Test(compile, what_a_compiler_sees_and_what_of_its_words_gets_through)
+Test(compile, the_compilers_environment_and_output)
 {
         const char *said;
 
@@ -485,7 +485,7 @@ Test(compile, one_that_is_no_program)
 
 /* --- options ------------------------------------------------------------------------------------------------------ */
 
-Test(compile, what_the_compiler_is_told)
+Test(compile, options_of_the_compiler)
 {
         struct ds_check_text text = {.arch = "sm_90a"};
         char options[DS_COMPILE_OPTIONS_MAX];
@@ -501,7 +501,7 @@ Test(compile, what_the_compiler_is_told)
         cr_assert_str_eq(options, "-arch=sm_90a -maxrregcount=255 -O4");
 }
 
-/* Code that was compiled with other options is other code, also for the cache. */
+/* Code compiled with other options is another entry of the cache. */
 Test(compile, registers_and_level_change_the_code)
 {
         static const uint32_t registers[] = {0, 24, 0, 24}, levels[] = {0, 0, 1, 0};
@@ -565,8 +565,7 @@ Test(compile, the_cache_is_bounded_and_forgets_the_least_used)
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
-/* The program is nobody's process: where a tree is root's alone, tests/support/place.sh has put the compilers
- * elsewhere. */
+/* The helper runs without rights. If only root can read the tree, tests/support/place.sh has copied the compilers. */
 static pid_t start_helper(const char *compiler, ds_conn **ret)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");
@@ -613,7 +612,7 @@ static void send_check(ds_conn *conn, uint64_t id, const char *path)
         close(fd);
 }
 
-/* The next answer into answers. */
+/* Receives the next message into answers. */
 static void receive(ds_conn *conn)
 {
         struct pollfd p = {.fd = ds_conn_fd(conn), .events = POLLIN};
@@ -638,7 +637,7 @@ static void receive(ds_conn *conn)
         detshare__internal__from_helper__free_unpacked(from, NULL);
 }
 
-/* With its privileges dropped, and a slow image that holds up no other. */
+/* The helper runs with its privileges dropped, and a slow image delays no other. */
 Test(compile, the_program_serves_several_and_dies_with_its_supervisor)
 {
         ds_conn *conn;
@@ -658,7 +657,7 @@ Test(compile, the_program_serves_several_and_dies_with_its_supervisor)
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
 }
 
-/* The first child of a process, 0 while there is none. */
+/* The first child of a process; 0: it has none yet. */
 static pid_t child_of(pid_t pid)
 {
         char path[64];
@@ -691,7 +690,7 @@ Test(compile, the_compiler_dies_with_the_program, .timeout = 30)
                 usleep(1000);
         cr_assert_gt(compiler, 0);
         cr_assert_eq(kill(compiler, 0), 0);
-        usleep(100000); /* so that it is what it executes */
+        usleep(100000); /* until it has executed the compiler */
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         cr_assert_eq(waitpid(compiler, &status, 0), compiler);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper's fence: a uid of its own for each, and Landlock where there is only one for all
+ * The helper's fence: a uid for each helper, and Landlock where all helpers share one uid
  *
- * A helper that was taken over must not reach another one. So two processes behind fences are made here, and what one
- * of them can do to the other, and to a program that the other has started (as ptxas is), is what the test is about.
+ * A helper that was taken over must not reach another helper. The test puts two processes behind fences and checks what
+ * one can do to the other, and to a program that the other has started (as it starts ptxas).
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -21,16 +21,16 @@
 
 #define SOMEBODY 54341u
 
-/* What a fenced process says of itself. */
+/* A fenced process's report about itself. */
 struct said {
-        pid_t pid, program; /* program: one that it has started */
+        pid_t pid, program; /* program: pid of the program that it has started */
         uid_t uid;
         gid_t gid;
-        int privileges; /* it may gain none */
+        int privileges; /* 1: it can gain privileges */
         rlim_t processes, memory;
 };
 
-/* Behind a fence, with a program of its own, until it is killed. uid: who it is before; 0: root. */
+/* Starts a fenced process with a program of its own, which runs until it is killed. uid: before the fence; 0: root. */
 static struct said fenced(uid_t uid)
 {
         struct said said = {0};
@@ -60,7 +60,7 @@ static struct said fenced(uid_t uid)
                         _exit(1);
                 }
                 close(begun[1]);
-                (void)!read(begun[0], &byte, 1); /* the end of file: it is another program now */
+                (void)!read(begun[0], &byte, 1); /* the end of file shows that the program has been executed */
                 (void)!write(ends[1], &said, sizeof(said));
                 for (;;)
                         pause();
@@ -96,7 +96,7 @@ static int reads_or_traces(pid_t other)
         return opens(other, "mem", O_RDWR) || opens(other, "fd/0", O_RDONLY) || ptrace(PTRACE_SEIZE, other, 0, 0) == 0;
 }
 
-/* In a process behind a fence: 0, or a bit for each that works against the other. */
+/* Runs behind a fence. 0, or one bit for each attack on the other process that succeeds. */
 static int reaches(uid_t before, uid_t after, const struct said *other)
 {
         int status = -1;
@@ -126,7 +126,7 @@ Test(fence, each_has_a_uid_of_its_own)
                 skip_test("root, to become another user");
         a = fenced(0);
         b = fenced(0);
-        if (a.uid == DS_FENCE_NOBODY) { /* a namespace with few uids */
+        if (a.uid == DS_FENCE_NOBODY) { /* the user namespace has too few uids */
                 end(&a);
                 end(&b);
                 return;
@@ -146,8 +146,9 @@ Test(fence, each_has_a_uid_of_its_own)
         end(&b);
 }
 
-/* As where a daemon is not root, or has too few uids: nobody reads another one's memory, or its compiler's. */
-Test(fence, of_one_uid_landlock_keeps_them_apart)
+/* The daemon is not root or has too few uids: helpers of one uid cannot read each other's memory or their
+ * compilers'. */
+Test(fence, landlock_separates_helpers_of_one_uid)
 {
         struct said b;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms of kernels as the helper makes them: the transformed image with its report, found again in memory and on disk,
- * images as they are where there can be none, and what is asked for nothing else
+ * Forms of kernels in the helper: the transformed image with its report, cached in memory and on disk. Where no form is
+ * possible the image stays unchanged, and a request for forms alone returns nothing else.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #define HEADER ".version 7.0\n.target sm_70\n.address_size 64\n"
 
-/* Both can have both forms, but a second instance of the module has another counter. */
+/* Both kernels allow both forms, but a second instance of the module would have another counter. */
 static const char image[] = HEADER ".global .u32 counter;\n"
                                    ".visible .entry plain(.param .u64 p)\n{\n .reg .b64 %d<3>;\n .reg .b32 %r<2>;\n"
                                    " ld.param.u64 %d1, [p];\n mov.u32 %r1, %ctaid.x;\n st.u32 [%d1], %r1;\n ret;\n}\n"
@@ -87,7 +87,7 @@ static void ask(ds_jobs *jobs, enum ds_jobs_forms forms)
         ask_text(jobs, image, forms, 1);
 }
 
-/* The answer's file, all of it; its report's lines are looked at in turn. */
+/* The whole file of the answer; the test reads the report's lines in turn. */
 static char *file_of_answer(void)
 {
         const size_t size = answer.bytes + answer.report_bytes;
@@ -138,7 +138,7 @@ Test(helper_forms, made_once)
         ds_jobs_free(jobs);
 }
 
-/* Whoever loads the same gets the same file, so that a device loads it once. */
+/* Sessions that load the same image get the same file, so that a device loads it once. */
 Test(helper_forms, one_file_for_all)
 {
         ds_jobs *jobs = jobs_new();
@@ -181,11 +181,11 @@ Test(helper_forms, none)
 {
         ds_jobs *jobs = jobs_new();
 
-        /* no PTX of a GPU's code, as nothing compiles here: the words, where forms alone are asked for */
+        /* nothing compiles here, so there is no PTX for a GPU: a request for forms alone gets this message */
         ask_text(jobs, image, DS_JOBS_ONLY, 0);
         cr_assert_eq(answer.status, DS_CHECK_NO_COMPILER);
         cr_assert_not_null(strstr(answer.message, "there is no ptxas here"));
-        /* what is wrong is wrong, whatever was asked for */
+        /* an invalid text is refused, whatever was requested */
         ask_text(jobs, HEADER ".visible .entry broken()\n{\n frob;\n}\n", DS_JOBS_MADE, 1);
         cr_assert_eq(answer.status, DS_CHECK_INVALID_PTX);
         ask_text(jobs, HEADER ".visible .entry broken()\n{\n frob;\n}\n", DS_JOBS_ONLY, 1);
@@ -193,7 +193,7 @@ Test(helper_forms, none)
         ds_jobs_free(jobs);
 }
 
-/* The process that makes them is ended with its job. */
+/* Cancelling a job ends the process that makes its forms. */
 Test(helper_forms, cancelled)
 {
         const struct ds_jobs_request request = {
@@ -214,7 +214,7 @@ Test(helper_forms, cancelled)
         close(fd);
 }
 
-/* The system ends the process that makes them when it has had its share of a processor; here that comes at once. */
+/* The process that makes forms has a limit of processor time and is ended beyond it; here that happens at once. */
 Test(helper_forms, too_much_of_a_processor)
 {
         struct ds_check_result result = {.fd = -1};
@@ -227,7 +227,7 @@ Test(helper_forms, too_much_of_a_processor)
 
                 cr_assert_eq(ds_forms_new(image, strlen(image), &forms), 0);
                 fd.fd = ds_forms_process_fd(forms);
-                (void)syscall(SYS_pidfd_send_signal, fd.fd, SIGXCPU, NULL, 0); /* it may be over already */
+                (void)syscall(SYS_pidfd_send_signal, fd.fd, SIGXCPU, NULL, 0); /* it may have ended already */
                 cr_assert_eq(poll(&fd, 1, 60000), 1);
                 cr_assert_eq(ds_forms_step(forms, 0), 1);
                 bytes = ds_forms_result(forms, &result, &text, &size);
@@ -238,7 +238,7 @@ Test(helper_forms, too_much_of_a_processor)
         cr_assert(strstr(result.message, "took more than 10 s of a CPU"), "%s", result.message);
 }
 
-/* A report that stops making sense ends there. */
+/* Reading stops at the first line of a report that makes no sense. */
 Test(helper_forms, reports_that_make_no_sense)
 {
         static const char cut[] = "k\tsp--\t\n", flags[] = "k\tspwvx\ta\tb\n", none[] = "k";

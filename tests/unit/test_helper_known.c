@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the helper remembers of images: by their file only while it is the same for the same user, by what they became
- * only for the same bytes, within bounds
+ * The helper's memory of images: by file only while the file is unchanged and for the same user, by bytes only for
+ * equal bytes, within bounds
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -107,7 +107,7 @@ Test(known, a_file_that_changed_is_another)
         cr_assert_eq(fstat(file, &st), 0);
         usleep(20000);
         cr_assert_eq(pwrite(file, "x", 1, 3), 1);
-        /* its owner may set this one back, but not when that was */
+        /* the owner may set the time of modification back, but not the time of that change */
         times[1] = st.st_mtim;
         cr_assert_eq(futimens(file, times), 0);
         other = origin_of(file, 1000);
@@ -115,7 +115,7 @@ Test(known, a_file_that_changed_is_another)
         cr_assert_neq(memcmp(&origin, &other, sizeof(origin)), 0);
 }
 
-Test(known, what_changed_a_moment_ago_is_not_believed)
+Test(known, a_recent_change_is_not_trusted)
 {
         struct ds_known_origin origin = {0};
 
@@ -124,7 +124,7 @@ Test(known, what_changed_a_moment_ago_is_not_believed)
         cr_assert_eq(ds_known_identify(file, now() + LATER, &origin), 0);
 }
 
-Test(known, who_cannot_read_it_is_not_told)
+Test(known, only_readers_of_the_file_get_it)
 {
         struct ds_known_origin origin = {0};
         int flags[] = {O_PATH, O_WRONLY, O_RDONLY, O_RDWR};
@@ -201,7 +201,7 @@ Test(known, bytes_and_files_are_bounded)
         cr_assert_eq(open_files(), before);
 }
 
-/* One image from very many places does not take memory without end. */
+/* One image from very many places takes a bounded amount of memory. */
 Test(known, places_are_bounded)
 {
         struct ds_known_origin origin = origin_of(file, 1000);
@@ -227,7 +227,7 @@ Test(known, places_are_bounded)
         ds_known_free(known);
 }
 
-/* An image that nobody can change is known by its bytes, whoever brings it, and not by their hash alone. */
+/* A sealed image is recognised by its bytes, whichever user brings it, and not by their hash alone. */
 Test(known, sealed_files_are_compared)
 {
         struct ds_known_origin a = {.bytes = CODE, .cc = 90, .uid = 1000}, b = a;

@@ -2,9 +2,9 @@
 /*
  * Code images: real ones of every kind that nvcc writes, and damaged ones
  *
- * The damaged ones are made from the real ones: cut at every byte, bytes changed under a seed, sizes that lie. None may
- * crash or read past its bytes (the copies are exact-sized heap blocks, so that ASan sees one byte too many), and
- * whatever is handed out as PTX must be whole text.
+ * Damaged images are made from real ones: cut at every byte, with bytes changed under a seed, with wrong sizes. None
+ * may crash or be read past its end (the copies are heap blocks of exactly their size, so ASan notices one byte too
+ * many), and every PTX that is returned must be a whole text.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -52,7 +52,7 @@ static void exercise_elf(const ds_image *image, size_t index)
         ds_free(elf);
 }
 
-/* Opens whatever the bytes are and takes every entry: returns how many texts came out. */
+/* Opens the bytes as an image and reads every entry. Returns the number of texts. */
 static int exercise(const uint8_t *bytes, size_t size)
 {
         char message[200] = "", *text;
@@ -282,7 +282,7 @@ Test(image, text)
         ds_image_free(image);
 }
 
-/* A container of stored PTX entries for the given targets, built by hand. */
+/* Builds a container of stored PTX entries for the given targets. */
 static size_t container(uint8_t *p, const uint32_t *sms, size_t n, uint32_t flags, uint64_t unpacked)
 {
         uint64_t step = 64 + 8, total = n * step;
@@ -335,7 +335,7 @@ Test(image, choice_of_target)
         ds_image_free(image);
 }
 
-/* Machine code runs on its own major version from its minor on, sm_NNa on exactly that. */
+/* Machine code runs on its major version from its minor version on; code for sm_NNa runs on exactly that GPU. */
 Test(image, choice_of_machine_code)
 {
         static const struct {
@@ -353,7 +353,7 @@ Test(image, choice_of_machine_code)
         for (size_t i = 0; i < DS_ARRAY_SIZE(sms); i++) {
                 uint64_t family = 0x100000;
 
-                bytes[16 + i * 72] = i == 6 ? 1 : 2; /* the last is PTX */
+                bytes[16 + i * 72] = i == 6 ? 1 : 2; /* the last entry is PTX */
                 if (i == 3 || i == 5)
                         memcpy(bytes + 16 + i * 72 + 40, &family, sizeof(family));
         }
@@ -392,13 +392,13 @@ Test(image, refusals_have_words)
         memcpy(bytes + 8, &big, 8);
         expect_refused(bytes, size, DS_IMAGE_E_INVALID, "claims");
         container(bytes, &sm, 1, 0, 0);
-        memcpy(bytes + 16 + 8, &big, 8); /* payload size that wraps around when added */
+        memcpy(bytes + 16 + 8, &big, 8); /* a payload size that overflows when it is added */
         expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
         container(bytes, &sm, 1, 0, 0);
-        memset(bytes + 16 + 4, 0, 4); /* header of 0 bytes: an entry that would never end */
+        memset(bytes + 16 + 4, 0, 4); /* a header of 0 bytes: reading would never reach the next entry */
         expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
         container(bytes, &sm, 1, 0, 0);
-        bytes[16 + 16] = 9; /* more compressed bytes than payload */
+        bytes[16 + 16] = 9; /* more compressed bytes than the payload has */
         expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
 }
 
@@ -449,7 +449,7 @@ Test(image, declared_sizes_are_capped)
         cr_assert_eq(unpack_hand_made(0, 0, message, sizeof(message)), 0);
 }
 
-/* The declared size of a real compressed entry, made one larger, one smaller, and huge. */
+/* A real compressed entry whose declared size is one too large, one too small, or huge. */
 Test(image, declared_sizes_that_lie)
 {
         const char *names[] = {"sm_75.balance.fatbin", "sm_75.speed.fatbin"};
@@ -496,7 +496,7 @@ Test(image, every_truncation)
                         copy = malloc(cut ? cut : 1);
                         memcpy(copy, bytes, cut);
                         r = exercise(copy, cut);
-                        /* less than a magic number may be the beginning of a text */
+                        /* fewer bytes than a magic number may be the beginning of a text */
                         cr_assert(!r || cut < 4, "%s cut at %zu gave a text", names[i], cut);
                         free(copy);
                 }
@@ -564,7 +564,7 @@ Test(image, out_of_memory_is_said)
 
 /* --- options ------------------------------------------------------------------------------------------------------ */
 
-/* A container with one entry of stored PTX whose header of 96 bytes has this record of options. */
+/* A container with one entry of stored PTX, whose header of 96 bytes has this record of options. */
 static uint32_t max_registers_of(const char *options, uint32_t record, uint32_t offset, uint32_t length)
 {
         const char text[16] = ".version 9.0\n";

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compressed entries of fatbins that pass for such and mean harm
+ * Malicious compressed entries in valid fatbins
  *
- * The container is right: magic, sizes, flags, one entry of PTX. The payload is made by hand: frames that become very
- * much more than they declare, or as much as is allowed of a few kilobytes; many frames, frames to be skipped, none; a
- * window of gigabytes, a dictionary that there is not, a checksum that is wrong, streams cut off; LZ4 with lengths and
- * offsets that point out of it. Each is refused, or becomes exactly what it declares, in bounded time and memory: both
- * are those of this process, whatever else the machine does.
+ * The container is right: magic, sizes, flags, one entry of PTX. The payload is made by hand: frames that expand to
+ * much more than they declare, or to the maximum from a few kilobytes; many frames, skippable frames, no frame; a
+ * window of gigabytes, a missing dictionary, a wrong checksum, truncated streams; LZ4 with lengths and offsets outside
+ * of its data. Each is refused or expands to exactly its declared size, in bounded time and memory of this process.
  */
 #include <criterion/criterion.h>
 #include <lz4.h>
@@ -28,7 +27,7 @@
 #define SECONDS 10.0
 #define MEMORY_KB (400l << 10)
 
-static uint8_t *image; /* a container, one entry, and the payload behind it */
+static uint8_t *image; /* a container, one entry, and its payload */
 static uint8_t *payload;
 static size_t n_payload;
 
@@ -45,7 +44,7 @@ static void put(size_t at, uint64_t value, size_t bytes)
         memcpy(image + at, &value, bytes);
 }
 
-/* Unpacks the payload as an entry that declares so many bytes. What ds_image_ptx returned; *ret_length: bytes. */
+/* Unpacks the payload as an entry of `declared` bytes. Returns the result of ds_image_ptx; *ret_length: bytes. */
 static int unpack(uint64_t flags, uint64_t declared, size_t *ret_length)
 {
         char message[200] = "", *text = NULL;
@@ -59,7 +58,7 @@ static int unpack(uint64_t flags, uint64_t declared, size_t *ret_length)
         put(4, 1, 2);
         put(6, 16, 2);
         put(8, 64 + n_payload, 8);
-        put(16, 1, 2); /* PTX */
+        put(16, 1, 2); /* kind: PTX */
         put(20, 64, 4);
         put(24, n_payload, 8);
         put(32, n_payload, 4);
@@ -82,7 +81,7 @@ static int unpack(uint64_t flags, uint64_t declared, size_t *ret_length)
         return r;
 }
 
-/* One frame of n blanks, behind what the payload has. window_log 0: the library's own choice */
+/* Appends one frame of n blanks to the payload. window_log 0: the library's choice */
 static void add_frame(size_t n, int window_log, const char *dictionary)
 {
         ZSTD_CCtx *context = ZSTD_createCCtx();
@@ -127,7 +126,7 @@ Test(image_bombs, zstd_in_frames, .init = begin)
         add_frame(500, 0, NULL);
         cr_expect_eq(unpack(ZSTD, 1500, &length), 0);
         cr_expect_eq(unpack(ZSTD, 1000, &length), DS_IMAGE_E_INVALID, "the second frame does not fit");
-        /* frames to be skipped: one in between, one of 4 GiB that is not there, and nothing but such */
+        /* skippable frames: one in between, one of 4 GiB that is missing, and nothing but skippable ones */
         n_payload += ZSTD_writeSkippableFrame(payload + n_payload, 100, "skipped", 7, 3);
         cr_expect_eq(unpack(ZSTD, 1500, &length), 0);
         memcpy(payload + n_payload, "\x50\x2a\x4d\x18\xff\xff\xff\xff", 8);
@@ -159,14 +158,14 @@ Test(image_bombs, zstd_headers, .init = begin)
 {
         size_t length;
 
-        /* a window of 2 GiB, which a decoder of streams would allocate */
+        /* a window of 2 GiB, which a streaming decoder would allocate */
         add_frame(3000, 12, NULL);
         cr_assert_eq(payload[4] & 0x20, 0, "a frame with a window");
         payload[5] = (31 - 10) << 3;
         (void)unpack(ZSTD, 3000, &length);
         payload[5] = 0xff;
         cr_expect_eq(unpack(ZSTD, 3000, &length), DS_IMAGE_E_INVALID, "a window of more than there can be");
-        /* a dictionary's number, and content that refers to one */
+        /* the number of a dictionary, and content that refers to one */
         n_payload = 0;
         add_frame(3000, 0, NULL);
         memmove(payload + 9, payload + 5, n_payload);
@@ -231,7 +230,7 @@ Test(image_bombs, lz4, .init = begin)
         cr_expect_eq(unpack(LZ4, DS_IMAGE_PTX_MAX + 1, &length), DS_IMAGE_E_TOO_LARGE);
         n_payload /= 2;
         cr_expect_eq(unpack(LZ4, DS_IMAGE_PTX_MAX, &length), DS_IMAGE_E_INVALID, "cut off");
-        /* a match before the beginning, one at distance 0, literals and a match whose lengths go on for ever */
+        /* a match before the beginning, a match at distance 0, literals and a match of endless length */
         n_payload = 5;
         memcpy(payload,
                 "\x1f"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is read from cubins: real ones of several architectures, and damaged ones
+ * Reading of cubins: real ones of several architectures, and damaged ones
  *
- * The damaged ones are copies of exactly their size, so that the address sanitizer sees one byte too many.
+ * Damaged ones are copies of exactly their size, so that the address sanitizer notices one byte too many.
  */
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -65,7 +65,7 @@ Test(cubin, real_ones_of_every_layout)
         }
 }
 
-/* The section and the symbol of the one variable in the file. */
+/* The section and the symbol of the file's one variable. */
 static Elf64_Sym *variable_of(uint8_t *bytes, const char *in, Elf64_Shdr **ret_section)
 {
         const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
@@ -89,7 +89,7 @@ static Elf64_Sym *variable_of(uint8_t *bytes, const char *in, Elf64_Shdr **ret_s
         return NULL;
 }
 
-/* What is zeroed may be written, whatever it is called, and takes memory that the file does not show. */
+/* A zeroed section is writable whatever its name, and takes memory that the file does not contain. */
 Test(cubin, variables_hidden_and_huge)
 {
         size_t size;
@@ -126,7 +126,7 @@ Test(cubin, the_old_layout_of_the_flags)
         struct ds_cubin cubin;
 
         header->e_ident[EI_OSABI] = 51;
-        header->e_flags = 0x5a055a; /* sm_90, 64 bit, made from compute_90 */
+        header->e_flags = 0x5a055a; /* sm_90, 64 bit, compiled from compute_90 */
         cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
         cr_assert(cubin.cc == 0x5a && !cubin.family);
         header->e_flags |= 0x800;
@@ -172,7 +172,7 @@ Test(cubin, which_gpu_runs_which)
         }
 }
 
-/* Nothing shorter than the file is a cubin: the section headers are its end. */
+/* A truncated file is no cubin, because the section headers are at its end. */
 Test(cubin, cut_at_every_byte)
 {
         size_t size;
@@ -206,7 +206,7 @@ Test(cubin, changed_at_random)
                 size = sizes[which];
                 copy = malloc(size);
                 memcpy(copy, files[which], size);
-                /* most of them where the headers and tables are */
+                /* most changes hit the headers and tables */
                 for (int n = 1 + rand_r(&seed) % 8; n; n--) {
                         size_t at = (size_t)rand_r(&seed) % 3 ? (size_t)rand_r(&seed) % size
                                                               : (size_t)rand_r(&seed) % sizeof(Elf64_Ehdr);
@@ -225,7 +225,7 @@ Test(cubin, changed_at_random)
         cr_assert(intact > 1000 && refused > 1000, "%u %u", intact, refused);
 }
 
-/* Millions of symbol tables that are all the same bytes: refused at the second. */
+/* Millions of symbol tables over the same bytes: refused at the second one. */
 Test(cubin, one_table_many_times, .timeout = 10)
 {
         size_t size, n = 200000;
@@ -249,7 +249,7 @@ Test(cubin, one_table_many_times, .timeout = 10)
         free(file);
 }
 
-/* A copy of the file with one thing wrong: what it does to the tables */
+/* Kinds of damage to the tables of a copy */
 enum damage {
         HEADERS_OUTSIDE,
         HEADER_SIZE,
@@ -319,7 +319,7 @@ static void do_damage(uint8_t *bytes, enum damage damage)
         }
 }
 
-/* Whoever is refused hears what is wrong with the image. */
+/* A refusal says what is wrong with the image. */
 Test(cubin, refusals_say_why)
 {
         static const char *const words[_DAMAGES] = {

@@ -29,7 +29,7 @@
                 "2;\nld.param.u64 %x, [a];\nadd.u64 %x, %x, %o;\nld.global.b16 %A, [%x];\n" text \
                 "\nld.param.u64 %x, [d];\nadd.u64 %x, %x, %o;\nst.global.b16 [%x], %D;")
 
-/* name of the kernel, instruction, operands */
+/* kernel name, instruction, operands */
 #define SINGLES(X)                                \
         X("k0", "div.approx.f32 %D, %A, %B;")     \
         X("k1", "div.approx.ftz.f32 %D, %A, %B;") \
@@ -133,8 +133,8 @@ static void all_numbers(struct memory *m, const char *kernel, const char *text)
         (void)fprintf(stderr, "%s: %.3f of what is allowed\n", text, worst);
 }
 
-/* Every exponent: its first and last numbers, random ones between. The second operand goes through its own exponents.
- */
+/* For every exponent the first and last numbers, and random ones between. The second operand has exponents of its
+ * own. */
 static void sampled_numbers(struct memory *m, const char *kernel, const char *text)
 {
         uint32_t state = 88172645, n = 0;
@@ -217,7 +217,7 @@ Test(interp_accuracy, half_precision)
         rig_close(&m.rig);
 }
 
-/* --- special values, as PTX's tables have them --- */
+/* --- special values of PTX's tables -------------- */
 #define INF 0x7f800000u
 #define MINUS 0x80000000u
 #define QUIET 0x7fffffffu
@@ -235,7 +235,7 @@ static const struct {
         {"rcp.approx.f32", 0xffc00001u, 0, QUIET},
         {"rcp.approx.ftz.f32", SUB, 0, INF},
         {"rcp.approx.ftz.f32", MINUS | SUB, 0, MINUS | INF},
-        {"rcp.approx.ftz.f32", 0x7f000001u, 0, 0}, /* a subnormal result */
+        {"rcp.approx.ftz.f32", 0x7f000001u, 0, 0}, /* the result would be subnormal */
         {"sqrt.approx.f32", MINUS | INF, 0, QUIET},
         {"sqrt.approx.f32", MINUS | ONE, 0, QUIET},
         {"sqrt.approx.f32", MINUS | SUB, 0, QUIET},
@@ -285,7 +285,7 @@ static const struct {
         {"div.approx.f32", ONE, 0, INF},
         {"div.approx.f32", 0, 0, QUIET},
         {"div.approx.f32", INF, INF, QUIET},
-        {"div.approx.f32", ONE, 0x7f000000u, 0}, /* 2^127: the reciprocal is flushed */
+        {"div.approx.f32", ONE, 0x7f000000u, 0}, /* 2^127, whose reciprocal is flushed to zero */
         {"div.approx.f32", INF, 0x7f000000u, QUIET},
         {"div.full.f32", 0x7f000000u, 0x7f000000u, ONE},
         {"div.approx.ftz.f32", SUB, ONE, 0},

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mbarriers and bulk copies on PTX written by hand: what each instruction does, and what a hostile client would do
+ * mbarriers and bulk copies in hand-written PTX: the effect of each instruction, and what a hostile client could try
  */
 #include "tests/support/interp_harness.h"
 #include "util/macro.h"
 
 #define HEAD ".version 8.6\n.target sm_90\n.address_size 64\n"
-/* out: words; in: 4096 bytes; %i the thread's number, %o the address of its word, m and n mbarriers, s shared memory */
+/* out: words; in: 4096 bytes; %i thread number, %o address of the thread's word, m and n mbarriers, s shared memory */
 #define KERNEL_HEAD                                                                                          \
         HEAD ".visible .entry k(.param .u64 out, .param .u64 in)\n{\n.reg .b64 %o, %out, %in, %s<9>;\n"      \
              ".reg .b32 %i, %r<9>;\n.reg .pred %p<9>;\n.shared .align 8 .b64 m;\n.shared .align 8 .b64 n;\n" \
@@ -76,7 +76,7 @@ Test(interp_async, arrivals_and_phases)
                 1, 4, 3, 0, 1, 1, 0, 4);
 }
 
-/* Who drops out is not expected in later phases. */
+/* A thread that has dropped out is not expected in later phases. */
 Test(interp_async, dropping_out)
 {
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 3;\nmbarrier.arrive_drop.shared.b64 %s1, [m];\n"
@@ -88,7 +88,7 @@ Test(interp_async, dropping_out)
                 1, 1, 1, 1);
 }
 
-/* A phase lasts until its bytes have come, in whatever order they are announced and come. */
+/* A phase lasts until all announced bytes have arrived, whatever the order of announcements and arrivals. */
 Test(interp_async, bytes_to_come)
 {
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 2;\n"
@@ -103,7 +103,7 @@ Test(interp_async, bytes_to_come)
                 1, 0, 0, 1);
 }
 
-/* By a generic address as well, and again after it was given up. */
+/* Generic addresses work too, and so does a new init after inval. */
 Test(interp_async, generic_addresses_and_inval)
 {
         GIVES(KERNEL("mov.u64 %s5, m;\ncvta.shared.u64 %s5, %s5;\nmbarrier.init.b64 [%s5], 1;\n"
@@ -117,7 +117,7 @@ Test(interp_async, generic_addresses_and_inval)
 #define WAIT(label, object, parity) \
         label ": mbarrier.try_wait.parity.shared.b64 %p1, [" object "], " parity ";\n@!%p1 bra " label ";\n"
 
-/* Two warps hand a word to and fro; whoever waits lets the other one run. */
+/* Two warps pass a word to each other; a warp that waits lets the other one run. */
 Test(interp_async, a_pipeline_of_two_warps)
 {
         GIVES(KERNEL("setp.eq.u32 %p2, %i, 0;\n@%p2 mbarrier.init.shared.b64 [m], 32;\n"
@@ -138,7 +138,7 @@ Test(interp_async, a_pipeline_of_two_warps)
                 64, 4950 * 1000 + 100, 4950 * 1000, 4950 * 1000 + 300, 4950 * 1000 + 200);
 }
 
-/* Lanes of one warp: those that wait do not keep the one that they wait for from running. */
+/* Waiting lanes of a warp do not keep the lane from running for which they wait. */
 Test(interp_async, lanes_of_a_warp_wait_for_one)
 {
         GIVES(KERNEL("setp.eq.u32 %p2, %i, 0;\n@%p2 mbarrier.init.shared.b64 [m], 1;\nbar.warp.sync -1;\n"
@@ -149,7 +149,7 @@ Test(interp_async, lanes_of_a_warp_wait_for_one)
                 4, 7, 8, 9, 10);
 }
 
-/* A guard, and lanes whose mbarriers differ */
+/* Lanes under a guard, and lanes with different mbarriers */
 Test(interp_async, every_lane_its_mbarrier)
 {
         GIVES(KERNEL("shl.b32 %r1, %i, 3;\nmov.u32 %r2, s;\nadd.u32 %r1, %r1, %r2;\nadd.u32 %r3, %i, 1;\n"
@@ -160,8 +160,8 @@ Test(interp_async, every_lane_its_mbarrier)
                 4, 1, 1, 0, 0);
 }
 
-/* --- what may not be --- */
-Test(interp_async, what_is_no_mbarrier)
+/* --- refused uses ----------------- */
+Test(interp_async, not_an_mbarrier)
 {
         faults(KERNEL("mbarrier.arrive.shared.b64 %s1, [m];"), 1, DS_INTERP_FAULT_ILLEGAL, "not initialised");
         faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\nmbarrier.inval.shared.b64 [m];\n"
@@ -189,7 +189,7 @@ Test(interp_async, counts_out_of_range)
                 1, DS_INTERP_FAULT_ILLEGAL, "bytes");
 }
 
-/* Nobody will ever come: the budget ends it, soon, although hardly an instruction is executed. */
+/* Nothing will ever arrive: the budget ends the wait soon, although hardly any instruction executes. */
 Test(interp_async, waiting_for_ever)
 {
         faults(KERNEL("setp.eq.u32 %p2, %i, 0;\n@%p2 mbarrier.init.shared.b64 [m], 2;\nbar.sync 0;\n" WAIT(
@@ -214,7 +214,7 @@ Test(interp_async, bulk_copies)
                 1, 0, 0, 0, 0, 0x08080808, 0x09090909, 0x0a0a0a0a, 0x0b0b0b0b, 0x0c0c0c0c, 0x0d0d0d0d, 0x0e0e0e0e,
                 0x0f0f0f0f, 0x10101010, 0x11111111, 0x12121212, 0x13131313, 0x14141414, 0x15151515, 0x16161616,
                 0x17171717, 0, 0x01010101, 0x02020202, 0x03030303, 0);
-        /* within the shared memory */
+        /* from shared memory to shared memory */
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" COPY_IN("s", "%in+16",
                       "32") "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [s+16], [s], 32, "
                             "[m];\nmbarrier.arrive.expect_tx.shared.b64 _, [m], 64;\n" WAIT("W", "m", "0")
@@ -242,7 +242,7 @@ Test(interp_async, bulk_copies_that_may_not_be)
         faults(KERNEL(COPY_IN("s", "%in", "16")), 1, DS_INTERP_FAULT_ILLEGAL, "not initialised");
         faults(KERNEL(COPY_OUT("%out+4096", "s", "16")), 1, DS_INTERP_FAULT_ADDRESS, "invalid bulk write of 16");
         faults(KERNEL(COPY_OUT("%out", "s+1024", "16")), 1, DS_INTERP_FAULT_ADDRESS, "invalid bulk read of 16");
-        /* a shared address is not one of global memory */
+        /* a shared address is not a global one */
         faults(KERNEL("mov.u64 %s1, s;\ncvta.shared.u64 %s1, %s1;\n" COPY_OUT("%s1", "s", "16")), 1,
                 DS_INTERP_FAULT_ADDRESS, "invalid bulk write");
 }
@@ -255,14 +255,14 @@ Test(interp_async, bulk_reductions)
         GIVES(KERNEL(FILL("5") REDUCE("add.u32") REDUCE("add.s32") REDUCE("inc.u32") REDUCE("xor.b32")), 1, 5, 5, 5, 5);
         GIVES(KERNEL(FILL("-2") REDUCE("add.u64") REDUCE("min.s32") FILL("3") REDUCE("max.s64") REDUCE("and.b32")), 1,
                 3, 3, 3, 3);
-        /* 1.0 + 1.0 and the smaller of it and 1.5 */
+        /* 1.0 + 1.0, then the minimum of the sum and 1.5 */
         GIVES(KERNEL(FILL("0x3c003c00") REDUCE("add.noftz.f16") REDUCE("add.noftz.f16") FILL("0x3e004000")
                               REDUCE("min.f16")),
                 1, 0x3e004000, 0x3e004000, 0x3e004000, 0x3e004000);
         GIVES(KERNEL(FILL("0x3f803f80") REDUCE("add.noftz.bf16") FILL("0x7fc03fc0") REDUCE("max.bf16")), 1, 0x3f803fc0);
         GIVES(KERNEL(FILL("0x3f800000") REDUCE("add.f32") REDUCE("add.f32")), 1, 0x40000000, 0x40000000, 0x40000000,
                 0x40000000, 0);
-        /* into shared memory, counted at an mbarrier */
+        /* into shared memory, counted by an mbarrier */
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" FILL(
                       "7") "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 "
                            "[s+16], [s], 16, [m];\nmbarrier.arrive.expect_tx.shared.b64 _, [m], 16;\n" WAIT(
@@ -280,7 +280,7 @@ Test(interp_async, remote_stores_and_reductions)
                 1, 12);
 }
 
-/* One copy to both blocks of a cluster: the bytes and what counts them lie at the same place in each. */
+/* One copy to both blocks of a cluster: data and mbarrier have the same offset in each block. */
 static struct ds_interp_result multicast(uint32_t mask, uint32_t **out, struct rig *r)
 {
         char text[4096];
@@ -321,7 +321,7 @@ Test(interp_async, multicast)
         rig_close(&r);
 }
 
-/* Of cp.async a part, or nothing: what is not copied is zero, and not read. */
+/* cp.async with a smaller source size: the rest is zeroed and its source is not read. */
 Test(interp_async, small_copies_of_less)
 {
         GIVES(KERNEL("mov.u32 %r1, -1;\nst.shared.v4.u32 [s], {%r1, %r1, %r1, %r1};\nmov.u32 %r2, 5;\n"
@@ -340,12 +340,12 @@ Test(interp_async, small_copies_of_less)
                 DS_INTERP_FAULT_ADDRESS, "invalid copy of 4");
         faults(KERNEL("mov.u32 %r2, 1;\ncp.async.ca.shared.global [s], [%in+2], 4, %r2;"), 1,
                 DS_INTERP_FAULT_MISALIGNED, "misaligned copy of 4");
-        /* the address of the two that is not aligned: shared memory's */
+        /* the reported address is the misaligned one, in shared memory */
         faults(KERNEL("mov.u32 %r2, 1;\ncp.async.ca.shared.global [s+2], [%in], 4, %r2;"), 1,
                 DS_INTERP_FAULT_MISALIGNED, "misaligned copy of 4 bytes at 0x1000000000000");
 }
 
-/* cp.async is done at once: what arrives for it has nothing to wait for. */
+/* cp.async completes at once, so an arrival for it has nothing to wait for. */
 Test(interp_async, arrivals_for_small_copies)
 {
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 2;\ncp.async.ca.shared.global [s], [%in+4], 4;\n"
@@ -357,7 +357,7 @@ Test(interp_async, arrivals_for_small_copies)
                 1, 0, 1, 0x01010101);
 }
 
-/* Time is paid by the byte. */
+/* The cost of a copy is in proportion to its bytes. */
 Test(interp_async, copies_cost_by_their_size)
 {
         uint64_t sectors[2];
@@ -377,7 +377,7 @@ Test(interp_async, copies_cost_by_their_size)
         cr_assert(sectors[0] == 1 && sectors[1] == 32);
 }
 
-/* A row of long copies is given up in its middle, without a jump. */
+/* An abort takes effect in the middle of a row of long copies, without a jump. */
 Test(interp_async, copies_can_be_aborted)
 {
         static char body[512 * 128], text[sizeof(body) + 1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clusters in the interpreter: compiled kernels, and what a compiler does not emit or a hostile client would
+ * Clusters in the interpreter: compiled kernels, and hand-written ones that no compiler emits
  */
 #include "tests/support/interp_harness.h"
 #include "util/macro.h"
@@ -194,10 +194,9 @@ Test(interp_cluster, what_the_text_asks_for)
         rig_close(&r);
 }
 
-/* --- by hand --- */
+/* --- hand-written kernels --------- */
 #define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n"
-/* %i: the thread, %c: the rank, %o: the address of word tid + rank * ntid of the result; s: 64 words of shared memory
- */
+/* %i: thread, %c: rank, %o: address of word tid + rank * ntid of the result; s: 64 words of shared memory */
 #define KERNEL(body)                                                                                                 \
         HEAD ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %out, %d<8>;\n.reg .b32 %i, %c, %n, %r<16>;\n"    \
              ".reg .pred %p<4>;\n.shared .align 8 .b32 s[64];\nmov.u32 %i, %tid.x;\nmov.u32 %c, %cluster_ctarank;\n" \
@@ -237,7 +236,7 @@ static void faults(const char *text, uint32_t blocks, uint32_t threads, enum ds_
         rig_close(&r);
 }
 
-/* Half of each warp arrives in one branch, half in the other; odd blocks wait twice as often in between. */
+/* Half of each warp arrives in one branch and half in the other; odd blocks wait twice as often in between. */
 static uint32_t one_more(uint32_t rank, uint32_t thread)
 {
         return 5 + rank;
@@ -252,7 +251,7 @@ Test(interp_cluster, divergent_arrivals)
                 3, 70, one_more);
 }
 
-/* Lanes that are a round behind meet the others at one wait: those wait, these go on. */
+/* Lanes that are a round behind meet the others at one wait: the former wait there, the latter continue. */
 static uint32_t rounds(uint32_t rank, uint32_t thread)
 {
         return 3;
@@ -266,7 +265,7 @@ Test(interp_cluster, lanes_in_different_rounds)
                 2, 48, rounds);
 }
 
-/* Arrived and gone without waiting, gone without arriving: the others' barrier completes. */
+/* Threads that arrive and exit without waiting, or exit without arriving: the others' barrier completes. */
 static uint32_t stayed(uint32_t rank, uint32_t thread)
 {
         return thread % 32 < 20 ? 0 : 77;
@@ -280,7 +279,7 @@ Test(interp_cluster, exits)
                 4, 64, stayed);
 }
 
-/* The second block's memory stays good after its end. */
+/* The second block's memory stays readable after its end. */
 static uint32_t left_behind(uint32_t rank, uint32_t thread)
 {
         return rank ? 0 : 4711;
@@ -300,7 +299,7 @@ static uint32_t from_all(uint32_t rank, uint32_t thread)
         return 3 * 64 + 100;
 }
 
-/* All blocks count in the last one's memory, by 32-bit and generic addresses, with atom and red, a vector beside it. */
+/* All blocks count in the last block's memory: 32-bit and generic addresses, atom and red, and a vector beside it. */
 Test(interp_cluster, remote_atomics)
 {
         good(KERNEL("mov.u32 %r2, 0;\nst.shared.u32 [s+4], %r2;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n"
@@ -314,7 +313,7 @@ Test(interp_cluster, remote_atomics)
                 3, 64, from_all);
 }
 
-/* A flag in another block's memory that is polled: warps take turns over blocks. */
+/* Blocks poll a flag in another block's memory: the interpreter runs warps of all blocks in turn. */
 Test(interp_cluster, polling)
 {
         good(KERNEL("setp.eq.u32 %p0, %c, 1;\nmov.u32 %r2, s;\nmapa.shared::cluster.u32 %r3, %r2, 1;\n@%p0 bra B;\n"
@@ -324,7 +323,7 @@ Test(interp_cluster, polling)
                 2, 32, left_behind);
 }
 
-/* An absolute address of shared::cta is the block's own, whatever its rank. */
+/* An absolute shared::cta address is in the block itself, whatever the block's rank. */
 static uint32_t own_rank(uint32_t rank, uint32_t thread)
 {
         return rank;
@@ -343,7 +342,8 @@ Test(interp_cluster, faults)
                 const char *body;
                 enum ds_interp_fault want;
         } rows[] = {
-                /* a rank that there is not; the end of a block's memory; not aligned; another block's as one's own */
+                /* a rank that does not exist; beyond a block's memory; misaligned; another block's address used as
+                 * one's own */
                 {KERNEL("mov.u32 %r2, s;\nmapa.shared::cluster.u32 %r3, %r2, 2;\nld.shared::cluster.u32 %r4, [%r3];"),
                         DS_INTERP_FAULT_ADDRESS},
                 {KERNEL("mov.u32 %r2, s;\nmapa.shared::cluster.u32 %r3, %r2, 257;\nld.shared::cluster.u32 %r4, [%r3];"),
@@ -372,7 +372,7 @@ Test(interp_cluster, faults)
                 {KERNEL("barrier.cluster.wait;"), DS_INTERP_FAULT_ILLEGAL},
                 {KERNEL("barrier.cluster.arrive;\nbarrier.cluster.wait;\nbarrier.cluster.wait;"),
                         DS_INTERP_FAULT_ILLEGAL},
-                /* one block waits for the cluster, the other for a thread of its own that will not come */
+                /* one block waits for the cluster, the other for a thread of its own that never arrives */
                 {KERNEL("setp.eq.u32 %p0, %c, 0;\n@%p0 bra A;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n"
                         "A: setp.eq.u32 %p1, %i, 0;\n@%p1 bar.sync 1, 64;"),
                         DS_INTERP_FAULT_BARRIER},
@@ -384,7 +384,7 @@ Test(interp_cluster, faults)
                 faults(rows[i].body, 2, 32, rows[i].want);
 }
 
-/* The budget is of the whole cluster, and so is what the caller is told. */
+/* The budget covers the whole cluster, and so does the count that the caller gets. */
 static void told(void *user, uint64_t instructions)
 {
         uint64_t *last = user;
@@ -423,7 +423,7 @@ Test(interp_cluster, budget_and_progress)
         rig_close(&r);
 }
 
-/* The blocks together may not have more local memory than one block alone may. */
+/* All blocks of a cluster together may have no more local memory than one block alone. */
 Test(interp_cluster, memory_bound)
 {
         struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];
@@ -442,7 +442,7 @@ Test(interp_cluster, memory_bound)
         rig_close(&r);
 }
 
-/* Nothing of an earlier cluster can be seen in the memory of any of its blocks. */
+/* The memory of a block contains nothing of an earlier cluster. */
 static uint32_t zero(uint32_t rank, uint32_t thread)
 {
         return 0;

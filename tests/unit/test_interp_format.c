@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The formatting of a kernel's printf, against the C library's where both mean the same, and against its bounds
+ * Formatting of a kernel's printf: compared with the C library's where both mean the same, and within its bounds
  */
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -122,7 +122,7 @@ Test(format, strings)
         same(1, &empty, "[%s] [", empty);
         make("%s|", &null);
         cr_assert_str_eq(text, "(null)|");
-        hole = (uintptr_t)word + 3; /* as far as it is printed and no further */
+        hole = (uintptr_t)word + 3; /* only the printed part is readable */
         same(1, &word, "[%.3s]", word);
         cr_assert_eq(make("%s", &word).r, DS_IX_FORMAT_E_ADDRESS);
         cr_assert_eq(make("%s", &word).bad, hole);
@@ -137,7 +137,7 @@ Test(format, what_is_no_conversion_is_text)
         cr_assert_str_eq(text, "%y %n %k and %");
         make("%d and %1$d", v);
         cr_assert_str_eq(text, "5 and %1$d");
-        make("%d %s", NULL); /* nothing to take them from */
+        make("%d %s", NULL); /* no argument left */
         cr_assert_str_eq(text, "%d %s");
         make("%----------------------------------------d", v);
         cr_assert_eq(text[0], '%', "too long for a conversion");
@@ -177,7 +177,7 @@ Test(format, bounds)
         cr_assert_eq(make("%d", (void *)8).r, DS_IX_FORMAT_E_ADDRESS);
 }
 
-/* Nothing that a format may be makes it read beyond, or write more than there is room for. */
+/* No format makes it read beyond its input, or write beyond its buffer. */
 Test(format, random_formats)
 {
         static const char some[] = "%%%%%%diouxXcspfeEgGaAhlzjt*.-+ #0123456789 yn\n";

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bad programs: kernels of the corpus with lines swapped, registers, numbers and labels exchanged
+ * Bad programs: kernels of the corpus with lines swapped, and registers, numbers and labels exchanged
  *
- * Most still parse, and then do anything: jump anywhere, read anywhere, wait for what never comes. Whatever happens
- * must end as a result, a fault or a refusal, within the budget, and touch nothing outside the launch's memory (guards
- * around it are checked; the sanitizer build sees the rest). INTERP_FUZZ_ROUNDS sets how many mutants of each file are
- * tried.
+ * Most still parse and then do anything: jump anywhere, read anywhere, wait for an event that never comes. Each must
+ * end in a result, a fault or a refusal, within the budget, and touch nothing outside the launch's memory (the test
+ * checks guards around it, and a sanitized build the rest). INTERP_FUZZ_ROUNDS is the number of mutants per file.
  */
 #include "tests/support/interp_harness.h"
 
@@ -49,7 +48,7 @@ static size_t some_line(const struct text *t)
         return t->n / 2;
 }
 
-/* Replaces the number at p (after a register's letters, a label's name, or alone) by another one. */
+/* Replaces the number at p (after a register's letters, after a label's name, or alone) by another one. */
 static void change_number(char *out, size_t size, const char *line, const char *p)
 {
         static const char *const numbers[] = {"0", "1", "2", "3", "31", "32", "64", "255", "4095", "65536",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cooperative launches in the interpreter: all blocks in turns, and the workspace in which the grid's barrier counts
+ * Cooperative launches in the interpreter: it runs all blocks in turn, and the grid's barrier counts in the workspace
  */
 #include <inttypes.h>
 
@@ -8,8 +8,8 @@
 #include "util/macro.h"
 
 /*
- * Each block adds its index + 1 to its neighbour's cell and meets the others, `rounds` times. The barrier is the one
- * that compiled code has: a counter whose top bit flips when the last block has come. Block `absent` does not come.
+ * Each block adds its index + 1 to its neighbour's cell and meets the others, `rounds` times. The barrier is that of
+ * compiled code: a counter whose top bit flips when the last block arrives. Block `absent` never arrives.
  */
 static const char relay[] =
         ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -91,7 +91,7 @@ static void grid_close(struct grid *g)
         rig_close(&g->rig);
 }
 
-/* The block that faulted and how; the others only ended. */
+/* The given block faulted with this fault; the others only ended. */
 static void expect_fault(const struct grid *g, enum ds_interp_fault fault)
 {
         uint32_t n = 0;
@@ -162,7 +162,7 @@ Test(interp_grid, a_fault_ends_all)
         grid_close(&g);
 }
 
-/* A kernel of this kind in a launch that is not cooperative has no workspace, and says so. */
+/* Such a kernel in a launch that is not cooperative has no workspace, and the error says so. */
 Test(interp_grid, no_workspace)
 {
         static struct grid g;

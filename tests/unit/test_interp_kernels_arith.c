@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The corpus in the interpreter, part four: the math library, roundings, conversions, integers, halves
+ * The corpus in the interpreter, part four: the math library, rounding, conversions, integers, half precision
  *
- * Everything that IEEE or PTX defines is compared to the bit, with the C library's rounding modes as reference. Library
+ * Everything that IEEE or PTX defines is compared bit by bit, with the C library's rounding modes as reference. Library
  * functions are compared with the C library's within the error that CUDA documents (a few units in the last place).
  */
 #include <fenv.h>
@@ -73,7 +73,7 @@ static void float_body(struct rig *r)
         x[1] = 3.0f;
         x[2] = -1.0f;
         x[3] = 1e-3f;
-        x[4] = 100000.0f; /* sine and cosine by the long way */
+        x[4] = 100000.0f; /* large enough for the slow argument reduction of sine and cosine */
         x[5] = 88.0f;
         rig_run(r, "math_float", RIG_DIM1(4), RIG_DIM1(128), 0, RIG_ARGS(&x, &out, &n));
         for (int i = 0; i < n; i++) {
@@ -154,7 +154,7 @@ Test(interp_arith, math_library)
         rig_for_all("math", fast_body);
 }
 
-/* --- roundings --- */
+/* --- rounding --------------------- */
 static const uint32_t edges32[] = {0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x00000001, 0x80000001, 0x007fffff,
         0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0x3f800001, 0x3effffff, 0x33800000,
         0x4b000001, 0x40490fdb, 0x3dcccccd, 0x0d800000, 0x72123456, 0x5f000000, 0xcf000000, 0x4effffff};
@@ -162,7 +162,7 @@ static const uint32_t edges32[] = {0x00000000, 0x80000000, 0x3f800000, 0xbf80000
 
 enum { ADD, MUL, FMA, DIV, SQRT, RCP };
 
-/* noinline and volatile: the compiler does not know that the rounding changes */
+/* noinline and volatile, because the compiler does not know that the rounding mode changes */
 static __attribute__((__noinline__)) float rounded(int mode, int op, float a, float b, float c)
 {
         volatile float x = a, y = b, z = c, result = 0;
@@ -554,7 +554,7 @@ Test(interp_arith, integers)
         rig_for_all("intops", ptx_body);
 }
 
-/* --- halves: a slow reference of its own, through exact doubles --- */
+/* --- half precision: a slow reference through exact doubles ------- */
 static double half_value(uint16_t h, int exponent_bits)
 {
         int fraction = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1, e = (h & 0x7fff) >> fraction;
@@ -567,7 +567,7 @@ static double half_value(uint16_t h, int exponent_bits)
         return h & 0x8000 ? -v : v;
 }
 
-/* x = high + low, |low| tiny: rounded to nearest even by looking at the neighbours */
+/* x = high + low with tiny |low|: rounds to nearest even by comparing with both neighbours */
 static uint16_t half_nearest(double high, double low, int exponent_bits)
 {
         uint16_t limit = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits)), best = 0,
@@ -577,7 +577,7 @@ static uint16_t half_nearest(double high, double low, int exponent_bits)
 
         if (high != high)
                 return 0x7fff;
-        while (lo < hi) { /* the greatest number not above a */
+        while (lo < hi) { /* finds the greatest number not above a */
                 uint16_t middle = (uint16_t)((lo + hi + 1) / 2);
 
                 if (half_value(middle, exponent_bits) <= a && middle < limit)
@@ -595,7 +595,7 @@ static uint16_t half_nearest(double high, double low, int exponent_bits)
 
         if (a > middle || (a == middle && (rest > 0 || (rest == 0 && (lo & 1)))))
                 best = (uint16_t)(lo + 1);
-        /* exactly representable but the rest pulls down: still the nearest */
+        /* exactly representable, and |low| is too small to change the nearest number */
         return sign | best;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barriers, pipelines, bulk copies and the heap of kernels as nvcc compiles them from CUDA C++
+ * Barriers, pipelines, bulk copies and the heap, in kernels that nvcc compiled from CUDA C++
  */
 #include "tests/support/interp_harness.h"
 
@@ -64,7 +64,7 @@ Test(interp_async_kernels, sum)
         rig_for_all("async_pipeline", sum);
 }
 
-/* What needs sm_90, with blocks in order and in another one */
+/* Runs a body that needs sm_90, with blocks in order and in another order */
 static void on_hopper(void (*body)(struct rig *))
 {
         for (uint32_t seed = 0; seed < 2; seed++) {
@@ -114,7 +114,7 @@ Test(interp_async_kernels, bulk_reverse)
         on_hopper(bulk_reverse);
 }
 
-/* --- what kernels allocate --- */
+/* --- the heap of kernels ---------- */
 static void heap(struct rig *r)
 {
         static const int length = 20;
@@ -141,7 +141,8 @@ Test(interp_async_kernels, heap)
         rig_for_all("async_heap", heap);
 }
 
-/* What was not given, or is given back twice, ends the kernel; the module counts as one that has variables. */
+/* Freeing an unknown pointer or freeing twice ends the kernel; a module that uses the heap counts as one with
+ * variables. */
 Test(interp_async_kernels, heap_that_is_misused)
 {
         struct ds_interp_result f;

@@ -116,7 +116,7 @@ Test(interp_flow, branches)
         rig_for_all("diverge", branches_body);
 }
 
-/* Lanes that leave a loop early wait behind it: a warp costs what its slowest lane costs, not the sum. */
+/* Lanes that leave a loop early wait behind it, so a warp costs as much as its slowest lane, not the sum. */
 static void reconverge_body(struct rig *r)
 {
         int n = 32;
@@ -128,7 +128,7 @@ static void reconverge_body(struct rig *r)
         rig_run(r, "diverge_collatz", RIG_DIM1(1), RIG_DIM1(32), 0, RIG_ARGS(&in, &steps, &n));
         for (int i = 0; i < 32; i++)
                 longest = steps[i] > longest ? steps[i] : longest;
-        /* about ten instructions per step, both sides of its branch counted */
+        /* about ten instructions per step, counting both sides of its branch */
         cr_assert(r->cost.instructions < 40 + longest * 20, "%llu instructions for %u steps",
                 (unsigned long long)r->cost.instructions, longest);
 }
@@ -428,7 +428,7 @@ static void faults_body(struct rig *r)
         abort = 0;
         f = fault(r, 6, data, 0);
         cr_assert(f.fault == DS_INTERP_FAULT_BARRIER, "%d", f.fault);
-        /* the rig is as good as new */
+        /* a fault leaves nothing behind in the rig */
         data[0] = 1;
         f = fault(r, 5, data, 0);
         cr_assert(f.fault == DS_INTERP_OK, "%d %s", f.fault, f.message);

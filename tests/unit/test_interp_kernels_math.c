@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The corpus in the interpreter, part one: dense algebra, convolutions, what networks are made of
+ * The corpus in the interpreter, part one: dense algebra, convolutions, layers of networks
  *
- * References repeat the kernel's order of operations; the compiler contracts a * b + c, so they use fmaf and results
- * must be equal to the bit. Where a kernel uses approximations (exp, rsqrt, erf) a relative tolerance is stated.
+ * References repeat the kernel's order of operations. The compiler contracts a * b + c, so references use fmaf, and
+ * results must be equal bit by bit. Where a kernel uses approximations (exp, rsqrt, erf) the test states a relative
+ * tolerance.
  */
 #include "tests/support/interp_harness.h"
 

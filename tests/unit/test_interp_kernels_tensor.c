@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The corpus in the interpreter, part five: products of matrices by mma.sync and nvcuda::wmma
+ * The corpus in the interpreter, part five: matrix products by mma.sync and nvcuda::wmma
  *
- * Elements are small integers, so that every order of additions gives the same: the references are exact. (What is
- * rounded how is seen in test_interp_tensor.c.)
+ * Elements are small integers, so that every order of additions gives the same result, and references are exact.
+ * test_interp_tensor.c tests rounding.
  */
 #include "tests/support/interp_harness.h"
 
@@ -109,7 +109,7 @@ static void mma_tf32_body(struct rig *r)
         }
 }
 
-/* Of each four elements of A two: their places in nibbles, of rows g and g + 8 in the two halves of a word */
+/* Two of each four elements of A: their positions in nibbles, rows g and g + 8 in the two halves of a word */
 static void mma_sparse_body(struct rig *r)
 {
         enum { M = 32, N = 16, K = 64 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The corpus in the interpreter, part two: threads that work together, through shared memory, shuffles, votes, atomics
+ * The corpus in the interpreter, part two: cooperating threads, by shared memory, shuffles, votes, atomics
  */
 #include "tests/support/interp_harness.h"
 
@@ -227,7 +227,7 @@ static void atomics_more_body(struct rig *r)
         uint64_t *wide = rig_alloc(r, 8), *out64 = rig_alloc(r, 1024), sum = 0, sum64 = 0;
 
         for (int i = 0; i < 128; i++)
-                in[i] = roundf(in[i] * 1024) / 1024; /* sums are exact in any order */
+                in[i] = roundf(in[i] * 1024) / 1024; /* multiples of 1/1024, whose sums are exact in any order */
         for (int i = 0; i < 128; i++) {
                 want += in[i];
                 want_d += in[i];
@@ -281,7 +281,7 @@ static void votes_body(struct rig *r)
         }
 }
 
-/* lane that `lane` reads in a segment of `width` */
+/* The lane that `lane` reads in a segment of `width` */
 static int source_lane(char how, int lane, int by, int width)
 {
         int first = lane & ~(width - 1), j = how == 'u'   ? lane - by
@@ -290,7 +290,7 @@ static int source_lane(char how, int lane, int by, int width)
                                                           : first + (by & (width - 1));
 
         if (how == 'x')
-                return j < first + width ? j : lane; /* only beyond the segment is out */
+                return j < first + width ? j : lane; /* only a lane beyond the segment is out of range */
         return j >= first && j < first + width ? j : lane;
 }
 

@@ -26,7 +26,7 @@ struct said {
         pid_t pid, program; /* program: pid of the program that it has started */
         uid_t uid;
         gid_t gid;
-        int privileges; /* 1: it can gain privileges */
+        int privileges; /* 1: neither it nor its children can gain privileges */
         rlim_t processes, memory;
 };
 

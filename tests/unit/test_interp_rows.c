@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instruction by instruction: the interpreter against what an NVIDIA H200 gave for the same operands
+ * Instruction by instruction: the interpreter against the results of an NVIDIA H200 for the same operands
  *
- * tests/golden/interp/h200.txt holds a hash of 4096 results per instruction, edge values in every combination among
- * them. Both sets of handlers, baseline and AVX2, must give exactly that. Approximations are compared with the C
- * library within the error that the PTX manual states.
+ * tests/golden/interp/h200.txt holds a hash of 4096 results per instruction, for operands with edge values in every
+ * combination. Both sets of handlers, baseline and AVX2, must give exactly these. Approximations are compared with the
+ * C library within the error that the PTX manual states.
  */
 #include <criterion/criterion.h>
 
@@ -19,7 +19,7 @@
 static uint64_t in[3][ROWS_N], got[ROWS_N];
 static uint64_t recorded[ROWS_MAX];
 
-/* Fills recorded[] for every row that the file has; returns how many. */
+/* Fills recorded[] with the rows of the file; returns their number. */
 static int read_recorded(void)
 {
         FILE *f = fopen(TEST_INTERP_GOLDEN, "r");
@@ -43,7 +43,7 @@ static int read_recorded(void)
         return n;
 }
 
-/* Runs row by row, and hands each result to check. */
+/* Runs each row and calls check. */
 static void for_rows(void (*check)(int index))
 {
         ds_interp_block *work = ds_interp_block_new();
@@ -94,7 +94,7 @@ static void exact(int isa)
 
 Test(interp_rows, baseline)
 {
-        /* sanitized, with the machine's vectors alone: what is computed without them the plain run sees */
+        /* sanitized runs cover the machine's own vector set only; plain runs also cover the baseline */
         if (!ROUNDS_SANITIZED || rounds_are_all() || ds_ix_isa() == DS_IX_ISA_BASE)
                 exact(DS_IX_ISA_BASE);
 }
@@ -141,7 +141,7 @@ static void check_approximation(int i)
 {
         const char *t = rows[i].text;
         int ftz = strstr(t, ".ftz") != NULL;
-        /* results below the normal numbers may be flushed or not */
+        /* results below the normal numbers may be flushed */
         double tiny = 0x1p-126;
 
         for (int k = 0; k < ROWS_N && rows[i].d == F32; k++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix instructions: the interpreter against what an NVIDIA H200 gave, against a model that is written down another
- * way, and at its borders (addresses, lanes that are not there, forms that do not exist)
+ * Matrix instructions: the interpreter against an NVIDIA H200, against an independent model, and at its borders
+ * (addresses, missing lanes, forms that do not exist)
  *
  * tests/golden/interp/h200_tensor.txt holds a hash of the results of 128 warps per form. The model here takes fragments
  * apart lane by lane as the PTX manual says, and adds in integers of 128 bits.
@@ -19,7 +19,7 @@
 static uint32_t in[TENSOR_IN_ALL], got[TENSOR_OUT_ALL];
 static uint64_t recorded[TENSOR_MAX];
 
-/* Fills recorded[] for every row that the file has; returns how many. */
+/* Fills recorded[] with the rows of the file; returns their number. */
 static int read_recorded(void)
 {
         FILE *f = fopen(TEST_TENSOR_GOLDEN, "r");
@@ -43,7 +43,7 @@ static int read_recorded(void)
         return n;
 }
 
-/* Runs row by row, and hands each to check. */
+/* Runs each row and calls check. */
 static void for_rows(uint32_t round, void (*check)(const struct tensor_row *r, uint64_t hash))
 {
         ds_interp_block *work = ds_interp_block_new();
@@ -93,7 +93,7 @@ static void exact(int isa)
 
 Test(interp_tensor, as_on_a_gpu_baseline)
 {
-        /* sanitized, with the machine's vectors alone: what is computed without them the plain run sees */
+        /* sanitized runs cover the machine's own vector set only; plain runs also cover the baseline */
         if (!ROUNDS_SANITIZED || rounds_are_all() || ds_ix_isa() == DS_IX_ISA_BASE)
                 exact(DS_IX_ISA_BASE);
 }
@@ -105,7 +105,8 @@ Test(interp_tensor, as_on_a_gpu_avx2)
 }
 
 /* --- a model --- */
-/* What tensor cores do with a row and a column, by type: elements added at once, bits behind the point */
+/* Arithmetic of tensor cores by type: number of elements added at once, and bits behind the binary point of their
+ * sum */
 static const struct {
         enum tensor_kind kind;
         int mantissa, bias, bits, together, behind;
@@ -158,7 +159,7 @@ static uint32_t round_to(__int128 sum, int exponent, int behind, int half)
         return sign | (u >= (half ? 0x7c00u : 0x7f800000u) ? (half ? 0x7c00u : 0x7f800000u) : u);
 }
 
-/* c + a[0] b[0] + ... as the hardware adds one group */
+/* c + a[0] b[0] + ..., added as the hardware adds one group */
 static uint32_t add_up(const struct number *a, const struct number *b, int n, struct number c, int behind, int half)
 {
         int most = c.size ? c.exponent : -100000, nan = c.nan, up = c.infinite && c.size > 0,
@@ -209,7 +210,7 @@ static uint32_t modelled(const struct tensor_row *r, const uint32_t *words, size
 
         u = element(words, (uint32_t)r->n[0] + r->n[1], ci, half ? 16 : 32, lane);
         for (uint32_t k = 0; k < k_all; k++) {
-                /* a: row, column k; the register's pair of rows changes first, then the half of k */
+                /* a: row, column k; the register index changes first with the pair of rows, then with the half of k */
                 uint32_t piece = k / (4 * each), within = k % (4 * each);
                 uint32_t ai = (piece * 2 + (row >= 8)) * each + within % each, bi = piece * each + within % each;
 
@@ -277,7 +278,7 @@ Test(interp_tensor, as_the_model)
              "shl.b32 %r13, %r11, 4;\nadd.u32 %r12, %r12, %r13;\nmov.b32 %r0, 0;\nmov.b32 %r1, 0;\nmov.b32 %r2, 0;\n" \
              "mov.b32 %r3, 0;\nmov.f32 %f0, 0f00000000;\nmov.f32 %f1, %f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;\n"
 
-/* Runs the statements by so many threads; p1 is `number`. */
+/* Runs the statements with `threads` threads; p1 is `number`. */
 static struct ds_interp_result run_text(const char *statements, uint32_t threads, uint32_t number)
 {
         static char text[8192];
@@ -301,7 +302,7 @@ Test(interp_tensor, rows_are_checked)
         struct ds_interp_result r = run_text("add.u32 %r12, %r12, %r10;\n" LDMATRIX, 32, 8);
 
         cr_assert(r.fault == DS_INTERP_FAULT_MISALIGNED && r.thread[0] == 0, "%d: %s", r.fault, r.message);
-        /* x2 takes the addresses of lanes 0 to 15: the others may be anything */
+        /* x2 reads the addresses of lanes 0 to 15; the other lanes' addresses do not matter */
         r = run_text("add.u32 %r12, %r12, %r10;\n" LDMATRIX, 32, 272);
         cr_assert(r.fault == DS_INTERP_FAULT_ADDRESS && r.thread[0] == 15, "%d: %s", r.fault, r.message);
         r = run_text("add.u32 %r12, %r12, %r10;\n" LDMATRIX, 32, 256);
@@ -309,14 +310,15 @@ Test(interp_tensor, rows_are_checked)
         r = run_text("add.u32 %r12, %r12, %r10;\nstmatrix.sync.aligned.m8n8.x4.shared.b16 [%r12], {%r0,%r1,%r2,%r3};\n",
                 32, 16);
         cr_assert(r.fault == DS_INTERP_FAULT_ADDRESS && r.thread[0] == 31, "%d: %s", r.fault, r.message);
-        /* by a generic address: global memory is no place for rows, but lies within what may be read */
+        /* a generic address: global memory is readable, but rows must lie in shared memory */
         r = run_text("cvt.u64.u32 %x1, %r10;\nldmatrix.sync.aligned.m8n8.x1.b16 {%r0}, [%x1];\n", 32, 16);
         cr_assert(r.fault == DS_INTERP_FAULT_ADDRESS, "%d: %s", r.fault, r.message);
 }
 
 Test(interp_tensor, fragments_in_memory_are_checked)
 {
-        /* 16 rows of 16 halves, 32 bytes apart: exactly 512 bytes; the second half of 1024 and not one byte more */
+        /* 16 rows of 16 halves, 32 bytes apart: exactly 512 bytes. The second half of 1024 bytes fits, one byte more
+         * does not */
         static const char load[] = "cvt.u64.u32 %x1, %r10;\nadd.u64 %x0, %x0, %x1;\n"
                                    "wmma.load.c.sync.aligned.row.m16n16k16.global.f16 {%r0,%r1,%r2,%r3}, [%x0], 16;\n";
         static const char store[] =
@@ -328,13 +330,13 @@ Test(interp_tensor, fragments_in_memory_are_checked)
         cr_assert(run_text(load, 32, 2).fault == DS_INTERP_FAULT_MISALIGNED);
         cr_assert(run_text(store, 32, 512).fault == DS_INTERP_OK);
         cr_assert(run_text(store, 32, 516).fault == DS_INTERP_FAULT_ADDRESS);
-        /* of a variable, with and without an offset */
+        /* a variable's address, with and without an offset */
         cr_assert(run_text("wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 {%r0,%r1,%r2,%r3}, [tile], 16;\n", 32, 0)
                           .fault == DS_INTERP_OK);
         cr_assert(run_text("wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [tile+16], {%r0,%r1,%r2,%r3}, 16;\n", 32,
                           0)
                           .fault == DS_INTERP_FAULT_ADDRESS);
-        /* a stride that leads far away, in either space */
+        /* a stride that leads far outside, in either space */
         cr_assert(run_text("wmma.load.a.sync.aligned.row.m16n16k16.shared.bf16 {%r0,%r1,%r2,%r3}, [tile], %r10;\n", 32,
                           0xfffffff0)
                           .fault == DS_INTERP_FAULT_ADDRESS);
@@ -355,13 +357,13 @@ Test(interp_tensor, all_lanes_take_part)
         cr_assert(r.fault == DS_INTERP_FAULT_ILLEGAL, "%d", r.fault);
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 exit;\n" MMA, 32, 0);
         cr_assert(r.fault == DS_INTERP_FAULT_ILLEGAL && r.thread[0] == 8, "%d: %s", r.fault, r.message);
-        /* at different instructions: they never meet */
+        /* lanes at different instructions never meet */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\n" MMA "bra DONE;\nONE:\n" MMA "DONE:\n", 32, 0);
         cr_assert(r.fault != DS_INTERP_OK, "met");
-        /* some at a barrier, the others here: nobody ever goes on */
+        /* some lanes at a barrier, the others at the matrix instruction: a deadlock */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\n" MMA "bra DONE;\nONE:\nbar.sync 0;\nDONE:\n", 32, 0);
         cr_assert(r.fault == DS_INTERP_FAULT_BARRIER, "%d: %s", r.fault, r.message);
-        /* late, but at the same one; and where a predicate keeps all away nothing happens */
+        /* lanes that arrive late at the same instruction; a predicate that is false for all has no effect */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\nbra.uni TWO;\nONE:\nadd.u32 %r0, %r0, 1;\nTWO:\n" MMA
                      "setp.lt.u32 %p1, %r11, 0;\n@%p1 " MMA,
                 32, 0);
@@ -395,7 +397,7 @@ Test(interp_tensor, what_is_not_up_to_sm_90_is_refused)
 
                 diags.n = diags.total = 0;
                 (void)snprintf(text, sizeof(text), "%s%s\nret;\n}\n", KERNEL, forms[i]);
-                /* by the front end already, or else by the interpreter */
+                /* refused by the front end, or else by the interpreter */
                 if (ds_ptx_parse(text, strlen(text), 0, &diags, &module) == 0)
                         cr_assert(ds_interp_new(module, &diags, &interp) == DS_INTERP_E_UNSUPPORTED, "%s", forms[i]);
                 cr_assert(diags.n == 1, "%s: %u", forms[i], (unsigned)diags.n);

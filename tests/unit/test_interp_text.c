@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interpreter on PTX written by hand: what a compiler rarely or never emits, and what a hostile client would
+ * The interpreter on hand-written PTX: constructs that a compiler rarely or never emits, and hostile ones
  */
 #include <pthread.h>
 
@@ -9,12 +9,12 @@
 #include "util/macro.h"
 
 #define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n"
-/* one parameter: the array that results go to; %i is the thread's number in its block, %o the address of its word */
+/* One parameter, the array of results. %i: the thread's number in its block; %o: the address of its word. */
 #define KERNEL(body)                                                                                            \
         HEAD ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %out;\n.reg .b32 %i;\nmov.u32 %i, %tid.x;\n" \
              "ld.param.u64 %out, [out];\nmad.wide.u32 %o, %i, 4, %out;\n" body "\nret;\n}\n"
 
-/* Runs k with one block; *ret_out are the words it wrote. */
+/* Runs k with one block; *ret_out points to the words that it wrote. */
 static struct ds_interp_result launch(struct rig *r, uint32_t threads, uint32_t **ret_out)
 {
         uint32_t *out = rig_alloc(r, 4096);
@@ -75,7 +75,7 @@ Test(interp_text, barriers_that_may_not_be)
 {
         faults(KERNEL(".reg .b32 %b;\nadd.u32 %b, %i, 16;\nbar.sync %b;"), 32, DS_INTERP_FAULT_ILLEGAL);
         faults(KERNEL(".reg .b32 %c;\nadd.u32 %c, %i, 33;\nbar.sync 1, %c;"), 32, DS_INTERP_FAULT_ILLEGAL);
-        /* the second warp never comes */
+        /* the second warp never arrives */
         faults(KERNEL(".reg .pred %p;\nsetp.lt.u32 %p, %i, 32;\n@%p bar.sync 2, 64;"), 64, DS_INTERP_FAULT_BARRIER);
         /* lane 0 waits for lane 1, which waits for the block */
         faults(KERNEL(".reg .pred %p;\nsetp.eq.u32 %p, %i, 0;\n@%p bra A;\nbar.sync 0;\nbra B;\nA: bar.warp.sync "
@@ -83,7 +83,7 @@ Test(interp_text, barriers_that_may_not_be)
                 2, DS_INTERP_FAULT_BARRIER);
 }
 
-/* Half a warp counts as a whole one at a barrier with a count; diverged lanes arrive one after the other. */
+/* Half a warp counts as a whole warp at a barrier with a count; diverged lanes arrive one after the other. */
 Test(interp_text, counted_barrier_of_a_part_of_a_warp)
 {
         struct rig r;
@@ -101,7 +101,7 @@ Test(interp_text, counted_barrier_of_a_part_of_a_warp)
         rig_close(&r);
 }
 
-/* --- lanes that meet --- */
+/* --- reconvergence of lanes ------- */
 Test(interp_text, meeting_from_both_sides_of_a_branch)
 {
         struct rig r;
@@ -123,7 +123,7 @@ Test(interp_text, meeting_without_those_who_left)
         struct rig r;
         uint32_t *out;
 
-        /* lanes 20.. leave, late: a loop keeps them */
+        /* lanes from 20 on leave late, after a loop */
         GOOD(launch_text(&r,
                 KERNEL(".reg .b32 %v, %n;\n.reg .pred %p, %q;\nmov.u32 %n, 0;\nsetp.lt.u32 %p, %i, 20;\n@%p bra STAY;\n"
                        "L: add.u32 %n, %n, 1;\nsetp.lt.u32 %q, %n, 50;\n@%q bra L;\nexit;\n"
@@ -149,7 +149,7 @@ Test(interp_text, different_masks_at_one_operation)
         rig_close(&r);
 }
 
-/* --- guards on everything that waits or leaves --- */
+/* --- guards on instructions that wait or exit ---- */
 Test(interp_text, guards)
 {
         struct rig r;
@@ -209,7 +209,7 @@ Test(interp_text, recursion)
         faults(text, 40, DS_INTERP_FAULT_STACK);
 }
 
-/* --- memory that is not the kernel's --- */
+/* --- memory outside of the kernel's own --- */
 Test(interp_text, local_memory_ends_with_the_frame)
 {
         faults(KERNEL(".local .b32 l[4];\n.reg .b32 %a, %v;\nmov.u32 %a, l;\nld.local.u32 %v, [%a+12];\nld.local.u32 "
@@ -258,7 +258,7 @@ Test(interp_text, constants_are_read_only)
         rig_close(&r);
 }
 
-/* What an earlier block left in shared or local memory or in registers cannot be seen. */
+/* A block cannot see values that an earlier block left in shared memory, local memory or registers. */
 Test(interp_text, memory_starts_clean)
 {
         struct rig r;
@@ -376,7 +376,7 @@ Test(interp_text, special_registers)
                 "st.global.u64 [%o+136], %t2;\nmov.u64 %t2, %gridid;\nst.global.u64 [%o+144], %t2;\nret;\n}\n");
         rig_text(&r, text);
         out = rig_alloc(&r, 256);
-        /* one lane's values remain of each warp: of those that store to one place the first wins, as on an H200 */
+        /* one lane's values remain per warp: of several stores to one address the first lane's wins, as on an H200 */
         struct ds_interp_result f = rig_launch(&r, "k", RIG_DIM2(3, 2), (rig_dim){5, 4, 2}, 128, RIG_ARGS(&out));
         GOOD(f);
         cr_assert(
@@ -391,12 +391,12 @@ Test(interp_text, special_registers)
         rig_close(&r);
 }
 
-/* --- divergence costs what its longest path costs --- */
+/* --- divergence costs as much as its longest path --- */
 Test(interp_text, nested_loops_reconverge)
 {
         struct rig r;
         uint32_t *out;
-        /* outer: 8 rounds; inner: lane-dependent 0..31 rounds; about 4 instructions per inner round */
+        /* outer loop: 8 rounds; inner loop: 0 to 31 rounds by lane, about 4 instructions each */
         struct ds_interp_result f = launch_text(&r,
                 KERNEL(".reg .b32 %a, %b, %s;\n.reg .pred %p, %q;\nmov.u32 %a, 0;\nmov.u32 %s, 0;\n"
                        "O: mov.u32 %b, 0;\nsetp.ge.u32 %q, %b, %i;\n@%q bra X;\n"
@@ -429,13 +429,13 @@ Test(interp_text, costs)
         cr_assert(f.cost.memory_instructions == 6 && f.cost.sectors == 2 * (4 + 32 + 1), "%llu %llu",
                 (unsigned long long)f.cost.memory_instructions, (unsigned long long)f.cost.sectors);
         cr_assert(f.cost.shared_instructions == 2 && f.cost.special_instructions == 2 && f.cost.barriers == 2);
-        /* three at the top, eleven of the body, ret: per warp */
+        /* per warp: three at the top, nine of the body, ret */
         cr_assert(f.cost.instructions == 2 * 13 && f.cost.critical_path == 13, "%llu",
                 (unsigned long long)f.cost.instructions);
         rig_close(&r);
 }
 
-/* Two warps that wait for each other by polling shared memory */
+/* Two warps wait for each other by polling shared memory. */
 Test(interp_text, polling_warps)
 {
         struct rig r;
@@ -494,7 +494,7 @@ Test(interp_text, calls_through_pointers)
         cr_assert(out[0] == 7);
         rig_close(&r);
         faults(INDIRECT("mov.u64 %t, 0;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
-        faults(INDIRECT("mov.u64 %t, g;\n"), 1, DS_INTERP_FAULT_ILLEGAL); /* other parameters */
+        faults(INDIRECT("mov.u64 %t, g;\n"), 1, DS_INTERP_FAULT_ILLEGAL); /* a function with other parameters */
         faults(INDIRECT("mov.u64 %t, -1;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
         faults(INDIRECT("mov.u64 %t, f;\nadd.u64 %t, %t, 0x100000;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
 }
@@ -539,7 +539,7 @@ static void *count_up(void *p)
         return (void *)bad;
 }
 
-/* Atomics of two blocks on two threads over the same memory and the same module variable lose nothing. */
+/* Atomics of two blocks on two threads, on the same memory and the same module variable, lose no update. */
 Test(interp_text, two_threads)
 {
         struct rig r;
@@ -566,7 +566,7 @@ Test(interp_text, two_threads)
         rig_close(&r);
 }
 
-/* --- what is said about kernels --- */
+/* --- reported properties of kernels --- */
 Test(interp_text, kernel_information)
 {
         struct rig r;
@@ -596,7 +596,7 @@ Test(interp_text, kernel_information)
         rig_close(&r);
 }
 
-/* --- video instructions, where a GPU cannot be asked: ptxas's code for sm_90 is not what PTX says --- */
+/* --- video instructions by PTX's definition: ptxas's code for sm_90 deviates from it, so a GPU is no reference --- */
 Test(interp_text, video_as_ptx_says)
 {
         static const struct {
@@ -661,7 +661,7 @@ Test(interp_text, call_targets)
 }
 
 /* --- alloca --- */
-/* Every lane takes what it wants, gives it back by a restore or a return, and finds zeros. */
+/* Every lane allocates its own size, frees it by a restore or a return, and finds zeros. */
 #define ALLOCA                                                                                                         \
         HEAD ".func (.param .b32 r) sum(.param .b32 n)\n{\n.reg .b32 %n, %k, %s, %v;\n.reg .b64 %a, %b, %z;\n"         \
              ".reg .pred %p;\n.local .align 4 .b8 own[16];\nld.param.u32 %n, [n];\nadd.u32 %k, %n, 1;\n"               \
@@ -681,7 +681,7 @@ Test(interp_text, alloca)
                 ALLOCA ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %out, %s, %a, %t;\n.reg .b32 %i, %k, %v, "
                        "%w;\n.reg .pred %p;\nmov.u32 %i, %tid.x;\nld.param.u64 %out, [out];\nmad.wide.u32 %o, %i, 4, "
                        "%out;\nmov.u32 %k, 0;\nmov.u32 %w, 0;\nstacksave.u64 %t;\n"
-                       /* a thousand times 1000 bytes would not fit */
+                       /* a thousand allocations of 1000 bytes would not fit without the restore */
                        "AGAIN: stacksave.u64 %s;\nalloca.u64 %a, 1000;\nld.local.u32 %v, [%a];\nadd.u32 %w, %w, %v;\n"
                        "st.local.u32 [%a], 77;\n{ .param .b32 n; .param .b32 r; st.param.b32 [n], %i;\n"
                        "call (r), sum, (n);\nld.param.b32 %v, [r]; }\nstackrestore.u64 %s;\nadd.u32 %w, %w, %v;\n"
@@ -699,7 +699,7 @@ Test(interp_text, alloca_that_may_not_be)
         faults(KERNEL(".reg .b64 %a;\nalloca.u64 %a, -1;"), 1, DS_INTERP_FAULT_STACK);
         faults(KERNEL(".reg .b64 %a;\n.local .align 4 .b8 x[16];\nalloca.u64 %a, 64, 0x800000;"), 1,
                 DS_INTERP_FAULT_STACK);
-        /* below what was given, which another block may have written */
+        /* an address below the allocation, where another block may have written */
         faults(KERNEL(".reg .b64 %a;\n.reg .b32 %v;\nalloca.u64 %a, 64;\nld.local.u32 %v, [%a+-4];\nst.global.u32 "
                       "[%o], %v;"),
                 1, DS_INTERP_FAULT_ADDRESS);
@@ -715,7 +715,7 @@ Test(interp_text, alloca_that_may_not_be)
 /* --- refusals --- */
 #define TAKE "stacksave.u32 %s;\nalloca.u32 %a, 60000, 16;\nstackrestore.u32 %s;\n"
 
-/* Making memory zero takes time: it can be given up without a jump. */
+/* Zeroing takes time: an abort takes effect meanwhile, without a jump. */
 Test(interp_text, alloca_can_be_aborted)
 {
         static const char *const text = KERNEL(
@@ -732,7 +732,7 @@ Test(interp_text, alloca_can_be_aborted)
         rig_close(&r);
 }
 
-/* A kernel's own variables fit into its stack, also where nobody knows how deep its calls are. */
+/* A kernel's own variables fit into its stack, also where the depth of its calls is unknown. */
 Test(interp_text, large_variables_beside_calls_through_pointers)
 {
         static const char *const text =
@@ -771,7 +771,7 @@ Test(interp_text, refusals_name_what_and_where)
                      "k()\n{\n.param .b64 a, b;\n.param .b32 r;\n"
                      "call (r), elsewhere, (a, b);\nret;\n}\n",
                 "elsewhere");
-        /* the driver's functions, declared as nobody declares them */
+        /* the driver's functions, declared with other parameters than theirs */
         refused(HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b32 b);\n.visible .entry "
                      "k()\n{\n.param .b64 a;\n.param .b32 b;\n.param .b32 r;\n"
                      "call (r), vprintf, (a, b);\nret;\n}\n",
@@ -787,7 +787,7 @@ Test(interp_text, refusals_name_what_and_where)
         refused(HEAD ".visible .entry k()\n{\n.local .b8 l[600000];\nret;\n}\n", "local");
 }
 
-/* Stacks of a chain of calls that add up to 2^32 bytes */
+/* The stacks of a chain of calls add up to 2^32 bytes, which must not wrap around. */
 Test(interp_text, no_stack_is_so_deep_that_it_is_small)
 {
         enum { FUNCTIONS = 8191, EACH = 128 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Triton's compiler makes of products of matrices and of attention, in the interpreter: pipelines of cp.async,
- * ldmatrix, mma.sync of four types. Elements are small integers where the reference is exact.
+ * Matrix products and attention compiled by Triton, in the interpreter: pipelines of cp.async, ldmatrix, mma.sync of
+ * four types. Elements are small integers where the reference is exact.
  */
 #include "tests/support/interp_harness.h"
 
@@ -13,7 +13,7 @@ static const struct {
         const char *arch, *name;
         enum type type;
         uint32_t tile_m, threads;
-        int halves_out; /* results are of the type of the factors */
+        int halves_out; /* 1: results have the type of the factors */
 } products[] = {
         {"corpus/sm_80+triton", "matmul_f16", F16, 64, 128, 0},
         {"corpus/sm_86+triton", "matmul_bf16", BF16, 128, 256, 1},
@@ -37,7 +37,7 @@ static float float_of(uint32_t u)
         return f;
 }
 
-/* Numbers that a half has, without subnormals */
+/* A number that a half represents without subnormals */
 static uint16_t half_of(float f)
 {
         uint32_t u = bits_of(f);
@@ -74,7 +74,7 @@ static float result(const void *c, size_t i, enum type type, int halves)
         return type == S8 ? (float)((const int *)c)[i] : ((const float *)c)[i];
 }
 
-/* To nearest bfloat16 */
+/* Rounds to the nearest bfloat16 */
 static float rounded(int v)
 {
         uint32_t u = bits_of((float)v);
@@ -119,7 +119,7 @@ Test(interp_triton, products)
                 product(p);
 }
 
-/* Causal, two heads of 100 rows of 64, in tiles of 64 rows and 32 keys */
+/* Causal attention: two heads of 100 rows of 64, in tiles of 64 rows and 32 keys */
 Test(interp_triton, attention)
 {
         enum { ROWS = 100, D = 64, ALL = 2 * ROWS * D };
@@ -133,7 +133,7 @@ Test(interp_triton, attention)
 
         rig_file(&r, "corpus/sm_80+triton", "attention_causal");
         for (int w = 0; w < 3; w++) {
-                in[w] = rig_alloc(&r, (ALL + 64 * D) * 2); /* tiles end behind the last row */
+                in[w] = rig_alloc(&r, (ALL + 64 * D) * 2); /* room for tiles that end behind the last row */
                 for (int i = 0; i < ALL; i++) {
                         in[w][i] = half_of((float)((int)(rig_random(&seed) % 255) - 127) / 64);
                         x[w][i] = from_half(in[w][i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines: what becomes of them under the journal, and what a journal that does not read costs: lines, never time.
+ * Log lines: their form under the journal, and a journal that does not read, which costs lines but never time
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -116,7 +116,7 @@ Test(log, a_line_that_is_too_long_is_cut, .init = be_journal, .fini = journal_go
         cr_assert_lt(strlen(text), 1200);
 }
 
-/* Standard error is that socket, so the journal reads it: an environment from elsewhere says the same of a file. */
+/* JOURNAL_STREAM counts only if it names the file behind standard error; it may come from another environment. */
 Test(log, journal_stream_is_believed_of_the_same_file_only)
 {
         int fds[2], was = dup(STDERR_FILENO);
@@ -157,14 +157,14 @@ Test(log, nobody_waits_for_a_journal_that_does_not_read_its_stream, .timeout = 6
         dup2(fds[0], STDERR_FILENO);
         ds_log_setup("detshare-test", DS_LOG_INFO);
         for (int i = 0; i < 100000; i++)
-                ds_log(DS_LOG_ERROR, "line %d", i); /* with a writer that waits this never ends */
+                ds_log(DS_LOG_ERROR, "line %d", i); /* a writer that waits would never finish */
         dup2(was, STDERR_FILENO);
         close(fds[0]);
         close(fds[1]);
         close(was);
 }
 
-/* --- what clients put into lines ---------------------------------------------------------------------------------- */
+/* --- clients' text in lines --------------------------------------------------------------------------------------- */
 
 static char sunk[2048];
 
@@ -193,9 +193,10 @@ Test(log, names_stay_in_their_line)
                 {"\xc0\x8a\xe0\x80\x8a", "?????"}, /* overlong line breaks */
                 {"\xe2\x80\xae"
                  "abc\xe2\x81\xa6\xe2\x80\xa8",
-                        "???abc??????"},                          /* RLO, LRI, line separator */
-                {"\xed\xa0\x80\xf4\x90\x80\x80\xff", "????????"}, /* surrogate, above the last, none */
-                {"\xc3", "?"},                                    /* cut off */
+                        "???abc??????"}, /* RLO, LRI, line separator */
+                /* surrogate, above the last code point, invalid byte */
+                {"\xed\xa0\x80\xf4\x90\x80\x80\xff", "????????"},
+                {"\xc3", "?"}, /* truncated sequence */
                 {"Gr\xc3\xbc\xc3\x9f"
                  "e \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80",
                         "Gr\xc3\xbc\xc3\x9f"

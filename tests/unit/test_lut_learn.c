@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learning tables: from at most 15,000 samples of which some are wrong, told right in regions that were never sampled
+ * Learning tables from at most 15,000 samples, some of them wrong; the tables must be right in regions without samples
  *
- * The hashes of the simulated models, and some drawn at random from the family that real parts use. `make test` draws
- * the same few each time; DETSHARE_LUT_HASHES=N draws N from the clock, with the numbers that repeat them in the
- * output.
+ * The hashes are those of the simulated models, and random ones of the family that real parts use. `make test` uses the
+ * same few each time. DETSHARE_LUT_HASHES=N draws N hashes seeded by the clock, and prints the seeds that repeat them.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -24,12 +23,12 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-/* a short run's, sanitized: what only computes for long is left to the plain run */
+/* a sanitized short run leaves long computations to the plain run */
 #define SANITIZED (ROUNDS_SANITIZED && !rounds_are_all())
 
 #define PAGE (UINT64_C(1) << 21)
 #define SAMPLED_PAGES 48
-#define SAMPLED_BITS 13 /* samples are of pages below 2^34, told are pages between that and 2^35 */
+#define SAMPLED_BITS 13 /* samples lie in pages below 2^34, predictions in pages between 2^34 and 2^35 */
 #define TOLD_PAGES 24
 
 struct subject {
@@ -56,7 +55,7 @@ static uint8_t label(const struct subject *subject, uint64_t address, uint64_t *
         return (uint8_t)subject->channel(subject->hash, address);
 }
 
-/* Whole pages from the lower region, as a probe labels them. */
+/* Labels whole pages of the lower region, as a probe does. */
 static struct ds_lut_samples *sampled(const struct subject *subject, uint32_t wrong_percent, uint64_t *state)
 {
         struct ds_lut_samples *samples = ds_alloc0(1, sizeof(*samples));
@@ -80,7 +79,7 @@ static struct ds_lut_samples *sampled(const struct subject *subject, uint32_t wr
         return samples;
 }
 
-/* Pages of the upper region by their signatures: how many of their granules are told right. */
+/* Predicts pages of the upper region by their signatures. Returns the share of granules with the right channel. */
 static double told_right(
         const struct subject *subject, const struct ds_lut *lut, uint32_t wrong_percent, uint64_t *state)
 {
@@ -107,7 +106,7 @@ static double told_right(
         return (double)right / (double)all;
 }
 
-/* 0 and the table, or what the learner says. */
+/* 0 and the table, or the learner's error. */
 static int learn_table(const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent,
         struct ds_lut **ret)
 {
@@ -128,7 +127,7 @@ static int learn_table(const struct subject *subject, enum ds_learn_method metho
         return 0;
 }
 
-/* 0 and the table's share of the upper region, or what the learner says. */
+/* 0 and the share of the upper region that the table predicts rightly, or the learner's error. */
 static int learn(
         const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent, double *ret)
 {
@@ -152,7 +151,7 @@ static void learns(const struct subject *subject, uint32_t n, uint32_t wrong_per
         cr_assert_geq(right, 0.999, "%s: %.4f%% right", what, 100 * right);
 }
 
-/* Fewer samples than the 15,000 that are allowed: the time of a test grows with their number. */
+/* Fewer than the permitted 15,000 samples, because the time of the test grows with their number. */
 Test(lut_learn, p40)
 {
         const struct sim_channels hash = {SIM_CHANNELS_GROUPS, 12, 4};
@@ -174,7 +173,7 @@ Test(lut_learn, gtx1080)
         learns(&(struct subject){of_simulated, &hash, 10, 8}, 9000, 5, "gtx1080");
 }
 
-/* 47 channels in pairs of granules; takes all of the samples and some seconds */
+/* 47 channels in pairs of granules; needs all samples and some seconds */
 Test(lut_learn, h200)
 {
         const struct sim_channels hash = {SIM_CHANNELS_PAIRED, 47, 0};
@@ -220,14 +219,16 @@ Test(lut_learn, drawn_with_shared_bits)
         learn_drawn(16, true, 9000, 5);
 }
 
-/* A number modulo 65 whose values are places of 33 channels, two for each but one; below, one with a parity, too */
+/* A number modulo 65 whose values map to 33 channels, two values for each but one; then smaller ones, one with a
+ * parity */
 Test(lut_learn, drawn_with_places)
 {
-        learn_places(10, 6000, 3); /* a number with two values for a channel */
+        learn_places(10, 6000, 3); /* a number with two values per channel */
 }
 
-/* Samples are gone through in leaps of a prime: as many samples as it is are no reason to look at one of them only. */
-Test(lut_learn, as_many_places_as_a_leap_is_long)
+/* The learner steps through samples by a prime; a number of samples equal to that prime must not make it visit only
+ * one. */
+Test(lut_learn, as_many_samples_as_the_step)
 {
         struct lut_hash hash;
         struct subject subject = {of_drawn, &hash, 10, 0};
@@ -240,7 +241,7 @@ Test(lut_learn, as_many_places_as_a_leap_is_long)
         ds_lut_free(lut);
 }
 
-/* All pairs of a page's granules are looked at: a page has so many granules in no probe. */
+/* The learner compares all pairs of a page's granules; no probe gives a page so many granules. */
 Test(lut_learn, granules_that_are_too_small_for_places)
 {
         const struct ds_learn_set set = {
@@ -251,7 +252,7 @@ Test(lut_learn, granules_that_are_too_small_for_places)
         cr_expect_eq(ds_learn_find_places(&set, &draft, &explained), DS_LEARN_E_NONE);
 }
 
-/* Names of another probe: two pages that were measured in part say which is which, a third one is told with them. */
+/* Another probe uses other names: two partly measured pages determine the mapping, which predicts a third page. */
 Test(lut_learn, places_under_other_names)
 {
         enum { PAGES = 3, GRANULES = 2048 };
@@ -289,7 +290,7 @@ Test(lut_learn, places_under_other_names)
         ds_lut_free(lut);
 }
 
-/* On an H200 some patterns are another one, under other names, but for few granules: these must be looked at, too. */
+/* On an H200 some patterns differ from others in few granules only, up to names; the learner must look at these too. */
 Test(lut_learn, names_that_nearly_fit)
 {
         enum { GRANULES = 8192, CHANNELS = 47 };
@@ -322,9 +323,7 @@ Test(lut_learn, names_that_nearly_fit)
         ds_lut_free(lut);
 }
 
-/* A table that explains any page of two channels by any of 2^16 patterns: that no other page agrees is found in the
- * end.
- */
+/* A table whose 2^16 patterns all explain any page of two channels: the search ends although no other page agrees. */
 Test(lut_learn, patterns_without_end)
 {
         struct ds_learn_draft draft = {.head = {.model = "x",
@@ -360,8 +359,8 @@ Test(lut_learn, patterns_without_end)
         ds_lut_free(lut);
 }
 
-/* Tables as large as they may be, whose patterns all explain the first page of two channels: each is an hour of work,
- * if all of them are tried. */
+/* Tables of the maximal size whose patterns all explain the first page of two channels; trying all of them would
+ * take an hour each. */
 Test(lut_learn, large_tables_that_explain_anything, .timeout = 60)
 {
         struct ds_learn_draft drafts[] = {
@@ -389,7 +388,7 @@ Test(lut_learn, large_tables_that_explain_anything, .timeout = 60)
                 strcpy(draft->head.model, "x");
                 strcpy(draft->head.learner, "the test");
                 draft->channel = channels = calloc(1, draft->n_channel);
-                channels[0] = 1; /* nearly all are of one channel, as the page is */
+                channels[0] = 1; /* nearly all granules have one channel, as in the page */
                 for (uint32_t i = 0; i < 16; i++) {
                         draft->mask[i] = 1u << i;
                         draft->weight[i] = (uint8_t)(i % 2);
@@ -404,7 +403,7 @@ Test(lut_learn, large_tables_that_explain_anything, .timeout = 60)
         free(pages[1]);
 }
 
-/* As many as are asked for, from the clock. */
+/* Draws the requested number of hashes, seeded by the clock. */
 Test(lut_learn, drawn_from_the_clock, .timeout = 3600)
 {
         const char *asked = getenv("DETSHARE_LUT_HASHES"), *from = getenv("DETSHARE_LUT_SEED");
@@ -419,7 +418,7 @@ Test(lut_learn, drawn_from_the_clock, .timeout = 3600)
 
 /* --- relations --- */
 
-/* Relations of random digits, until nothing but the modulus is left; then one that is none. */
+/* Random relations until only the modulus is left; then a relation that does not hold. */
 Test(lut_learn, weights_from_relations)
 {
         static const uint8_t weights[] = {3, 6, 12, 1, 2, 4, 24, 30}, modulus = 45;
@@ -441,7 +440,7 @@ Test(lut_learn, weights_from_relations)
         }
         cr_assert_eq(ds_lattice_index(&lattice), modulus);
         cr_assert(ds_lattice_weights(&lattice, found));
-        /* as they were, times what makes the generator 1 */
+        /* the original weights times the unit that makes the generator 1 */
         while (unit < modulus && unit * weights[3] % modulus != found[3])
                 unit++;
         for (int i = 0; i < 8; i++)
@@ -450,7 +449,7 @@ Test(lut_learn, weights_from_relations)
         cr_assert_eq(ds_lattice_index(&lattice), modulus, "what was refused changed nothing");
 }
 
-/* 12 = 2 * 6 has no digit that all others are multiples of: no weights, and no endless search. */
+/* 12 = 2 * 6 has no digit of which all others are multiples: there are no weights, and the search ends. */
 Test(lut_learn, groups_that_no_number_counts)
 {
         struct ds_lattice lattice = {.dims = 2};
@@ -463,9 +462,9 @@ Test(lut_learn, groups_that_no_number_counts)
         cr_assert_not(ds_lattice_weights(&lattice, found));
 }
 
-/* --- no structure that is known --- */
+/* --- hashes without a known structure --- */
 
-/* Any function at all of seven parities, six channels of unequal size: neither XOR nor a modulus. */
+/* An arbitrary function of seven parities, with six channels of unequal size: neither XOR nor a modulus. */
 static uint32_t of_parities(const void *hash, uint64_t address)
 {
         uint64_t x = address >> 12, y = (x ^ x >> 5 ^ x >> 9) & 127, state = y;
@@ -483,7 +482,7 @@ Test(lut_learn, any_function_of_parities)
         cr_assert_geq(right, 0.999, "%.3f%%", 100 * right);
 }
 
-/* What no one can learn is refused, by all methods. */
+/* Every method refuses a function that cannot be learned. */
 static uint32_t of_noise(const void *hash, uint64_t address)
 {
         uint64_t state = address >> 12;
@@ -499,7 +498,7 @@ Test(lut_learn, noise_is_refused)
         cr_assert_eq(learn(&subject, DS_LEARN_AUTO, 4000, 0, &right), DS_LEARN_E_NO_TABLE);
 }
 
-/* Parities and a modulus, few places, few samples: what most votes leave open the network decides. */
+/* Parities and a modulus with few values and few samples: the network decides where votes do not. */
 static uint32_t of_few_places(const void *hash, uint64_t address)
 {
         uint64_t x = address >> 14, y = x ^ x >> 6 ^ x >> 11;
@@ -513,12 +512,12 @@ Test(lut_learn, few_samples_by_the_network)
         double right = 0;
 
         if (ROUNDS_SANITIZED)
-                return; /* ten times as long; the network alone is tested below */
+                return; /* ten times as slow when sanitized; the tests below cover the network */
         cr_assert_eq(learn(&subject, DS_LEARN_NETWORK, 1600, 2, &right), 0);
         cr_assert_geq(right, 0.97, "%.3f%%", 100 * right);
 }
 
-/* What the network makes of a hash whose structure it is not told. */
+/* The network learns a hash without knowledge of its structure. */
 Test(lut_learn, p40_by_the_network, .timeout = 600)
 {
         const struct sim_channels hash = {SIM_CHANNELS_GROUPS, 12, 4};
@@ -532,8 +531,8 @@ Test(lut_learn, p40_by_the_network, .timeout = 600)
         cr_assert_geq(right, 0.96);
 }
 
-/* A function that no line divides, of which a quarter is not shown. */
-Test(lut_learn, network_tells_what_it_was_not_shown)
+/* A function that no line separates, with a quarter of it missing from the samples. */
+Test(lut_learn, network_predicts_missing_samples)
 {
         struct ds_network *network = ds_network_new(6, 24, 3, 1);
         float inputs[64][6], logs[3];

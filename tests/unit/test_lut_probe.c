@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The channel probe over times that are made up: thresholds, channels, granules, labels, also where one of twenty
- * comparisons is wrong; files that were cut off
+ * The channel probe on synthetic times: thresholds, channels, granules and labels, also with one wrong comparison in
+ * twenty; truncated files
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -21,14 +21,14 @@
 #define LOW 6700.0
 #define HIGH 13000.0
 
-/* --- a memory of a kind --- */
+/* --- a synthetic memory ----------- */
 
 struct fake {
         uint32_t granule_bits, n;
-        uint32_t false_positive, false_negative; /* of 1000 */
-        bool paired, deaf;                       /* deaf: listening is no use */
-        uint64_t shy_from, shy; /* the line that is asked about then contends with none as long as it is */
-        bool shy_stays;         /* and whenever it is asked about again */
+        uint32_t false_positive, false_negative; /* wrong comparisons per 1000 */
+        bool paired, deaf;                       /* deaf: the probe's listening mode detects nothing */
+        uint64_t shy_from, shy; /* the line that then contends with no other line, while it is being compared */
+        bool shy_stays;         /* true: also at later comparisons */
         uint64_t random, asked;
         uint32_t width;
 };
@@ -42,7 +42,7 @@ static uint64_t next(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* Granules one by one, or pairs a,b,a,b in each four. */
+/* Channel of a line: granules one by one, or pairs a,b,a,b in each four. */
 static uint32_t truth(const struct fake *fake, uint64_t line)
 {
         uint64_t granule = line >> fake->granule_bits, piece = granule >> 2, state = piece;
@@ -64,7 +64,8 @@ static uint32_t took(struct fake *fake, bool same)
         return (uint32_t)(base * (0.97 + 0.06 * (double)(next(&fake->random) % 1000) / 1000));
 }
 
-/* It is forgotten with the first comparison without it, or stays. */
+/* Whether the pair contains the line that contends with none; the state ends at the first comparison without it, or
+ * stays. */
 static bool is_shy(struct fake *fake, const struct ds_probe_pair *pair)
 {
         const bool it = fake->shy && (pair->a == fake->shy || pair->b == fake->shy);
@@ -108,7 +109,7 @@ static int fake_widen(void *user, uint32_t bytes)
         return 0;
 }
 
-/* Probes all of it and holds it against the truth. */
+/* Probes the whole memory and compares with the truth. */
 static void all_of_it(struct fake *fake, bool listens, double wrong_most, double asked_most)
 {
         struct ds_probe_meter meter = {
@@ -170,11 +171,11 @@ Test(lut_probe, all_channels_at_once)
         all_of_it(&(struct fake){.granule_bits = 8, .n = 47, .paired = true, .random = 5}, true, 0.0005, 1);
         all_of_it(&(struct fake){.granule_bits = 8, .n = 47, .paired = true, .false_positive = 5, .random = 6}, true,
                 0.001, 1.5);
-        /* whoever hears nothing is not asked */
+        /* listening is not used where it detects nothing */
         all_of_it(&(struct fake){.granule_bits = 10, .n = 12, .deaf = true, .random = 7}, true, 0, 3);
 }
 
-/* How many comparisons it takes to find them. */
+/* Number of comparisons until all channels are found. */
 static uint64_t found_by(struct fake *fake)
 {
         struct ds_probe_meter meter = {.user = fake, .pairs = fake_pairs};
@@ -189,7 +190,7 @@ static uint64_t found_by(struct fake *fake)
         return fake->asked;
 }
 
-/* One line that was misjudged is a channel that has no second line: nobody waits for one until all patience is gone. */
+/* A misjudged line looks like a channel of its own; the probe gives up the search for a second line early. */
 Test(lut_probe, a_line_that_was_misjudged_costs_little)
 {
         struct fake plain = {.granule_bits = 10, .n = 12}, once = {.granule_bits = 10, .n = 12},
@@ -243,7 +244,7 @@ static double normal(uint64_t *state)
         return sum - 6;
 }
 
-/* n times: `second` of 1000 around high, `astray` of 1000 far beyond. */
+/* n times: `second` of 1000 around `high`, `astray` of 1000 far beyond. */
 static int split_of(uint32_t second, uint32_t astray, double high, double deviation, struct ds_probe_split *ret)
 {
         enum { N = 3000 };
@@ -295,7 +296,7 @@ Test(lut_probe, one_kind_is_not_two)
 
 /* --- structure --- */
 
-Test(lut_probe, what_is_regular_is_seen)
+Test(lut_probe, regular_structure_is_recognised)
 {
         /* pairs a,b,a,b of a ring of five */
         ds_structure *s = ds_structure_new(8);
@@ -340,7 +341,7 @@ static void append(const char *path, uint64_t page, uint32_t run)
         cr_assert_eq(ds_lut_writer_close(writer), 0);
 }
 
-/* Wherever a run was ended, the next one goes on behind the last page that is whole. */
+/* After a truncation at any byte, the next run continues behind the last whole page. */
 Test(lut_probe, a_file_that_was_cut_anywhere_goes_on)
 {
         char path[] = "/tmp/lut-probe-XXXXXX", why[160];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sectors and the choice of channels, on labels of the simulated models and on made-up ones whose answer is known
+ * Sectors and the choice of channels, on labels of the simulated models and on synthetic ones with a known answer
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static struct ds_sectors_plan plan(const struct ds_sectors_labels *labels, uint3
         return plan;
 }
 
-/* Every granule of every sector lies where its class says. Returns how many sectors the class has. */
+/* Asserts that every granule of every sector lies in a channel of its class. Returns the number of sectors. */
 static size_t check(const struct ds_sectors_labels *labels, const struct ds_sectors_plan *plan, uint8_t class_)
 {
         size_t per = (size_t)1 << (plan->sector_bits - labels->granule_bits), n = labels->n_granules / per, have = 0;
@@ -63,7 +63,7 @@ Test(lut_sectors, groups_become_sectors_of_their_size)
         struct ds_sectors_labels labels = model(&a2000, 10);
         struct ds_sectors_plan got = plan(&labels, 1, 3);
 
-        /* two channels that follow each other: 2 KiB, as the paper has it */
+        /* two neighbouring channels: 2 KiB, as in the paper */
         cr_expect_eq(got.n_be, 2);
         cr_expect_eq(got.sector_bits, 11);
         cr_expect_eq(got.lost_permille, 0);
@@ -85,7 +85,7 @@ Test(lut_sectors, what_is_no_power_of_two_has_a_kib)
         cr_expect_eq(got.sector_bits, 10);
         cr_expect_eq(got.lost_permille, 0);
         check(&labels, &got, DS_SECTORS_BE);
-        /* 2 of 12: what the paper's rule allows is taken where it loses little */
+        /* 2 of 12: the plan takes the size that the paper's rule allows where little memory is lost */
         got = plan(&labels, 2, 0);
         cr_expect_leq(got.sector_bits, 11);
         cr_expect_leq(got.lost_permille, DS_SECTORS_LOST_PERMILLE);
@@ -97,14 +97,15 @@ Test(lut_sectors, pairs_are_cut_as_little_as_on_the_part_they_were_found_on)
         struct ds_sectors_labels labels = model(&h200, 8);
         struct ds_sectors_plan got = plan(&labels, 1, 3);
 
-        /* h200: 15 of 47 with 29% of all KiB inside, 65% outside, 6% cut; ours may be better, not worse */
+        /* h200: the paper's rule gives 15 of 47 channels with 29% of all KiB inside, 65% outside, 6% cut; ours must
+         * not be worse */
         cr_expect_eq(got.n_be, 15);
         cr_expect_eq(got.sector_bits, 10);
         cr_expect_leq(got.lost_permille, 70);
         cr_expect_geq(got.be_permille, 270);
         cr_expect_geq(got.ls_permille, 640);
         check(&labels, &got, DS_SECTORS_BE);
-        /* who may lose nothing has granules */
+        /* a plan that may lose nothing uses granules */
         cr_assert_eq(ds_sectors_plan(&labels, (struct ds_sectors_share){1, 3}, 8, 0, &got), 0);
         cr_expect_eq(got.sector_bits, 8);
         cr_expect_eq(got.lost_permille, 0);
@@ -148,7 +149,7 @@ Test(lut_sectors, what_has_no_label_is_nobodys)
                 cr_assert_eq(classes[i >> (got.sector_bits - 10)], DS_SECTORS_NEITHER);
 }
 
-/* The layout that the paper gives itself by its driver: pairs of channels in turn. */
+/* The layout that the paper's modified driver produces: pairs of channels in turn. */
 Test(lut_sectors, pairs_in_turn)
 {
         struct ds_sectors_labels labels = {.channel = channel, .n_granules = 1024, .granule_bits = 10, .n_channels = 4};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of VRAM channels: what is read back, what is refused, patterns by probes, names by pages; files of samples
+ * Tables of VRAM channels: reading back, refusals, patterns by probes, names by pages; files of samples
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -127,7 +127,7 @@ Test(lut_table, says_what_it_is)
         ds_free(bytes);
 }
 
-/* The formula of each form, by hand. */
+/* Compares channels with the formula of each form, computed by hand. */
 Test(lut_table, channels_are_the_formulas)
 {
         struct ds_learn_draft draft;
@@ -151,7 +151,7 @@ Test(lut_table, channels_are_the_formulas)
         ds_free(draft.channel);
 }
 
-/* --- what is refused --- */
+/* --- refusals --------------------- */
 
 Test(lut_table, flipped_bits_are_refused)
 {
@@ -184,7 +184,7 @@ static void seal(uint8_t *bytes, size_t n)
         ds_sha256_end(&sum, bytes + n - DS_SHA256_BYTES);
 }
 
-/* With a sum that is right: whatever a table says, what is made of it lies within it. */
+/* A wrong table with a right checksum: every computed channel lies within the table's number of channels. */
 Test(lut_table, lies_with_a_right_sum_do_no_harm)
 {
         uint8_t *whole[3], *bytes = ds_alloc(DS_LUT_BYTES_MAX), *told = ds_alloc((size_t)1 << 16);
@@ -248,7 +248,7 @@ Test(lut_table, what_is_wrong_is_said)
 
 /* --- patterns and names --- */
 
-/* Every pattern is found again by its signature, also with two wrong probes. */
+/* Every pattern is found by its signature, also with two wrong probes. */
 Test(lut_table, patterns_by_probes)
 {
         struct ds_learn_draft draft;
@@ -281,7 +281,7 @@ Test(lut_table, patterns_by_probes)
         }
 }
 
-/* Pages in another run's names, with wrong labels and gaps. The names that are found tell all pages rightly. */
+/* Pages in another run's names, with wrong labels and gaps. The mapping that is found predicts all pages rightly. */
 Test(lut_table, names_by_pages)
 {
         static uint8_t pages[2][GRANULES], told[GRANULES];
@@ -350,7 +350,7 @@ static void put(struct ds_lut_writer *writer, uint64_t page, uint32_t run, uint3
         cr_assert_eq(ds_lut_writer_put(writer, &(struct ds_lut_block){page << 21, run, n, samples}), 0);
 }
 
-/* Cut off at every byte, a file has the blocks that were whole, and can be gone on with. */
+/* A file truncated at any byte keeps its whole blocks, and a run can continue it. */
 Test(lut_samples, cut_off_at_any_byte)
 {
         char path[] = "/tmp/lut_samples_XXXXXX", why[160];
@@ -372,7 +372,7 @@ Test(lut_samples, cut_off_at_any_byte)
         size = pread(fd, bytes, sizeof(bytes), 0);
         cr_assert_eq((size_t)size, whole[2]);
         for (size_t cut = 0; cut <= whole[2]; cut++) {
-                /* every byte of what is not samples, and some of these: each time costs the disk something */
+                /* every byte outside of samples, and some bytes of samples, because each case costs disk writes */
                 if (cut > whole[0] - 4 && cut + 4 < whole[2] && cut % 7 && cut != whole[0] && cut != whole[1])
                         continue;
                 size_t want = (cut >= whole[0]) + (cut >= whole[1]) + (cut >= whole[2]);
@@ -395,7 +395,7 @@ Test(lut_samples, cut_off_at_any_byte)
         unlink(path);
 }
 
-/* Damage with more behind it than a block is no cut: what is there is left there. */
+/* Damage followed by more than one block is no truncation: nothing is removed. */
 Test(lut_samples, damaged_in_the_middle)
 {
         char path[] = "/tmp/lut_samples_XXXXXX", why[160];
@@ -421,7 +421,7 @@ Test(lut_samples, damaged_in_the_middle)
         unlink(path);
 }
 
-/* No run has the number behind which there is none. */
+/* The greatest number is reserved: no run gets it. */
 Test(lut_samples, last_run)
 {
         char path[] = "/tmp/lut_samples_XXXXXX";

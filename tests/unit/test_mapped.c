@@ -33,7 +33,7 @@ int dsc__fd_above_standard(int fd)
         return above;
 }
 
-/* Read-only data without relocations, and writable data, of this program. */
+/* Data of this program: read-only without relocations, and writable. */
 static const uint8_t in_text[BYTES] = {1, 2, 3, [BYTES - 1] = 9};
 static uint8_t in_data[BYTES] = {4, 5, 6};
 
@@ -89,8 +89,8 @@ Test(mapped, small_ones_are_not_worth_it)
         cr_assert(!find(in_text, 100));
 }
 
-/* A range that ends behind its segment lies in no file as a whole. */
-Test(mapped, what_goes_past_its_segment_is_not)
+/* A range that ends behind its segment is not in the file as a whole. */
+Test(mapped, a_range_beyond_its_segment_is_not_found)
 {
         uint64_t offset;
 
@@ -98,7 +98,7 @@ Test(mapped, what_goes_past_its_segment_is_not)
         cr_assert_eq(dsc__mapped(in_text, SIZE_MAX - 4096, &offset), -1);
 }
 
-/* --- a library that is changed on disk ---------------------------------------------------------------------------- */
+/* --- a library that changes on disk ------------------------------------------------------------------------------- */
 
 static char directory[256], library[288], other[288];
 
@@ -125,7 +125,7 @@ static int find_segment(struct dl_phdr_info *info, size_t size, void *user)
         return 0;
 }
 
-/* A directory of this test's own: on a block device if `device`, else wherever temporary files lie; 0 if there is none */
+/* A directory of this test: on a block device if `device`, else with other temporary files; 0: there is none */
 static int make_directory(int device)
 {
         const char *const places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "build", "."};
@@ -200,7 +200,7 @@ Test(mapped, a_library_whose_file_was_replaced)
         end(handle);
 }
 
-/* What was remembered of an object does not count for the next one at its place. */
+/* A cached result for an unloaded object does not apply to the next object at its address. */
 Test(mapped, libraries_that_come_and_go)
 {
         for (int i = 0; i < 5; i++) {
@@ -214,7 +214,7 @@ Test(mapped, libraries_that_come_and_go)
         }
 }
 
-/* Memory alone holds these files: they travel as a copy. */
+/* These files exist in memory only: they travel as a copy. */
 Test(mapped, a_library_in_memory_is_not_found)
 {
         struct segment segment = {0};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service manager's side of the environment and of the socket. What came at start is known by its number, 3 and up,
- * which is why each case is a child of its own: the test framework has files of its own there.
+ * The service manager's part of the environment and of the socket
+ *
+ * Files from the manager have the numbers from 3 on. The test framework uses these numbers itself, so each case runs in
+ * a child.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -19,7 +21,7 @@
 #include "supervisor/notify.h"
 #include "util/alloc.h"
 
-/* What the child found wrong, as the line of it; 0: nothing. */
+/* In the child: returns the line of the first failing check; 0: all hold. */
 #define CHECK(x)                        \
         do {                            \
                 if (!(x))               \
@@ -27,7 +29,7 @@
         } while (0)
 #define wrong() (fprintf(stderr, "%s:%d: wrong\n", __FILE__, __LINE__), 1)
 
-static int manager = -1; /* the socket that we listen on as the manager would */
+static int manager = -1; /* the manager's end of the notification socket */
 static char manager_path[64];
 
 static void be_manager(void)
@@ -47,7 +49,7 @@ static void manager_gone(void)
         unlink(manager_path);
 }
 
-/* One message as a string; its file or -1 in *ret_fd. */
+/* Receives one message as a string; *ret_fd is its file or -1. */
 static const char *hear(int *ret_fd)
 {
         static char text[2048];
@@ -70,7 +72,7 @@ static const char *hear(int *ret_fd)
         return text;
 }
 
-/* Runs body in a child that has `n` files from 3 on, as a manager would have left them, and no others. */
+/* Runs body in a child whose files from 3 on are `n` files as a manager leaves them, and no others. */
 static int in_child(int n, const char *n_text, const char *names, void (*body)(void))
 {
         pid_t pid = fork();
@@ -110,7 +112,7 @@ static void takes_by_name(void)
         files = ds_notify_files(notify, &n);
         CHECK(n == 3 && !strcmp(files[0].name, "slab") && files[0].fd == 3 && files[1].fd == -1 && files[2].fd == 5);
         CHECK(!strcmp(files[2].name, "slab"));
-        CHECK(!ds_notify_stores(notify)); /* no manager, though it said so */
+        CHECK(!ds_notify_stores(notify)); /* there is no manager, although the environment named one */
         CHECK(ds_notify_store(notify, "slab", 5, DS_NS_PER_S) == DS_NOTIFY_E_NO_STORE);
         ds_notify_free(notify);
         CHECK(fcntl(3, F_GETFD) == -1 && fcntl(4, F_GETFD) == FD_CLOEXEC && fcntl(5, F_GETFD) == -1);
@@ -138,7 +140,7 @@ static void not_for_us(void)
 {
         setenv("LISTEN_PID", "1", 1);
         finds_nothing();
-        CHECK(fcntl(3, F_GETFD) == 0); /* not ours, so not touched */
+        CHECK(fcntl(3, F_GETFD) == 0); /* another process's file stays open */
 }
 
 Test(notify, what_makes_no_sense_is_not_used)
@@ -147,9 +149,9 @@ Test(notify, what_makes_no_sense_is_not_used)
         cr_assert_eq(in_child(1, "-1", NULL, finds_nothing), 0);
         cr_assert_eq(in_child(1, "one", NULL, finds_nothing), 0);
         cr_assert_eq(in_child(1, "2147483647", NULL, finds_nothing), 0);
-        /* more than are open */
+        /* more files than are open */
         cr_assert_eq(in_child(2, "2000000000", NULL, finds_nothing), 0);
-        /* names for others */
+        /* names that do not match */
         cr_assert_eq(in_child(2, "2", "detshared", finds_nothing), 0);
         cr_assert_eq(in_child(1, "1", "detshared\\", finds_nothing), 0);
         cr_assert_eq(in_child(1, "1", "detshared", not_for_us), 0);
@@ -232,7 +234,7 @@ Test(notify, gives_files_to_keep, .init = be_manager, .fini = manager_gone)
         ds_notify_free(notify);
 }
 
-/* Its queue is full and nobody reads: the first that matters waits a little, the others do not. */
+/* The manager does not read and its queue is full: the first important message waits a little, later ones do not. */
 Test(notify, a_manager_that_does_not_read_stops_nobody, .init = be_manager, .fini = manager_gone, .timeout = 60)
 {
         uint64_t start = uv_hrtime();
@@ -246,7 +248,7 @@ Test(notify, a_manager_that_does_not_read_stops_nobody, .init = be_manager, .fin
         cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
         start = uv_hrtime();
         for (int i = 0; i < 100; i++)
-                ds_notify_ready(notify); /* each waiting its half second would take 50 s */
+                ds_notify_ready(notify); /* waiting half a second for each would take 50 s */
         cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
         ds_notify_free(notify);
 }
@@ -273,7 +275,7 @@ Test(notify, knows_how_many_files_are_kept, .init = be_manager, .fini = manager_
         }
 }
 
-/* The manager's answer is that it closes the file. */
+/* The manager answers by closing the file. */
 static void *answer(void *text)
 {
         const char *line;
@@ -307,7 +309,7 @@ Test(notify, waits_until_all_is_handled, .init = be_manager, .fini = manager_gon
         cr_assert_eq(ds_notify_sync(NULL, DS_NS_PER_S), 0);
 }
 
-/* The queue is full: what is stored waits as long as it may, also a second time. */
+/* The queue is full: a store waits up to its limit, also the second time. */
 Test(notify, stores_in_time_or_not, .init = be_manager, .fini = manager_gone, .timeout = 60)
 {
         int given = memfd_create("given", MFD_CLOEXEC), r = 0;
@@ -378,14 +380,14 @@ Test(notify, the_watchdog_hears_of_a_loop_that_turns_and_lives, .init = be_manag
         cr_assert_eq(ds_notify_new(&notify), 0);
         cr_assert_null(getenv("WATCHDOG_USEC"));
         uv_loop_init(&loop);
-        uv_async_init(&loop, &busy, NULL); /* a loop without anything does not turn */
+        uv_async_init(&loop, &busy, NULL); /* an empty loop would not run */
         alive = 1;
         cr_assert_eq(ds_notify_watchdog_start(notify, &loop, is_alive, &alive), 0);
         cr_assert_geq(count_pings(&loop, 200), 2);
         alive = 0;
         cr_assert_eq(count_pings(&loop, 100), 0);
         uv_unref((uv_handle_t *)&busy);
-        cr_assert_eq(uv_loop_alive(&loop), 0); /* the watchdog keeps nobody running */
+        cr_assert_eq(uv_loop_alive(&loop), 0); /* the watchdog's handle does not keep the loop alive */
         uv_close((uv_handle_t *)&busy, NULL);
         ds_notify_watchdog_stop(notify);
         ds_notify_watchdog_stop(notify);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client library when memory runs out: every allocation of what a program does fails once, then it and all after it
+ * The client library without memory: in each run one allocation of a program's calls fails, or it and all later ones
  *
- * Each run is a process with a daemon inside (tests/support/fake_daemon.h), whose threads are not counted. After each:
- * the call said "out of memory" or went well, the same calls of the same session succeed when there is memory again (no
- * lock was left held, the session was not lost), and what is allocated in the end is what it is after runs in which
- * nothing failed. A run that hangs is ended by an alarm.
+ * Each run is a process with a daemon inside (tests/support/fake_daemon.h), whose threads are not counted. After each
+ * run: the call returned "out of memory" or succeeded; the same calls of the same session succeed once there is memory
+ * again (no lock is held, the session exists); and as much is allocated as after a run without failures. An alarm ends
+ * a run that hangs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,9 +26,9 @@
 #define THREADS 4
 #define CALLS 300
 #define BYTES 5000
-#define PARAMS_BYTES 3000 /* more than a launch has on its stack */
+#define PARAMS_BYTES 3000 /* more than a launch keeps on its stack */
 
-/* --- what else allocates --- */
+/* --- other functions that allocate --- */
 
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
@@ -190,7 +190,7 @@ static void new_daemon(void)
         fake_start(&fakes[n_fakes++]);
 }
 
-/* --- what a program does: each returns 0 or the error, and leaves nothing behind --- */
+/* --- scenarios: each returns 0 or the error, and frees everything ------------------ */
 
 static dsc_session *session;
 
@@ -323,7 +323,7 @@ static int worker_dies(void)
         return work();
 }
 
-/* The daemon goes and another comes. */
+/* The daemon ends and another one starts. */
 static int daemon_dies(void)
 {
         int error = -1;
@@ -443,7 +443,7 @@ struct outcome {
         int64_t live;
 };
 
-/* Two runs go well, whatever the first one met. */
+/* Two more runs must succeed after the failing one. */
 static void run(scenario *before, scenario *fn, int64_t n, int lasting, struct outcome *out)
 {
         alarm(HANGS_S);
@@ -478,7 +478,7 @@ static void run_in_child(scenario *before, scenario *fn, int64_t n, int lasting,
         cr_assert_eq(out->before, 0);
 }
 
-/* How many of them there were. */
+/* Returns the number of allocations. */
 static int sweep_once(scenario *before, scenario *fn, int lasting, struct outcome *out, int64_t live, int *failures)
 {
         int64_t n;
@@ -539,7 +539,7 @@ Test(oom_client, by_requests, .timeout = 240)
         sweep("by_requests", connects, by_requests);
 }
 
-/* --- answers need no memory, of however many threads --- */
+/* --- replies need no memory, however many threads wait --- */
 
 static _Atomic int wrong;
 
@@ -561,7 +561,7 @@ Test(oom_client, threads_share_the_place_for_answers, .timeout = 120)
         new_daemon();
         cr_assert_eq(connects(), 0);
         for (int i = 0; i < THREADS * CALLS; i++)
-                cr_assert_eq(dsc_mem_alloc(session, 1, &address), 0); /* the table is as large as it will be */
+                cr_assert_eq(dsc_mem_alloc(session, 1, &address), 0); /* grows the table to its final size */
         for (int i = 0; i < THREADS * CALLS; i++)
                 cr_assert_eq(dsc_mem_free(session, FAKE_WINDOW + (uint64_t)i * 512), 0);
         daemon_now()->device_used = 0;

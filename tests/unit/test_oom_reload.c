@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reload when memory runs out: every allocation of it fails once, those of libc that it stands on too
+ * A reload without memory: every allocation fails once, including those of libc functions that it calls
  *
- * After each, one of two configurations is in force, and all of it: what users may have, who administers, the worker's
- * times and policy. If it is the old one, the next reload takes the new one. What the worker was told it writes down.
+ * After each failure one of two configurations is in force as a whole: users' limits, administrators, the worker's
+ * times and policy. If the old one is, the next reload installs the new one. The fake worker logs the limits that it
+ * receives.
  */
 #include <dirent.h>
 #include <grp.h>
@@ -47,11 +48,11 @@ int __wrap_scandirat(int fd, const char *name, struct dirent ***ret, filter *whi
         const int n = no_memory() ? -1 : __real_scandirat(fd, name, ret, which, by);
 
         if (n >= 0 && fa_counts())
-                atomic_fetch_add(&fa->live, n + 1); /* what is to be freed */
+                atomic_fetch_add(&fa->live, n + 1); /* entries that scandir's caller must free */
         return n;
 }
 
-/* There is an admin group, whatever this machine has. */
+/* Pretends that the group of administrators exists. */
 struct group *getgrnam(const char *name)
 {
         static struct group admin = {.gr_name = (char *)"detshare-admin", .gr_gid = ADMIN_GID};
@@ -124,9 +125,9 @@ static void end(struct fixture *f, const char *path)
         fx_stop(f);
 }
 
-/* --- which of them is in force ------------------------------------------------------------------------------------ */
+/* --- the configuration in force ----------------------------------------------------------------------------------- */
 
-/* Of a member of the group. */
+/* Whether a member of the group is an administrator. */
 static int is_admin(struct fixture *f)
 {
         FX_REQUEST(kill, KILL, Kill, KILL);
@@ -154,7 +155,7 @@ static int is_admin(struct fixture *f)
         return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* How many sessions the user may have, of two. */
+/* Number of sessions that the user may open, at most two. */
 static int sessions(struct fixture *f)
 {
         ds_conn *first = fx_session(f), *second = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
@@ -166,7 +167,7 @@ static int sessions(struct fixture *f)
         return n;
 }
 
-/* What the worker was told since the last time, or the next one at its start. */
+/* Whether the worker has received these limits and this policy since the last call, or will at its start. */
 static int told(struct fixture *f, const char *limits, const char *policy)
 {
         char log[4000];
@@ -189,7 +190,7 @@ static void reload(struct fixture *f, int second)
         put_configuration(f, second);
         cr_assert_eq(truncate(f->log, 0), 0);
         kill(f->pid, SIGHUP);
-        /* both words are there, or the first of them only just */
+        /* until both lines are in the log, or the second one is overdue */
         for (const uint64_t deadline = fx_now_ms() + FX_WAIT_MS;;) {
                 char log[4000];
 
@@ -207,7 +208,7 @@ static void reload(struct fixture *f, int second)
 
 /* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
-/* 0: nothing failed; 1: the old one stays; 2: the new one counts all the same; 3: so it does, for another worker. */
+/* 0: nothing failed. 1: the old configuration stays. 2: the new one is in force. 3: it is, with a new worker. */
 static int reload_without(struct fixture *f, int64_t n)
 {
         const uint64_t deadline = fx_now_ms() + FX_WAIT_MS;
@@ -225,7 +226,7 @@ static int reload_without(struct fixture *f, int64_t n)
                 cr_assert_lt(fx_now_ms(), deadline, "allocation %d", (int)n);
         } while (atomic_load(&fa->left) >= 0 && !strstr(log, "limits "));
         fired = fa_disarm();
-        /* what is asked now is answered after the reload, by a worker that heard of it before */
+        /* requests from now on are answered after the reload, by a worker that has received the limits */
         if (fx_wait_serving(f, 0) != pid || fx_ended(f)) {
                 cr_assert_eq(sessions(f), 2);
                 return 3;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor when memory runs out: every allocation of twelve scenarios fails once
+ * The supervisor without memory: every allocation of twelve scenarios fails once
  *
  * For n = 1, 2, 3... the n-th allocation after the scenario's begin fails, libuv's included, until a run needs fewer.
- * After each: the supervisor lives, everything that was asked has an answer or a closed connection, the next client is
- * served, the books are at their baseline, and at its end nothing is left allocated.
+ * After each run the supervisor lives, every request has an answer or a closed connection, the next client is served,
+ * all charges are at their baseline, and at its end nothing stays allocated.
  *
- * What the daemon does: a daemon that is being started ends with status 1; one that serves refuses the client or
- * answers the request with an error; a worker or helper whose words cannot be kept is replaced, since books with a hole
- * are worse than a restart.
+ * The daemon's rule: at start it ends with status 1. While it serves, it refuses the client or answers the request with
+ * an error. It replaces a worker or helper whose message it cannot store, because incomplete books are worse than a
+ * restart.
  */
 #include "tests/unit/oom_fixture.h"
 #include "tests/unit/rounds.h"
@@ -17,9 +17,9 @@
 
 typedef void scenario(struct fixture *f);
 
-/* --- requests whose answers may be anything but missing ----------------------------------------------------------- */
+/* --- requests with any answer, but never without one -------------------------------------------------------------- */
 
-/* A session, or NULL: refused. */
+/* A session; NULL: it was refused. */
 static ds_conn *session(struct fixture *f)
 {
         return fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
@@ -137,7 +137,7 @@ static void module_load(struct fixture *f)
         ds_conn_free(conn);
 }
 
-/* By the socket; a wait that is never answered ends with its client. */
+/* Requests on the socket; a wait that nobody answers ends with its client. */
 static void launch_and_sync(struct fixture *f)
 {
         FX_REQUEST(sync, SYNC, Sync, SYNC);
@@ -240,7 +240,7 @@ static void printed(struct fixture *f)
         ds_conn_free(conn);
 }
 
-/* What a client holds is mapped again by the next worker when it asks for something. */
+/* The next worker maps a client's memory again at the client's next request. */
 static void replay(struct fixture *f)
 {
         Detshare__Reply *reply;
@@ -254,7 +254,7 @@ static void replay(struct fixture *f)
                         kill((pid_t)reply->get_status->worker_pid, SIGKILL);
                 if (reply)
                         detshare__reply__free_unpacked(reply, NULL);
-                /* until it is served again or has been told that it is not */
+                /* until the client is served again, or has an error that says it is not */
                 for (int i = 0; i < 200; i++) {
                         int status = ask_launch(conn);
 
@@ -266,7 +266,7 @@ static void replay(struct fixture *f)
         ds_conn_free(conn);
 }
 
-/* Two clients go in the middle of what they asked for. */
+/* Two clients disconnect while requests are open. */
 static void leave_under_load(struct fixture *f)
 {
         FX_REQUEST(launch, LAUNCH, Launch, LAUNCH);
@@ -313,7 +313,7 @@ static void served(struct fixture *f, int64_t n)
                 ds_conn_free(conn);
                 if (status == 0)
                         return;
-                /* the worker is being replaced; for this client, too */
+                /* the worker is being replaced */
                 cr_assert(
                         status == DETSHARE__STATUS__RESTARTING || status == 719, "after %d: status %d", (int)n, status);
                 usleep(10000);
@@ -321,7 +321,7 @@ static void served(struct fixture *f, int64_t n)
         cr_assert_fail("after %d the next client is not served", (int)n);
 }
 
-/* Prints how many allocations there were. In a short run one of three fails, other ones each time. */
+/* Prints the number of allocations. A short run tries one of three, other ones each time. */
 static void sweep(const char *name, scenario *fn)
 {
         const int64_t step = rounds_step(3);
@@ -338,7 +338,7 @@ static void sweep(const char *name, scenario *fn)
 
                 fa_arm(n);
                 fn(&f);
-                /* what the loop still does about it; the count is read when nothing is on its way any more */
+                /* lets the loop finish; the count is read when nothing is pending */
                 usleep(2000);
                 if (!fa_disarm())
                         break;
@@ -347,7 +347,7 @@ static void sweep(const char *name, scenario *fn)
                 fx_baseline(&f);
                 if (now == pid)
                         continue;
-                /* a worker that went makes the next one wait: with a new supervisor there is no need to */
+                /* a dead worker delays the next one; a new supervisor has no such delay */
                 restarts++;
                 fx_stop(&f);
                 oom_start(&f);
@@ -381,7 +381,8 @@ SWEEP(printed)
 SWEEP(replay)
 SWEEP(leave_under_load)
 
-/* So many connections that libuv's table of what it polls has to grow; each comes when everything of it has failed. */
+/* Enough connections that libuv's table of polled descriptors grows; each connects again after every allocation
+ * failed. */
 Test(oom, crowd, .timeout = 60)
 {
         ds_conn *conns[40];
@@ -402,7 +403,7 @@ Test(oom, crowd, .timeout = 60)
                         if (!fired)
                                 break;
                         ds_conn_free(conns[i]);
-                        usleep(3000); /* or the next one would not have the same file descriptor */
+                        usleep(3000); /* so that the next connection gets the same file descriptor */
                 }
                 cr_assert(!fired && conns[i]);
         }
@@ -413,7 +414,7 @@ Test(oom, crowd, .timeout = 60)
         fx_stop(&f);
 }
 
-/* A daemon that is being started ends with status 1, or serves: it tries again where it can. */
+/* A daemon that starts ends with status 1 or serves; it retries where it can. */
 Test(oom, start, .timeout = 240)
 {
         int64_t n;
@@ -445,7 +446,7 @@ Test(oom, start, .timeout = 240)
         cr_assert(n > 1 && n < N_MAX && failed > 1);
 }
 
-/* Stopping needs no memory: whatever fails then, it ends in order. */
+/* Stopping needs no memory: it ends in order, whichever allocation fails. */
 Test(oom, stop, .timeout = 60)
 {
         struct fixture f;

@@ -198,6 +198,13 @@ MAN := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(wildcard docs/man/*.scd))
 UNITS_IN := detshared.service detshare-devices.service
 UNITS := $(UNITS_IN) detshared.socket
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
+# links between the documents hold where they are installed: README.md beside docs/
+DOCUMENTS := $(wildcard README.md SECURITY.md CHANGELOG.md) $(shell find docs -name '*.md' -o -name '*.svg')
+DOC_DIR = $(DESTDIR)$(PREFIX)/share/doc/detshare
+PC_FILES := client-lib/detshare.pc.in policies/detshare-policy.pc.in
+PC_DIR = $(DESTDIR)$(LIBDIR)/pkgconfig
+# detshare-pack looks for its module beside the file that the link in bin/ leads to
+PACK_DIR = $(DESTDIR)$(PREFIX)/share/detshare/offline
 .PHONY: man
 man: $(MAN) ## manual pages into build/man | scdoc
 $(BUILD)/man/%: docs/man/%.scd
@@ -230,6 +237,16 @@ install: all man ## into DESTDIR, PREFIX (/usr), LIBDIR, SYSCONFDIR (/etc) | roo
 	install -d $(DESTDIR)$(PREFIX)/share/detshare/lut
 	install -m 644 $(wildcard lut/tables/*.lut) $(DESTDIR)$(PREFIX)/share/detshare/lut/
 	install -m 644 client-lib/include/detshare/detshare.h client-lib/include/detshare/coloured.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
+	install -d $(PC_DIR)
+	for pc in $(PC_FILES); do \
+		to=$${pc##*/} && sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|; s|@VERSION@|$(VERSION)|' \
+			$$pc >$(PC_DIR)/$${to%.in} && chmod 644 $(PC_DIR)/$${to%.in} || exit; done
+	for document in $(DOCUMENTS); do install -D -m 644 $$document $(DOC_DIR)/$$document || exit; done
+	install -d $(PACK_DIR)/detpack
+	install -m 755 offline/detshare-pack $(PACK_DIR)/
+	install -m 644 offline/requirements.txt $(PACK_DIR)/
+	install -m 644 $(wildcard offline/detpack/*.py) $(PACK_DIR)/detpack/
+	ln -sf ../share/detshare/offline/detshare-pack $(DESTDIR)$(PREFIX)/bin/
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)$(SYSCONFDIR)/detshare/conf.d
 	install -m 755 systemd/detshare-devices.sh $(DESTDIR)$(PREFIX)/libexec/detshare/detshare-devices
 	for unit in $(UNITS_IN); do \
@@ -249,7 +266,8 @@ uninstall: ## remove what `make install` has put there; the configuration stays 
 	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-lut detshare-serve)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
 	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
-	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(PREFIX)/share/detshare/lut $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
+	rm -f $(addprefix $(PC_DIR)/,detshare.pc detshare-policy.pc) $(DESTDIR)$(PREFIX)/bin/detshare-pack
+	rm -rf $(DOC_DIR) $(PACK_DIR) $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(PREFIX)/share/detshare/lut $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
 
 # Debian packages in build/deb, looked at by lintian; installs what building them needs
 .PHONY: deb-run # internal

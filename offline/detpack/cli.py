@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import os
+import pathlib
 import sys
 import time
 
@@ -40,6 +41,7 @@ def list_models():
 
 
 def missing():
+    """The packages that compiling needs and this Python lacks."""
     gone = []
     for module, package in NEEDS.items():
         try:
@@ -47,6 +49,12 @@ def missing():
         except ImportError:
             gone.append(package)
     return gone
+
+
+def say_missing(packages):
+    print(f"detshare-pack: {sys.executable} lacks the Python packages {', '.join(packages)}. Make an environment that has them, and use its "
+          f"Python:\n  python3 -m venv ENV && ENV/bin/python -m pip install {' '.join(packages)}\n  ENV/bin/python {sys.argv[0]} ...\n"
+          f"{pathlib.Path(__file__).resolve().parent.parent / 'requirements.txt'} has the versions that are tested.", file=sys.stderr)
 
 
 def shape_of(text):
@@ -91,9 +99,13 @@ def main(arguments):
             from . import runner
             return runner.main(args.model)
         if missing():
-            print(f"detshare-pack: needs python3 -m pip install {' '.join(missing())}", file=sys.stderr)
+            say_missing(missing())
             return 3
         return compile_model(args)
+    except ModuleNotFoundError as error:
+        gone = missing()
+        say_missing(gone if error.name in gone else [*gone, error.name])
+        return 3
     except Exception as error:
         if os.environ.get("DETSHARE_PACK_DEBUG"):
             raise

@@ -51,6 +51,50 @@ equals "an administrator's configuration" '# mine' "$(cat "$stage/etc/detshare/d
 timeout 300 "$stage/opt/ds/sbin/detshared" --config "$stage/etc/detshare/detshared.conf" --device sim:none --socket "$dir/sock" 2>"$dir/err"
 grep -q 'no such model' "$dir/err" && ok || bad "the installed daemon: $(cat "$dir/err")"
 
+# --- what others build against the installed tree -------------------------------------------------------------------------------
+export PKG_CONFIG_PATH=$stage/opt/ds/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage
+# shellcheck disable=SC2046
+builds() {
+        "${CC:-cc}" -Wall -Werror $(pkg-config --cflags "$1") -o "$dir/$2" "$3" $(pkg-config --libs "$1") >"$dir/cc" 2>&1 && ok ||
+                bad "$3 does not build with pkg-config $1: $(tail -n 3 "$dir/cc")"
+}
+if command -v pkg-config >/dev/null; then
+        equals "the version of detshare.pc" "$(cat VERSION)" "$(pkg-config --modversion detshare)"
+        equals "the version of detshare-policy.pc" "$(cat VERSION)" "$(pkg-config --modversion detshare-policy)"
+        builds detshare hello examples/client/hello.c
+        builds detshare-policy shortest.so examples/policy/shortest.c
+        policydir=$stage$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=policydir detshare-policy)
+        [ -f "$policydir/sgdrc.so" ] && ok || bad "policydir is not where the policies are: $policydir"
+        install -m 644 "$dir/shortest.so" "$policydir/"
+        "$stage/opt/ds/sbin/detshared" --config "$stage/etc/detshare/detshared.conf" --device sim:h200 --policy shortest \
+                --socket "$dir/sock" >"$dir/out" 2>"$dir/err" </dev/null &
+        daemon=$!
+        for _ in $(seq 2000); do
+                grep -q serving "$dir/out" && break
+                kill -0 "$daemon" 2>/dev/null || break
+                sleep 0.05
+        done
+        DETSHARE_SOCKET=$dir/sock LD_LIBRARY_PATH=$stage/opt/ds/lib timeout 300 "$dir/hello" >"$dir/hello.out" 2>&1 && ok ||
+                bad "the installed library, daemon and a policy of others: $(cat "$dir/hello.out" "$dir/err")"
+        kill "$daemon"
+        wait "$daemon" && ok || bad "the installed daemon ends with $?"
+        rm "$policydir/shortest.so"
+else
+        echo "SKIP building against the installed tree: needs pkg-config"
+fi
+
+# --- documents, and the compiler of model packs ---------------------------------------------------------------------------------
+share=$stage/opt/ds/share
+for file in README.md CHANGELOG.md $(git ls-files 'docs/*.md' 'docs/*.svg' 2>/dev/null); do
+        cmp -s "$file" "$share/doc/detshare/$file" && ok || bad "$file is not installed"
+done
+out=$("$stage/opt/ds/bin/detshare-pack" --check tests/offline/packs/tiny-mlp 2>&1) && ok || bad "the installed detshare-pack --check: $out"
+# an interpreter without packages of the machine's; nothing is written beside the module
+out=$(python3 -S -I "$stage/opt/ds/bin/detshare-pack" model.onnx 2>&1)
+equals "the exit status without Python packages" 3 $?
+grep -q 'lacks the Python packages numpy, onnx, triton' <<<"$out" && ok || bad "detshare-pack without packages says: $out"
+equals "what Python leaves" "" "$(find "$share/detshare/offline" -name '__pycache__')"
+
 # --- systemd's opinion ------------------------------------------------------------------------------------------------------
 # the same with the prefix that distributions have, since systemd looks there only
 rm -rf "${dir:?}/usr"

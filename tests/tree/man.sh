@@ -21,6 +21,8 @@ page=docs/man/detshare-replay.1.scd
 named() { sed -n '/^# OPTIONS/,/^# SESSIONS/p' $page | grep '^\*--' | grep -oE '\*--[a-z-]+' | tr -d '*'; }
 same "detshare-replay's options" "$(sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' daemon/replay/options.c)" "$(named)"
 same "detshare-replay --help" "$(sed -n '/ds_replay_usage\[\]/,/;$/p' daemon/replay/options.c | grep -oE '^ *"  --[a-z-]+|--version' | grep -oE -- '--[a-z-]+')" "$(named)"
+same "detshare-pack's options" "$(sed -n '/^def parser/,/^def list_models/p' offline/detpack/cli.py | grep -oE '"--[a-z]+"' | tr -d '"')" \
+        "$(sed -n '/^# OPTIONS/,/^# REQUIREMENTS/p' docs/man/detshare-pack.1.scd | grep '^[*]-' | grep -oE -- '--[a-z]+')"
 if command -v scdoc >/dev/null; then
         for page in docs/man/*.scd; do
                 scdoc <"$page" >/dev/null || { echo "$page cannot be built"; bad=1; }

@@ -149,14 +149,14 @@ if [ -e "$socket" ]; then bad "SIGTERM left the socket"; else ok; fi
 serve --foreground --device sim:a2000 --policy static && ends INT 0 "SIGINT"
 if grep -q '^detshared: serving .*sim:a2000 at .* (policy static)$' "$dir/out"; then ok; else bad "$(cat "$dir/out")"; fi
 
-# --- the readme's configuration, with names that this machine has ------------------------------------------------------------
+# --- the guide's configuration, with names that this machine has ------------------------------------------------------------
 
-sed -n '/^\[daemon\]/,/^```/p' README.md | sed -e '/^```/d' -e 's/^socket=.*//' -e 's/^device=.*/device=sim:h200/' -e 's/alice/root/' -e 's/inference/root/' >"$dir/config"
-if [ "$(grep -c = "$dir/config")" = 12 ] && serve --config "$dir/config"; then
+sed -n '/^\[daemon\]/,/^```/p' docs/guide.md | sed -e '/^```/d' -e 's/^device=.*/device=sim:h200/' -e 's/alice/root/' -e 's/inference/root/' >"$dir/config"
+if [ "$(grep -c = "$dir/config")" = 11 ] && serve --config "$dir/config"; then
         ok
         ends TERM 0 "SIGTERM"
 else
-        bad "the readme's configuration: $(cat "$dir/config")"
+        bad "the guide's configuration: $(cat "$dir/config")"
 fi
 
 # --- names of policies that are not there: where they stand -------------------------------------------------------------------

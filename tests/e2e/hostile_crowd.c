@@ -45,6 +45,9 @@ static void good_works(const char *when)
         uint64_t begin = h_now_us(), took;
         int fd;
 
+        /* without root both are one user, whom its own limits refuse */
+        if (geteuid() != 0)
+                return;
         h_check(h_ask_status(good_fd, &request, NULL, 0, GOOD_MS) == 0, "%s: the other user's ping", when);
         fd = h_hello(0, NULL, NULL);
         h_check(fd >= 0, "%s: the other user cannot connect", when);
@@ -74,7 +77,9 @@ static void beside(void (*fn)(void), const char *what)
                 h_sleep_ms(10);
         }
         h_check(status == 0, "%s: the hostile process ended with %#x", what, status);
-        printf("%s: the other user's ping and hello took %llu us at most\n", what, (unsigned long long)good_us_max);
+        if (geteuid() == 0)
+                printf("%s: the other user's ping and hello took %llu us at most\n", what,
+                        (unsigned long long)good_us_max);
         kill(pid, SIGKILL);
 }
 
@@ -341,6 +346,7 @@ int main(int argc, char **argv)
         h_open_socket_directory();
         good_fd = h_hello(0, NULL, NULL);
         before = h_quiet();
+        (void)h_is_root("another user beside the crowd");
         good_works("at the beginning");
         beside(slow, "slow ones");
         h_baseline(&before, 20000, "after slow ones");

@@ -309,7 +309,8 @@ Test(deaths, images_of_the_gone_are_cancelled)
         ds_conn_free(a);
         cr_assert_eq(fx_load_status(b, "good"), 0);
         fx_read_log(&f, log, sizeof(log));
-        cr_assert(strstr(log, "cancelled 2\n"), "%s", log);
+        /* on up to four cores the helper has two images at once: both may be root's, but one of another user's */
+        cr_assert(strstr(log, geteuid() == 0 ? "cancelled 2\n" : "cancelled 1\n"), "%s", log);
         ds_conn_free(b);
         fx_baseline(&f);
         fx_stop(&f);

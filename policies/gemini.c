@@ -11,6 +11,7 @@
  *    the first one is 250 ms, none is shorter than 100 ms or longer than the limit in a window. A burst is a time of
  *    kernels less than 2 ms apart.
  *  - A kernel cannot be stopped: the token comes back when all that is in flight has ended, and that counts, too.
+ *
  * A session that said nothing has no request and no limit. Requests may add up to more than the GPU: then nobody's is
  * met, and all miss the same part. The third word of the code's lines, memory, is the session's memory limit here.
  *

@@ -9,6 +9,7 @@
  *  - it is never worse than that of the next point below, since fewer SMs never help;
  *  - below the lowest and above the highest point only the busiest SM is left to go by;
  *  - without a point the mean over all rungs stands for the whole GPU, and without that only ratios mean something.
+ *
  * Times that differ by no more than a tolerance are the same step of the stair.
  *
  * The source of "the least SMs at the best latency" is the SGDRC paper (PPoPP'25), section 7.1, which searches for it

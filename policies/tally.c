@@ -21,8 +21,8 @@
  *  - the original, on all SMs: LS waits for all of it, as Tally has it, so its turnaround is its expected time;
  *  - one that lets go at the end of its blocks, on all SMs, where the daemon has transformed the kernel: it is evicted
  *    when LS work arrives. Persistent or in slices, and of how many blocks, is the host's choice
- * (daemon/sched/forms.h), by measured cost as in Tally. Its turnaround is half of what an eviction takes at most, as
- * Tally has it for persistent blocks. `evict=0`: as if there was none;
+ *    (daemon/sched/forms.h), by measured cost as in Tally. Its turnaround is half of what an eviction takes at most, as
+ *    Tally has it for persistent blocks. `evict=0`: as if there was none;
  *  - confined to a rung of the upper side, from the largest to the smallest, since most kernels (machine code without
  *    PTX) have no such form, and Tally runs those as originals: LS starts on the SMs that are left. If as many are left
  *    as the kernels of LS needed lately (the largest need of the last one to two seconds), it does not wait; if fewer,

@@ -8,6 +8,7 @@
  *  - the completion page: the worker writes (the supervisor when the worker died); the client can only read it
  *    (F_SEAL_FUTURE_WRITE), so no client can forge progress.
  *  - the eventfd: the client writes to it after it has added records, if the page says that the worker is asleep.
+ *
  * An attachment belongs to one worker process. When that dies the page says so (`dead`), and the client attaches again;
  * memory and addresses stay.
  *

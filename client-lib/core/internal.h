@@ -4,15 +4,15 @@
  *
  * Who owns what:
  *  - rpc.c: the socket. Many threads may have a request open; one of them reads at a time, for all. answer.c: what they
- * are told, with memory or without.
+ *    are told, with memory or without.
  *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
- * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
+ *    one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
  *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
  *  - host.c: the program's functions in streams, and the one thread that this library makes. shared.c, value.c: events
- * of several processes, values in memory.
+ *    of several processes, values in memory.
  *  - output.c: what kernels printed. limit.c: limits of the context.
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
- * object stays, because a thread may be on its way in.
+ *    object stays, because a thread may be on its way in.
  *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs.
  * stream.c, event.c, module.c: one function per call. phase.c: what the work is about. coloured.h: tensors in some
  * memory channels.

@@ -10,7 +10,7 @@
  *  - A stream is an in-order queue of a rung. Rungs and their fixed pools of streams are built before serving
  *    (rung_create) and never afterwards.
  *  - Memory is made in slabs with an exportable file descriptor, mapped at an address the caller chooses, so that it
- * can outlive this process and be mapped at the same address by the next one.
+ *    can outlive this process and be mapped at the same address by the next one.
  *  - Addresses, kernels and mappings belong to a `space` (one session's memory). Work runs in one space and may touch
  *    only that.
  *  - Times are nanoseconds of the device's clock: real monotonic time on a GPU, the virtual clock on the sim.

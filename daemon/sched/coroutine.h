@@ -8,14 +8,12 @@
  * The first waiting operation (the head) may depend on:
  *  - DS_OP_WAIT: a sequence number of a coroutine;
  *  - DS_OP_OUTSIDE: everything before it in its own coroutine, which must have been reported. Then its owner learns
- *    that it
- * is due, and later reports its end. Nothing on the device waits for it, and a policy sees no runnable head;
+ *    that it is due, and later reports its end. Nothing on the device waits for it, and a policy sees no runnable head;
  *  - the joins of the legacy default stream, as two counters per session. An operation of the legacy coroutine needs
- *    all
- * operations that blocking coroutines submitted before it (blocking_done >= its join_seq). An operation of a blocking
- * coroutine needs all that the legacy one submitted before it (legacy_done >= its join_seq). Comparing counts is exact,
- * although blocking operations of a session end in any order. An operation submitted after a legacy operation L cannot
- * end before L, so everything that blocking_done counts while L waits was submitted before L.
+ *    all operations that blocking coroutines submitted before it (blocking_done >= its join_seq). An operation of a
+ *    blocking coroutine needs all that the legacy one submitted before it (legacy_done >= its join_seq). Comparing
+ *    counts is exact, although blocking operations of a session end in any order. An operation submitted after a legacy
+ *    operation L cannot end before L, so everything that blocking_done counts while L waits was submitted before L.
  *
  * Dependencies refer only to operations submitted earlier (a wait for a future number is reduced to the current one).
  * So the graph of dependencies has no cycle, and the earliest unfinished operation of all can always continue.

@@ -6,10 +6,10 @@
  * launches, or a counter per block. The choice is made per kernel and launch shape:
  *  - never, always: configured. "Always" uses the persistent form if there is one, else the sliced one;
  *  - auto: only for BE, and only if the policy requested an evictable launch. A kernel that takes no longer than the
- * bound on evictions stays native. Otherwise, forms with an eviction time within the bound are first measured a few
- * times, alone on the GPU and with exact times; then the cheapest is used. If no form meets the bound because a single
- * block takes longer, the form with the shortest eviction time is used, if that halves the wait. A form that makes the
- * kernel longer by more than FORMS_DEAR is not used.
+ *    bound on evictions stays native. Otherwise, forms with an eviction time within the bound are first measured a few
+ *    times, alone on the GPU and with exact times; then the cheapest is used. If no form meets the bound because a
+ *    single block takes longer, the form with the shortest eviction time is used, if that halves the wait. A form that
+ *    makes the kernel longer by more than FORMS_DEAR is not used.
  *
  * An eviction of the persistent form takes as long as the blocks of one worker: one block, or as many as take about a
  * tenth of the bound. An eviction of the sliced form takes as long as the slices on the device. There are two, so that

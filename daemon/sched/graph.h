@@ -4,20 +4,18 @@
  *
  * A graph is launched in one of three ways.
  *  - As a whole, if the device has instantiated it for the rung (ds_device_ops.graph_ready): one launch, one
- *    completion, and
- * a policy sees one kernel as wide as the widest in it. Nothing can run between its kernels. So only sessions of class
- * LS use this, and BE while no LS session exists.
+ *    completion, and a policy sees one kernel as wide as the widest in it. Nothing can run between its kernels. So only
+ *    sessions of class LS use this, and BE while no LS session exists.
  *  - In pieces: as in parts, but some parts are graphs again, of consecutive nodes that take a few hundred microseconds
- * together (the caller that unfolds decides, see worker/graph_piece.h). BE uses this beside an idle LS session: a GPU
- * loses some microseconds between two launches, and less inside a graph. While LS has work, and until LS has been idle
- * for four times the piece's duration, a piece is itself launched in parts; also on any rung other than the one it is
- * instantiated for. The policy is then called again for its kernels. A piece has no profile: profiles are of kernels
- * and whole graphs.
+ *    together (the caller that unfolds decides, see worker/graph_piece.h). BE uses this beside an idle LS session: a
+ *    GPU loses some microseconds between two launches, and less inside a graph. While LS has work, and until LS has
+ *    been idle for four times the piece's duration, a piece is itself launched in parts; also on any rung other than
+ *    the one it is instantiated for. The policy is then called again for its kernels. A piece has no profile: profiles
+ *    are of kernels and whole graphs.
  *  - In parts: when the graph is the head, its parts replace it in the coroutine's list, a window of them at a time.
- *    They are
- * operations like any other: the policy sees each, may stop between any two, and learns each duration. The graph itself
- * stays behind them in the list and ends, like a mark, when all of them have ended. This works on every device and with
- * every kind of node.
+ *    They are operations like any other: the policy sees each, may stop between any two, and learns each duration. The
+ *    graph itself stays behind them in the list and ends, like a mark, when all of them have ended. This works on every
+ *    device and with every kind of node.
  *
  * The choice is made when the graph is launched, so a graph that was queued when an LS session connected runs in parts.
  * A graph that has begun in parts continues so.

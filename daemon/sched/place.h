@@ -6,14 +6,12 @@
  *  - clusters too large for the rung run on the largest rung of groups on the same side that has no more SMs;
  *  - a session with a share of the SMs gets a rung inside the named one, of either family, within that share;
  *  - a kernel that needs all its blocks resident, and does not fit there, runs on the rung that the policy named. If it
- *    does
- * not fit there either, or no rung can run its clusters, it borrows the whole GPU, which is counted as a loan. If it
- * does not fit even the GPU, the device refuses it; or, if its blocks only seem to wait for each other, it runs as
- * without DetShare;
+ *    does not fit there either, or no rung can run its clusters, it borrows the whole GPU, which is counted as a loan.
+ *    If it does not fit even the GPU, the device refuses it; or, if its blocks only seem to wait for each other, it
+ *    runs as without DetShare;
  *  - if the device keeps a bound on resident blocks per SM (device/bound.h), the rung shrinks to as many SMs as the
- *    bound
- * allows one block each. Blocks that must all be resident are not bounded. Copies and memsets use the rung of the
- * session's kernels, which avoids fences.
+ *    bound allows one block each. Blocks that must all be resident are not bounded. Copies and memsets use the rung of
+ *    the session's kernels, which avoids fences.
  */
 #pragma once
 

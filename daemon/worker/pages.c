@@ -13,8 +13,7 @@
  *    quiesce.
  *  - A file is given to one client and never reused: that client may still have it mapped.
  *  - The worker keeps a duplicate descriptor of each file it gave out, up to a limit, so that the last close, which
- *    frees
- * the pages, happens in the thread.
+ *    frees the pages, happens in the thread.
  *
  * The thread exists only where calls stop the device; elsewhere no session waits for pages, and the worker has one
  * thread. The thread writes zeros because fallocate would leave the clearing to the first access, which happens in the

@@ -18,8 +18,8 @@
  * for BE is therefore:
  *
  *  - after a stop of at most 0.5 ms: 100 d, at least 20 ms. LS is held for at most 1 % of the time, so about 1 in 100
- * requests is delayed, by at most 0.5 ms; the 99th percentile cannot grow by more. A program that starts needs hundreds
- * of such stops, one per library's code, most of 0.1 ms;
+ *    requests is delayed, by at most 0.5 ms; the 99th percentile cannot grow by more. A program that starts needs
+ *    hundreds of such stops, one per library's code, most of 0.1 ms;
  *  - after a longer stop: 200 d, between 0.1 and 2 s, so that 1 in 200 requests meets one.
  *
  * One stop serves all queued sessions in order, until it has lasted 1.5 ms; the rest wait for the next stop. LS

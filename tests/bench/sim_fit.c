@@ -8,6 +8,7 @@
  *    else than this row, so the device cannot miss;
  *  - fit: the constants of the timing model may be chosen by it (`sim_fit --fit` does, by coordinate search);
  *  - held: nobody looked at it when they were chosen. Its error is what a new experiment may expect.
+ *
  * Rows that are not given are fit and held in turn, in the order of the reference; that was decided before any fitting.
  * At the end are rows whose kernels are executed, so that what a block costs is the device's answer, too: held.
  * What is printed is a function of this file and the model: the same every time. Every figure is a simulator's.

@@ -4,9 +4,9 @@
  *
  * It runs a plug-in from build/policies under the real scheduler, on one of two devices with virtual time:
  * - scripted (ph_open): a kernel takes the time that its struct ph_kernel gives for its SMs. Streams do not disturb
- *   each
- * other, unless a kernel states its cost to kernels beside it. For rules: which work goes where, and when.
+ *   each other, unless a kernel states its cost to kernels beside it. For rules: which work goes where, and when.
  * - simulated (ph_open_sim): the timing model of an H200 divides SMs between kernels. For questions of latency.
+ *
  * Clients submit requests of n kernels, at once or with gaps between them as a host-bound program does: now, at
  * intervals, or as a loop that keeps a number of kernels queued. The log lists everything that went to the device, in
  * order of launch. A test looks like this:

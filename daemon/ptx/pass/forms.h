@@ -8,10 +8,10 @@
  *    added but the computation of the index: it costs launches.
  *  - persistent (pass `preempt`): a launch of any number of workers. Each takes `chunk` blocks at a time from a
  *    counter, in increasing order, and asks before that whether it is to stop. What it has taken it finishes, so after
- * a stop exactly the blocks below the counter have run, each once, and another launch, of any number of workers on any
- *    SMs, goes on from there. With a chunk of one block a worker leaves at the end of the block in which it is told to.
- *    With more it asks and takes while the last two of a chunk run, which costs no time, and leaves after two blocks
- *    and a chunk at most.
+ *    a stop exactly the blocks below the counter have run, each once, and another launch, of any number of workers on
+ *    any SMs, goes on from there. With a chunk of one block a worker leaves at the end of the block in which it is told
+ *    to. With more it asks and takes while the last two of a chunk run, which costs no time, and leaves after two
+ *    blocks and a chunk at most.
  * A block keeps its index, so results are those of the native form to the last bit, for every kernel whose blocks may
  * run in increasing order: a block may wait for one of a lower index, as the hardware starts them in that order.
  *

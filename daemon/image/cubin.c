@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MACHINE_CUDA 190
-#define OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags, later the second */
+#define OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags; later it is the second byte */
 
 /* e_flags: code for one architecture only, in the old and the new layout */
 #define FLAG_FAMILY_OLD 0x800u
@@ -17,7 +17,7 @@
 #define COMPAT_FORM_SIZED 4
 #define COMPAT_FAMILY 9
 
-/* The image and its two tables. The tables lie in the image but are read through copies: nothing in it is aligned. */
+/* The image and its two tables. The tables are in the image but are read through copies, because it is not aligned. */
 struct elf {
         const uint8_t *bytes;
         uint64_t size;
@@ -25,7 +25,7 @@ struct elf {
         uint64_t n_sections;
         const char *section_names;
         uint64_t section_names_size;
-        const char *why; /* it is refused */
+        const char *why; /* reason of a refusal */
 };
 
 static int refuse(struct elf *elf, const char *why)
@@ -52,7 +52,7 @@ static int section_fits(const struct elf *elf, const Elf64_Shdr *section)
         return section->sh_type == SHT_NOBITS || in_image(elf, section->sh_offset, section->sh_size);
 }
 
-/* The section's bytes as strings, the last one ended; 0 or DS_CUBIN_E_NOT. */
+/* Returns a section as strings, after checking that the last one is terminated. Returns 0 or DS_CUBIN_E_NOT. */
 static int strings_of(struct elf *elf, uint64_t index, const char **ret, uint64_t *ret_size)
 {
         Elf64_Shdr section;
@@ -69,7 +69,7 @@ static int strings_of(struct elf *elf, uint64_t index, const char **ret, uint64_
         return 0;
 }
 
-/* NULL when it lies outside. */
+/* The section's name; NULL if it lies outside the table. */
 static const char *section_name(const struct elf *elf, const Elf64_Shdr *section)
 {
         return section->sh_name < elf->section_names_size ? elf->section_names + section->sh_name : NULL;
@@ -86,7 +86,7 @@ int ds_cubin_is(const void *image, size_t size)
                header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine == MACHINE_CUDA;
 }
 
-/* Finds the section table. A file of very many kernels has its counts in the first section. */
+/* Finds the section table. In a file with very many kernels, the first section holds the counts. */
 static int elf_open(struct elf *elf)
 {
         uint64_t names;
@@ -107,7 +107,7 @@ static int elf_open(struct elf *elf)
         return strings_of(elf, names, &elf->section_names, &elf->section_names_size);
 }
 
-/* Where the last header, section or segment ends. */
+/* Computes the end of the last header, section or segment. */
 static int elf_end(struct elf *elf, uint64_t *ret)
 {
         uint64_t end = elf->header.e_shoff + elf->n_sections * sizeof(Elf64_Shdr), segments;
@@ -137,8 +137,8 @@ static int starts_with(const char *text, const char *prefix)
 }
 
 /*
- * The compilers' own data, which no program can name and nobody writes: strings for printf and assert, names of
- * functions, the mathematical library's tables. All of it is initialised.
+ * Whether a variable is the compiler's own: strings for printf and assert, function names, tables of the mathematical
+ * library. All of them are initialised, and no program can name or write them.
  */
 static int is_compilers_own(const char *name)
 {
@@ -179,7 +179,7 @@ static int symbol_read(struct elf *elf, const Elf64_Sym *symbol, const char *nam
                 cubin->n_kernels++;
         if (type != STT_OBJECT || !symbol->st_size)
                 return 0;
-        /* one whose section has a number too large for this field is not looked up: it may be a variable */
+        /* a section number too large for this field is not resolved: the symbol may be a variable */
         if (symbol->st_shndx == SHN_XINDEX)
                 cubin->has_globals = 1;
         if (symbol->st_shndx >= SHN_LORESERVE)
@@ -189,7 +189,7 @@ static int symbol_read(struct elf *elf, const Elf64_Sym *symbol, const char *nam
         section = section_at(elf, symbol->st_shndx);
         if (!holds_variables(section_name(elf, &section)))
                 return 0;
-        /* the driver believes the symbol, and a program may copy to all that it covers */
+        /* the driver trusts the symbol's size, and a program may copy to all of it */
         if (symbol->st_value > section.sh_size || symbol->st_size > section.sh_size - symbol->st_value)
                 return refuse(elf, "a variable is larger than its section");
         if (!is_compilers_own(name))
@@ -217,7 +217,7 @@ static int symbols_read(struct elf *elf, const Elf64_Shdr *table, struct ds_cubi
         return 0;
 }
 
-/* The toolkit's version 13.0 marks sm_90a code here and not in e_flags. */
+/* Toolkit 13.0 marks sm_90a code here and not in e_flags. */
 static void compat_read(const struct elf *elf, const Elf64_Shdr *section, struct ds_cubin *cubin)
 {
         const uint8_t *p = elf->bytes + section->sh_offset;
@@ -235,8 +235,8 @@ static void compat_read(const struct elf *elf, const Elf64_Shdr *section, struct
 }
 
 /*
- * What the section takes of the GPU's memory for as long as the image is loaded. Zeroed memory is writable whatever is
- * called what in it: a file of a few bytes may have any amount of it.
+ * Adds the section's GPU memory while the image is loaded. Zero-filled sections count whatever their name: a file of a
+ * few bytes may contain any amount of it.
  */
 static void memory_read(const Elf64_Shdr *section, const char *name, struct ds_cubin *cubin)
 {
@@ -251,7 +251,7 @@ static void memory_read(const Elf64_Shdr *section, const char *name, struct ds_c
                 cubin->variable_bytes = UINT64_MAX;
 }
 
-/* One table of each kind: a file of a million references to one table would be read for ever. */
+/* Accepts one table of each kind: a million references to one table could be read almost forever. */
 static int sections_read(struct elf *elf, struct ds_cubin *cubin)
 {
         int tables = 0, compats = 0;

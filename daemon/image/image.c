@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a code image: which container it is, and what its entries claim
+ * Opens a code image: detects its container and reads the entries' properties
  *
- * Three shapes arrive: a fatbin container (magic 0xBA55ED50: a 16-byte header, then entries back to back, each with a
- * header of its own and a padded payload), one cubin (ELF, machine 190), or PTX text. The fatbin *wrapper* that
- * programs register holds pointers of the client's process; the client follows them, and a wrapper that arrives here is
- * refused.
+ * There are three shapes: a fatbin container (magic 0xBA55ED50: a 16-byte header, then entries back to back, each with
+ * its own header and a padded payload), one cubin (ELF, machine 190), or PTX text. The fatbin *wrapper* that programs
+ * register holds pointers of the client's process. The client resolves it, and a wrapper that arrives here is refused.
  *
- * Guaranteed: every offset and size is checked against the bytes at hand before it is used, in arithmetic that cannot
- * wrap; each entry moves the cursor by at least its 64-byte header, and there are at most DS_IMAGE_ENTRIES_MAX of them.
- * Not here: decompression (unpack.c), what is inside a cubin, linking of relocatable device code.
+ * Guarantees: every offset and size is checked against the available bytes before use, in arithmetic that cannot wrap.
+ * Each entry advances by at least its 64-byte header, and there are at most DS_IMAGE_ENTRIES_MAX of them. Not here:
+ * decompression (unpack.c), the contents of a cubin, linking of relocatable device code.
  */
 #include "image/image.h"
 
@@ -33,7 +32,7 @@
 
 #define ELF_HEADER 64
 #define ELF_MACHINE_CUDA 190
-#define ELF_OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags, later the second */
+#define ELF_OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags; later it is the second byte */
 
 int image_fail(int code, char *message, size_t message_size, const char *fmt, ...)
 {
@@ -83,7 +82,7 @@ static int image_add(ds_image *image, const struct image_entry *entry)
         return 0;
 }
 
-/* What nvcc was told and the compiler of PTX is to be told again: " -maxrregcount=40 ". */
+/* Reads nvcc's option that the PTX compiler must get again: " -maxrregcount=40 ". */
 static uint32_t entry_max_registers(const uint8_t *p, uint64_t header)
 {
         static const char option[] = "maxrregcount=";
@@ -104,7 +103,7 @@ static uint32_t entry_max_registers(const uint8_t *p, uint64_t header)
         return value < 1000 ? (uint32_t)value : 0;
 }
 
-/* Reads one entry header at p (left bytes follow in the container); *ret_step is what it and its payload take. */
+/* Reads one entry header at p, with `left` bytes in the container; *ret_step: size of the entry with its payload. */
 static int entry_read(const uint8_t *p, uint64_t left, struct image_entry *ret, uint64_t *ret_step, char *message,
         size_t message_size)
 {
@@ -211,7 +210,7 @@ static int elf_read(ds_image *image, const uint8_t *p, size_t size, char *messag
         return r ? ds_error_origin(r) : 0;
 }
 
-/* The text from `name` behind blanks to the end of its line, when the line starts with that directive; else NULL. */
+/* If the line begins with the directive `name`: the text behind it, without blanks; otherwise NULL. */
 static const char *line_directive(const char *line, const char *end, const char *name)
 {
         size_t n = strlen(name);
@@ -234,7 +233,8 @@ static uint32_t read_number(const char **p, const char *end)
         return v;
 }
 
-/* What the text says of itself in its first lines. A text that says nothing is left to the parser, which has words. */
+/* Reads properties from the first lines of PTX text. A text without them is left to the parser, which reports
+ * errors. */
 static void text_header(const char *text, const char *end, struct ds_image_entry *e)
 {
         const char *line, *next, *p;

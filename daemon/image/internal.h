@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the image layer share: an opened image and its entries
+ * Structures shared by the files of the image layer: an opened image and its entries
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct image_entry {
         struct ds_image_entry public;
         uint64_t flags;
         const uint8_t *payload; /* inside the caller's bytes */
-        size_t packed;          /* bytes of it that count: padding is cut where the size is known */
+        size_t packed;          /* significant bytes of the payload, without padding if the size is known */
 };
 
 struct ds_image {
@@ -27,5 +27,5 @@ struct ds_image {
         size_t n_entries;
 };
 
-/* Writes the sentence (message may be NULL) and returns code. */
+/* Writes the message (which may be NULL) and returns code. */
 int image_fail(int code, char *message, size_t message_size, const char *fmt, ...) ds_printf(4, 5);

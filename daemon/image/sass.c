@@ -13,19 +13,19 @@
 #include "util/macro.h"
 
 #define OTHER_ENTRY 0x10     /* st_other of a kernel */
-#define NAME_MAX_BYTES 16384 /* of a kernel that is found again; sorting compares whole names */
+#define NAME_MAX_BYTES 16384 /* longest kernel name that can be looked up; sorting compares whole names */
 
 struct function {
         const char *name;
         uint32_t section;
-        uint32_t at; /* instruction */
+        uint32_t at; /* index of its first instruction */
         bool entry;
 };
 
-/* Of a section of code */
+/* A section of code. */
 struct text {
         bool known;
-        bool entry; /* a kernel is in it */
+        bool entry; /* contains a kernel */
         struct ds_sass_kernel facts;
 };
 
@@ -35,17 +35,17 @@ struct ds_sass {
         Elf64_Ehdr header;
         uint64_t n_sections;
         struct ds_cubin cubin;
-        struct function *functions; /* by section and place */
-        uint32_t *by_name;          /* kernels, numbers of functions */
+        struct function *functions; /* sorted by section and position */
+        uint32_t *by_name;          /* kernels sorted by name, as indexes into functions */
         size_t n_functions, n_kernels;
         struct text *texts; /* by section */
-        uint32_t *info_of;  /* by section: its .nv.info, 0 none */
-        bool overlaps;      /* bytes are in several sections: a small file could be read for ever */
+        uint32_t *info_of;  /* by section: index of its .nv.info, 0 = none */
+        bool overlaps;      /* bytes belong to several sections: reading a small file could take forever */
         bool others_known, others_ask;
-        struct ds_sass_kernel others; /* of all functions that are not kernels' own */
+        struct ds_sass_kernel others; /* combined properties of all functions outside kernels' sections */
 };
 
-/* ds_cubin_read has found that all sections lie in the image and all names in their tables. */
+/* Reads a section header. ds_cubin_read() has checked that all sections and names are inside the image. */
 static Elf64_Shdr section_at(const ds_sass *sass, uint64_t index)
 {
         Elf64_Shdr section;
@@ -189,9 +189,9 @@ ds_sass *ds_sass_free(ds_sass *sass)
         return ds_free(sass);
 }
 
-/* --- what they do --- */
+/* --- properties ------------------- */
 
-/* Whether the section has functions beside kernels: their addresses may be called. */
+/* Whether the section has functions beside kernels, whose addresses may be called. */
 static bool has_functions(const ds_sass *sass, uint32_t index)
 {
         size_t low = 0, high = sass->n_functions;
@@ -223,7 +223,8 @@ static struct sass_code code_of(const ds_sass *sass, uint32_t index)
         };
 }
 
-/* Functions in sections of their own, which a program that was linked from parts has: called by who calls elsewhere. */
+/* Reads functions in sections of their own, as in programs linked from parts. Kernels with calls to other sections
+ * call them. */
 static int others_read(ds_sass *sass, bool loops)
 {
         uint32_t last = 0;

@@ -5,15 +5,15 @@
 
 #include "util/macro.h"
 
-#define INFO_SIZED 4         /* form of an attribute that is followed by its size and that many bytes */
-#define INFO_JUMPS 0x34      /* attribute: tables of jumps */
-#define BANK_0_DYNAMIC 0x2cu /* byte offset of the size of dynamic shared memory up to sm_90 */
+#define INFO_SIZED 4         /* form of an attribute followed by its size and that many bytes */
+#define INFO_JUMPS 0x34      /* attribute: jump tables */
+#define BANK_0_DYNAMIC 0x2cu /* byte offset of the size of dynamic shared memory, up to sm_90 */
 #define BANK_0_PARAMS_100 0x380u
 #define SPECIAL_SHARED 0x32u /* special register: bytes of shared memory */
 #define GUARD_NONE 7u
-#define UNKNOWN_WIDE 8u /* most registers of an operand of an instruction that is not known */
+#define UNKNOWN_WIDE 8u /* largest number of registers of an operand of an unknown instruction */
 
-/* Bits 0..8 */
+/* Bits 0..8 of an instruction. */
 enum op {
         OP_MOV = 0x002,
         OP_CS2R = 0x005,
@@ -141,9 +141,9 @@ uint32_t sass_barrier(struct sass_instr instr)
         return bits(instr.lo, 16, 4);
 }
 
-/* --- where it goes on --- */
+/* --- control flow ----------------- */
 
-/* Signed, in words of four bytes: 48 bits from 34 on */
+/* Jump distance: signed, in words of four bytes, 48 bits from bit 34 on. */
 static int64_t distance(struct sass_instr instr, bool low_apart)
 {
         uint64_t far = instr.lo >> 34 | (instr.hi & 0x3ffff) << 30;
@@ -163,7 +163,7 @@ static bool target_of(const struct sass_code *code, uint32_t at, struct sass_ins
         return true;
 }
 
-/* Apart from its guard a jump may have a predicate, or hang on what the warp's threads do. */
+/* Whether a jump is unconditional. Beside its guard it may have a predicate, or depend on the warp's threads. */
 static bool jumps_always(struct sass_instr instr)
 {
         return !sass_guarded(instr) && bits(instr.hi, 18, 9) == 0xe0;
@@ -184,7 +184,7 @@ enum sass_flow sass_flow(const struct sass_code *code, uint32_t at, uint32_t *re
         switch (op_of(instr)) {
         case OP_BRA:
                 return flow_of_target(code, at, instr, jumps_always(instr) ? SASS_JUMP : SASS_FORK, ret_target);
-        case OP_WARPSYNC: /* with a target: where those that are there go together */
+        case OP_WARPSYNC: /* with a target: the threads that are present jump there together */
                 return form_of(instr) == FORM_REGISTERS ? flow_of_target(code, at, instr, SASS_FORK, ret_target)
                                                         : SASS_ON;
         case OP_CALL_REL:
@@ -213,7 +213,7 @@ enum sass_flow sass_flow(const struct sass_code *code, uint32_t at, uint32_t *re
         }
 }
 
-/* Records of (form, attribute, 16 bits); what has a size is followed by that many bytes. */
+/* Finds a jump table. Records are (form, attribute, 16 bits); sized ones are followed by that many bytes. */
 bool sass_table(const struct sass_code *code, uint32_t at, const uint8_t **ret_words, uint32_t *ret_n)
 {
         size_t left = code->info_size, step;
@@ -242,7 +242,7 @@ bool sass_table(const struct sass_code *code, uint32_t at, const uint8_t **ret_w
         return false;
 }
 
-/* --- what it asks --- */
+/* --- polling ---------------------- */
 
 static bool load_asks(const struct sass_code *code, struct sass_instr instr)
 {
@@ -264,7 +264,7 @@ enum sass_ask sass_ask(const struct sass_code *code, struct sass_instr instr)
                 return SASS_ASKS_BY_SWAP;
         case OP_ATOM:
         case OP_ATOMG:
-                /* neither what it brings nor its predicate is looked at */
+                /* neither its result nor its predicate is used */
                 if (bits(instr.lo, 16, 8) == SASS_REG_ZERO && bits(instr.hi, 17, 3) == GUARD_NONE)
                         return SASS_ASKS_NOT;
                 return bits(instr.hi, 23, 4) == 0 || bits(instr.hi, 23, 4) == 3 ? SASS_ASKS_BY_ADD : SASS_ASKS;
@@ -273,7 +273,7 @@ enum sass_ask sass_ask(const struct sass_code *code, struct sass_instr instr)
         }
 }
 
-/* A load from constants may be wide, and its place may depend on a register. */
+/* Whether it reads the size of shared memory. A constant load may be wide, and its address may depend on a register. */
 static bool reads_size(const struct sass_code *code, struct sass_instr instr)
 {
         static const uint32_t bytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
@@ -333,9 +333,9 @@ struct sass_summary sass_summary(const struct sass_code *code)
         return s;
 }
 
-/* --- where what a register holds is from --- */
+/* --- definitions of a register ------------- */
 
-/* How many registers the instruction fills from memory; 0: it does not. */
+/* Number of registers that the instruction fills from memory; 0: none. */
 static uint32_t from_memory(struct sass_instr instr)
 {
         static const uint32_t load[8] = {1, 1, 1, 1, 1, 2, 4, 4}; /* bits 73..75 */
@@ -417,14 +417,15 @@ enum sass_def sass_def(struct sass_instr instr, uint32_t reg, uint32_t from[3], 
         }
 }
 
-/* --- where what a register holds goes --- */
+/* --- uses of a register ----------------- */
 
 static bool within(uint32_t reg, uint32_t first, uint32_t n)
 {
         return first != SASS_REG_ZERO && reg >= first && reg - first < n;
 }
 
-/* Registers of one operand of arithmetic that has no result but one register, or pair; 0: nothing is known of it. */
+/* Registers per operand of an arithmetic instruction whose only result is a register or pair; 0: unknown
+ * instruction. */
 static uint32_t arithmetic(struct sass_instr instr)
 {
         switch (op_of(instr)) {
@@ -444,9 +445,9 @@ static uint32_t arithmetic(struct sass_instr instr)
         case OP_HFMA2:
         case OP_HMUL2:
                 return 1;
-        case OP_IADD3: /* carries */
+        case OP_IADD3: /* without carry outputs */
                 return bits(instr.hi, 17, 6) == 0x3f;
-        case OP_LOP3: /* whether it is zero */
+        case OP_LOP3: /* without a predicate output */
         case OP_LEA:
                 return bits(instr.hi, 17, 3) == GUARD_NONE;
         case OP_DMUL:
@@ -458,7 +459,7 @@ static uint32_t arithmetic(struct sass_instr instr)
         }
 }
 
-/* Registers of one operand of what may decide something; 0: not known. */
+/* Registers per operand of an instruction that may affect control flow; 0: unknown instruction. */
 static uint32_t deciding(struct sass_instr instr)
 {
         switch (op_of(instr)) {
@@ -487,7 +488,7 @@ static uint32_t deciding(struct sass_instr instr)
         }
 }
 
-/* Instructions without operands in registers, or with operands in uniform ones only */
+/* Whether the instruction reads no register, or only uniform ones. */
 static bool reads_none(struct sass_instr instr)
 {
         uint32_t op = op_of(instr);
@@ -496,7 +497,7 @@ static bool reads_none(struct sass_instr instr)
         case OP_NOP:
         case OP_PLOP3:
         case OP_CS2R:
-        case OP_CCTL: /* but for an address */
+        case OP_CCTL: /* except an address */
         case OP_S2R:
         case OP_S2UR:
         case OP_DEPBAR:
@@ -543,7 +544,7 @@ enum sass_use sass_use(struct sass_instr instr, uint32_t reg, uint32_t *ret_firs
         wide = deciding(instr);
         if (wide)
                 return reads(instr, reg, wide) ? SASS_USE_DECIDES : SASS_USE_NOT;
-        /* how wide its operands are is not known, and which fields they are in neither */
+        /* the width and the fields of its operands are unknown */
         if (within(reg, bits(instr.lo, 24, 8), UNKNOWN_WIDE) || within(reg, bits(instr.lo, 32, 8), UNKNOWN_WIDE) ||
                 within(reg, bits(instr.hi, 0, 8), UNKNOWN_WIDE) || within(reg, bits(instr.lo, 16, 8), UNKNOWN_WIDE))
                 return SASS_USE_DECIDES;

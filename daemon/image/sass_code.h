@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One function's machine code: what an instruction is, where it goes on, what it asks (sass.h has the encoding), and
- * what its loops do
+ * One function's machine code: properties of instructions (opcode, control flow, polling; sass.h has the encoding) and
+ * of loops
  */
 #pragma once
 
@@ -9,18 +9,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SASS_BYTES 16u /* of an instruction */
+#define SASS_BYTES 16u /* bytes per instruction */
 #define SASS_BARRIERS 16u
 #define SASS_REG_ZERO 255u
 
-/* A section of code, with what other sections say of it. */
+/* A section of code, with related data from other sections. */
 struct sass_code {
         const uint8_t *text;
-        uint32_t n;          /* instructions */
-        uint32_t cc;         /* 90 */
-        const uint8_t *info; /* its .nv.info, NULL: none */
+        uint32_t n;          /* number of instructions */
+        uint32_t cc;         /* compute capability, such as 90 */
+        const uint8_t *info; /* its .nv.info; NULL: none */
         size_t info_size;
-        bool others_ask; /* what it calls elsewhere, or by an address, may ask */
+        bool others_ask; /* functions called in other sections or by address may poll */
 };
 
 struct sass_instr {
@@ -28,64 +28,64 @@ struct sass_instr {
 };
 
 enum sass_flow {
-        SASS_ON,     /* to the next */
-        SASS_JUMP,   /* to the target */
-        SASS_FORK,   /* to the target or the next */
-        SASS_TABLE,  /* to one of a table */
-        SASS_ASTRAY, /* nobody knows */
+        SASS_ON,     /* continues at the next instruction */
+        SASS_JUMP,   /* continues at the target */
+        SASS_FORK,   /* continues at the target or the next instruction */
+        SASS_TABLE,  /* continues at a target of a table */
+        SASS_ASTRAY, /* unknown */
         SASS_END,
-        SASS_CALL, /* a function of this section, and then to the next */
+        SASS_CALL, /* calls a function of this section, then continues at the next instruction */
         SASS_CALL_ELSEWHERE,
-        SASS_BARRIER_SET, /* to the next; the target is where the barrier leads */
+        SASS_BARRIER_SET, /* continues at the next instruction; the target is the barrier's reconvergence point */
         SASS_BARRIER_SYNC,
 };
 
 enum sass_ask {
         SASS_ASKS_NOT,
         SASS_ASKS,
-        SASS_ASKS_BY_SWAP, /* unless it compares with what it found */
-        SASS_ASKS_BY_ADD,  /* if it adds nothing */
+        SASS_ASKS_BY_SWAP, /* polls unless it compares with the value it found */
+        SASS_ASKS_BY_ADD,  /* polls if it adds zero */
 };
 
-/* What a look at every instruction tells. */
+/* Summary over all instructions. */
 struct sass_summary {
         bool asks, astray, tables, calls, calls_elsewhere, sees_shared;
 };
 
 struct sass_instr sass_at(const struct sass_code *code, uint32_t at);
-/* Where it goes on; a target outside of the code is SASS_ASTRAY or SASS_CALL_ELSEWHERE. */
+/* Control flow after an instruction; a target outside the code is SASS_ASTRAY or SASS_CALL_ELSEWHERE. */
 enum sass_flow sass_flow(const struct sass_code *code, uint32_t at, uint32_t *ret_target);
 bool sass_guarded(struct sass_instr instr);
 uint32_t sass_barrier(struct sass_instr instr);
 enum sass_ask sass_ask(const struct sass_code *code, struct sass_instr instr);
 struct sass_summary sass_summary(const struct sass_code *code);
-/* The targets of the table jump at `at`: its words in the code's info, false where there are none. */
+/* The targets of the table jump at `at`, as words in the code's info; false if there are none. */
 bool sass_table(const struct sass_code *code, uint32_t at, const uint8_t **ret_words, uint32_t *ret_n);
 
-/* What a register had before, see sass_code.c. */
+/* Origin of a register's value, see sass_code.c. */
 enum sass_def {
-        SASS_DEF_NOT,     /* this one does not write it */
-        SASS_DEF_UNKNOWN, /* nothing is known of what this one does */
+        SASS_DEF_NOT,     /* not written by this instruction */
+        SASS_DEF_UNKNOWN, /* the instruction is unknown */
         SASS_DEF_ZERO,
-        SASS_DEF_FOUND, /* from memory */
-        SASS_DEF_FROM,  /* from other registers */
+        SASS_DEF_FOUND, /* loaded from memory */
+        SASS_DEF_FROM,  /* computed from other registers */
 };
-/* How the instruction writes the register; SASS_DEF_FROM: from up to three others. */
+/* How the instruction defines the register; SASS_DEF_FROM: from up to three others. */
 enum sass_def sass_def(struct sass_instr instr, uint32_t reg, uint32_t from[3], uint32_t *ret_n);
 
-/* How many registers a load fills; 0: it is none. */
+/* Number of registers that a load fills; 0: not a load. */
 uint32_t sass_loaded(struct sass_instr instr);
 
-/* What an instruction does with what a register holds. */
+/* Use of a register's value by an instruction. */
 enum sass_use {
         SASS_USE_NOT,
-        SASS_USE_PASSES,  /* into other registers */
-        SASS_USE_DECIDES, /* into a predicate, to other threads, or nobody knows */
+        SASS_USE_PASSES,  /* its result goes into other registers */
+        SASS_USE_DECIDES, /* its result goes into a predicate or to other threads, or is unknown */
 };
-/* PASSES: into *ret_n registers from *ret_first on. A value that is written to the GPU's memory is not followed. */
+/* PASSES: into *ret_n registers from *ret_first on. A value written to the GPU's memory is not followed. */
 enum sass_use sass_use(struct sass_instr instr, uint32_t reg, uint32_t *ret_first, uint32_t *ret_n);
-/* Whether the instruction, not guarded, gives the register another value. */
+/* Whether the instruction, without a guard, overwrites the register. */
 bool sass_overwrites(struct sass_instr instr, uint32_t reg);
 
-/* 1 when a loop of the code asks others, 0 when none does; -ENOMEM. */
+/* 1 if a loop of the code polls memory for results of others, 0 if none does; -ENOMEM. */
 int sass_loops_wait(const struct sass_code *code);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of machine code, and whether they ask others
+ * Finds the loops of machine code, and whether they poll memory for results of others ("ask" in names)
  *
- * Blocks and where they go on; BSYNC goes where the BSSY led that was last on the way, so what every barrier stands for
- * is handed along the edges until nothing changes. A walk in depth gives the strongly connected components (Tarjan,
- * "Depth-first search and linear graph algorithms", 1972) and the edges that go back to where the walk came from. Every
- * way round has such an edge in it, so the loops are, for each of them, what reaches its source without its target.
+ * The code is divided into basic blocks with edges. BSYNC continues at the target of the latest BSSY on the path, so
+ * the state of every barrier is propagated along the edges to a fixed point. A depth-first search yields the strongly
+ * connected components (Tarjan, "Depth-first search and linear graph algorithms", 1972) and the back edges. Every cycle
+ * contains a back edge, so each back edge defines a loop: the blocks that reach its source without passing its target.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,22 +16,22 @@
 #include "util/macro.h"
 
 #define INSTRS_MAX (DS_MIB(4) / SASS_BYTES)
-#define EFFORT_PER_INSTR 64 /* steps of looking at loops until any that asks counts as one */
+#define EFFORT_PER_INSTR 64 /* steps of analysis, after which any polling counts */
 #define EFFORT_MORE 65536
-#define NOWHERE UINT32_MAX       /* of a barrier: not set */
-#define SEVERAL (UINT32_MAX - 1) /* more than one */
-#define SOURCES 256u             /* of a value that are followed */
+#define NOWHERE UINT32_MAX       /* state of a barrier: not set */
+#define SEVERAL (UINT32_MAX - 1) /* state of a barrier: more than one target */
+#define SOURCES 256u             /* sources of a value that are followed */
 
 struct block {
-        uint32_t first, end;     /* instructions */
-        uint32_t succs, n_succs; /* of all.succs */
+        uint32_t first, end;     /* range of instructions */
+        uint32_t succs, n_succs; /* range in all.succs */
         uint32_t preds, n_preds;
-        uint32_t order, low; /* of the walk, from 1 */
+        uint32_t order, low; /* numbers of the depth-first search, from 1 */
         uint32_t component;  /* from 1; 0: not known yet */
-        uint32_t next;       /* successor to look at */
-        uint32_t loop;       /* the last loop that it is in, from 1 */
-        uint32_t called;     /* the last call that it is reached by, from 1 */
-        bool asks;           /* may ask */
+        uint32_t next;       /* next successor to visit */
+        uint32_t loop;       /* latest loop that contains it, from 1 */
+        uint32_t called;     /* latest call that reaches it, from 1 */
+        bool asks;           /* may poll */
         bool pending, on_path;
 };
 
@@ -39,16 +39,16 @@ struct loops {
         const struct sass_code *code;
         struct block *blocks;
         uint32_t n_blocks;
-        uint32_t *block_of; /* by instruction; in the beginning 1 where a block begins */
+        uint32_t *block_of; /* by instruction; initially 1 at the first instruction of a block */
         uint32_t (*barriers)[SASS_BARRIERS];
         uint32_t *succs, *preds;
         size_t n_succs, room_succs;
-        uint32_t *stack, *path, *back; /* blocks; pairs of source and target */
+        uint32_t *stack, *path, *back; /* stack, path: blocks; back: pairs of source and target */
         uint32_t n_back;
         uint64_t effort, effort_max;
         uint32_t n_loops, n_calls;
         int error;
-        bool astray; /* an edge is not known: any asking counts */
+        bool astray; /* an edge is unknown: any polling counts */
 };
 
 static void effort(struct loops *l, uint64_t more)
@@ -140,7 +140,7 @@ static void each_of_table(struct loops *l, uint32_t block, const uint32_t *barri
         }
 }
 
-/* Where the block goes on, with what the barriers stand for there. */
+/* Visits the block's outgoing edges, with the state of the barriers there. */
 static void each_edge(struct loops *l, uint32_t block, edge_fn edge)
 {
         const struct block *b = &l->blocks[block];
@@ -196,7 +196,8 @@ static void hand_barriers(struct loops *l, uint32_t from, uint32_t to, const uin
         l->stack[l->back[0]++] = to;
 }
 
-/* Every block is one to begin with: nobody knows where addresses are called. back[0] counts the stack. */
+/* Propagates the barriers' states. Every block is a start, because any address may be called. back[0] counts the
+ * stack. */
 static void find_barriers(struct loops *l)
 {
         for (uint32_t i = 0; i < l->n_blocks && !l->astray; i++) {
@@ -262,9 +263,9 @@ static int find_edges(struct loops *l)
         return 0;
 }
 
-/* --- what asks --- */
+/* --- polling ---------------------- */
 
-/* Whether what is called may ask: what is reached from there without returning. */
+/* Whether a called function may poll: any block reached from there without returning. */
 static bool call_asks(struct loops *l, uint32_t target)
 {
         uint32_t n = 0, to;
@@ -289,7 +290,7 @@ static bool call_asks(struct loops *l, uint32_t target)
         return false;
 }
 
-/* Blocks that call who asks ask; once more when that made one ask. */
+/* Marks blocks that poll or call polling functions; repeats while that marks more. */
 static void find_asks(struct loops *l, bool calls)
 {
         bool changed = calls;
@@ -314,7 +315,7 @@ static void find_asks(struct loops *l, bool calls)
         }
 }
 
-/* A register as it is before an instruction */
+/* A register at the point before an instruction. */
 struct source {
         uint32_t block, at, reg;
 };
@@ -337,8 +338,8 @@ static void source_add(struct sources *s, uint32_t block, uint32_t at, uint32_t 
 }
 
 /*
- * Looks backwards in the block for how the register came about: true when it is what is looked for. What is to be
- * looked at further is added: what it was made from, and blocks that come before this one in the loop (0: in any).
+ * Searches backwards in the block for the register's definition; true if it is the wanted kind. Adds further sources to
+ * search: registers it was computed from, and preceding blocks in the loop (loop 0: in any).
  */
 static bool source_is(
         struct loops *l, struct sources *s, const struct source *source, enum sass_def wanted, uint32_t loop)
@@ -367,7 +368,7 @@ static bool source_is(
         return false;
 }
 
-/* Where that is too much to follow: `else_`. */
+/* Returns `else_` if there are too many sources to follow. */
 static bool comes_from(struct loops *l, struct source source, enum sass_def wanted, uint32_t loop, bool else_)
 {
         struct sources s = {.list = {source}, .n = 1};
@@ -385,7 +386,7 @@ static bool comes_from(struct loops *l, struct source source, enum sass_def want
         return false;
 }
 
-/* Goes forward from where the register has the value; true when that decides something. */
+/* Follows the value forward from its definition; true if it affects control flow. */
 static bool source_decides(struct loops *l, struct sources *s, const struct source *source, uint32_t loop)
 {
         const struct block *b = &l->blocks[source->block];
@@ -416,7 +417,7 @@ static bool source_decides(struct loops *l, struct sources *s, const struct sour
         return false;
 }
 
-/* Does what the load at `at` brings say whether the loop goes on? Where that is too much to follow, it may. */
+/* Whether the value loaded at `at` may decide if the loop continues; true also if it is too complex to follow. */
 static bool load_decides(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
 {
         struct sass_instr instr = sass_at(l->code, at);
@@ -437,7 +438,7 @@ static bool load_decides(struct loops *l, uint32_t block, uint32_t at, uint32_t 
 static bool instr_asks(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
 {
         struct sass_instr instr = sass_at(l->code, at);
-        struct source compared = {block, at, instr.lo >> 32 & 0xff}; /* or added */
+        struct source compared = {block, at, instr.lo >> 32 & 0xff}; /* the compared or added value */
         uint32_t target;
 
         switch (sass_ask(l->code, instr)) {
@@ -472,7 +473,7 @@ static void walk_enter(struct loops *l, uint32_t block, uint32_t *order, uint32_
         l->stack[(*n)++] = block;
 }
 
-/* All of it is behind the block: the component that it is the root of, and back to where it was come from. */
+/* Finishes a block whose successors are done: closes its component if it is the root, and returns to its parent. */
 static void walk_leave(struct loops *l, uint32_t block, uint32_t *depth, uint32_t *n)
 {
         struct block *b = &l->blocks[block], *parent;
@@ -531,7 +532,8 @@ static bool block_asks(struct loops *l, uint32_t block, uint32_t loop)
         return false;
 }
 
-/* What comes again by the edge from `last` to `first`: what reaches the one without the other. The stack has it all. */
+/* Examines the loop of the back edge `last` -> `first`: the blocks that reach `last` without `first`, all on the
+ * stack. */
 static bool loop_asks(struct loops *l, uint32_t last, uint32_t first)
 {
         uint32_t loop = ++l->n_loops, n = 0, component = l->blocks[first].component;

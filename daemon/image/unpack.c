@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking one entry out of an image
+ * Decompresses one entry of an image
  *
- * A payload is stored, a zstd frame, or a raw LZ4 block; the entry declares how many bytes it becomes. That number is
- * the client's word: it is capped before anything is allocated, decompression writes into a buffer of exactly that size
- * and never past it, and a result of another size is damage. PTX is text: a NUL inside it is damage too.
+ * A payload is stored, a zstd frame, or a raw LZ4 block. The entry declares its decompressed size. That number is
+ * untrusted: it is bounded before anything is allocated. Decompression never writes past a buffer of exactly that size,
+ * and a result of another size counts as damage. PTX is text, so a NUL inside it is damage, too.
  */
 #include <lz4.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-/* Writes at most size bytes; returns how many the payload became, or a negative number when it is damaged. */
+/* Writes at most size bytes; returns the decompressed size, or a negative number if the payload is damaged. */
 static int64_t payload_unpack(const struct image_entry *entry, char *text, size_t size)
 {
         size_t n;
@@ -53,11 +53,12 @@ static int entry_check(
         return 0;
 }
 
-/* The entry's bytes and a NUL, as many as it declares. */
+/* Decompresses the entry, as many bytes as it declares, and appends a NUL. */
 static int entry_unpack(const struct image_entry *entry, char *message, size_t message_size, char **ret)
 {
         size_t size = entry->public.unpacked_size;
-        ds_cleanup(ds_freep) char *bytes = ds_alloc0(size + 1, 1); /* a decoder may leave holes: not of other images */
+        /* zeroed: a decoder may leave holes, which must not show other images' bytes */
+        ds_cleanup(ds_freep) char *bytes = ds_alloc0(size + 1, 1);
         int64_t n;
 
         if (!bytes)

@@ -606,7 +606,7 @@ void ds_history_activity(ds_sched_session *session, uint64_t now_ns, struct ds_h
                 .coroutines = session->n_coroutines,
                 .rung = DETSHARE_RUNG_NONE,
         };
-        /* of several, the largest */
+        /* the largest of several */
         for (coroutine = session->n_in_flight ? session->coroutines : NULL; coroutine; coroutine = coroutine->next) {
                 if (!coroutine->n_in_flight || ladder->views[coroutine->rung].n_sms <= ret->rung_sms)
                         continue;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator seam
+ * The daemon's allocator, with a hook for tests
  *
- * Every allocation of the daemon goes through these, so that a test can make the n-th one fail
- * (ds_alloc_fail_after) and prove that nothing crashes, leaks or loses a charge. They return NULL on failure and never
- * abort. Sizes are overflow-checked.
+ * Every allocation of the daemon uses these functions. A test can therefore make the n-th one fail
+ * (ds_alloc_fail_after) and show that nothing crashes, leaks or loses a charge. They return NULL on failure and never
+ * abort. Sizes are checked for overflow.
  */
 #pragma once
 
@@ -12,19 +12,20 @@
 #include <stdint.h>
 
 void *ds_alloc(size_t size);
-/* zeroed; NULL when n * size overflows */
+/* zeroed; NULL if n * size overflows */
 void *ds_alloc0(size_t n, size_t size);
-/* as realloc with n * size checked; the old block stays valid on failure */
+/* like realloc() with n * size checked; the old block stays valid on failure */
 void *ds_realloc(void *p, size_t n, size_t size);
 char *ds_strdup(const char *s);
 char *ds_strndup(const char *s, size_t n);
-/* Frees p (NULL is fine) and returns NULL. */
+/* Frees p (NULL is allowed) and returns NULL. */
 void *ds_free(void *p);
 
-/* True when an allocation must fail: for memory that does not come from the C library. Counts as one allocation. */
+/* Whether an allocation must fail, for memory that does not come from the C library. Counts as one allocation. */
 int ds_alloc_fails(void);
 
-/* Test seam: the (n+1)-th allocation from now on fails once; negative switches it off. Process wide. */
+/* For tests: makes the (n+1)-th allocation from now on fail once; negative switches this off. Applies to the
+ * process. */
 void ds_alloc_fail_after(int64_t n);
 
 static inline void ds_freep(void *pp)

@@ -20,7 +20,7 @@ struct arena_block {
 struct ds_arena {
         struct arena_block *head;
         size_t limit;
-        size_t used; /* bytes taken from the heap */
+        size_t used; /* bytes allocated from the heap */
 };
 
 ds_arena *ds_arena_new(size_t limit)

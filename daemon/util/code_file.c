@@ -21,7 +21,7 @@ static const char magic[8] = "DSCODE1";
 
 struct header {
         char magic[8];
-        uint64_t size; /* of the code behind */
+        uint64_t size; /* size of the code that follows the header, bytes */
         uint8_t key[DS_SHA256_BYTES], sum[DS_SHA256_BYTES];
 };
 
@@ -64,7 +64,7 @@ static void sum_of(const void *code, size_t size, uint8_t ret[static DS_SHA256_B
         ds_sha256_end(&sum, ret);
 }
 
-/* A file of ours that only its owner can have written, of the size that its header says. */
+/* Checks that only the owner can have written the file, and that its size is as in its header. */
 static int header_read(int fd, const uint8_t *key, uint32_t owner, uint64_t max, struct header *ret)
 {
         struct stat st;
@@ -120,7 +120,7 @@ static int file_fill(int fd, const struct header *header, const void *code)
         return r ? r : ds_write_all(fd, code, header->size);
 }
 
-/* Beside, then under its name. */
+/* Writes a temporary file and renames it. */
 static int file_put(int directory, const char *name, const struct header *header, const void *code)
 {
         char beside[DS_CODE_NAME_MAX + 8];

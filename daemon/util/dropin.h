@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's driver library, and how it is told from ours
+ * NVIDIA's driver library, and how to distinguish it from DetShare's
  *
- * Both are called libcuda.so.1. Ours, the drop-in, has an ELF note of DetShare's, which is looked for in the file or in
- * what is loaded: who wants the driver must not take the drop-in for it, which would lead back to the daemon, and who
- * wants the drop-in must not take the driver. Notes are of whoever made the file: nothing of them is believed beyond
- * the bytes that are there.
+ * Both are named libcuda.so.1. DetShare's, the drop-in, has an ELF note of its own. These functions look for it in a
+ * file or in a loaded library. A process that needs the driver must not load the drop-in, which would lead back to the
+ * daemon, and a process that needs the drop-in must not load the driver. The notes are untrusted: reads are bounded by
+ * the bytes present.
  */
 #pragma once
 
@@ -17,9 +17,9 @@
 #include "util/macro.h"
 
 #define DS_LIBCUDA "libcuda.so.1"
-#define DS_DROPIN_NOTE "DetShare" /* its owner */
+#define DS_DROPIN_NOTE "DetShare" /* the note's owner */
 
-/* Where distributions, NVIDIA's installer, its container tools and WSL put the driver's, in the order to look. */
+/* Folders where distributions, NVIDIA's installer, its container tools and WSL install the driver, in search order. */
 static const char *const ds_libcuda_folders[] = {
         "/usr/lib/x86_64-linux-gnu",
         "/usr/lib64",
@@ -31,7 +31,7 @@ static const char *const ds_libcuda_folders[] = {
         "/usr/local/cuda/compat",
 };
 
-/* Whether the notes of a segment, `size` bytes, hold the drop-in's. */
+/* Whether the notes of a segment (`size` bytes) include the drop-in's. */
 static inline bool ds_notes_are_dropin(const char *notes, size_t size)
 {
         Elf64_Nhdr note;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes into a file descriptor, all of them
+ * Writes all bytes to a file descriptor
  *
- * A write may take a part, or be interrupted before it took any. Descriptors that would block are not for this.
+ * A write may be partial, or be interrupted before any byte. Not for non-blocking descriptors.
  */
 #pragma once
 
 #include <stddef.h>
 
-/* 0, or a negative errno: -EIO where nothing more is taken. What was written before stays. Leaves no trace; the caller
- * does. */
+/* Returns 0 or a negative errno; -EIO if no more bytes are accepted. Bytes written before remain. The caller traces
+ * the error. */
 int ds_write_all(int fd, const void *bytes, size_t size);

@@ -14,13 +14,13 @@
 
 #include "util/macro.h"
 
-#define QUICK_BLOCKS (DS_MIB(64) / 512) /* pages that are freed at once, in stat's unit */
+#define QUICK_BLOCKS (DS_MIB(64) / 512) /* size of a file whose pages are freed quickly, in stat's unit */
 #define NAMED_BLOCKS (DS_GIB(4) / 512)
-#define INTERRUPT_NS (2 * (long)DS_NS_PER_MS) /* what a closing may take */
+#define INTERRUPT_NS (2 * (long)DS_NS_PER_MS) /* longest time of a close */
 
 int ds_foreign_is_memory(int fd)
 {
-        return fcntl(fd, F_GET_SEALS) >= 0; /* others do not know what a seal is */
+        return fcntl(fd, F_GET_SEALS) >= 0; /* other files do not support seals */
 }
 
 static int disk_file(int fd, struct statx *ret)
@@ -29,7 +29,7 @@ static int disk_file(int fd, struct statx *ret)
 
         if (flags < 0 || (flags & (O_ACCMODE | O_PATH)) != O_RDONLY)
                 return 0;
-        /* what the kernel knows is enough: a user's file system must not be asked */
+        /* use cached attributes: a user's file system must not be called */
         if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_NLINK | STATX_BLOCKS, ret) < 0)
                 return 0;
         return S_ISREG(ret->stx_mode) && ret->stx_dev_major != 0;
@@ -47,8 +47,8 @@ int ds_foreign_closes_at_once(int fd)
         struct statx disk;
         struct stat st;
 
-        /* what has a name stays when it is closed; one that loses it just now is not so large that freeing it is long
-         */
+        /* a file with a name remains when it is closed; if it loses its name just now, it is small enough to be
+         * freed quickly */
         if (disk_file(fd, &disk))
                 return disk.stx_nlink > 0 && disk.stx_blocks <= NAMED_BLOCKS;
         return ds_foreign_is_memory(fd) && fstat(fd, &st) == 0 && st.st_blocks <= (blkcnt_t)QUICK_BLOCKS;
@@ -58,7 +58,7 @@ static void on_interrupt(int signum)
 {
 }
 
-/* A signal to this thread that does nothing but end what it waits for, again and again until the timer is deleted. */
+/* Starts a timer that repeatedly interrupts this thread's blocking calls, until it is deleted. */
 static int interrupt_start(timer_t *ret)
 {
         static int ready;
@@ -72,7 +72,7 @@ static int interrupt_start(timer_t *ret)
         event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
         if (timer_create(CLOCK_MONOTONIC, &event, ret) < 0)
                 return -errno;
-        return timer_settime(*ret, 0, &when, NULL); /* with such values it does not fail */
+        return timer_settime(*ret, 0, &when, NULL); /* cannot fail with these values */
 }
 
 int ds_foreign_close_listening(int fd)
@@ -96,7 +96,7 @@ int ds_foreign_close_socket(int fd)
 
         if (fd < 0)
                 return -1;
-        shutdown(fd, SHUT_RDWR); /* nothing more comes in */
+        shutdown(fd, SHUT_RDWR); /* nothing more is received */
         if (ioctl(fd, FIONREAD, &unread) < 0 || unread)
                 ds_foreign_close_listening(fd);
         else

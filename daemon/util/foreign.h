@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closing what others handed us
+ * Closes file descriptors received from other processes
  *
- * Closing is not always short. The last close of a TCP socket waits for its peer as long as the socket's owner wrote
- * into SO_LINGER, hours if he likes; closing a file of a file system that a user serves asks that user. A process that
- * takes file descriptors from strangers and closes them itself stands still for whoever wants it to.
+ * A close can take long. The last close of a TCP socket waits for its peer as long as the socket's owner set in
+ * SO_LINGER, which may be hours. The close of a file in a user's file system (FUSE) calls that user's process. So an
+ * untrusted client could block a process that closes the client's descriptors itself.
  *
- * Closing a memory file is harmless, and but for files of disks the protocol asks for nothing else. Everything else is
- * closed by a thread (supervisor/foreign.h). ds_foreign_close_socket() closes a connection in which descriptors may lie
- * that nobody took out: the kernel lets go of them then and there, where a lingering socket waits but can be
- * interrupted, so a timer interrupts it.
+ * Memory files close quickly, and apart from disk files the protocol needs nothing else. All other descriptors are
+ * closed by a thread (supervisor/foreign.h). ds_foreign_close_socket() closes a connection that may contain unreceived
+ * descriptors. The kernel closes those in the same call, where a lingering socket waits but can be interrupted; so a
+ * timer interrupts it.
  */
 #pragma once
 
-/* 1: a memory file. Asks nobody but the kernel. */
+/* 1: a memory file. Calls only the kernel. */
 int ds_foreign_is_memory(int fd);
 /*
- * 1: a regular file of a file system on a disk of this machine, open for reading alone: programs' code lies there. Asks
- * nobody but the kernel. File systems without a device (those of users, of other machines, /proc) are not among them.
+ * 1: a regular file of a file system on a local disk, open only for reading, such as a program's code. Calls only the
+ * kernel. File systems without a device (FUSE, network, /proc) do not count.
  */
 int ds_foreign_is_disk_file(int fd);
-/* 1: one with so few pages that freeing them takes no time worth a word, or a file of a disk that has a name. */
+/* 1: a file with so few pages that freeing them is quick, or a disk file with a name. */
 int ds_foreign_closes_at_once(int fd);
-/* Shut a connection down and close it; takes a few ms at most. errno is preserved. Returns -1. */
+/* Shuts a connection down and closes it, within a few ms. Preserves errno. Returns -1. */
 int ds_foreign_close_socket(int fd);
-/* A socket that others may listen at, too: it is only closed, and the connections that nobody accepted with it. */
+/* Closes a listening socket that others may use, too. Connections that nobody accepted are closed with it. */
 int ds_foreign_close_listening(int fd);

@@ -2,23 +2,23 @@
 /*
  * A transformed image in a file: the image, then a report on its kernels, then a trailer
  *
- * What loads the image looks at its bytes alone and never sees what stands behind them; who has the file has the report
- * with it, wherever it comes from: the helper, the directory of compiled code, or the supervisor's ledger. Nothing of
- * it is believed more than its writer: a report that makes no sense ends where it stops making sense.
+ * The loader of the image reads only the image's bytes. Every holder of the file also has the report: the helper, the
+ * directory of compiled code, or the supervisor's ledger. The report is as untrusted as its writer: reading stops at
+ * the first malformed line.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* What became of a kernel. Strings without tabs and newlines; a reason is "" where the form was made. */
+/* Result of the transformation of a kernel. Strings have no tabs or newlines; a reason is "" if the form was made. */
 struct ds_forms_line {
         const char *kernel, *why_sliced, *why_persistent;
-        int sliced, persistent; /* there is one */
+        int sliced, persistent; /* 1: the form exists */
         int waits, variables;   /* as in ptx/pass/forms_make.h */
 };
 
-/* A report that grows. Zero-initialised; text is freed with ds_free. */
+/* A growing report. Initialise with zeros; free text with ds_free(). */
 struct ds_forms_report {
         char *text;
         size_t size, room;
@@ -27,20 +27,20 @@ struct ds_forms_report {
 #define DS_FORMS_REPORT_MAX ((size_t)16 << 20)
 #define DS_FORMS_TRAILER_BYTES ((size_t)24)
 
-/* 0 or -ENOMEM, also when it grows too large. */
+/* Returns 0 or -ENOMEM, also if the report becomes too large. */
 int ds_forms_report_add(struct ds_forms_report *report, const struct ds_forms_line *line);
 /*
- * The trailer, once, behind the last line. native: a hash of the text that the forms were made of, by which its kernels
- * are known. 0 or -ENOMEM.
+ * Adds the trailer, once, behind the last line. native: hash of the text that the forms were made from, which
+ * identifies its kernels. Returns 0 or -ENOMEM.
  */
 int ds_forms_report_end(struct ds_forms_report *report, uint64_t native);
 
-/* How many bytes of the end of a file are report and trailer; 0: there is none. */
+/* Number of bytes of report and trailer at the end of a file; 0: none. */
 size_t ds_forms_file_report(const void *file, size_t size);
-/* What report_end was told, of a file that has a report. */
+/* The hash that was passed to ds_forms_report_end(), from a file with a report. */
 uint64_t ds_forms_file_native(const void *file, size_t size);
 /*
- * The next line of a report (its trailer left out) into *line, its strings copied into buffer, which has room for all
- * of the report and one byte more. Moves *at. 1; 0 at its end.
+ * Reads the next line of a report (without trailer) into *line, with its strings in buffer, which must have room for
+ * the report and one more byte. Advances *at. Returns 1; 0 at the end.
  */
 int ds_forms_report_next(const char *report, size_t size, size_t *at, char *buffer, struct ds_forms_line *line);

@@ -15,11 +15,12 @@
 #include "util/macro.h"
 
 #define HEADER_BYTES 4u
-#define IN_SMALL 1024u /* what an idle connection keeps; a larger buffer holds one large frame only */
-#define COME_MAX 253u  /* fds beside one message, the kernel's limit: room for all, so that none is closed unseen */
-#define READS_MAX 4    /* recvmsg calls per ds_conn_read, so that one busy peer does not hold the loop */
+#define IN_SMALL 1024u /* buffer of an idle connection; a larger buffer holds one large frame only */
+/* fds with one message, the kernel's limit: with room for all, the kernel never closes any unseen */
+#define COME_MAX 253u
+#define READS_MAX 4 /* recvmsg calls per ds_conn_read(), so that one busy peer does not block the loop */
 
-/* A frame, or the rest of one, that the socket did not take. */
+/* A frame, or the rest of one, that the socket did not accept. */
 struct out_frame {
         struct out_frame *next;
         size_t size, sent; /* header and payload */
@@ -35,12 +36,12 @@ struct ds_conn {
         size_t in_cap, in_start, in_end;
         int in_fds[DS_CONN_FDS_MAX];
         size_t n_in_fds, in_fds_max;
-        void (*close_fds)(void *user, const int *fds, size_t n); /* NULL: they are ours to close */
+        void (*close_fds)(void *user, const int *fds, size_t n); /* NULL: this file closes them */
         void *close_user;
         struct out_frame *out_head, **out_tail;
-        size_t out_bytes, out_fds; /* queued and not yet sent */
-        int elsewhere;             /* others hold it, and it outlives us */
-        size_t unread_fds;         /* sent since the peer was last seen to have read all */
+        size_t out_bytes, out_fds; /* queued and not sent */
+        int elsewhere;             /* another process holds the connection, and it must survive this one */
+        size_t unread_fds;         /* fds sent since the peer was last known to have read all */
         int window;                /* the kernel's bound of unread bytes; 0 = not set */
 };
 
@@ -63,7 +64,7 @@ static void close_fds(int *fds, size_t n)
                 fds[i] = ds_close(fds[i]);
 }
 
-/* Those that the peer sent. */
+/* Closes fds that the peer sent. */
 static void close_foreign(const ds_conn *conn, int *fds, size_t n)
 {
         if (n && conn->close_fds)
@@ -137,8 +138,8 @@ int ds_conn_fd(const ds_conn *conn)
         return conn->fd;
 }
 
-/* Bytes that the frame at in_start needs in all, header included; IN_SMALL while its length is not known; 0 if it lies.
- */
+/* Total bytes of the frame at in_start, with its header; IN_SMALL while its length is unknown; 0 if the length is
+ * invalid. */
 static size_t frame_need(const ds_conn *conn)
 {
         uint32_t length;
@@ -151,7 +152,7 @@ static size_t frame_need(const ds_conn *conn)
         return HEADER_BYTES + length;
 }
 
-/* Make room for at least one byte more, and for all of a frame whose length is known. */
+/* Makes room for at least one more byte, and for all of a frame of known length. */
 static int make_room(ds_conn *conn)
 {
         size_t have = conn->in_end - conn->in_start, need;
@@ -182,7 +183,7 @@ static int make_room(ds_conn *conn)
         return 0;
 }
 
-/* Keep what came beside the bytes. Whatever is too much is closed here. */
+/* Stores fds received with the bytes, and closes surplus ones. */
 static int keep_fds(ds_conn *conn, struct msghdr *msg)
 {
         int r = msg->msg_flags & MSG_CTRUNC ? DS_CONN_E_PROTOCOL : 0, surplus[COME_MAX];
@@ -211,15 +212,15 @@ static int keep_fds(ds_conn *conn, struct msghdr *msg)
 }
 
 /*
- * Where reading stops. A large frame is read up to its end and no further, so that one read never brings more than
- * IN_SMALL bytes of small frames, and what a peer can make us do per turn of the loop stays small.
+ * Position up to which to read. A large frame is read to its end and no further, so one read never brings more than
+ * IN_SMALL bytes of small frames, which bounds the work that a peer can cause per turn of the loop.
  */
 static size_t in_limit(const ds_conn *conn)
 {
         return DS_MIN(conn->in_cap, conn->in_start + DS_MAX(frame_need(conn), (size_t)IN_SMALL));
 }
 
-/* One recvmsg. 1: something came and the buffer was filled; 0: nothing more for now. */
+/* Calls recvmsg once. 1: data came and the buffer is full; 0: nothing more for now. */
 static int read_once(ds_conn *conn)
 {
         union {
@@ -266,7 +267,7 @@ int ds_conn_read(ds_conn *conn)
 
                 if (r)
                         return r;
-                /* a whole frame waits for its reader: more bytes stay in the socket, where they are the peer's cost */
+                /* a whole frame is pending: more bytes stay in the socket, at the peer's cost */
                 if (conn->in_end >= in_limit(conn))
                         return 0;
                 r = read_once(conn);
@@ -302,7 +303,7 @@ int ds_conn_ready(const ds_conn *conn)
 {
         size_t have = conn->in_end - conn->in_start;
 
-        /* a length that cannot be is never followed by all its bytes */
+        /* report a frame of invalid length now: its bytes never all arrive */
         return have_frame(conn) || (have >= HEADER_BYTES && get_le32(conn->in + conn->in_start) > conn->frame_max);
 }
 
@@ -326,7 +327,8 @@ size_t ds_conn_n_fds(const ds_conn *conn)
         return conn->n_in_fds;
 }
 
-/* One sendmsg. Bytes sent (0: the socket is full), -DS_CONN_E_CLOSED, -DS_CONN_E_FULL, or -errno - DS_CONN_E_FULL. */
+/* Calls sendmsg once. Returns bytes sent (0: the socket is full), -DS_CONN_E_CLOSED, -DS_CONN_E_FULL, or -errno -
+ * DS_CONN_E_FULL. */
 static ssize_t send_once(int fd, struct iovec *iov, size_t n_iov, const int *fds, size_t n_fds)
 {
         union {
@@ -356,7 +358,7 @@ static ssize_t send_once(int fd, struct iovec *iov, size_t n_iov, const int *fds
                 return 0;
         if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
                 return -DS_CONN_E_CLOSED;
-        if (errno == ETOOMANYREFS) /* the peer leaves too many fds in flight */
+        if (errno == ETOOMANYREFS) /* the peer has too many unreceived fds */
                 return -DS_CONN_E_FULL;
         return ds_error_origin(-errno) - DS_CONN_E_FULL;
 }
@@ -366,7 +368,7 @@ static int send_error(ssize_t r)
         return r < -DS_CONN_E_FULL ? (int)r + DS_CONN_E_FULL : (int)-r;
 }
 
-/* Queue what is left of a frame after `sent` bytes of it. */
+/* Queues the rest of a frame of which `sent` bytes are sent. */
 static int enqueue(ds_conn *conn, const uint8_t *header, const void *payload, size_t size, size_t sent, const int *fds,
         size_t n_fds)
 {
@@ -449,7 +451,7 @@ int ds_conn_flush(ds_conn *conn)
         return 0;
 }
 
-/* --- from one process to the next --------------------------------------------------------------------------------- */
+/* --- transfer of a connection to another process ------------------------------------------------------------------ */
 
 int ds_conn_show(const ds_conn *conn, const struct ds_conn_keep *keep)
 {
@@ -506,7 +508,7 @@ int ds_conn_put_queued_fd(ds_conn *conn, int *fd)
 
         while (frame && frame->next)
                 frame = frame->next;
-        /* fds go with a frame's first byte */
+        /* fds travel with a frame's first byte */
         if (!frame || frame->sent || frame->n_fds == DS_CONN_FDS_MAX)
                 return DS_CONN_E_PROTOCOL;
         frame->fds[frame->n_fds++] = DS_TAKE_FD(*fd);

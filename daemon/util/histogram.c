@@ -18,7 +18,7 @@ static uint32_t bucket_of(uint64_t ns)
                ((uint32_t)(ns >> (octave - DS_HISTOGRAM_SUB_BITS)) & (SUB - 1));
 }
 
-/* The first value that is above it. */
+/* The lowest value above the bucket. */
 static uint64_t bucket_end(uint32_t bucket)
 {
         uint32_t octave = (bucket >> DS_HISTOGRAM_SUB_BITS) + DS_HISTOGRAM_LOW_BITS;

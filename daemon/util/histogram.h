@@ -2,8 +2,8 @@
 /*
  * Histogram of durations with a bounded relative error
  *
- * Sixteen buckets per power of two: a quantile is off by at most 1/16 of its value, whatever that is. Below
- * 1 us and above 34 s everything falls into the first and the last bucket. The idea is G. Tene's HdrHistogram.
+ * Sixteen buckets per power of two, so a quantile is off by at most 1/16 of its value. Values below 1 us go into the
+ * first bucket, values above 34 s into the last one. The idea is G. Tene's HdrHistogram.
  */
 #pragma once
 
@@ -20,6 +20,6 @@ struct ds_histogram {
 };
 
 void ds_histogram_add(struct ds_histogram *histogram, uint64_t ns);
-/* The smallest value that at least `permille` of those in both do not exceed, as far as the buckets tell; 0 when there
- * are none. */
+/* The smallest value that at least `permille` of the values of both do not exceed, within the buckets' resolution; 0
+ * if there are none. */
 uint64_t ds_histogram_quantile(const struct ds_histogram *a, const struct ds_histogram *b, uint32_t permille);

@@ -20,7 +20,7 @@ static enum ds_log_level log_max = DS_LOG_INFO;
 static int log_journal;
 static int log_fd = STDERR_FILENO;
 static ds_log_sink *log_sink;
-static _Atomic unsigned log_unread; /* lines that nobody had room for */
+static _Atomic unsigned log_unread; /* lines dropped for lack of room */
 
 void ds_log_setup(const char *name, enum ds_log_level max_level)
 {
@@ -52,9 +52,9 @@ void ds_log_to(int fd)
 }
 
 /*
- * Somebody who has stopped to read the log must not stop us: a pipe that poll() calls writable takes a line without
- * blocking, a full one takes none. (What looks writable may be filled by another process before we write; a pipe has
- * room for several lines then.)
+ * Whether a line can be written without blocking: a reader of the log that has stopped must not stop the daemon. A pipe
+ * that poll() reports as writable accepts a line without blocking. Another process may fill it before the write, but
+ * then it has room for several lines.
  */
 static int log_has_room(void)
 {

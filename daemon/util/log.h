@@ -2,12 +2,11 @@
 /*
  * Log lines of the daemon's processes
  *
- * One line per call, whatever clients' words are in it (util/text.h), on standard error, prefixed `<N>` (syslog
- * priority) when systemd's journal reads it, or into a sink that makes more of what the line is about. Whoever reads
- * the log may stop: lines that find no room are counted and not waited for. A process names itself once. Lines said on
- * behalf of a client go through a ds_log_budget, so that a hostile client cannot make the daemon spend its time
- * logging: past the budget lines are counted, and the count is said once. Library code below the daemon's main files
- * never decides to exit because of a log line.
+ * One line per call, even with text of clients in it (util/text.h). Lines go to standard error, prefixed `<N>` (syslog
+ * priority) if systemd's journal reads it, or to a sink that also gets the line's subject. If the reader of the log
+ * stops, lines without room are dropped and counted. A process sets its name once. Lines caused by a client use a
+ * ds_log_budget, so that a hostile client cannot make the daemon spend its time logging: beyond the budget, lines are
+ * counted and the count is logged once. Library code below the daemon's main files never exits because of a log line.
  */
 #pragma once
 
@@ -22,10 +21,10 @@ enum ds_log_level {
         DS_LOG_DEBUG = 7,
 };
 
-/* What operators look for, whatever the words are. */
+/* Events that operators search for, independent of the wording. */
 enum ds_log_event {
         DS_EVENT_NONE,
-        DS_EVENT_CLIENT_CLOSED, /* for a fault of its own */
+        DS_EVENT_CLIENT_CLOSED, /* because of a fault of its own */
         DS_EVENT_WORKER_LOST,
         DS_EVENT_DEVICE_LOST,
         DS_EVENT_CONFIG_REFUSED,
@@ -34,15 +33,15 @@ enum ds_log_event {
         _DS_EVENT_MAX,
 };
 
-/* Whom a line is about; zeros: nobody in particular. */
+/* Subject of a line; zeros: none. */
 struct ds_log_about {
         enum ds_log_event event;
         uint64_t session;
-        int32_t pid; /* 0: no client, and then uid says nothing */
+        int32_t pid; /* 0: no client, and uid is unused */
         uint32_t uid;
 };
 
-/* line has no name before it, and is safe to show. */
+/* line has no process name and is safe to display. */
 typedef void ds_log_sink(const struct ds_log_about *about, enum ds_log_level level, const char *line);
 
 struct ds_log_budget {
@@ -52,8 +51,8 @@ struct ds_log_budget {
 };
 
 /*
- * Budgets of users, for as long as the table lives: one that came and went with its connections would be new with each.
- * Users may share one.
+ * Budgets per user. They outlive connections, because a new budget per connection would be no bound. Users may share
+ * one.
  */
 #define DS_LOG_BUDGETS 64u
 struct ds_log_budgets {
@@ -67,16 +66,16 @@ static inline struct ds_log_budget *ds_log_budget_of(struct ds_log_budgets *budg
 
 /* name is kept by reference. Lines above max_level are dropped. */
 void ds_log_setup(const char *name, enum ds_log_level max_level);
-/* Is standard error what the journal reads? JOURNAL_STREAM may be a parent's, whose standard error was another. */
+/* Whether the journal reads standard error. JOURNAL_STREAM may come from a parent with another standard error. */
 int ds_log_in_journal(void);
-/* Lines go there from now on; NULL: to standard error. */
+/* Sends later lines to the sink; NULL: to standard error. */
 void ds_log_set_sink(ds_log_sink *sink);
-/* Lines go to this file from now on instead of standard error, which somebody else's words are caught from. */
+/* Sends later lines to this file instead of standard error, which captures another program's output. */
 void ds_log_to(int fd);
 void ds_log(enum ds_log_level level, const char *fmt, ...) ds_printf(2, 3);
 void ds_log_about(const struct ds_log_about *about, enum ds_log_level level, const char *fmt, ...) ds_printf(3, 4);
-/* As ds_log, but at most 20 lines per 10 s of now_ns for this budget. */
+/* As ds_log(), but at most 20 lines per 10 s of now_ns for this budget. */
 void ds_log_limited(struct ds_log_budget *budget, uint64_t now_ns, enum ds_log_level level, const char *fmt, ...)
         ds_printf(4, 5);
-/* For a line that is said otherwise: 1 if this budget has one, which is spent then. */
+/* For a line that is logged by other means: 1 if the budget allows it, which spends it. */
 int ds_log_may(struct ds_log_budget *budget, uint64_t now_ns, enum ds_log_level level);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small macros that every layer uses
+ * Small macros for every layer
  *
- * Ownership is written with two idioms: `ds_cleanup(fn)` runs fn(&var) when the variable leaves its scope, and
- * DS_TAKE_PTR/DS_TAKE_FD hand the value on so that the cleanup finds nothing. A constructor builds into a cleanup
- * variable and writes its result last; any early return is then free of leaks.
+ * They express ownership by two idioms. `ds_cleanup(fn)` runs fn(&var) when the variable leaves its scope.
+ * DS_TAKE_PTR/DS_TAKE_FD move the value out, so that the cleanup finds nothing. A constructor builds into a cleanup
+ * variable and writes its result last, so an early return leaks nothing.
  */
 #pragma once
 
@@ -46,7 +46,8 @@
                 ds_take_fd;          \
         })
 
-/* Close fd if it is one; errno is preserved. Returns -1, so `fd = ds_close(fd)` forgets it too. */
+/* Closes fd if it is not negative; preserves errno. Returns -1, so that `fd = ds_close(fd)` also clears the
+ * variable. */
 int ds_close(int fd);
 
 static inline void ds_closep(int *fdp)

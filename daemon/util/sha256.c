@@ -6,7 +6,7 @@
 #include "util/macro.h"
 
 #define BLOCK 64u
-#define LENGTH_AT 56u /* in the last block, where the length in bits stands */
+#define LENGTH_AT 56u /* offset of the length in bits in the last block */
 
 /* The fractions of the cube roots of the first 64 primes. */
 static const uint32_t constants[64] = {

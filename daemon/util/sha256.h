@@ -2,7 +2,7 @@
 /*
  * SHA-256 (FIPS 180-4)
  *
- * For names of things that users bring: nobody can make two texts of one name. Some 300 MB/s, so not for large data.
+ * For names of contents from users: nobody can make two contents with one name. About 300 MB/s, so not for large data.
  */
 #pragma once
 

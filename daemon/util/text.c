@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at s, and its character; 0: there is none (overlong, a surrogate, above U+10FFFF). */
+/* Length of the UTF-8 sequence at s, and its character; 0: invalid (overlong, a surrogate, above U+10FFFF). */
 static size_t sequence(const unsigned char *s, uint32_t *ret)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -27,7 +27,7 @@ static int obeyed(uint32_t c)
 {
         if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c)
                 return 1;
-        /* marks of direction, separators of lines and paragraphs */
+        /* direction marks, line and paragraph separators */
         return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 

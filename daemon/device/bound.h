@@ -2,25 +2,26 @@
 /*
  * A bound on resident blocks, kept per SM
  *
- * Where a device cannot be told how many blocks of a kernel may be resident, it is told that each needs more shared
- * memory than it does: so much that no more than the bound's share of one SM fits there. The kernel runs as it would,
- * unless it looks at the size of its shared memory. The share is rounded down, so that the bound is kept, but is one
- * block at least: a rung of more SMs than the bound has blocks is too large for it, which the scheduler minds.
+ * For devices that have no setting for the number of a kernel's resident blocks. The launch requests more shared memory
+ * per block than the kernel needs, so that only the bound's share of one SM fits there. The kernel runs normally,
+ * unless it reads the size of its shared memory. The share is rounded down, which keeps the bound, but it is at least
+ * one block. So a rung with more SMs than the bound has blocks is too large for the bound; the scheduler avoids such
+ * rungs.
  *
- * Clusters of more blocks than a TPC has SMs are left alone: fewer of them might find room on their GPC than must.
- * The memory comes out of what the SM has as L1 cache; that is the price.
+ * Clusters of more blocks than a TPC has SMs are not padded, because then fewer of them might fit on their GPC than
+ * necessary. The price is L1 cache, which shares the SM's memory.
  */
 #pragma once
 
 #include "device/device.h"
 
-#define DS_BOUND_STEP 256u /* shared memory is given out in such pieces, or smaller ones */
+#define DS_BOUND_STEP 256u /* allocation unit of shared memory, or a multiple of it, bytes */
 
 /* CUdevice_attribute */
 enum {
         DS_ATTRIBUTE_SHARED_PER_SM = 81,
-        DS_ATTRIBUTE_SHARED_PER_BLOCK = 97, /* the most that a kernel may ask for */
-        DS_ATTRIBUTE_SHARED_RESERVED = 111, /* beside what it asks for */
+        DS_ATTRIBUTE_SHARED_PER_BLOCK = 97, /* largest size that a kernel may request */
+        DS_ATTRIBUTE_SHARED_RESERVED = 111, /* reserved per block in addition */
 };
 
 static inline uint32_t ds_bound_attribute(const struct ds_device_info *info, int attribute)
@@ -28,13 +29,13 @@ static inline uint32_t ds_bound_attribute(const struct ds_device_info *info, int
         return info->attributes[attribute] > 0 ? (uint32_t)info->attributes[attribute] : 0;
 }
 
-/* Blocks of the kernel that may be on one SM of n_sms; bound is not 0. */
+/* Number of the kernel's blocks that may be on one SM of n_sms; bound must not be 0. */
 static inline uint32_t ds_bound_share(uint32_t bound, uint32_t n_sms)
 {
         return n_sms && bound >= n_sms ? bound / n_sms : 1;
 }
 
-/* May its blocks be given memory that they do not need? */
+/* Whether its blocks may get unneeded shared memory. */
 static inline int ds_bound_may_pad(
         const struct ds_device_info *info, const struct ds_kernel_info *kernel, uint32_t cluster_blocks)
 {
@@ -42,7 +43,7 @@ static inline int ds_bound_may_pad(
                ds_bound_attribute(info, DS_ATTRIBUTE_SHARED_PER_BLOCK);
 }
 
-/* The fewest blocks of a kernel on one SM that this can bring about. */
+/* The smallest number of a kernel's blocks per SM that padding can enforce. */
 static inline uint32_t ds_bound_least(const struct ds_device_info *info)
 {
         uint32_t most = ds_bound_attribute(info, DS_ATTRIBUTE_SHARED_PER_BLOCK) / DS_BOUND_STEP * DS_BOUND_STEP +
@@ -53,8 +54,8 @@ static inline uint32_t ds_bound_least(const struct ds_device_info *info)
 }
 
 /*
- * The dynamic shared memory with which no more than `share` blocks fit on an SM, at least what the launch has; what
- * cannot be reached is come near.
+ * Size of dynamic shared memory with which at most `share` blocks fit on an SM; never less than the launch needs. If no
+ * size achieves this, the result is the closest one.
  */
 static inline uint32_t ds_bound_shared(
         const struct ds_device_info *info, const struct ds_kernel_info *kernel, uint32_t shared_bytes, uint32_t share)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which clusters a launch has
+ * The clusters of a launch
  *
- * What a launch asks for and what the kernel's code requires must be the same when both say something; clusters divide
- * the grid, and no cluster has more than DS_DEVICE_CLUSTER_MAX blocks. As the driver has it: a size of 1 1 1 is a size
- * (a kernel that requires another one is refused), 0 0 0 is none.
+ * The launch's and the kernel's cluster size must be equal if both are set. Clusters divide the grid, and none has more
+ * than DS_DEVICE_CLUSTER_MAX blocks. As in the driver, 1 1 1 is a size (refused for a kernel that requires another
+ * one), and 0 0 0 means none.
  */
 #pragma once
 
 #include "device/device.h"
 
 /*
- * The clusters that a launch has (1 each: none) and the blocks of its grid, from what was asked for and what the kernel
- * requires: 0, or DS_CUDA_INVALID_CLUSTER_SIZE when they do not fit each other. What a rung or a device takes is not
- * looked at.
+ * Computes the clusters of a launch (1 each: none) and its grid in blocks from the launch's and the kernel's size.
+ * Returns 0, or DS_CUDA_INVALID_CLUSTER_SIZE if they contradict each other. Limits of rungs and devices are not
+ * checked.
  */
 static inline int ds_device_cluster_within(const struct ds_kernel_info *kernel, uint32_t most, const uint32_t *grid,
         const uint32_t *cluster, uint32_t *ret_cluster, uint64_t *ret_grid)
@@ -39,14 +39,14 @@ static inline int ds_device_cluster_within(const struct ds_kernel_info *kernel, 
         return 0;
 }
 
-/* Of a launch. */
+/* The same with the limit DS_DEVICE_CLUSTER_MAX. */
 static inline int ds_device_cluster(const struct ds_kernel_info *kernel, const uint32_t *grid, const uint32_t *cluster,
         uint32_t *ret_cluster, uint64_t *ret_grid)
 {
         return ds_device_cluster_within(kernel, DS_DEVICE_CLUSTER_MAX, grid, cluster, ret_cluster, ret_grid);
 }
 
-/* Blocks of the launch's clusters, 1 = none; DS_DEVICE_CLUSTER_MAX + 1 when the launch will be refused. */
+/* Blocks per cluster of the launch, 1 = no clusters; DS_DEVICE_CLUSTER_MAX + 1 if the launch is invalid. */
 static inline uint32_t ds_device_cluster_blocks(const struct ds_kernel_info *kernel, const struct ds_launch *launch)
 {
         uint32_t cluster[3];

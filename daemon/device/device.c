@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device implementation a specification names
+ * Finds the device implementation that a specification names
  *
- * The table is the only place that knows how many implementations there are.
+ * Only the table here knows the implementations.
  */
 #include "device/device.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches of other forms of a kernel (ptx/pass/forms.h): what both devices check and put together alike
+ * Launches of other forms of a kernel (ptx/pass/forms.h): checks and parameters that both devices share
  *
- * A form's entry has the native parameters and behind them a struct ds_ptx_virtual. Who launches gives the native ones;
- * what stands behind them the device fills in, and nobody else: it says which memory a kernel counts its blocks in.
+ * A form's entry has the native parameters, followed by a struct ds_ptx_virtual. The caller supplies the native ones.
+ * Only the device fills in the rest, because it contains the address of the memory in which a kernel counts its blocks.
  */
 #pragma once
 
@@ -15,11 +15,11 @@
 #define DS_FORM_GRID_X_MAX 2147483647u
 #define DS_FORM_GRID_YZ_MAX 65535u
 #define DS_FORM_BLOCKS_MAX 2147483647u
-/* Each worker counts one chunk that is not there before it leaves: with these the counter stays below 2^32. */
+/* Each worker counts one chunk beyond the end before it exits; these limits keep the counter below 2^32. */
 #define DS_FORM_WORKERS_MAX 65536u
 #define DS_FORM_CHUNK_MAX 32768u
 
-/* Where the native parameters end in the form's block. */
+/* Size of the native parameters in the form's parameter block. */
 static inline uint32_t ds_device_form_native_size(const struct ds_kernel_info *kernel)
 {
         const struct ds_kernel_param *last = kernel->n_params > 1 ? &kernel->params[kernel->n_params - 2] : NULL;
@@ -27,7 +27,7 @@ static inline uint32_t ds_device_form_native_size(const struct ds_kernel_info *k
         return last ? last->offset + last->size : 0;
 }
 
-/* The kernel is such a form's entry, as far as its parameters show. */
+/* Whether the kernel is such a form's entry, judged by its parameters. */
 static inline int ds_device_form_entry(const struct ds_kernel_info *kernel)
 {
         const struct ds_kernel_param *last = kernel->n_params ? &kernel->params[kernel->n_params - 1] : NULL;
@@ -37,8 +37,8 @@ static inline int ds_device_form_entry(const struct ds_kernel_info *kernel)
 }
 
 /*
- * What of a launch concerns its form, which is not the native one: 0 with the blocks of its grid, or
- * DS_CUDA_INVALID_VALUE. Blocks, shared memory and what the rung takes are not looked at.
+ * Checks the form's fields of a launch in a form other than native. Returns 0 with the number of blocks of its grid, or
+ * DS_CUDA_INVALID_VALUE. Block size, shared memory and limits of the rung are not checked.
  */
 static inline int ds_device_form_check(
         const struct ds_kernel_info *kernel, const struct ds_launch *launch, uint32_t *ret_blocks)
@@ -64,7 +64,7 @@ static inline int ds_device_form_check(
         return 0;
 }
 
-/* The form's block of parameters, kernel->params_size bytes. The launch was checked. */
+/* Fills in the form's parameter block of kernel->params_size bytes. The launch must be checked. */
 static inline void ds_device_form_params(const struct ds_kernel_info *kernel, const struct ds_launch *launch,
         const struct ds_ptx_virtual *virtual, uint8_t *ret)
 {
@@ -76,7 +76,7 @@ static inline void ds_device_form_params(const struct ds_kernel_info *kernel, co
         memcpy(ret + kernel->params[kernel->n_params - 1].offset, virtual, sizeof(*virtual));
 }
 
-/* What the form is told of the launch; control and epoch are the device's, persistent only. */
+/* The form's additional parameters; the device adds control and epoch for the persistent form. */
 static inline struct ds_ptx_virtual ds_device_form_virtual(const struct ds_launch *launch, uint32_t blocks)
 {
         return (struct ds_ptx_virtual){

@@ -3,11 +3,10 @@
  * Errors: two kinds, never mixed
  *
  *  - A negative errno is fatal for the operation: no caller interprets it, every caller forwards it. The place where it
- *    began
- * and the places that it passed are logged as a stack of file:line. Use ds_error_origin() where it begins and
- * ds_error_trace() where it passes.
+ *    began and the places that it passed are logged as a stack of file:line. Use ds_error_origin() where it begins and
+ *    ds_error_trace() where it passes.
  *  - A positive code named in the module's header (DS_FOO_E_BAR) is part of the function's contract: the direct caller
- * handles it, or turns it into a fatal one with ds_error_fold().
+ *    handles it, or turns it into a fatal one with ds_error_fold().
  *
  * Zero is success. Nothing here exits or allocates.
  */

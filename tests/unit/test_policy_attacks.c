@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client can do to a policy and to the others under it
+ * Attacks of a client on a policy and on the sessions beside it
  *
- * Clients say what they like of themselves, queue what they like and let it wait for what they like. None of it may
- * have a good policy replaced, or keep others from the GPU beyond what the policy's own essay says.
+ * Clients state any class and objective, queue any work and make it wait for anything. None of this may get a good
+ * policy replaced, or keep others from the GPU beyond the limits in the policy's own essay.
  */
 #include "tests/unit/policy_harness.h"
 
@@ -27,7 +27,7 @@ static void attack_open(const char *policy)
         ph_know(&all, 0);
 }
 
-/* A program on the host that does not return as long as the test says so. */
+/* 0: a host function of the client that does not return yet */
 static int host_is_done;
 
 static int host_due(void *user, struct ds_op *op)
@@ -49,8 +49,8 @@ static struct ph_op *host_call(struct ph_client *client)
         return op;
 }
 
-/* A latency-sensitive client has a kernel for all SMs behind a function of its own that does not return. */
-Test(policy_attacks, a_queue_that_waits_for_the_host_keeps_nobody_waiting)
+/* An LS client has a kernel for all SMs behind a host function of its own that does not return. */
+Test(policy_attacks, a_queue_behind_a_host_function_delays_nobody)
 {
         for (size_t i = 0; i < DS_ARRAY_SIZE(policies); i++) {
                 struct ph_client *ls, *be;
@@ -82,7 +82,7 @@ Test(policy_attacks, a_queue_that_waits_for_the_host_keeps_nobody_waiting)
         }
 }
 
-/* Best effort with a kernel of seconds and more behind it: others' turn comes all the same. */
+/* A BE session has a kernel of seconds and more work behind it: the others still get their share. */
 Test(policy_attacks, a_long_kernel_of_one_client_does_not_stop_the_others)
 {
         static const char *const together[] = {"fifo", "multistream", "static", "reef", "krisp", "detshare"};
@@ -108,7 +108,7 @@ Test(policy_attacks, a_long_kernel_of_one_client_does_not_stop_the_others)
         }
 }
 
-/* Who asks for a latency beyond all bounds is not the first to be due. */
+/* An objective beyond all bounds does not become the earliest deadline. */
 Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
 {
         struct ph_client *liar, *ls;
@@ -128,8 +128,8 @@ Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
         ph_close();
 }
 
-/* Who asks for a latency of years and goes leaves nothing behind: an answer is not due for as long. */
-Test(policy_attacks, a_server_that_is_gone_is_not_due_for_ever)
+/* A session with an objective of years leaves: its deadline does not stay. */
+Test(policy_attacks, a_departed_server_has_no_deadline)
 {
         struct ph_client *liar, *be;
         uint64_t begin;
@@ -154,8 +154,8 @@ Test(policy_attacks, a_server_that_is_gone_is_not_due_for_ever)
         ph_close();
 }
 
-/* Where the device takes no more, what did not go there is not taken for what is to be killed. */
-Test(policy_attacks, a_full_device_makes_no_nonsense_of_kills)
+/* When the device refuses more work, the policy does not kill operations that never reached it. */
+Test(policy_attacks, kills_stay_sensible_on_a_full_device)
 {
         struct ph_client *be, *ls;
 
@@ -175,7 +175,7 @@ Test(policy_attacks, a_full_device_makes_no_nonsense_of_kills)
         ph_close();
 }
 
-/* Best effort with as many streams as it can have: what is given to the device ahead is bounded, and LS finds room. */
+/* A BE session with the maximum of streams: the work in flight is bounded, and LS finds room. */
 Test(policy_attacks, many_streams_do_not_fill_the_device)
 {
         struct ph_client *be[PH_CLIENTS - 1], *ls;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare's rule, sentence by sentence, and what it does for latencies on the simulated timing model
+ * The rule of `detshare`, sentence by sentence, and its effect on latencies in the simulated timing model
  *
- * The scripted GPU has 66 TPCs of two SMs. LS kernels are small ones of 16 blocks; BE kernels are either persistent
- * (132 blocks of one per SM: all SMs or a step of two) or have many blocks (time goes with the SMs).
+ * The scripted GPU has 66 TPCs of two SMs. LS kernels are small, with 16 blocks. BE kernels are persistent (132 blocks,
+ * one per SM: their time falls in one step) or have many blocks (their time falls with the number of SMs).
  */
 #include "policies/stair.h"
 #include "tests/unit/policy_harness.h"
@@ -26,7 +26,7 @@ static struct ph_kernel together = {
 static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
 static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS, .per_sm = 1, .block_ns = 2 * MS};
 
-/* Prices and regimes are tested as they are once BE is known, and with a slack that is easily seen. */
+/* Parameters under which prices and regimes act as with known BE, with a slack that is easy to see. */
 #define KNOWN "held_first=0", "slack_permille=50"
 #define OPEN(...)                                                                                                     \
         do {                                                                                                          \
@@ -35,7 +35,7 @@ static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS,
                 ph_open(SMS / 2, "detshare", KNOWN, __VA_ARGS__ __VA_OPT__(, ) NULL);                                 \
         } while (0)
 
-/* A session that has had this many requests, so that the policy knows their length and gaps. */
+/* An LS session after n requests, so that the policy knows their length and gaps. */
 static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel, uint32_t n, uint32_t gap_us)
 {
         struct ph_client *ls = ph_ls(slo_ns);
@@ -50,7 +50,8 @@ static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel,
 
 /* --- stairs ------------------------------------------------------------------------------------------------------- */
 
-/* What an H200 gave for a GEMM of 132 blocks, one per SM: a cliff behind 132, then flat down to half. */
+/* Measured on an H200: a GEMM of 132 blocks, one per SM. Its time doubles below 132 SMs, then stays flat down to
+ * half. */
 static const struct detshare_profile_point gemm_points[] = {{16, 9, 174000}, {32, 9, 92200}, {66, 9, 50500},
         {84, 9, 50400}, {108, 9, 50100}, {124, 9, 49600}, {132, 9, 29700}};
 
@@ -68,7 +69,7 @@ Test(policy_detshare, stairs_lowest_sm_count_of_a_step)
         cr_assert_eq(stair_lowest(&gemm, 131, 132, 50), 66);
         cr_assert_eq(stair_lowest(&gemm, 66, 132, 50), 66);
         cr_assert_eq(stair_need(&gemm, 132, 50), 132);
-        /* a step of two blocks on the busiest SM begins at 66; 65 have three on one, no more than 32 have */
+        /* from 66 SMs on the busiest SM has two blocks; with 65 it has three */
         cr_assert_eq(stair_time(&gemm, 70, 132), 50400);
         cr_assert_geq(stair_time(&gemm, 65, 132), 75600);
         cr_assert_leq(stair_time(&gemm, 65, 132), 92200);
@@ -76,7 +77,7 @@ Test(policy_detshare, stairs_lowest_sm_count_of_a_step)
         cr_assert_eq(stair_loss(&gemm, 132, 132), 0);
 }
 
-/* Between points it looks rather slower than it is; beyond them and without any it goes by the busiest SM. */
+/* Between points the estimate is rather too slow; beyond them, and without any, it counts blocks of the busiest SM. */
 Test(policy_detshare, stairs_where_little_is_known)
 {
         struct detshare_profile_point point = {.n_sms = 66, .samples = 3, .mean_ns = 200000};
@@ -100,7 +101,7 @@ Test(policy_detshare, stairs_where_little_is_known)
         cr_assert_eq(stair_need(&op, 132, 0), 132);
 }
 
-/* The listing has room for the parameters of all policies. */
+/* The reply to `policies` has room for the parameters of every policy. */
 Test(policy_detshare, all_parameters_are_listed)
 {
         static struct ds_policy_listing list[64];
@@ -134,7 +135,7 @@ Test(policy_detshare, best_effort_has_the_whole_gpu_while_no_request_is_under_wa
         ph_close();
 }
 
-/* From the first launch of a request on; 66 SMs cost a persistent kernel no more than 116. */
+/* BE moves at the first launch of a request; a persistent kernel is as fast on 66 SMs as on 116. */
 Test(policy_detshare, when_a_request_begins_best_effort_goes_to_the_lowest_sm_count_of_its_step)
 {
         struct ph_client *ls, *be;
@@ -155,8 +156,8 @@ Test(policy_detshare, when_a_request_begins_best_effort_goes_to_the_lowest_sm_co
         ph_close();
 }
 
-/* Where time goes with the SMs it keeps all but the reserve; the reserve is what the LS queue needs. */
-Test(policy_detshare, what_it_leaves_is_what_the_ls_queue_needs)
+/* A kernel whose time falls with the SMs keeps all but the reserve; the reserve is as large as the LS queue needs. */
+Test(policy_detshare, the_reserve_is_the_need_of_the_ls_queue)
 {
         struct ph_client *ls, *be;
 
@@ -180,8 +181,8 @@ Test(policy_detshare, what_it_leaves_is_what_the_ls_queue_needs)
         ph_close();
 }
 
-/* A session whose time went to wide kernels gets room for them before its queue shows one. */
-Test(policy_detshare, and_what_the_session_needed_lately)
+/* A session that used wide kernels lately gets room for them before its queue shows one. */
+Test(policy_detshare, the_reserve_covers_recent_needs_of_the_session)
 {
         struct ph_client *ls, *be;
 
@@ -244,14 +245,13 @@ Test(policy_detshare, or_when_the_queue_was_empty_for_the_hold_off)
         ph_close();
 }
 
-/* A client that is bound by its host has a gap between any two kernels: one request all the same, once that is learnt.
- */
+/* A host-bound client has gaps between all kernels: the policy learns that they belong to one request. */
 Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
 {
         struct ph_client *ls, *be;
         uint32_t before;
 
-        /* 40 us between kernels, which is more than the first hold-off; the slack is nothing, so BE must move */
+        /* gaps of 40 us exceed the first hold-off; with a slack of 0 BE must move */
         OPEN("explore_permille=0", "hold_first_us=15", "slack_permille=0", "standing_permille=0", "feel=0");
         ls = ph_ls(0);
         ls->gap_us = 40;
@@ -264,13 +264,13 @@ Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
         cr_assert_eq(before, 10);
         ph_run(200 * MS);
         cr_assert_eq(ls->n_latency, 20);
-        /* to and fro once per request */
+        /* one move away and one back per request */
         cr_assert_leq(ph_moves(be), 20);
         cr_assert_geq(ph_moves(be), 18);
         ph_close();
 }
 
-/* 620 us of work every 640 us; best-effort kernels of 60 us beside it, one of which is launched in many of the gaps. */
+/* 620 us of work every 640 us, beside BE kernels of 60 us, one of which starts in many of the gaps. */
 Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
 {
         struct ph_client *ls, *be;
@@ -292,8 +292,8 @@ Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
         ph_close();
 }
 
-/* The same kernels fit into gaps of 500 us several times: they use them. */
-Test(policy_detshare, but_gaps_that_are_long_for_a_kernel_are_used)
+/* The same kernels fit into gaps of 500 us several times, so they run there. */
+Test(policy_detshare, gaps_long_enough_for_a_kernel_are_used)
 {
         struct ph_client *ls, *be;
         uint32_t moves;
@@ -331,8 +331,9 @@ Test(policy_detshare, beside_short_blocks_priority_alone_is_enough)
         ph_close();
 }
 
-/* 30 us blocks let LS wait for 15 us in the mean: nothing where it has gaps of 20 us, much where it has none. */
-Test(policy_detshare, what_a_wait_costs_depends_on_the_gaps_that_are_there_anyway)
+/* Blocks of 30 us make LS wait 15 us on average: that is free where LS has gaps of 20 us, and expensive where it has
+ * none. */
+Test(policy_detshare, a_waits_cost_depends_on_existing_gaps)
 {
         struct ph_client *ls, *be;
 
@@ -360,7 +361,7 @@ Test(policy_detshare, what_a_wait_costs_depends_on_the_gaps_that_are_there_anywa
         ph_close();
 }
 
-/* Requests of 100 us that are due after 50 ms can wait for blocks of 30 us at each of their kernels. */
+/* Requests of 100 us with an objective of 50 ms can wait for blocks of 30 us at each kernel. */
 Test(policy_detshare, an_slo_that_leaves_time_lets_best_effort_keep_its_sms)
 {
         struct ph_client *ls, *be;
@@ -393,7 +394,7 @@ Test(policy_detshare, without_overlap_ls_stays_on_the_lower_rung_of_its_need)
         ph_close();
 }
 
-/* A first kernel would wait for 1 ms: where a reserve costs 1% it is left standing, where it costs a step it is not. */
+/* A first kernel would wait for 1 ms: a reserve that costs BE 1% stays, a reserve that costs a step does not. */
 Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
 {
         struct ph_client *be;
@@ -414,8 +415,8 @@ Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
         ph_close();
 }
 
-/* Where kernels begin later after some ran on a part of the GPU only what takes long is sent there. */
-Test(policy_detshare, and_if_parts_do_not_cost_ls_more_than_the_wait)
+/* Where kernels start later after others ran on a part of the GPU, only long BE kernels go to a part. */
+Test(policy_detshare, a_standing_reserve_must_cost_ls_less_than_the_wait)
 {
         for (int price = 0; price <= 1000; price += 1000) {
                 char mask[32];
@@ -438,8 +439,8 @@ Test(policy_detshare, and_if_parts_do_not_cost_ls_more_than_the_wait)
         }
 }
 
-/* And what is long for the shortest requests is long, however long others are. */
-Test(policy_detshare, and_the_shortest_requests_say_what_takes_long)
+/* The session with the shortest requests decides what counts as long. */
+Test(policy_detshare, the_shortest_requests_define_a_long_kernel)
 {
         for (int two = 0; two < 2; two++) {
                 struct ph_client *be, *ls, *other;
@@ -465,7 +466,7 @@ Test(policy_detshare, and_the_shortest_requests_say_what_takes_long)
         }
 }
 
-Test(policy_detshare, but_not_when_no_ls_session_was_active_lately)
+Test(policy_detshare, no_reserve_without_recent_ls_work)
 {
         struct ph_client *be;
 
@@ -480,8 +481,8 @@ Test(policy_detshare, but_not_when_no_ls_session_was_active_lately)
         ph_close();
 }
 
-/* Requests every 5 ms: 20 ms without one are no reason to think that none comes, 200 ms are. */
-Test(policy_detshare, nor_when_it_has_been_idle_for_far_longer_than_it_ever_is)
+/* Requests come every 5 ms: 20 ms without one do not make the session idle, 200 ms do. */
+Test(policy_detshare, no_reserve_after_an_unusually_long_pause)
 {
         struct ph_client *be;
 
@@ -509,7 +510,7 @@ Test(policy_detshare, nor_when_it_has_been_idle_for_far_longer_than_it_ever_is)
 
 /* --- bounds ------------------------------------------------------------------------------------------------------- */
 
-/* The next one is launched 100 us before the last ends, or what LS may lose: never two of 3 ms wait on the device. */
+/* The next kernel is launched 100 us before the last one ends, or by LS's slack earlier: never do two of 3 ms wait. */
 Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
 {
         struct ph_client *be;
@@ -540,7 +541,7 @@ static uint64_t drifting_time(const struct ph_kernel *kernel, uint32_t n_sms)
 
 static struct ph_kernel drifting = {.name = "drifting", .blocks = SMS, .time = drifting_time};
 
-/* A kernel that takes fifty times as long as it did: what should have ended counts as ended, but only so far. */
+/* A kernel takes fifty times its expected time: overdue kernels count as ended, but only up to a bound. */
 Test(policy_detshare, kernels_slower_than_expected_do_not_pile_up_on_the_device)
 {
         struct ph_client *be;
@@ -560,7 +561,7 @@ Test(policy_detshare, kernels_slower_than_expected_do_not_pile_up_on_the_device)
         ph_close();
 }
 
-/* While all is well known the device has 1 ms of work ahead when there is no LS at all. */
+/* With known kernels and no LS session the device has 1 ms of work in advance. */
 Test(policy_detshare, alone_it_has_more_ahead)
 {
         struct ph_client *be;
@@ -600,7 +601,7 @@ static const struct detshare_interference matrix[] = {
         {.ls_load = DETSHARE_LOAD_READ, .be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .ls_permille = 1010},
 };
 
-/* Computing: blocks do not matter. Reading: 66 are nearly as good as 16. Neither is good. */
+/* Compute: a bound on blocks has no effect. Read: 66 blocks are nearly as good as 16. Neither reaches 1.1 times. */
 static const struct detshare_interference beyond[] = {
         {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 0, .ls_permille = 1250},
         {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 66, .ls_permille = 1320},
@@ -611,7 +612,7 @@ static const struct detshare_interference beyond[] = {
         {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 16, .ls_permille = 1590},
 };
 
-/* Good, and nearly as good, which is not good enough. */
+/* One cell within 1.1 times, and one slightly above, which does not qualify. */
 static const struct detshare_interference nearly[] = {
         {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 0, .ls_permille = 1110},
         {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 66, .ls_permille = 1099},
@@ -645,7 +646,7 @@ static uint32_t bound_beside_ls(enum detshare_kernel_bound bound, int with_ls)
         return bound_by(matrix, DS_ARRAY_SIZE(matrix), bound, with_ls);
 }
 
-Test(policy_detshare, beside_ls_its_resident_blocks_are_what_the_calibration_found_to_be_harmless)
+Test(policy_detshare, resident_blocks_follow_the_calibration)
 {
         cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_MEMORY, 1), 33);
         cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_COMPUTE, 1), 0);
@@ -673,7 +674,7 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
         ph_submit(be, 0, &together, 0);
         ph_run_for(15 * MS);
         cr_assert_null(ph_before(be, 0));
-        /* never for ever */
+        /* but not for ever */
         ph_run_for(10 * MS);
         cr_assert_eq(ph_last(be)->n_sms, SMS);
         ph_close();
@@ -690,7 +691,7 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
         ph_close();
 }
 
-/* One with three streams has no more of the device than one with one, which has not less than alone. */
+/* A session with three streams gets as much device time as one with one stream, which loses nothing by it. */
 Test(policy_detshare, best_effort_sessions_get_equal_device_time)
 {
         struct ph_client *many, *one;
@@ -711,7 +712,7 @@ Test(policy_detshare, best_effort_sessions_get_equal_device_time)
         ph_close();
 }
 
-/* What a kernel on a low step of its stair could have less of does not make it move away from its neighbours. */
+/* A kernel that needs fewer SMs than its neighbours stays on their rung. */
 Test(policy_detshare, kernels_with_different_stairs_stay_on_one_rung_that_is_good_for_all)
 {
         struct ph_client *ls, *be;
@@ -793,7 +794,7 @@ Test(policy_detshare, the_ls_session_that_is_due_first_may_have_more_on_the_devi
         ph_close();
 }
 
-/* A GPU of one TPC cannot be divided: all of them go on working there. */
+/* A GPU of one TPC cannot be divided: all sessions work on it. */
 Test(policy_detshare, a_gpu_without_a_ladder)
 {
         static const char *const names[] = {"detshare", "sgdrc"};
@@ -815,8 +816,8 @@ Test(policy_detshare, a_gpu_without_a_ladder)
         }
 }
 
-/* More sessions than it remembers come, work and go. */
-Test(policy_detshare, its_memory_is_bounded_and_goes_on_working)
+/* More sessions connect, work and leave than the policy remembers. */
+Test(policy_detshare, its_memory_is_bounded)
 {
         struct ph_client *be;
 
@@ -845,7 +846,7 @@ struct sim_result {
         uint64_t p50_ns, p99_ns, be_ended, moves;
 };
 
-/* Requests of 100 small kernels with gaps of 4 us every 5 ms beside a closed loop of BE kernels (NULL: alone). */
+/* Requests of 100 small kernels with gaps of 4 us, every 5 ms, beside a closed loop of BE kernels (NULL: alone). */
 static struct sim_result sim_beside(const char *policy, const struct ph_kernel *beside, int with_ls)
 {
         struct sim_result result;
@@ -873,7 +874,7 @@ static struct sim_result sim_beside(const char *policy, const struct ph_kernel *
         return result;
 }
 
-/* A kernel of 132 blocks that fill their SMs: under multistream each LS kernel may wait for one, here the first may. */
+/* 132 blocks fill all SMs: under multistream each LS kernel may wait for one, here only the first may. */
 Test(policy_detshare, sim_latency_beside_kernels_that_hold_every_sm)
 {
         struct sim_result alone = sim_beside("detshare", NULL, 1), ours = sim_beside("detshare", &persistent, 1),
@@ -896,7 +897,7 @@ Test(policy_detshare, sim_latency_beside_blocks_of_2_ms)
                 (unsigned long long)(ours.p50_ns / US), (unsigned long long)(alone.p50_ns / US));
 }
 
-/* With no LS work there is no difference to multistream, which never holds anything back. */
+/* Without LS work it equals multistream, which never holds work back. */
 Test(policy_detshare, sim_best_effort_alone_loses_nothing)
 {
         struct sim_result ours = sim_beside("detshare", &persistent, 0),
@@ -906,7 +907,7 @@ Test(policy_detshare, sim_best_effort_alone_loses_nothing)
                 (unsigned long long)ours.be_ended, (unsigned long long)streams.be_ended);
 }
 
-/* Short blocks never give way, so best effort does as well as under multistream, and LS no worse. */
+/* Kernels with short blocks stay on all SMs: BE does as well as under multistream, and LS no worse. */
 Test(policy_detshare, sim_beside_short_blocks_it_is_multistream)
 {
         struct sim_result ours = sim_beside("detshare", &shorts, 1), streams = sim_beside("multistream", &shorts, 1);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What detshare does with what is felt (policies/felt.h): where best effort goes while requests run, on the virtual
+ * `detshare` with measured costs of BE (policies/felt.h): the place of BE kernels while requests run, on the virtual
  * clock
  *
- * The scripted GPU has 66 TPCs of two SMs. LS kernels take half as long again beside too much of a best-effort session,
- * which nothing that the policy knows of them says.
+ * The scripted GPU has 66 TPCs of two SMs. LS kernels take 1.5 times as long beside too much work of a certain BE
+ * session. No profile or price predicts that, so the policy must measure it.
  */
 #include "tests/unit/policy_harness.h"
 
 #define SMS 132
 
-/* LS is slower beside this one, where that is at work on more SMs than so many as a kernel begins. */
+/* The BE session that slows LS down, and the number of its SMs above which it does. */
 static const struct ph_client *touched_by;
 static uint32_t touched_beyond;
 
@@ -42,7 +42,7 @@ static struct ph_kernel stuck = {.name = "stuck", .blocks = 16, .block_ns = 50 *
 static struct ph_kernel slowed = {.name = "slowed", .blocks = 16, .block_ns = 800 * US, .beside = all_more};
 static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
 
-/* Prices and regimes are tested as they are once BE is known, and with a slack that is easily seen. */
+/* Parameters under which prices and regimes act as with known BE, with a slack that is easy to see. */
 #define KNOWN "held_first=0", "slack_permille=50"
 #define OPEN(...)                                                                                   \
         do {                                                                                        \
@@ -50,8 +50,8 @@ static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50
                 ph_open(SMS / 2, "detshare", KNOWN, __VA_ARGS__ __VA_OPT__(, ) NULL);               \
         } while (0)
 
-/* Requests of ten kernels beside a closed loop of BE; how many of the last 100 of 200 took longer than alone, in %.
- */
+/* 200 requests of ten kernels beside a closed loop of BE. Returns how many of the last 100 took longer than alone,
+ * percent. */
 static uint32_t felt_slower(const struct ph_kernel *kernel, struct ph_client **ret_be, struct ph_client **ret_ls)
 {
         struct ph_client *ls = *ret_ls = ph_ls(0);
@@ -70,7 +70,7 @@ static uint32_t felt_slower(const struct ph_kernel *kernel, struct ph_client **r
         return slower;
 }
 
-/* How many kernels of BE were launched since then on at least and at most so many SMs. */
+/* Number of BE kernels launched since from_ns on `least` to `most` SMs. */
 static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t least, uint32_t most)
 {
         uint32_t n = 0;
@@ -81,8 +81,7 @@ static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t 
         return n;
 }
 
-/* What no price foresees is seen: best effort goes on between requests, and beside a few of them to see whether it may.
- */
+/* A cost that no price predicts is measured: BE runs between requests, and beside a few of them as a trial. */
 Test(policy_detshare_felt, best_effort_that_costs_requests_more_than_the_slack_is_held_while_they_run)
 {
         struct ph_client *be, *ls;
@@ -98,8 +97,8 @@ Test(policy_detshare_felt, best_effort_that_costs_requests_more_than_the_slack_i
         ph_close();
 }
 
-/* As it is without being told: also the first ones beside BE that is not known. */
-Test(policy_detshare_felt, and_held_first_while_that_is_not_known)
+/* The default: BE is held during the first requests beside unknown BE. */
+Test(policy_detshare_felt, unknown_best_effort_is_held_first)
 {
         for (int held = 0; held < 2; held++) {
                 struct ph_client *be, *ls;
@@ -117,8 +116,8 @@ Test(policy_detshare_felt, and_held_first_while_that_is_not_known)
         }
 }
 
-/* Of several sessions whose requests overlap all the time each finds out, and BE that costs them nothing is back. */
-Test(policy_detshare_felt, also_where_requests_of_several_sessions_overlap)
+/* Requests of several sessions overlap all the time: each session's cost is found, and BE without cost returns. */
+Test(policy_detshare_felt, costs_are_found_with_overlapping_requests)
 {
         struct ph_client *be, *ls[2];
         uint64_t busy;
@@ -140,7 +139,7 @@ Test(policy_detshare_felt, also_where_requests_of_several_sessions_overlap)
         ph_close();
 }
 
-/* The first request that is held for the measure, the fifth, is one kernel of 2 s. */
+/* The fifth request, the first one with BE held for comparison, is one kernel of 2 s. */
 Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
 {
         struct ph_client *be, *ls;
@@ -162,7 +161,7 @@ Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
         ph_close();
 }
 
-/* Seeing what more best effort costs must not cost much more than that is known by. */
+/* A trial of more BE must cost little more than needed to recognise its outcome. */
 Test(policy_detshare_felt, a_trial_is_given_up_when_it_is_known_how_it_ends)
 {
         struct ph_client *be, *ls;
@@ -188,7 +187,7 @@ Test(policy_detshare_felt, a_trial_is_given_up_when_it_is_known_how_it_ends)
         ph_close();
 }
 
-/* Who asks for no regimes has none, whoever came first: what the default says of the first one is of no concern. */
+/* feel=0 switches regimes off, also for the first session; held_first then has no effect. */
 Test(policy_detshare_felt, without_regimes_best_effort_is_held_for_nobody)
 {
         for (int late = 0; late < 2; late++) {
@@ -220,8 +219,8 @@ Test(policy_detshare_felt, without_regimes_best_effort_is_held_for_nobody)
 }
 
 /*
- * A request beside best effort is longer than it is by itself, and a long one loses little by a kernel on all SMs: if
- * that counted, it would be longer the longer it is.
+ * A request is longer beside BE than alone, and long requests may lose more. If the length beside BE counted as the
+ * length, it would grow without end.
  */
 Test(policy_detshare_felt, how_long_requests_are_is_learnt_without_best_effort)
 {
@@ -250,7 +249,7 @@ Test(policy_detshare_felt, how_long_requests_are_is_learnt_without_best_effort)
         ph_close();
 }
 
-Test(policy_detshare_felt, and_is_back_beside_them_when_it_costs_them_nothing_any_more)
+Test(policy_detshare_felt, best_effort_returns_when_it_costs_nothing)
 {
         struct ph_client *be, *other, *ls;
         uint64_t from;
@@ -267,7 +266,7 @@ Test(policy_detshare_felt, and_is_back_beside_them_when_it_costs_them_nothing_an
         ph_close();
 }
 
-/* 2,400 requests more: when the last 400 of them began. */
+/* Runs 2,400 more requests. Returns when the last 400 of them began. */
 static uint64_t go_on(struct ph_client *ls)
 {
         ph_every(ls, &touchy, 10, 1500 * US, 2400);
@@ -275,8 +274,8 @@ static uint64_t go_on(struct ph_client *ls)
         return ph_now() - 610 * MS;
 }
 
-/* What a quarter of the SMs does not cost them best effort has: more than if it were held, but for trials no more. */
-Test(policy_detshare_felt, best_effort_keeps_to_what_requests_do_not_feel)
+/* BE keeps a quarter of the SMs if that costs LS nothing: more than if it were held, and except for trials no more. */
+Test(policy_detshare_felt, best_effort_uses_the_sms_that_cost_nothing)
 {
         struct ph_client *be, *ls;
         uint64_t held, from;
@@ -297,7 +296,7 @@ Test(policy_detshare_felt, best_effort_keeps_to_what_requests_do_not_feel)
         ph_close();
 }
 
-Test(policy_detshare_felt, and_requests_to_the_other_sms_if_asked_to)
+Test(policy_detshare_felt, requests_use_the_other_sms_on_request)
 {
         for (int apart = 0; apart < 2; apart++) {
                 struct ph_client *be, *ls;
@@ -322,7 +321,7 @@ Test(policy_detshare_felt, and_requests_to_the_other_sms_if_asked_to)
         }
 }
 
-/* A kernel of 0.2 ms that takes 0.8 ms on a quarter of the SMs would be at it long after the request, of 0.6 ms. */
+/* A kernel of 0.2 ms would take 0.8 ms on a quarter of the SMs and outlast the request of 0.6 ms, so it waits. */
 Test(policy_detshare_felt, a_kernel_that_would_be_done_later_on_few_sms_waits_for_all)
 {
         struct ph_client *be, *ls;

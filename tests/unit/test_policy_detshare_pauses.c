@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What detshare launches in the pauses between requests
+ * Launches of `detshare` in pauses between requests
  *
- * As in test_policy_detshare.c: a scripted GPU of 66 TPCs of two SMs.
+ * A scripted GPU of 66 TPCs of two SMs, as in test_policy_detshare.c.
  */
 #include "policies/gaps.h"
 #include "tests/unit/policy_harness.h"
@@ -16,7 +16,7 @@ static struct ph_kernel single400 = {.name = "single400", .blocks = SMS, .thread
 static struct ph_kernel single30 = {.name = "single30", .blocks = SMS, .threads = 1024, .block_ns = 30 * US};
 static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
 
-/* BE is held during requests, as it is where they feel it. */
+/* BE is held during requests, as where LS is sensitive to it. */
 #define OPEN(...)                                                                                       \
         do {                                                                                            \
                 PH_KERNELS_ARE(&small, &graph, &shorts, &single30, &single400, &huge);                  \
@@ -33,7 +33,7 @@ static void request_and_wait(struct ph_client *ls, const struct ph_kernel *kerne
                 ph_run_for(2 * US);
 }
 
-/* Best-effort kernels that began in the first 16 us of pauses between two requests of a pair, and in those after. */
+/* Counts BE kernels that began in the first 16 us of pauses inside a pair of requests, and in later pauses. */
 static void pairs(const char *meet, uint32_t *ret_inside, uint32_t *ret_after)
 {
         struct ph_client *ls, *be;
@@ -62,8 +62,7 @@ static void pairs(const char *meet, uint32_t *ret_inside, uint32_t *ret_after)
         ph_close();
 }
 
-/* A request may follow at once, or after 5 ms. Nothing is launched into the first 16 us of a pause; then all SMs are
- * BE's. */
+/* The next request comes at once or after 5 ms. No kernel starts in the first 16 us of a pause; then BE has all SMs. */
 Test(policy_detshare_pauses, in_a_pause_that_may_be_over_at_once_best_effort_waits)
 {
         uint32_t inside, after;
@@ -75,9 +74,8 @@ Test(policy_detshare_pauses, in_a_pause_that_may_be_over_at_once_best_effort_wai
         cr_assert_geq(after, 20 * 5 * MS / (35 * US));
 }
 
-/* Requests of 0.85 ms every 1 ms, and a kernel of 3 ms: beside it they might never get through, so it waits; if it may.
- */
-Test(policy_detshare_pauses, what_outlasts_pauses_is_no_part_of_a_busy_session)
+/* Requests of 0.85 ms every 1 ms, and a BE kernel of 3 ms, which waits: beside it LS would never catch up. */
+Test(policy_detshare_pauses, kernels_longer_than_pauses_wait_beside_a_busy_session)
 {
         for (int may = 0; may < 2; may++) {
                 struct ph_client *ls, *be;
@@ -103,7 +101,8 @@ Test(policy_detshare_pauses, what_outlasts_pauses_is_no_part_of_a_busy_session)
         }
 }
 
-/* One operation is the whole request, so nobody looks between its beginning and its end: it was there until its end. */
+/* One operation is the whole request: the session counts as active until it ends, although nothing happens in
+ * between. */
 Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
 {
         struct ph_client *ls, *be;
@@ -131,9 +130,8 @@ Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
         ph_close();
 }
 
-/* One best-effort session waits for a pause that is long enough; another one, whose kernels harm nobody, does not wait
- * for it. */
-Test(policy_detshare_pauses, who_waits_for_ls_holds_up_no_other_best_effort)
+/* A BE session whose kernel needs a long pause waits; another one with harmless kernels does not wait behind it. */
+Test(policy_detshare_pauses, a_waiting_be_session_does_not_block_others)
 {
         uint64_t ended[2];
 
@@ -161,7 +159,7 @@ Test(policy_detshare_pauses, who_waits_for_ls_holds_up_no_other_best_effort)
         cr_assert_geq(ended[1], ended[0] / 2, "%d of %d", (int)ended[1], (int)ended[0]);
 }
 
-/* --- what pauses say ---------------------------------------------------------------------------------------------- */
+/* --- statistics of pauses ----------------------------------------------------------------------------------------- */
 
 Test(policy_detshare_pauses, how_many_of_the_gaps_that_last_so_long_are_over_soon)
 {
@@ -172,7 +170,7 @@ Test(policy_detshare_pauses, how_many_of_the_gaps_that_last_so_long_are_over_soo
         cr_assert_eq(gaps_over_permille(&gaps, 0, MS), 0, "too few to tell");
         for (uint32_t i = 0; i < 8; i++)
                 gaps_learn(&gaps, i ? 600 * US : 20 * US);
-        /* 8 between 16 and 32 us, 7 between 512 and 1024 us */
+        /* 8 pauses of 16 to 32 us, 7 of 512 to 1024 us */
         cr_assert_eq(gaps_over_permille(&gaps, 0, 16 * US), 0);
         cr_assert_eq(gaps_over_permille(&gaps, 0, 24 * US), 4 * 1000 / 15);
         cr_assert_eq(gaps_over_permille(&gaps, 0, 32 * US), 8 * 1000 / 15);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What policies do with kernels that let go: detshare, sgdrc and tally evict, and nobody else asks for such kernels
+ * Policies and kernels that can stop between blocks: detshare, sgdrc and tally evict them, other policies never use
+ * them
  *
- * The scripted GPU has 66 TPCs of two SMs. A form that lets go does so when the wave of blocks that runs has ended.
+ * The scripted GPU has 66 TPCs of two SMs. An evicted kernel stops when its current wave of blocks has ended.
  */
 #include "tests/unit/policy_harness.h"
 
@@ -12,14 +13,14 @@ static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * 
 static struct ph_kernel slabs = {
         .name = "slabs", .blocks = 40 * SMS, .block_ns = 500 * US, .forms = &sdev_forms}; /* 20 ms */
 static struct ph_kernel shorts = {
-        .name = "shorts", .blocks = 200 * SMS, .block_ns = 4 * US, .forms = &sdev_forms}; /* 0.8 ms of short blocks */
+        .name = "shorts", .blocks = 200 * SMS, .block_ns = 4 * US, .forms = &sdev_forms}; /* 0.8 ms in short blocks */
 static struct ph_kernel plates = {
         .name = "plates", .blocks = 400 * SMS, .block_ns = 50 * US, .forms = &sdev_forms}; /* 20 ms */
 static struct ph_kernel bars = {
         .name = "bars", .blocks = 60 * SMS, .block_ns = 300 * US, .forms = &sdev_forms}; /* 18 ms */
 static struct ph_kernel plain = {.name = "plain", .blocks = 40 * SMS, .block_ns = 500 * US};
 
-/* LS that takes half as long again when this one is at work as it begins, whatever SMs that has */
+/* LS takes 1.5 times as long if this BE client is running when it begins, whatever the SMs */
 static const struct ph_client *touched_by;
 static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
 {
@@ -39,7 +40,7 @@ static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50
                 ph_know(&plain, 0);                                                       \
         } while (0)
 
-/* A session that has had some requests, so that the policy knows their length. */
+/* An LS session after some requests, so that the policy knows their length. */
 static struct ph_client *taught(void)
 {
         struct ph_client *ls = ph_ls(0);
@@ -87,7 +88,7 @@ Test(policy_evict, best_effort_lets_go_when_a_request_begins_and_goes_on_beside_
         ph_close();
 }
 
-Test(policy_evict, what_ends_sooner_than_an_eviction_is_waited_for)
+Test(policy_evict, kernels_that_end_before_an_eviction_are_not_evicted)
 {
         struct ph_client *ls, *be;
 
@@ -104,7 +105,7 @@ Test(policy_evict, what_ends_sooner_than_an_eviction_is_waited_for)
         ph_close();
 }
 
-/* Where priority lets LS in soon enough a kernel that holds its SMs would only do harm. */
+/* Where priority lets LS in soon enough, an evictable kernel, which holds its SMs, would only harm. */
 Test(policy_evict, short_blocks_and_times_without_ls_are_native)
 {
         struct ph_client *be, *ls;
@@ -140,7 +141,7 @@ Test(policy_evict, evict_0_evicts_nothing)
         ph_close();
 }
 
-/* Requests one after the other, each of which evicts BE: what BE has of its speed alone, in thousandths. */
+/* Back-to-back requests, each of which evicts BE. Returns BE's rate in permille of its rate alone. */
 static uint64_t be_share(const char *floor)
 {
         struct ph_client *be, *ls;
@@ -175,8 +176,9 @@ Test(policy_evict, best_effort_never_starves)
 
 /* --- sgdrc -------------------------------------------------------------------------------------------------------- */
 
-/* "LS tasks can write the eviction flag to preempt a BE kernel": not idempotent, and it goes on where it was. */
-Test(policy_evict, sgdrc_evicts_what_lets_go_and_it_goes_on_beside_ls)
+/* "LS tasks can write the eviction flag to preempt a BE kernel": the kernel is not idempotent and continues where it
+ * was. */
+Test(policy_evict, sgdrc_evicts_and_continues_beside_ls)
 {
         struct ph_client *ls, *be;
 
@@ -199,7 +201,7 @@ Test(policy_evict, sgdrc_evicts_what_lets_go_and_it_goes_on_beside_ls)
 
 /* --- tally -------------------------------------------------------------------------------------------------------- */
 
-/* A best-effort kernel that was there when a request ended, and runs since; the LS session. */
+/* Opens an LS session; *ret_be has run since the end of its last request. */
 static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_client **ret_be, const char *param)
 {
         struct ph_client *ls;
@@ -217,8 +219,8 @@ static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_
         return ls;
 }
 
-/* The authors' flag that LS work sets: the kernel stops at the end of its blocks, and goes on 0.1 ms after LS. */
-Test(policy_evict, tally_takes_the_gpu_back_from_what_lets_go)
+/* The authors' flag, set by LS work: the kernel stops at the end of its blocks and continues 0.1 ms after LS. */
+Test(policy_evict, tally_evicts_when_ls_arrives)
 {
         struct ph_client *be, *ls = tally_beside(&plates, &be, NULL);
         uint64_t begin;
@@ -227,7 +229,7 @@ Test(policy_evict, tally_takes_the_gpu_back_from_what_lets_go)
         cr_assert_eq(ph_last(be)->n_sms, SMS);
         begin = ph_now();
         ph_request(ls, &small, 50);
-        ph_run_for(150 * US); /* a wave of blocks takes 50 us, the request 100 */
+        ph_run_for(150 * US); /* a wave of blocks takes 50 us, the request 100 us */
         cr_assert_eq(ph_last(ls)->launch_ns, begin, "LS waits for nobody");
         cr_assert_eq(ph_last(ls)->end_ns, begin + 100 * US);
         cr_assert_eq(ph_stats().evictions, 1);
@@ -241,8 +243,8 @@ Test(policy_evict, tally_takes_the_gpu_back_from_what_lets_go)
         ph_close();
 }
 
-/* Half a wave of 0.3 ms is longer than the bound: it leaves LS the SMs that it needs instead. */
-Test(policy_evict, tally_confines_what_lets_go_too_late)
+/* Half a wave of 0.3 ms exceeds the bound: the kernel leaves LS the SMs that it needs instead. */
+Test(policy_evict, tally_confines_kernels_that_stop_too_late)
 {
         struct ph_client *be, *ls = tally_beside(&bars, &be, NULL);
 
@@ -268,7 +270,7 @@ Test(policy_evict, tally_evicts_nothing_if_told_so)
         ph_close();
 }
 
-/* After 100 ms without LS kernels are the authors' own: LS that comes then waits for one's end. */
+/* After 100 ms without LS, BE kernels are the originals: LS then waits for the end of one. */
 Test(policy_evict, tally_runs_originals_after_100_ms)
 {
         struct ph_client *be, *ls = tally_beside(&plates, &be, NULL);
@@ -289,9 +291,9 @@ Test(policy_evict, tally_runs_originals_after_100_ms)
         ph_close();
 }
 
-/* --- the others --------------------------------------------------------------------------------------------------- */
+/* --- policies that do not evict ----------------------------------------------------------------------------------- */
 
-/* They evict nothing, so a kernel that holds its SMs until it is evicted would be worse than the native one. */
+/* They never evict, so a kernel that holds its SMs until eviction would be worse than the native one. */
 Test(policy_evict, other_policies_have_native_kernels)
 {
         static const char *const names[] = {"multistream", "static", "fifo", "temporal", "orion", "tgs", "reef",

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is felt of BE (policies/felt.h): which regime follows from which times
+ * Choice of a regime from measured times of requests (policies/felt.h)
  */
 #include "policies/felt.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-/* Requests of `n` operations, whose operations take so long under either regime; how many of them were EBB. */
+/* `requests` requests of n operations that take ebb_ns or held_ns, by regime. Returns the number of requests under
+ * EBB. */
 static uint32_t go(struct felt *felt, uint32_t requests, uint64_t ebb_ns, uint64_t held_ns, uint32_t noise_percent)
 {
         uint32_t n_ebb = 0, random = 1;
@@ -24,7 +25,7 @@ static uint32_t go(struct felt *felt, uint32_t requests, uint64_t ebb_ns, uint64
         return n_ebb;
 }
 
-Test(policy_felt, what_keeps_the_slack_goes_on_but_for_the_measure)
+Test(policy_felt, best_effort_within_the_slack_continues)
 {
         struct felt felt = {0};
 
@@ -32,7 +33,7 @@ Test(policy_felt, what_keeps_the_slack_goes_on_but_for_the_measure)
         cr_assert_eq(felt.now, FELT_EBB);
 }
 
-Test(policy_felt, what_breaks_it_is_held_but_for_fewer_trials_than_a_99th_percentile_sees)
+Test(policy_felt, best_effort_beyond_the_slack_is_held_with_few_trials)
 {
         struct felt felt = {0};
 
@@ -51,8 +52,8 @@ Test(policy_felt, it_comes_back_when_it_keeps_the_slack_again)
         cr_assert_eq(felt.now, FELT_EBB);
 }
 
-/* Sooner where it is known that BE is another one: a trial of FELT_SOON requests until it is known. */
-Test(policy_felt, and_soon_beside_another_best_effort_session)
+/* Sooner when BE is known to have changed: a trial every FELT_SOON requests until the cost is known. */
+Test(policy_felt, trials_come_sooner_after_best_effort_changed)
 {
         struct felt felt = {0};
 
@@ -72,7 +73,7 @@ Test(policy_felt, requests_that_vary_by_themselves_decide_nothing)
         cr_assert_eq(felt.now, FELT_HELD, "four times as long is more than they vary");
 }
 
-/* 1 of 200 takes five times as long, whatever BE does. */
+/* One request of 200 takes five times as long, independent of BE. */
 Test(policy_felt, a_request_that_takes_far_longer_now_and_then_decides_nothing)
 {
         struct felt felt = {0};
@@ -87,7 +88,7 @@ Test(policy_felt, a_request_that_takes_far_longer_now_and_then_decides_nothing)
         cr_assert_eq(n_held, 0);
 }
 
-/* A program that copies, waits, computes, waits: one kind of request must not stand for one regime. */
+/* A program alternates two kinds of requests: a kind must not coincide with a regime. */
 Test(policy_felt, requests_of_two_kinds_in_turn_are_compared_with_both_kinds)
 {
         for (uint32_t shift = 0; shift < 2; shift++) {
@@ -124,12 +125,12 @@ Test(policy_felt, nothing_is_decided_before_both_are_known)
         cr_assert_eq(felt_now(&felt, UINT64_MAX / 16, 1), FELT_EBB, "and one that is any number");
 }
 
-/* Times per operation under each regime. */
+/* Time per operation under each regime, ns. */
 struct costs {
         uint64_t ns[FELT_HELD + 1];
 };
 
-/* Requests that take so long, times `speed` thousandths; how many of them were not under the regime in force. */
+/* Requests with these costs times speed permille. Returns the number of requests outside of the regime in force. */
 static uint32_t beside(struct felt *felt, const struct costs *costs, uint32_t requests, uint32_t speed)
 {
         uint32_t n_other = 0;
@@ -161,7 +162,7 @@ Test(policy_felt, the_most_generous_regime_that_keeps_the_slack_is_in_force)
         cr_assert_eq(felt.now, FELT_EBB, "%u", felt.now);
 }
 
-/* A service whose own speed has two states, 13 % apart, for some seconds each, whatever BE does. */
+/* A service has two speeds 13% apart, for some seconds each, independent of BE. */
 Test(policy_felt, a_service_that_changes_by_itself_does_not_blame_best_effort)
 {
         const struct costs none = {{1010, 1010, 1010, 1010, 1000}}, much = {{1500, 1400, 1300, 1200, 1000}};
@@ -182,7 +183,7 @@ Test(policy_felt, a_service_that_changes_by_itself_does_not_blame_best_effort)
         cr_assert_eq(n_free, 0);
 }
 
-/* And BE that begins to cost something is found soon all the same: no need to wait for the next pairs of 64. */
+/* BE becomes harmful: that is found before the next regular pair, which would be 64 requests later. */
 Test(policy_felt, best_effort_that_becomes_harmful_is_found_soon)
 {
         const struct costs none = {{1010, 1010, 1010, 1010, 1000}}, much = {{1500, 1400, 1300, 1200, 1000}};
@@ -194,7 +195,7 @@ Test(policy_felt, best_effort_that_becomes_harmful_is_found_soon)
         cr_assert_eq(felt.now, FELT_HELD, "%u", felt.now);
 }
 
-/* Who begins with HELD sees no more of what BE costs than a few requests of many, and all the same comes to know it. */
+/* Starting with HELD shows LS the cost of BE in few requests, and still finds that cost. */
 Test(policy_felt, held_first)
 {
         const struct costs none = {{1010, 1010, 1010, 1010, 1000}}, much = {{1500, 1400, 1300, 1200, 1000}};
@@ -211,8 +212,8 @@ Test(policy_felt, held_first)
         cr_assert_leq(beside(&other, &much, 5000, 1000), 5000 / FELT_SOON + 1);
 }
 
-/* `feel` may be set while work goes on. */
-Test(policy_felt, fewer_steps_are_what_is_asked_for)
+/* `feel` can change while programs run. */
+Test(policy_felt, fewer_regimes_on_request)
 {
         const struct costs quarter = {{1500, 1200, 1040, 1020, 1000}};
         struct felt felt = {0};

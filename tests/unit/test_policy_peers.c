@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time slices and Orion's gate, held to their published rules on the virtual clock
+ * temporal (time slices) and orion, compared with their published rules on the virtual clock
  */
 #include "tests/unit/sched_device.h"
 
@@ -57,7 +57,7 @@ static void loop_begin(size_t i)
         submit(&h, streams[i], kernel_init(&loops[i], (uint32_t)i + 1, loop_ns[i], 1, i + 1));
 }
 
-/* No two sessions' operations at one time; how often the GPU changed hands. */
+/* Asserts that operations of two sessions never overlap. Returns the number of switches between sessions. */
 static size_t check_turns(void)
 {
         size_t changes = 0;
@@ -90,7 +90,7 @@ Test(policy_peers, temporal_gives_everybody_a_slice_in_turn)
         open_with("temporal", params, 1);
         loop_until_ns = 150 * MS;
         for (size_t i = 0; i < SPACES; i++) {
-                loop_ns[i] = MS / (i + 1); /* whoever has shorter kernels gets no less and no more */
+                loop_ns[i] = MS / (i + 1); /* shorter kernels bring a session neither more nor less time */
                 loop_begin(i);
         }
         run_to_the_end();
@@ -105,7 +105,7 @@ Test(policy_peers, temporal_gives_everybody_a_slice_in_turn)
                 cr_assert(used_ns(i + 1) >= 45 * MS && used_ns(i + 1) <= 56 * MS, "%lu", (unsigned long)used_ns(i + 1));
 }
 
-Test(policy_peers, temporal_waits_until_what_is_in_flight_has_ended)
+Test(policy_peers, temporal_waits_for_work_in_flight)
 {
         static const char *const params[] = {"slice_ms=5"};
 
@@ -154,7 +154,7 @@ Test(policy_peers, temporal_lets_one_session_go_on_alone)
                 cr_assert_eq(h.device->log[i].start_ns, i * MS);
 }
 
-Test(policy_peers, temporal_sends_ahead_what_begins_within_the_slice)
+Test(policy_peers, temporal_launches_ahead_within_the_slice)
 {
         static const char *const params[] = {"slice_ms=5"};
         struct top warm, a[40], b;
@@ -173,7 +173,7 @@ Test(policy_peers, temporal_sends_ahead_what_begins_within_the_slice)
         cr_assert_eq(a[39].end_ns, 42 * MS, "nothing but the two");
 }
 
-Test(policy_peers, temporal_sends_what_is_unknown_alone)
+Test(policy_peers, temporal_launches_unknown_kernels_alone)
 {
         struct top a[3];
 
@@ -187,7 +187,7 @@ Test(policy_peers, temporal_sends_what_is_unknown_alone)
         cr_assert_eq(a[2].end_ns, 3 * MS);
 }
 
-Test(policy_peers, temporal_waits_for_what_its_predecessor_launched)
+Test(policy_peers, temporal_waits_for_its_predecessors_launches)
 {
         struct top a, b;
 
@@ -216,14 +216,14 @@ Test(policy_peers, temporal_runs_all_streams_of_a_session)
         cr_assert_eq(b.start_ns, MS);
 }
 
-/* --- what was published is what they do without being told otherwise ---------------------------------------------- */
+/* --- defaults equal the published constants ----------------------------------------------------------------------- */
 
-/* The constants of the authors' code, or of the papers where there is none; ours are not here. */
+/* Constants of the authors' code, or of the paper where there is no code. Our own parameters are not listed. */
 static const struct {
         const char *policy, *param;
         int64_t published;
 } published[] = {
-        {"orion", "sm_threshold", 0}, /* all */
+        {"orion", "sm_threshold", 0}, /* all SMs */
         {"orion", "dur_permille", 25},
         {"orion", "first_iterations", 10},
         {"orion", "sm_in_flight", 0},
@@ -274,7 +274,7 @@ static uint32_t blocks_of(uint64_t key)
         return key == KEY_WIDE ? 1000 : key == KEY_MIDDLE ? 80 : key == KEY_SHORT ? 1 : 16;
 }
 
-/* 16 SMs of 8 blocks each; every kernel has run once, and a profile knows the bounds. */
+/* 16 SMs of 8 blocks each; every kernel has run once, and a profile gives its bound. */
 static void orion_open(const char *const *params, size_t n_params)
 {
         static const uint32_t bounds[] = {
@@ -305,8 +305,7 @@ static void orion_open(const char *const *params, size_t n_params)
         cr_assert_eq(r, 0, "%s", message);
 }
 
-/* Submits an LS kernel of 200 us and, a little later, this one; returns how long after the LS kernel's start it began.
- */
+/* Submits an LS kernel of 200 us and then this BE kernel. Returns the delay from the LS kernel's start to its own. */
 static uint64_t beside_ls(uint64_t key, uint64_t duration)
 {
         static struct top a, b;
@@ -357,8 +356,8 @@ Test(policy_peers, orion_lets_copies_join)
 }
 
 /*
- * Two that need two SMs each, where three are allowed: one in each round, and the next round follows at once. Both wait
- * for the end of one whose time is not known, so that there is one event only.
+ * Two BE kernels need two SMs each, and three SMs are allowed: one starts per round. Both wait for a kernel of unknown
+ * duration, so that one event starts both rounds.
  */
 Test(policy_peers, orion_bounds_the_sms_of_a_round)
 {
@@ -388,7 +387,7 @@ Test(policy_peers, orion_bounds_the_sms_of_be_together)
         submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
         harness_run(&h, MS + 10 * US);
         submit(&h, be, kernel_init(&b, 2, 30 * US, 16, KEY_MEMORY));  /* 2 SMs */
-        submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY)); /* 2 more */
+        submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY)); /* 2 further SMs */
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(b.start_ns, MS + 10 * US);
         cr_assert_eq(c.start_ns, MS + 40 * US);
@@ -419,18 +418,19 @@ Test(policy_peers, orion_drains_after_its_duration_threshold)
         uint64_t begin;
 
         orion_open(params, 1);
-        beside_ls(KEY_MEMORY, 30 * US); /* there is an LS client */
+        beside_ls(KEY_MEMORY, 30 * US); /* makes an LS client known */
         begin = harness_now(&h);
         submit_short(tops, 9);
         harness_run(&h, UINT64_MAX);
-        /* 30 of the other one, 70, 110 > 100; then 40, 80, 120 > 100: the next three only when they have ended */
+        /* 30 of the earlier kernel, 70, 110 > 100; then 40, 80, 120 > 100: the next three start when these have
+         * ended */
         for (int i = 0; i < 8; i++)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i < 2 ? 0 : i < 5 ? 80 : 200) * US, "%d", i);
 }
 
 Test(policy_peers, orion_learns_the_threshold_from_the_latency_of_a_request)
 {
-        static const char *const params[] = {"dur_permille=400"}; /* 40% of 200 us: two of 40 us and one more */
+        static const char *const params[] = {"dur_permille=400"}; /* 40% of 200 us: two kernels of 40 us and one more */
         struct top a, tops[6];
         uint64_t begin;
 
@@ -451,20 +451,20 @@ Test(policy_peers, orion_follows_requests_that_become_longer)
         uint64_t begin;
 
         orion_open(params, 1);
-        submit(&h, ls, kernel_init(&a, 1, 70 * US, 16, KEY_LS)); /* 35 us: a drain after each */
+        submit(&h, ls, kernel_init(&a, 1, 70 * US, 16, KEY_LS)); /* threshold 35 us: it drains after each kernel */
         harness_run(&h, UINT64_MAX);
         for (int i = 0; i < 200; i++) {
                 submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
                 harness_run(&h, UINT64_MAX);
         }
         begin = harness_now(&h);
-        submit_short(tops, 6); /* nearly 100 us: after three */
+        submit_short(tops, 6); /* threshold nearly 100 us: it drains after three */
         harness_run(&h, UINT64_MAX);
         for (int i = 0; i < 6; i++)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
 }
 
-/* 100 us as long as no request has ended: three of 40 us, and the next when these have. */
+/* The threshold is 100 us until a request has ended: three kernels of 40 us, and the next after these. */
 Test(policy_peers, orion_has_a_threshold_before_the_first_request_has_ended)
 {
         static const char *const params[] = {"first_iterations=0"};
@@ -480,7 +480,7 @@ Test(policy_peers, orion_has_a_threshold_before_the_first_request_has_ended)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
 }
 
-Test(policy_peers, orion_drains_after_what_is_unknown)
+Test(policy_peers, orion_drains_after_unknown_kernels)
 {
         static const char *const params[] = {"dur_threshold_us=100000"};
         struct top tops[3];
@@ -510,7 +510,7 @@ Test(policy_peers, orion_does_not_drain_once_the_ls_client_has_finished)
         harness_run(&h, UINT64_MAX);
 }
 
-/* Iterations of 200 us against a limit: after each ten the threshold halves the rest, in one direction or the other. */
+/* Iterations of 200 us against a limit: after each ten the threshold moves by half of the remaining interval. */
 static void train(uint32_t iterations)
 {
         static struct top a;
@@ -526,14 +526,14 @@ Test(policy_peers, orion_searches_the_threshold_for_training)
         static const char *const slow[] = {"hp_limit_us=100", "first_iterations=0", "dur_threshold_us=100000"};
         static const char *const fast[] = {"hp_limit_us=300", "first_iterations=0", "dur_threshold_us=100000"};
 
-        orion_open(slow, 3); /* 8 of 16 SMs; iterations take longer than they may: 4, 2, 1, 0 */
+        orion_open(slow, 3); /* 8 of 16 SMs; iterations exceed their limit: 4, 2, 1, 0 */
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US);
         train(19);
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US, "2 SMs");
         train(9);
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 200 * US, "1 SM");
         teardown();
-        orion_open(fast, 3); /* 12, 14, 15 */
+        orion_open(fast, 3); /* 12, 14, 15 SMs */
         cr_assert_eq(beside_ls(KEY_WIDE, 30 * US), 200 * US);
         cr_assert_eq(beside_ls(KEY_MIDDLE, 30 * US), 200 * US, "10 SMs");
         train(39);

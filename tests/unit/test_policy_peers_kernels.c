@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies that decide kernel by kernel, held to their published rules: REEF, Tally, KRISP
+ * Policies that decide per kernel, compared with their published rules: REEF, Tally, KRISP
  *
- * On the virtual clock where it is about what goes where and when; before a desk with a snapshot made by hand where
- * the scheduler of a test has nothing to show: kernels that can be killed, profiles.
+ * Order and place are tested on the virtual clock. Killable kernels and profiles are tested with hand-made snapshots
+ * (the "desk"), because the test's scheduler has neither.
  */
 #include "tests/unit/policy_harness.h"
 
@@ -11,13 +11,13 @@ static struct ph_client *ls, *be, *be2;
 
 static void open_policy(const char *name, const char *param)
 {
-        ph_open(8, name, param, NULL); /* 16 SMs */
+        ph_open(8, name, param, NULL); /* 8 TPCs: 16 SMs */
         ls = ph_ls(0);
         be = ph_be();
         be2 = ph_be();
 }
 
-/* Each once, so that its time is known; then long enough nothing that nobody remembers it. */
+/* Runs each kernel once, so that its time is known, and then idles until no policy remembers it. */
 static void know(struct ph_client *client, const struct ph_kernel *const *kernels, size_t n)
 {
         for (size_t i = 0; i < n; i++)
@@ -30,7 +30,7 @@ static void know(struct ph_client *client, const struct ph_kernel *const *kernel
                 know(client, list_, sizeof(list_) / sizeof(list_[0])); \
         } while (0)
 
-/* --- a desk ------------------------------------------------------------------------------------------------------- */
+/* --- the desk: hand-made snapshots -------------------------------------------------------------------------------- */
 
 #define DESK 4
 static struct {
@@ -42,7 +42,7 @@ static struct {
         struct detshare_decision decision;
 } desk;
 
-/* Clients of these classes, each with one coroutine that has nothing yet; ids from 1. */
+/* Opens the policy with one client per class of the list, each with one empty coroutine; ids from 1. */
 static void desk_open(const char *name, const char *param, const uint32_t *classes, uint32_t n)
 {
         open_policy(name, param);
@@ -85,7 +85,7 @@ static void desk_pop(struct detshare_coroutine_view *coroutine, uint32_t index)
         coroutine->in_flight++;
 }
 
-/* Asks the policy, and launches what it says until it asks no more. */
+/* Calls decide() and launches what it returns, until it requests no further call. */
 static void desk_decide(void)
 {
         ds_plugin *plugin = ph.sched->host.plugin;
@@ -110,7 +110,7 @@ static void desk_decide(void)
         }
 }
 
-/* How many actions of this kind there were for the coroutine. */
+/* Number of actions of this kind for the coroutine. */
 static uint32_t desk_actions(uint32_t kind, uint64_t coroutine)
 {
         uint32_t n = 0;
@@ -175,7 +175,7 @@ Test(policy_reef, a_queue_has_two_operations_on_the_device)
         ph_close();
 }
 
-Test(policy_reef, what_cannot_be_killed_is_waited_for)
+Test(policy_reef, kernels_that_cannot_be_killed_finish)
 {
         reef_open("padding=0");
         ph_loop(be, &slow, 2);
@@ -186,7 +186,7 @@ Test(policy_reef, what_cannot_be_killed_is_waited_for)
         ph_close();
 }
 
-/* A request of five kernels beside a queue of best-effort ones: how many of these ran beside them. */
+/* A request of five kernels beside a queue of BE kernels. Returns the number of BE kernels that ran beside them. */
 static uint32_t padded(const struct ph_kernel *real_time, const struct ph_kernel *best_effort)
 {
         uint64_t begin;
@@ -228,14 +228,14 @@ Test(policy_reef, a_kernel_that_takes_longer_does_not)
         ph_close();
 }
 
-Test(policy_reef, a_kernel_with_too_many_blocks_for_what_is_left_does_not)
+Test(policy_reef, a_kernel_with_too_many_blocks_does_not_fit)
 {
         reef_open(NULL);
         cr_assert_eq(padded(&rt_wide, &wide), 0, "four SMs for two layers: eight blocks of sixteen");
         ph_close();
 }
 
-/* 10 us a layer: ten of them on the four SMs that are left, that is forty blocks. */
+/* 10 us per layer: ten layers on the four free SMs, which is forty blocks. */
 Test(policy_reef, as_many_layers_as_the_ls_kernel_lasts_fit)
 {
         reef_open(NULL);
@@ -301,7 +301,7 @@ Test(policy_reef, idempotent_kernels_are_killed_when_ls_comes)
         ph_close();
 }
 
-Test(policy_reef, what_was_killed_is_launched_anew)
+Test(policy_reef, killed_kernels_are_launched_again)
 {
         desk_open("reef", NULL, be_and_ls, 2);
         desk_queue(0, &idempotent);
@@ -337,20 +337,20 @@ Test(policy_reef, others_are_waited_for)
         }
 }
 
-Test(policy_reef, what_ended_no_longer_counts)
+Test(policy_reef, ended_kernels_do_not_count)
 {
         desk_open("reef", NULL, be_and_ls, 2);
         desk_queue(0, &lasting);
         desk_queue(0, &idempotent);
         desk_decide();
-        desk.coroutines[0].in_flight = 1; /* the first has ended */
+        desk.coroutines[0].in_flight = 1; /* the first kernel has ended */
         desk_queue(1, &lasting);
         desk_decide();
         cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 1);
         ph_close();
 }
 
-Test(policy_reef, what_another_policy_launched_is_not_killed)
+Test(policy_reef, kernels_of_another_policy_are_not_killed)
 {
         desk_open("reef", NULL, be_and_ls, 2);
         desk.coroutines[0].in_flight = 1;
@@ -375,7 +375,7 @@ Test(policy_reef, nothing_is_killed_where_the_device_cannot)
         ph_close();
 }
 
-Test(policy_reef, what_pads_is_not_killed)
+Test(policy_reef, padding_kernels_are_not_killed)
 {
         struct detshare_op_view long_ = lasting, short_ = idempotent;
 
@@ -441,7 +441,7 @@ static void tally_open(void)
         KNOW(be, &brief, &longer, &fine, &together);
 }
 
-/* Where a best-effort kernel goes that was there when LS became idle, and how long after that. */
+/* Rung of a BE kernel that was queued when LS became idle; *ret_wait_ns is the time until it started. */
 static const struct ph_log *after_ls(
         const struct ph_kernel *ls_kernel, const struct ph_kernel *be_kernel, uint64_t *ret_wait_ns)
 {
@@ -504,7 +504,7 @@ Test(policy_tally, short_kernels_run_as_originals)
         ph_close();
 }
 
-Test(policy_tally, long_kernels_leave_what_ls_needs)
+Test(policy_tally, long_kernels_leave_the_sms_that_ls_needs)
 {
         uint64_t wait_ns;
         const struct ph_log *log;
@@ -580,18 +580,19 @@ Test(policy_tally, a_form_that_is_too_slow_is_not_taken)
         uint64_t wait_ns;
 
         tally_open();
-        ph_set_policy("tally", "slowest_percent=60", NULL); /* on 12 SMs it has half its speed */
+        ph_set_policy("tally", "slowest_percent=60", NULL); /* on 12 SMs it has half of its speed */
         cr_assert_eq(after_ls(&rt, &longer, &wait_ns)->n_sms, 16);
         cr_assert_eq(wait_ns, 100 * MS);
         ph_close();
 }
 
-Test(policy_tally, what_ls_needed_is_known_for_a_second)
+Test(policy_tally, the_need_of_ls_is_known_for_a_second)
 {
         static const uint32_t at_ms[] = {900, 600, 1100}, n_sms[] = {4, 4, 12};
 
         tally_open();
-        ph_set_policy("tally", "bound_us=60", NULL); /* half a wave is longer: what is left must be enough */
+        /* half a wave is longer than the bound, so the SMs that LS leaves must suffice */
+        ph_set_policy("tally", "bound_us=60", NULL);
         ph_run_for(MS);
         ph_every(ls, &rt, 1, 10 * MS, 300);
         ph_request(ls, &rt_wide, 1);
@@ -685,7 +686,7 @@ Test(policy_krisp, kernels_that_run_at_one_time_are_apart)
         ph_close();
 }
 
-Test(policy_krisp, who_does_not_fit_takes_what_is_free)
+Test(policy_krisp, a_kernel_that_does_not_fit_takes_the_free_sms)
 {
         krisp_open(NULL);
         ph_submit(be, 0, &half, 0);
@@ -711,7 +712,7 @@ Test(policy_krisp, or_waits_where_that_is_too_little)
         ph_close();
 }
 
-/* A small and a large kernel fill the GPU; where and when a small one goes that comes third. */
+/* A small and a large kernel fill the GPU. Returns the place of a small third kernel; *ret_wait_ns is its delay. */
 static const struct ph_log *third_of(const char *param, uint64_t *ret_wait_ns)
 {
         struct ph_client *third;
@@ -746,7 +747,7 @@ Test(policy_krisp, or_wait_where_they_must_not)
         ph_close();
 }
 
-Test(policy_krisp, what_overlaps_does_so_as_little_as_it_can)
+Test(policy_krisp, overlap_is_minimal)
 {
         krisp_open("shrink_percent=100");
         ph_submit(be, 0, &half, 0);
@@ -851,7 +852,7 @@ Test(policy_krisp, a_profile_says_which_size_is_right)
         cr_assert_eq(krisp_size(stairs + 3, 1, 900), 16, "one point says nothing about fewer");
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------- */
+/* --- random work under every policy ------------------------------------------------------------------------------- */
 
 static uint64_t dice_state;
 
@@ -863,7 +864,7 @@ static uint32_t dice(uint32_t n)
 
 #define DICE_KERNELS 8
 
-/* Kernels of all sorts, from clients of both classes, at once and with gaps, on several streams. */
+/* Kernels of all kinds from clients of both classes, at once and with gaps, on several streams. */
 static void throw_dice(const char *policy, uint64_t seed)
 {
         struct ph_kernel kernels[DICE_KERNELS] = {{0}};
@@ -898,7 +899,7 @@ static void throw_dice(const char *policy, uint64_t seed)
                 if (!dice(3))
                         ph_run_for(US * dice(dice(10) ? 300 : 30000));
         }
-        ph_close(); /* all has ended, nothing senseless was said, and nobody had to be replaced */
+        ph_close(); /* asserts that everything ended, no action was senseless, and no policy was replaced */
 }
 
 Test(policy_dice, nothing_is_lost_and_nobody_stands_still)

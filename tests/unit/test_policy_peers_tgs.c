@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TGS: its control loop sample by sample with the published constants, and what it does to two clients
+ * TGS: its control loop sample by sample with the published constants, and its effect on two clients
  */
 #define DETSHARE_POLICY_SYMBOL policy_tgs
 #include "policies/tgs.c"
@@ -19,7 +19,7 @@ static void feed(double rate)
         sample(&tgs);
 }
 
-/* At the first limit, the highest rate being known. */
+/* State at the first limit, with a known highest rate. */
 static void setup(void)
 {
         const int64_t values[] = {100, 50, 5000, 64, 0};
@@ -86,7 +86,7 @@ Test(policy_tgs_loop, avoidance_adds_a_little)
 {
         tgs.state = TGS_AVOIDANCE;
         feed(RATE);
-        assert_limit(21000); /* 0.025% would be 250 */
+        assert_limit(21000); /* 0.025% would be 250 blocks */
         tgs.highest = 8e6;
         for (int i = 0; i < TGS_WINDOW; i++)
                 tgs.window[i] = 8e6;
@@ -137,7 +137,7 @@ Test(policy_tgs_loop, idle_ls_limits_nothing)
                 feed(RATE);
         feed(0);
         feed(999);
-        assert_limit(20000); /* two: LS may be coming back */
+        assert_limit(20000); /* two low samples: LS may be returning */
         cr_assert_eq(tgs.state, TGS_SLOW_START);
         feed(0);
         assert_limit(4294967296.0);
@@ -167,7 +167,7 @@ Test(policy_tgs_loop, ls_that_comes_back_is_profiled_anew)
         cr_assert_eq(tgs.highest, RATE);
 }
 
-Test(policy_tgs_loop, alone_the_highest_rate_is_what_is_seen)
+Test(policy_tgs_loop, the_highest_rate_is_measured_alone)
 {
         control_end(&tgs);
         cr_assert_eq(tgs.highest, RATE * 0.8);
@@ -205,7 +205,7 @@ Test(policy_tgs_loop, a_change_by_more_than_a_fifth_is_profiled)
         cr_assert_eq(tgs.highest, RATE * 2 * 0.975);
         for (int i = 0; i < 3; i++)
                 feed(RATE * 2);
-        assert_limit(limit); /* stays during the profile */
+        assert_limit(limit); /* the limit stays during profiling */
         for (int i = 0; i < 8; i++)
                 feed(RATE * 2);
         cr_assert_eq(tgs.profiling, 0);
@@ -230,7 +230,7 @@ static struct ph_kernel batch = {.name = "batch", .blocks = 1000, .per_sm = 8, .
 static struct ph_kernel one = {.name = "one", .blocks = 16, .per_sm = 8, .block_ns = US * 100};
 static struct ph_client *ls, *be;
 
-/* LS takes half as long again when it starts beside others. */
+/* LS takes 1.5 times as long when it starts beside other kernels. */
 static uint64_t hurt(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
 {
         (void)kernel;
@@ -245,7 +245,7 @@ static void open_tgs(void)
         be = ph_be();
 }
 
-/* 100 ms in five intervals of profile, in each of which there are two windows. */
+/* 100 ms of profiling in five intervals of two windows each. */
 Test(policy_tgs, one_kernel_per_window_while_ls_is_profiled)
 {
         open_tgs();
@@ -257,7 +257,7 @@ Test(policy_tgs, one_kernel_per_window_while_ls_is_profiled)
         ph_close();
 }
 
-/* Of 1 ms each, 50 fit into a window; the limit of 20000 blocks ends with the one that passes it. */
+/* 50 kernels of 1 ms fit into a window; the limit of 20000 blocks ends with the kernel that exceeds it. */
 Test(policy_tgs, blocks_of_a_window_are_limited)
 {
         uint64_t first = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deadlines, Gemini's token, Paella's order of jobs and AntMan's sleeps, held to their rules on the virtual clock
+ * edf, gemini's token, paella's order of jobs and antman's sleeps, compared with their rules on the virtual clock
  */
 #include "tests/unit/policy_harness.h"
 
@@ -26,7 +26,7 @@ static uint64_t varying_time(const struct ph_kernel *kernel, uint32_t n_sms)
 
 static struct ph_kernel varying = {.name = "varying", .blocks = SMS, .block_ns = MS, .time = varying_time};
 
-/* Who has the GPU beside something else takes so much longer; NULL: nobody minds. */
+/* The client beside which others take disturbed_percent longer; NULL: none. */
 static const struct ph_client *disturbing;
 static uint64_t disturbed_percent;
 
@@ -42,14 +42,14 @@ static struct ph_kernel sensitive = {.name = "sensitive", .blocks = SMS / 2, .bl
 #define KERNELS_ARE_TOLD() \
         PH_KERNELS_ARE(&full, &full2, &quarter, &ten, &short_, &medium, &long_, &longest, &varying, &sensitive)
 
-/* One kernel of each after the other, so that the scheduler knows how long they take. */
+/* Runs one kernel of each kind in sequence, so that the scheduler knows their times. */
 static void warm_up(struct ph_client *client, const struct ph_kernel *kernel)
 {
         ph_submit(client, 1, kernel, 0);
         ph_run(UINT64_MAX);
 }
 
-/* No two clients' operations at one time. */
+/* Asserts that operations of two clients never overlap. */
 static void check_exclusive(void)
 {
         for (uint32_t i = 1; i < ph.n_log; i++)
@@ -111,7 +111,7 @@ Test(policy_peers_time, edf_a_late_request_is_still_first)
         ph_close();
 }
 
-/* LS asks for all of the GPU for ever. */
+/* LS work that would use the whole GPU for ever. */
 static uint32_t edf_starve(const char *due)
 {
         struct ph_client *ls, *be;
@@ -129,7 +129,7 @@ static uint32_t edf_starve(const char *due)
         return n;
 }
 
-Test(policy_peers_time, edf_what_has_no_deadline_is_due_some_time)
+Test(policy_peers_time, edf_work_without_deadline_runs_eventually)
 {
         uint32_t n = edf_starve("due_ms=1000");
 
@@ -160,7 +160,7 @@ static struct ph_client *gemini_client(uint32_t request, uint32_t limit)
                 .class_ = DETSHARE_CLASS_BE, .gpu_request = request, .gpu_limit = limit});
 }
 
-/* Two that always have a next kernel, for a minute; their shares of the last 40 s, in thousandths. */
+/* Two clients that always have a next kernel, for one minute. busy[]: their shares of the last 40 s, permille. */
 static void gemini_run(const uint32_t share[2][2], uint64_t busy[2])
 {
         struct ph_client *clients[2];
@@ -213,8 +213,8 @@ Test(policy_peers_time, gemini_requests_that_add_up_to_more_are_missed_alike)
         cr_assert(busy[0] > 450 && busy[1] > 450);
 }
 
-/* One that waits for each kernel and needs 10 us until the next has nothing ready when its turn ends. */
-Test(policy_peers_time, gemini_requests_of_who_waits_for_each_step_are_met)
+/* A client that waits for each kernel and needs 10 us until its next one has nothing ready when its turn ends. */
+Test(policy_peers_time, gemini_serves_requests_of_a_waiting_client)
 {
         struct ph_client *client, *others[2];
         uint64_t busy;
@@ -240,7 +240,7 @@ Test(policy_peers_time, gemini_requests_of_who_waits_for_each_step_are_met)
         ph_close();
 }
 
-/* The clients that had the n first turns, as digits from 1 on. */
+/* The clients of the first n turns, as decimal digits from 1. */
 static uint64_t turns(uint32_t n)
 {
         uint64_t digits = 0;
@@ -266,12 +266,12 @@ Test(policy_peers_time, gemini_turns_go_to_new_ones_then_by_missing_then_by_use)
         for (int i = 0; i < 3; i++)
                 ph_loop(clients[i], &ten, 1);
         ph_run(2500 * MS);
-        /* all once; then 95% of a half is missing against 87.5% of a fifth, 90%, 85%, 75%; and so on */
+        /* all once; then 95% of a half is missing against 87.5% of a fifth, then 90%, 85%, 75%, and so on */
         cr_assert_eq(turns(7), 2313323, "%lu", (unsigned long)turns(7));
         ph_close();
 }
 
-Test(policy_peers_time, gemini_who_comes_new_is_next)
+Test(policy_peers_time, gemini_serves_a_new_client_next)
 {
         struct ph_client *first, *second, *late;
 
@@ -289,7 +289,7 @@ Test(policy_peers_time, gemini_who_comes_new_is_next)
         ph_close();
 }
 
-/* How long the client's first turn at or after from_ns lasts. */
+/* Duration of the client's first turn at or after from_ns. */
 static uint64_t turn_ns(const struct ph_client *client, uint64_t from_ns)
 {
         uint64_t begin_ns = 0;
@@ -316,7 +316,7 @@ Test(policy_peers_time, gemini_the_quota_follows_the_bursts)
         ph_loop(bursty, &full, 1);
         ph_loop(other, &full, 1);
         ph_run(3000 * MS);
-        /* it had 3 x 32 ms, then 100 twice, as the other had 250; with the first quota it would have been 250 */
+        /* it had 3 x 32 ms, then twice 100 ms, as the other one had 250; with the first quota it would have had 250 */
         cr_assert_eq(turn_ns(bursty, 1100 * MS), 200 * MS, "%lu", (unsigned long)turn_ns(bursty, 1100 * MS));
         ph_close();
 }
@@ -340,7 +340,7 @@ Test(policy_peers_time, gemini_half_of_the_quota_is_the_longest_burst)
         ph_close();
 }
 
-/* How often it lost the token; two kernels of 10 us with a gap in between, while somebody waits. */
+/* Number of losses of the token: two kernels of 10 us with a gap in between, while another client waits. */
 static int gemini_gap(uint32_t gap_us)
 {
         struct ph_client *client, *other;
@@ -360,13 +360,13 @@ static int gemini_gap(uint32_t gap_us)
         return others;
 }
 
-Test(policy_peers_time, gemini_who_pauses_longer_than_a_burst_gives_up_its_turn)
+Test(policy_peers_time, gemini_a_long_pause_ends_the_turn)
 {
         cr_assert_eq(gemini_gap(1900), 0);
         cr_assert_gt(gemini_gap(2500), 0);
 }
 
-Test(policy_peers_time, gemini_sends_ahead_what_begins_within_the_turn)
+Test(policy_peers_time, gemini_launches_ahead_within_the_turn)
 {
         struct ph_client *client;
 
@@ -374,7 +374,7 @@ Test(policy_peers_time, gemini_sends_ahead_what_begins_within_the_turn)
         KERNELS_ARE_TOLD();
         client = gemini_client(0, 0);
         warm_up(client, &full);
-        ph_run_for(100 * MS); /* the turn is over */
+        ph_run_for(100 * MS); /* until the turn is over */
         for (int i = 0; i < 12; i++)
                 ph_submit(client, 0, &full, 0);
         ph_step();
@@ -399,7 +399,7 @@ Test(policy_peers_time, gemini_overuse_counts)
 
 /* --- paella ------------------------------------------------------------------------------------------------------- */
 
-/* Something holds the GPU until 2 ms from now, so that what is submitted meanwhile is put in order. */
+/* A blocker holds the GPU for 2 ms, so that work submitted meanwhile is ordered. */
 static struct ph_client *paella_open(const char *a, const char *b, const char *c)
 {
         struct ph_client *blocker;
@@ -445,7 +445,7 @@ Test(policy_peers_time, paella_a_later_job_with_less_left_goes_first)
         ph_close();
 }
 
-Test(policy_peers_time, paella_what_is_left_is_length_times_share)
+Test(policy_peers_time, paella_remaining_time_is_length_times_share)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *a, *b;
 
@@ -474,9 +474,9 @@ Test(policy_peers_time, paella_lengths_are_half_old_and_half_new)
         ph_request(a, &full, 3);
         ph_request(b, &varying, 1);
         ph_run(UINT64_MAX);
-        /* ((10 + 1) / 2 + 1) / 2 = 3.25 is more than 3 */
+        /* ((10 + 1) / 2 + 1) / 2 = 3.25 exceeds 3 */
         cr_assert_lt(ph_nth(a, 0)->start_ns, ph_nth(b, 0)->start_ns);
-        warm_up(blocker, &varying); /* 2.1 after the one of b and this one, where the mean is 2.8 */
+        warm_up(blocker, &varying); /* 2.1 after the kernel of b and this one, where the mean is 2.8 */
         block(blocker);
         ph_request(a, &full2, 1);
         ph_request(b, &varying, 1);
@@ -485,7 +485,7 @@ Test(policy_peers_time, paella_lengths_are_half_old_and_half_new)
         ph_close();
 }
 
-Test(policy_peers_time, paella_what_fits_goes_at_once)
+Test(policy_peers_time, paella_kernels_that_fit_go_at_once)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *clients[5];
         uint64_t begin_ns = ph_now();
@@ -541,16 +541,16 @@ static uint32_t paella_fair(const char *unfair)
         return n;
 }
 
-Test(policy_peers_time, paella_who_has_enough_credit_is_served)
+Test(policy_peers_time, paella_serves_clients_with_enough_credit)
 {
         uint32_t n = paella_fair("unfair=3");
 
         cr_assert_eq(paella_fair(NULL), 0, "a million: long jobs wait");
-        /* 3 credits at half of one per kernel of the others, then one of each */
+        /* 3 credits at half a credit per kernel of the others, then one of each */
         cr_assert(n >= 35 && n <= 45, "%u", n);
 }
 
-/* Before it is first served: each operation of somebody else's gives 1/n of a credit to all n. */
+/* Before its first service: each operation of another client gives 1/n of a credit to all n clients. */
 static uint32_t paella_waits(uint32_t others)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", "unfair=3"), *a = ph_be(), *b[3];
@@ -574,7 +574,7 @@ Test(policy_peers_time, paella_credit_is_shared_by_all_that_have_work)
         cr_assert_eq(paella_waits(3), 14, "12 quarters, and two of the three have as much by then, and less to do");
 }
 
-/* After a job of 10 and one of 2 the next is taken for one of 6: who has 5 left goes before it, who has 7 does not. */
+/* After jobs of 10 and 2 the estimate is 6: a client with 5 left goes before it, a client with 7 does not. */
 static int paella_is_before(uint32_t n)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *ls = ph_ls(0), *b = ph_be();
@@ -594,13 +594,13 @@ static int paella_is_before(uint32_t n)
         return is_before;
 }
 
-Test(policy_peers_time, paella_what_is_learnt_of_jobs_is_half_old_and_half_new)
+Test(policy_peers_time, paella_averages_old_and_new_job_lengths)
 {
         cr_assert(paella_is_before(5));
         cr_assert(!paella_is_before(7));
 }
 
-Test(policy_peers_time, paella_what_is_left_of_a_job_is_learnt)
+Test(policy_peers_time, paella_learns_the_rest_of_a_job)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *ls = ph_ls(0), *b = ph_be();
 
@@ -608,7 +608,7 @@ Test(policy_peers_time, paella_what_is_left_of_a_job_is_learnt)
         ph_request(ls, &full, 10);
         ph_run(UINT64_MAX);
         block(blocker);
-        ph_request(ls, &full, 1); /* as its last job had 10, this is taken for its first */
+        ph_request(ls, &full, 1); /* its last job had 10 operations, so this one counts as the first of a job */
         ph_request(b, &full, 3);
         ph_run(UINT64_MAX);
         cr_assert_lt(ph_last(b)->start_ns, ph_last(ls)->start_ns);
@@ -636,7 +636,7 @@ Test(policy_peers_time, paella_goes_ahead_where_nothing_else_waits)
 
 static struct ph_client *guaranteed, *opportunistic;
 
-/* LS always has a request of 1 ms under way; BE kernels take 10 us. */
+/* LS always has a request of 1 ms in progress; BE kernels take 10 us. */
 static void antman_open(const char *param, uint64_t percent)
 {
         ph_open(SMS / 2, "antman", param, NULL);
@@ -674,7 +674,7 @@ Test(policy_peers_time, antman_sleeps_so_that_a_share_is_left_and_raises_it)
         ph_close();
 }
 
-Test(policy_peers_time, antman_lowers_what_does_harm_until_guaranteed_jobs_recover)
+Test(policy_peers_time, antman_slows_harmful_jobs_until_guaranteed_ones_recover)
 {
         uint64_t harmless, busy;
 
@@ -695,7 +695,7 @@ Test(policy_peers_time, antman_lowers_what_does_harm_until_guaranteed_jobs_recov
         ph_close();
 }
 
-/* Guaranteed work that becomes slower by itself, at 2 s: what opportunistic work has of the time from 8 s to 9 s. */
+/* Guaranteed work slows down by itself at 2 s. Returns the opportunistic share of the time from 8 s to 9 s. */
 static uint64_t antman_after_change(const char *forget)
 {
         uint64_t busy;
@@ -757,7 +757,7 @@ static uint64_t last_cap(const struct ph_client *client)
 
 #define GIB (1ull << 30)
 
-Test(policy_peers_time, antman_memory_is_what_guaranteed_jobs_leave)
+Test(policy_peers_time, antman_memory_limit_follows_guaranteed_jobs)
 {
         struct ph_client *other;
 

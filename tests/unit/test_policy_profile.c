@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy that measures: every stair of a kernel is found to one step of the ladder, with few rungs tried, and
- * nothing ever runs beside anything else meanwhile
+ * The policy that measures profiles: it finds every stair of a kernel up to one step of the ladder with few
+ * measurements, and runs nothing beside a measured kernel
  */
 #include "tests/unit/policy_harness.h"
 
@@ -27,7 +27,7 @@ static const struct ds_sched_profile *row_of(const struct ph_kernel *kernel)
         return NULL;
 }
 
-/* Has the ladder a rung with more SMs than `low` and fewer than `high`? */
+/* Whether the ladder has a rung with more than `low` and fewer than `high` SMs. */
 static int step_between(uint32_t low, uint32_t high)
 {
         for (uint32_t i = 0; i < ph.sched->ladder.n; i++)
@@ -45,7 +45,7 @@ static uint32_t smallest(void)
         return n;
 }
 
-/* Between neighbours either nothing changes, or there is no rung. */
+/* Asserts that neighbouring points have equal times, or that no rung lies between them. */
 static void assert_bracketed(const struct ph_kernel *kernel)
 {
         const struct ds_sched_profile *profile = row_of(kernel);
@@ -88,7 +88,7 @@ Test(policy_profile, finds_every_stair)
         cr_assert_eq(row_of(&wide)->points[0].n_sms, smallest());
         cr_assert_geq(row_of(&together)->points[0].n_sms, 50, "%u do not hold it", row_of(&together)->points[0].n_sms);
         cr_assert_leq(row_of(&narrow)->n_points, 8, "it has two stairs at most");
-        /* what is known runs on all SMs */
+        /* a known kernel runs on all SMs */
         for (uint32_t i = ph.n_log - 20; i < ph.n_log; i++)
                 cr_assert_eq(ph.log[i].n_sms, 132);
         ph_close();
@@ -110,8 +110,8 @@ Test(policy_profile, one_at_a_time_until_all_is_known)
         ph_close();
 }
 
-/* What is known already, from a file, is not measured again. */
-Test(policy_profile, goes_on_where_it_left)
+/* Points that a file has given are not measured again. */
+Test(policy_profile, continues_after_a_restart)
 {
         struct ds_sched_profile known = {.n_points = 2};
         struct ph_client *a;

@@ -22,7 +22,7 @@ static struct ph_kernel again = {
                 ph_know(&all, 0);                                          \
         } while (0)
 
-/* Operations of a class that ran at this time. */
+/* Number of operations of the class that ran at this time. */
 static uint32_t running(enum detshare_class class_, uint64_t ns)
 {
         uint32_t n = 0;
@@ -71,7 +71,7 @@ Test(policy_sgdrc, static_one_ls_and_one_be_kernel_at_a_time)
         check_one_of_each("sgdrc-static");
 }
 
-/* "... are launched to the LS (or BE) kernel queue in a round-robin manner": so many kernels each. */
+/* "... are launched to the LS (or BE) kernel queue in a round-robin manner": n kernels each. */
 static void check_round_robin(const char *policy, const char *turn, uint32_t n)
 {
         struct ph_client *ls[3];
@@ -102,7 +102,7 @@ Test(policy_sgdrc, tasks_of_a_class_take_turns)
         check_round_robin("sgdrc", "turn=3", 3);
 }
 
-/* A client that is alone in its class has its launches hidden, and its kernels run one by one all the same. */
+/* A client alone in its class hides its launches by running ahead; its kernels still run one at a time. */
 Test(policy_sgdrc, a_client_alone_in_its_class_is_a_few_kernels_ahead)
 {
         struct ph_client *ls;
@@ -135,8 +135,8 @@ Test(policy_sgdrc, while_the_ls_queue_is_empty_best_effort_has_all_sms)
         ph_close();
 }
 
-/* "... the maximum number of SMs required by LS kernels in the sliding window"; best effort has the others. */
-Test(policy_sgdrc, what_is_reserved_is_the_most_that_a_kernel_of_the_window_needs)
+/* "... the maximum number of SMs required by LS kernels in the sliding window"; BE has the other SMs. */
+Test(policy_sgdrc, the_reserve_is_the_largest_need_in_the_window)
 {
         struct ph_client *ls, *be;
 
@@ -147,12 +147,12 @@ Test(policy_sgdrc, what_is_reserved_is_the_most_that_a_kernel_of_the_window_need
                 ph_submit(ls, 0, i < 20 ? &small : &wide, 0);
         ph_run(30 * US);
         ph_submit(be, 0, &big, 0);
-        ph_run(50 * US); /* small ones in the window */
+        ph_run(50 * US); /* small kernels are in the window */
         cr_assert_eq(ph_last(be)->n_sms, SMS - 16);
         cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
         cr_assert_eq(ph_last(ls)->side, DETSHARE_SIDE_LOWER);
         cr_assert_eq(ph_last(ls)->n_sms, 16);
-        ph_run(500 * US); /* wide ones: 60 SMs, that is the rung of 66 */
+        ph_run(500 * US); /* wide kernels: 60 SMs, which is the rung of 66 */
         ph_submit(be, 0, &big, 0);
         ph_run(520 * US);
         cr_assert_eq(ph_last(be)->n_sms, 66);
@@ -162,7 +162,7 @@ Test(policy_sgdrc, what_is_reserved_is_the_most_that_a_kernel_of_the_window_need
         ph_close();
 }
 
-/* A wide kernel behind three small ones: a window of four sees it, one of two does not. */
+/* SMs of BE with a wide LS kernel behind three small ones: a window of four sees it, one of two does not. */
 static uint32_t sms_beside(const char *window)
 {
         struct ph_client *ls, *be;
@@ -187,7 +187,7 @@ Test(policy_sgdrc, the_window_is_as_long_as_its_parameter_says)
         cr_assert_eq(sms_beside("window=3"), SMS - 16);
 }
 
-/* An LS kernel has no more than the BE kernel that runs leaves: their SMs are disjoint. */
+/* An LS kernel gets only SMs that the running BE kernel leaves: the two sets are disjoint. */
 Test(policy_sgdrc, ls_and_be_never_share_an_sm_while_both_run)
 {
         struct ph_client *ls, *be;
@@ -268,8 +268,8 @@ Test(policy_sgdrc, one_that_is_not_proven_idempotent_runs_on)
         ph_close();
 }
 
-/* Two of a client are on the device; what one cannot bear the other must not meet. */
-Test(policy_sgdrc, nor_does_one_that_has_such_a_kernel_before_it)
+/* A client has two kernels on the device, and the second one must not run beside LS: neither does the first. */
+Test(policy_sgdrc, a_kernel_behind_an_exclusive_one_waits)
 {
         struct ph_client *ls, *be;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is learnt of an LS session's requests (policies/tide.h), without a policy around it: how long they are by
- * themselves, and which of them say what best effort costs
+ * Learned properties of an LS session's requests (policies/tide.h), without a policy: their length alone, and which of
+ * them measure the cost of BE
  */
 #include "policies/tide.h"
 
 #include <criterion/criterion.h>
 
-/* A request of 1 ms that began at 10 ms, of a session whose requests took `length_us` so far. */
+/* A request of 1 ms that began at 10 ms, in a session whose requests took length_us so far. */
 static struct ls request(uint64_t length_us, uint64_t free_us)
 {
         return (struct ls){
@@ -38,7 +38,7 @@ Test(policy_tide, requests_are_as_long_as_they_are_without_best_effort)
         cr_assert_eq(learnt_us(request(500, 600)), 500, "it began beside BE, so that it goes on for less says nothing");
 }
 
-/* Whether a request of two operations that took so long, under a regime more generous than the one in force, counts. */
+/* Whether a request of two operations of this duration counts, under a regime more generous than the one in force. */
 static uint32_t learnt(uint64_t us, int cut, int beside)
 {
         struct ls ls = {.operations = 2,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tpot-first: decode steps before prefill before best effort, by what the time per output token leaves
+ * tpot-first: decode steps before prefill before BE, by the slack of the time per output token
  */
 #include "tests/unit/policy_harness.h"
 
@@ -18,7 +18,7 @@ static void tpot_open(const char *a, const char *b)
         PH_KERNELS_ARE(&token, &other, &prompt, &slow, &work);
 }
 
-/* The policy knows how long it takes. */
+/* Runs the kernel, so that the policy knows its duration. */
 static void warm_up(const struct ph_kernel *kernel)
 {
         struct ph_client *client = ph_be();
@@ -137,7 +137,7 @@ Test(policy_tpot, prefill_beside_an_answer_is_bounded_in_number)
         ph_close();
 }
 
-/* A step of 5 ms has begun, with an SLO; where a prefill kernel goes. NULL: nowhere. */
+/* Place of a prefill kernel after a decode step of 5 ms has begun, with an objective; NULL: it was not launched. */
 static const struct ph_log *beside_step(const struct ph_kernel *kernel, uint64_t slo_ns, const char *param)
 {
         static struct ph_log log;
@@ -149,7 +149,7 @@ static const struct ph_log *beside_step(const struct ph_kernel *kernel, uint64_t
         warm_up(&slow);
         a = server(slo_ns);
         b = server(slo_ns);
-        decode(a, 5); /* it is known how long a step is */
+        decode(a, 5); /* makes the duration of a step known */
         ph_run(UINT64_MAX);
         ph_run_for(1000 * MS);
         decode(a, 5);
@@ -228,7 +228,7 @@ Test(policy_tpot, an_answer_is_protected_between_its_steps)
         ph_close();
 }
 
-/* When the first operation of a new prompt went, while one of 16 x 20 ms runs that began 30 ms before it. */
+/* Start of a new prompt's first operation, while a prefill of 16 x 20 ms is running that began 30 ms before. */
 static uint64_t new_prompt_ns(const char *late)
 {
         struct ph_client *a, *b, *c;
@@ -353,9 +353,9 @@ Test(policy_tpot, be_waits_where_no_slack_is_left)
         ph_close();
 }
 
-/* --- what is what, when nobody says ------------------------------------------------------------------------------- */
+/* --- recognising phases without a hint ---------------------------------------------------------------------------- */
 
-/* The priority of the first kernel of the n-th request; prefill has the low one. */
+/* Priority of the first kernel of the n-th request; prefill has the low one. */
 static uint32_t priority(const struct ph_client *client, uint64_t request)
 {
         for (uint32_t i = 0; i < ph.n_log; i++)
@@ -392,7 +392,7 @@ Test(policy_tpot, a_short_sequence_that_repeats_is_a_decode_step)
         }
 }
 
-/* Sequences of so many of these, in turn, four in all */
+/* Sequences of n_a and n_b kernels alternately, four in all */
 static struct ph_client *in_turn(const struct ph_kernel *a, uint32_t n_a, const struct ph_kernel *b, uint32_t n_b)
 {
         struct ph_client *client;
@@ -451,7 +451,7 @@ Test(policy_tpot, a_large_grid_that_no_step_has_is_prefill_and_the_rest_of_its_s
         ph_close();
 }
 
-Test(policy_tpot, what_is_not_known_is_protected)
+Test(policy_tpot, unknown_work_is_protected)
 {
         struct ph_client *client;
 
@@ -463,7 +463,7 @@ Test(policy_tpot, what_is_not_known_is_protected)
         ph_close();
 }
 
-Test(policy_tpot, what_the_client_says_counts_more)
+Test(policy_tpot, a_hint_of_the_client_wins)
 {
         struct ph_client *client = repeated(30 * MS, 1);
 

@@ -449,7 +449,10 @@ worth:
 
 # the pictures of the documents, and the tables of parameters in docs/policies.md
 .PHONY: pictures parameters
+EBB := docs/pictures/ebb.csv
 pictures: worth $(BUILD)/detshare-replay $(POLICIES)
+	docs/pictures/architecture.py
+	docs/pictures/ebb.py $(EBB)
 	docs/pictures/policies.py --build $(BUILD)
 parameters: $(POLICIES)
 	docs/parameters.py --build $(BUILD)

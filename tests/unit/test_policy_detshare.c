@@ -415,7 +415,7 @@ Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
         ph_close();
 }
 
-/* Where kernels start later after others ran on a part of the GPU, only long BE kernels go to a part. */
+/* If kernels start later after others ran on a part of the GPU, only long BE kernels go to a part. */
 Test(policy_detshare, a_standing_reserve_must_cost_ls_less_than_the_wait)
 {
         for (int price = 0; price <= 1000; price += 1000) {

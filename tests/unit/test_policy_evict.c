@@ -105,7 +105,7 @@ Test(policy_evict, kernels_that_end_before_an_eviction_are_not_evicted)
         ph_close();
 }
 
-/* Where priority lets LS in soon enough, an evictable kernel, which holds its SMs, would only harm. */
+/* If priority lets LS in soon enough, an evictable kernel, which holds its SMs, would only harm. */
 Test(policy_evict, short_blocks_and_times_without_ls_are_native)
 {
         struct ph_client *be, *ls;

@@ -2,14 +2,14 @@
 /*
  * PTX that is written to take long
  *
- * The helper parses every client's text in one process, and on a simulated device the worker decodes it while
- * everybody waits: what a text costs must grow with its length and not with the square of it. Each text here has some
- * ten thousand of one thing that is looked up, compared or followed again and again: names that share one FNV-1a hash,
- * lists of call targets and jump tables that many instructions name, loops that overlap, kernels that all want a name
- * of the same stem. Without a bound each takes from 5 seconds to minutes.
+ * The helper parses every client's text in one process, and on a simulated device the worker decodes it while all
+ * sessions wait. So the cost of a text must grow with its length and not with its square. Each text here has some ten
+ * thousand instances of one thing that is looked up, compared or followed repeatedly: names with the same FNV-1a hash,
+ * lists of call targets and jump tables that many instructions name, overlapping loops, kernels that need a name with
+ * the same stem. Without a bound each takes from 5 seconds to minutes.
  *
- * The bound is processor time of this process, so it holds however busy the machine is. It is some twenty times what
- * the slowest text takes.
+ * The bound is processor time of this process, so it holds on a busy machine. It is some twenty times the time of the
+ * slowest text.
  */
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@
 #else
 #define SECONDS 5.0
 #endif
-#define MEMORY_KB (768l << 10) /* of the process that runs one test */
+#define MEMORY_KB (768l << 10) /* KiB; memory of the process that runs one test */
 
 static char *text;
 static size_t n_text;
@@ -62,7 +62,8 @@ static double processor_seconds(void)
         return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Parse, decode and transform the text as the helper and a simulated device's worker do. What the parser returned. */
+/* Parses, decodes and transforms the text as the helper and a simulated device's worker do. Returns the parser's
+ * result. */
 static int digest(struct ds_ptx_diags *diags)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *made = NULL;
@@ -106,8 +107,8 @@ static void bounded(int want, const char *words)
 /* --- names ------------------------------------------------------------------------------------------------------- */
 
 /*
- * Of each line's two words either may be taken: FNV-1a is in one and the same state behind both, so all 2^18 names that
- * are made of a word of each line have one hash and one length.
+ * Both words of a line lead FNV-1a from one state to another same state. So all 2^18 names made of one word per line
+ * have the same hash and length.
  */
 static const char *const alike[18][2] = {
         {"anAaw", "aVcia"},
@@ -175,7 +176,7 @@ Test(ptx_bombs, jumps_of_one_table, .timeout = 120)
         bounded(DS_PTX_E_INVALID, "targets together");
 }
 
-/* What programs write is far from the bound. */
+/* Lists as programs write them are far below the bound. */
 Test(ptx_bombs, lists_that_are_served, .timeout = 120)
 {
         calls_of_a_list(1000);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Coloured kernels leave the same bits in scattered sectors as native ones in linear memory, and touch nothing else;
- * what cannot be coloured is told with the right reason
+ * Coloured kernels leave the same bits in scattered sectors as native ones in linear memory, and touch nothing else; a
+ * kernel that cannot be coloured is refused with the right reason
  *
- * Corpus: every kernel that can be driven (tests/support/corpus_drive.h) runs natively, its coloured parameters in one
- * piece of memory and the others in another one; then its coloured form, and the sliced and persistent forms of that,
- * on the same bytes in sectors of a pool, regular ones and a random choice in random order. What the window of logical
- * addresses names is mapped nowhere, so an access that is not translated faults; all sectors of the pool that belong to
- * somebody else must stay as they were. Here some files; COLOUR_CORPUS=all: all, with more launches and masks, and the
- * sums are printed; COLOUR_FILE=PATH: that one.
- * Golden: tests/golden/colour/NAME.ptx, what is said of its kernels in NAME.out (UPDATE_GOLDEN=1 writes it).
+ * Corpus: every kernel that can be driven (tests/support/corpus_drive.h) runs natively, with its coloured parameters in
+ * one piece of memory and the others in another. Then its coloured form runs, and the sliced and persistent forms of
+ * that, on the same bytes in sectors of a pool: regular ones, and a random choice in random order. The window of
+ * logical addresses is not mapped, so an untranslated access faults. All foreign sectors of the pool must stay
+ * unchanged. By default some files run. COLOUR_CORPUS=all: all files, with more launches and masks, and the totals are
+ * printed. COLOUR_FILE=PATH: that file.
+ *
+ * Golden: tests/golden/colour/NAME.ptx, with the verdicts on its kernels in NAME.out (UPDATE_GOLDEN=1 writes it).
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -29,10 +30,10 @@
 #include "util/macro.h"
 
 #define BUDGET 200000ul /* warp instructions of a native launch */
-#define MORE 40         /* times as many for another form: kernels of one instruction */
+#define MORE 40         /* budget of another form, times the native one: for kernels of one instruction */
 #define N_VARS 256
 #define N_WANTS 400
-#define SPREAD 4 /* times as large as what lies in it is the pool: every fourth sector */
+#define SPREAD 4 /* size of the pool over the size of its content: every fourth sector is ours */
 #define POOL (SPREAD * DRIVE_ARENA)
 #define CANARY 0xc5
 #define WINDOW UINT64_C(0x5a3000000000)
@@ -47,7 +48,7 @@ struct var {
         bool constant;
 };
 
-/* A file's module with coloured kernels and all forms of all */
+/* A file's module with coloured kernels and all their forms */
 struct file {
         const char *name;
         ds_ptx_module *module, *coloured, *forms;
@@ -65,10 +66,10 @@ static struct sums {
         uint64_t native, coloured;
 } sums;
 
-/* Linear memory of parameters that are coloured (natively), and of the others; what native launches left in both */
+/* Linear memory of coloured parameters (natively) and of the others; results of native launches in both */
 static uint8_t *pristine, *plain, *linear, *plain_wanted, *linear_wanted, *pool;
-static uint32_t *table;      /* of the layout that is being tested: sectors of the pool, also where that is regular */
-static uint64_t seed, bytes; /* bytes: of memory that a launch has */
+static uint32_t *table;      /* sectors of the pool in the tested layout, also where that is regular */
+static uint64_t seed, bytes; /* bytes: memory of a launch */
 static const struct ds_ptx_colour_layout *layout;
 static ds_interp_block *work;
 
@@ -84,7 +85,7 @@ static uint32_t n_sectors(void)
         return (uint32_t)(bytes >> layout->sector_bits);
 }
 
-/* Which sectors of the pool are ours, in which order */
+/* Chooses our sectors of the pool and their order */
 static void choose_sectors(void)
 {
         uint32_t all = SPREAD * n_sectors(), mine = n_sectors();
@@ -106,7 +107,7 @@ static void scatter(void)
                 memcpy(pool + table[i] * sector_size(), pristine + i * sector_size(), sector_size());
 }
 
-/* Whether our sectors have what is wanted, and all others what they had */
+/* Whether our sectors hold the wanted bytes, and all others their old ones */
 static bool pool_is_right(void)
 {
         static uint8_t mine[POOL >> DS_PTX_COLOUR_SECTOR_MIN];
@@ -154,7 +155,7 @@ static void want(struct file *f, const struct ds_ptx_function *k, uint64_t mask)
                 f->wants[f->n_wants++] = (struct ds_ptx_colour_want){k->name, mask};
 }
 
-/* All parameters that can be coloured, and where there are several also those that stand alone */
+/* Masks: all parameters that can be coloured, and each alone where there are several */
 static void choose_masks(struct file *f, const struct ds_ptx_function *k, bool all)
 {
         static struct ds_ptx_colour_param params[1100];
@@ -194,7 +195,7 @@ static void make(struct file *f)
         free(fates);
 }
 
-/* false: the simulated device does not load it */
+/* false: the simulated device does not load the file */
 static bool open_file(struct file *f, const char *path, bool all)
 {
         static struct ds_ptx_diags diags;
@@ -276,7 +277,7 @@ static void add_range(struct run *r, const void *at, uint64_t size)
         r->ranges[i] = (struct ds_interp_range){(uintptr_t)at, size};
 }
 
-/* Parameters with the coloured ones at `to`, which is what is `plain` for the others */
+/* Builds the parameters: coloured ones lie at `to`, which takes the place of `plain` */
 static void set_params(struct run *r, uint64_t to, int unseen)
 {
         drive_params(&r->d, &r->at, (uintptr_t)plain, unseen, r->params);
@@ -333,7 +334,7 @@ static struct ds_interp_result run_native(struct run *r, int unseen, uint64_t *s
         return run_blocks(r, BUDGET, spent);
 }
 
-/* Whether the native launch leaves the same whatever the order of its warps, and what memory had before */
+/* Whether the native launch gives the same result in any order of warps and with any initial memory */
 static bool is_steady(struct run *r, int unseen)
 {
         static const struct {
@@ -354,7 +355,7 @@ static bool is_steady(struct run *r, int unseen)
         return steady;
 }
 
-/* The coloured kernel, or a form of it: slices of one block and more, or one worker that takes some at a time */
+/* Runs the coloured kernel or a form of it: slices of one or more blocks, or one worker that takes several at a time */
 static struct ds_interp_result run_form(struct run *r, enum ds_ptx_form form)
 {
         static struct ds_ptx_control control __attribute__((__aligned__(64)));
@@ -384,7 +385,8 @@ static struct ds_interp_result run_form(struct run *r, enum ds_ptx_form form)
         return result;
 }
 
-/* What the coloured launch is given; skew: it is told that the pool is so far from where it is */
+/* Arguments of the coloured launch. skew: a wrong distance of the pool, in bytes, to prove that the comparison
+ * notices it */
 static struct ds_ptx_colour colour_of(uint64_t window, uint64_t skew)
 {
         struct ds_ptx_colour colour;
@@ -431,7 +433,7 @@ static void compare(struct run *r, int unseen, enum ds_ptx_form form)
         sums.forms += form != DS_PTX_FORM_NATIVE;
 }
 
-/* Kernels that differ and may */
+/* Kernels whose result may differ */
 static const char *exception(const char *kernel)
 {
         static const char *const rows[][2] = {
@@ -478,7 +480,7 @@ static bool one_launch(struct run *r, int which, int unseen, bool all)
         return true;
 }
 
-/* What is coloured is an address, whatever the driver saw of it. */
+/* A coloured parameter is an address, whatever values the driver has seen. */
 static void name_addresses(struct run *r)
 {
         for (uint32_t i = 0; i < r->d.n_fields; i++)
@@ -490,7 +492,7 @@ static void name_addresses(struct run *r)
                 }
 }
 
-/* As much memory as its addresses need; who reaches beyond is not driven. */
+/* As much memory as the kernel's addresses need; a kernel that reaches further is not driven. */
 static void size_memory(const struct drive *d)
 {
         uint32_t n = 3;
@@ -602,7 +604,7 @@ Test(ptx_colour, corpus, .timeout = 7200)
         print_sums();
 }
 
-/* Kernels of a model, as the offline compiler makes them */
+/* Kernels of a model, compiled by the offline phase */
 Test(ptx_colour, pack)
 {
         begin();
@@ -610,7 +612,7 @@ Test(ptx_colour, pack)
         cr_expect(sums.with_pointers > 2 && sums.pointers == sums.possible, "%u of %u", sums.possible, sums.pointers);
 }
 
-/* All of them run, with regular layouts and a table. */
+/* All of them run, with regular layouts and with a table. */
 Test(ptx_colour, traps)
 {
         begin();
@@ -622,7 +624,7 @@ Test(ptx_colour, traps)
         cr_expect(sums.forms > 50, "%u", sums.forms);
 }
 
-/* The comparison sees a launch that goes to the wrong sectors. */
+/* The comparison notices a launch that writes to wrong sectors. */
 Test(ptx_colour, wrong_sectors_show)
 {
         static struct file f;
@@ -643,14 +645,14 @@ Test(ptx_colour, wrong_sectors_show)
         cr_assert(ds_ptx_colour_name(r.want->kernel, r.want->mask, name, sizeof(name)));
         cr_assert(begin_run(&r, name));
         cr_expect(!run_coloured(&r, 0, DS_PTX_FORM_NATIVE, 0).fault && pool_is_right() && rest_is_same(&f));
-        pool[(uint64_t)table[n_sectors()] * sector_size() + 9] ^= 1; /* somebody else's */
+        pool[(uint64_t)table[n_sectors()] * sector_size() + 9] ^= 1; /* a foreign sector */
         cr_expect(!pool_is_right());
         cr_assert(begin_run(&r, name));
         cr_expect(run_coloured(&r, 0, DS_PTX_FORM_NATIVE, sector_size()).fault || !pool_is_right());
         close_file(&f);
 }
 
-/* --- what is said --- */
+/* --- verdicts --------------------- */
 
 static void assembles(const ds_ptx_module *module)
 {
@@ -687,7 +689,7 @@ static void say_kernel(FILE *out, const ds_ptx_module *m, const struct ds_ptx_fu
         }
 }
 
-/* What is said of each kernel and parameter, and that the assembler takes what is made of all that can be */
+/* Compares the verdict on each kernel and parameter, and lets the assembler accept everything that was made */
 static void golden(const char *name)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -732,8 +734,8 @@ static ds_ptx_module *module_of(const char *text, size_t length)
         return module;
 }
 
-/* Native kernels stay word by word, whatever else is wanted; the assembler takes all of it. */
-Test(ptx_colour, what_is_made)
+/* Native kernels stay unchanged word by word, whatever else is requested; the assembler accepts the module. */
+Test(ptx_colour, output_is_accepted_by_the_assembler)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *made = NULL;
         static const struct ds_ptx_colour_want wants[] = {{"offsets", 3}, {"offsets", 1}, {"offsets", 3},
@@ -766,7 +768,7 @@ Test(ptx_colour, what_is_made)
         free(text);
 }
 
-/* In place; twice; a name that is taken; a declaration; a mask that names what is no address. */
+/* Refused: in place, twice, a name that exists, a declaration, a mask that names no address. */
 Test(ptx_colour, refusals)
 {
         static const char head[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
@@ -796,7 +798,7 @@ Test(ptx_colour, refusals)
         cr_assert_eq(
                 ds_ptx_colour_make(taken, &(struct ds_ptx_colour_want){"k", 1}, 1, layouts, 0, &diags, &made, &v), 0);
         cr_expect(!v.made && strstr(v.reason, "taken"), "%s", v.reason);
-        /* an address that is translated already is made from the parameter's in a way that is not known */
+        /* after translation the address no longer follows from the parameter in a known way */
         ds_ptx_module_free(after);
         cr_assert_eq(ds_ptx_pass_apply(pass, taken, NULL, 0, outcomes, &diags, &after), 0);
         cr_assert_eq(ds_ptx_pass_apply(pass, after, NULL, 0, outcomes, &diags, &twice), 0);
@@ -807,7 +809,7 @@ Test(ptx_colour, refusals)
                 outcomes[0].reason);
 }
 
-/* Instructions of all classes without any operand */
+/* Instructions of all classes without operands */
 Test(ptx_colour, no_operands)
 {
         static const char text[] =
@@ -822,7 +824,7 @@ Test(ptx_colour, no_operands)
         cr_expect(v.made && v.accesses == 1, "%s", v.reason);
 }
 
-/* An address that goes backwards through the text, a step each time around a loop */
+/* An address that moves backwards through the text, one step per round of a loop */
 Test(ptx_colour, too_many_steps)
 {
         char *text = NULL;
@@ -849,7 +851,7 @@ Test(ptx_colour, too_many_steps)
         free(text);
 }
 
-/* What can be sliced and stopped can be coloured afterwards, too; the parameters stand in that order then. */
+/* A sliced or persistent kernel can be coloured afterwards; its parameters stand in that order. */
 Test(ptx_colour, behind_forms)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *forms = NULL, *made = NULL;
@@ -943,7 +945,7 @@ Test(ptx_colour, addresses)
         cr_expect(!ds_ptx_colour_name("kernel", 1, name, 19) && ds_ptx_colour_name("kernel", 1, name, 20));
 }
 
-/* Every allocation may fail. */
+/* Every allocation can fail. */
 Test(ptx_colour, out_of_memory)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random kernels that do to addresses what comes to mind: what the pass colours leaves the same bytes
+ * Random kernels that compute with addresses: kernels that the pass colours leave the same bytes
  *
- * A kernel grows instruction by instruction out of two pointers: sums, differences, bits, halves, comparisons, loads,
- * stores, atomics. What makes it one that is refused is taken back, so each is as much as can just be coloured, and in
- * the end every register goes to memory that the pass lets go there. Then it runs on linear tensors and on scattered
- * ones: whatever depends on where a tensor lies differs. DETSHARE_COLOUR_ROUNDS=N: N kernels instead of a few.
+ * A kernel grows instruction by instruction from two pointers: sums, differences, bits, halves, comparisons, loads,
+ * stores, atomics. An instruction after which the pass would refuse the kernel is removed. So each kernel is at the
+ * limit of what can be coloured, and finally stores every register that the pass allows. Then it runs on linear tensors
+ * and on scattered ones: every value that depends on a tensor's place differs. DETSHARE_COLOUR_ROUNDS=N: number of
+ * kernels.
  */
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -37,7 +38,7 @@ static const struct ds_ptx_colour_layout layouts[] = {{DS_PTX_COLOUR_TABLE, 10, 
         {DS_PTX_COLOUR_REGULAR, 11, 1}, {DS_PTX_COLOUR_TABLE, 8, 0}};
 
 struct value {
-        int least, most; /* of a pointer: bytes from where its tensors begin */
+        int least, most; /* a pointer's possible offsets from the beginning of its tensor, bytes */
         bool pointer;
 };
 
@@ -46,7 +47,7 @@ struct kernel {
         size_t length;
         uint64_t mask;
         struct value values[200];
-        uint32_t n_values, n_predicates; /* %a, %p */
+        uint32_t n_values, n_predicates; /* number of registers %a and of predicates %p */
 };
 
 static uint64_t seed;
@@ -82,7 +83,7 @@ static bool is_fine(const struct kernel *k)
         return v.made;
 }
 
-/* Some instructions more, if they may stand there. */
+/* Appends instructions if the pass still accepts the kernel. Returns whether it does. */
 static bool add(struct kernel *k, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
 
 static bool add(struct kernel *k, const char *fmt, ...)
@@ -185,7 +186,7 @@ static void add_predicate(struct kernel *k)
                         k, "isspacep.%s %%p%u, %%a%u;\n", draw(2) ? "global" : "shared", k->n_predicates, pointer(k));
         else if (draw(2))
                 fits = add(k, "setp.%s %%p%u, %%a%u, %d;\n", compare, k->n_predicates, any(k), (int)draw(3));
-        else if (draw(2)) /* in which order places are is only asked of places */
+        else if (draw(2)) /* an order comparison is defined between two addresses only */
                 fits = add(k, "setp.%s %%p%u, %%a%u, %%a%u;\n", compare, k->n_predicates, pointer(k), pointer(k));
         else
                 fits = add(k, "setp.%s %%p%u, %%a%u, %%a%u;\n", how[draw(2)], k->n_predicates, any(k), any(k));
@@ -214,7 +215,7 @@ static void add_access(struct kernel *k)
                         (struct value){.pointer = false});
 }
 
-/* What may go to memory goes there. */
+/* Stores every value that the pass allows in memory. */
 static void add_results(struct kernel *k)
 {
         uint32_t at = 0;
@@ -280,7 +281,7 @@ static void fill(uint8_t *bytes, size_t n)
                 bytes[i] = (uint8_t)draw(256);
 }
 
-/* Where the sectors lie: any order, or every 2^shift-th */
+/* Distributes the sectors: in any order, or every 2^shift-th one */
 static void deal(const struct ds_ptx_colour_layout *layout)
 {
         const uint32_t n = 2 * TENSOR >> layout->sector_bits, all = POOL >> layout->sector_bits;
@@ -294,7 +295,7 @@ static void deal(const struct ds_ptx_colour_layout *layout)
         }
 }
 
-/* Bytes of tensor i between the linear copy and the sectors */
+/* Copies tensor i between linear memory and sectors; out_of: from the sectors */
 static void carry(const struct ds_ptx_colour_layout *layout, uint32_t i, bool out_of)
 {
         const size_t each = (size_t)1 << layout->sector_bits;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is followed of coloured addresses, on texts that are made to mislead
+ * Tracing of coloured addresses, on misleading texts
  *
- * test_ptx_colour.c runs kernels of compilers. Here are texts that no compiler writes: those that would take for ever,
- * and those in which something is made of an address that comes out otherwise where that is another one.
+ * test_ptx_colour.c runs compilers' kernels. The texts here are such that no compiler writes them: some would take for
+ * ever, and in some a value depends on the address in a hidden way.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -33,11 +33,11 @@ static ds_ptx_module *module_of(const char *text)
         return module;
 }
 
-/* Results that depend on where a tensor lies are refused; those that depend on its low bits alone are not. */
-Test(ptx_colour_trace, what_comes_of_an_address)
+/* A result that depends on a tensor's place is refused; one that depends on the address's low bits only is accepted. */
+Test(ptx_colour_trace, results_of_an_address)
 {
         static const struct {
-                const char *text, *reason; /* NULL: it can be coloured */
+                const char *text, *reason; /* NULL: the kernel can be coloured */
         } rows[] = {
                 {"and.b64 %a3, %a1, 255;\nst.global.u64 [%a2], %a3;\n", NULL},
                 {"and.b64 %a3, %a1, 256;\nst.global.u64 [%a2], %a3;\n", "keeps the address"},
@@ -88,7 +88,7 @@ Test(ptx_colour_trace, what_comes_of_an_address)
         }
 }
 
-/* A kernel of n instructions that stores its address */
+/* A kernel of n instructions that stores an address */
 static ds_ptx_module *long_kernel(uint32_t n)
 {
         char *text = NULL;
@@ -130,8 +130,7 @@ Test(ptx_colour_trace, steps_end)
         }
 }
 
-/* Forms of one image share what may be done: some hundred of a kernel that is long are no reason to work for minutes.
- */
+/* Forms of one image share a budget of steps: some hundred forms of a long kernel do not take minutes. */
 Test(ptx_colour_trace, steps_are_of_all_forms)
 {
         enum { WANTS = 400 };

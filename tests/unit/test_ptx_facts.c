@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about kernels: which loops wait for others, what blocks can tell each other
+ * Facts about kernels: loops that wait for other blocks, and communication between blocks
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define REGS ".reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<4>;\n"
 #define W(fact) (1u << DS_PTX_FACT_##fact)
 
-/* The facts of the function, `k` where there is none of that name */
+/* Facts of the named function; of `k` if there is none with that name */
 static struct ds_ptx_facts facts_of(const char *text, const char *name)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -37,7 +37,7 @@ static struct ds_ptx_facts facts_of(const char *text, const char *name)
         return found;
 }
 
-/* But for what once_or_twice looks at */
+/* Compares all facts except the idempotence, which once_or_twice tests */
 static void expect(const char *text, uint32_t mask)
 {
         struct ds_ptx_facts facts = facts_of(text, "k");
@@ -62,7 +62,7 @@ Test(ptx_facts, loops_that_wait)
         expect(KERNEL("L:\n ld.acquire.gpu.u32 %r1, [%rd1];\n add.u32 %r2, %r1, 1;\n setp.ne.u32 %p1, %r2, 1;\n"
                       " @%p1 bra DONE;\n bra L;\n"),
                 W(WAITS) | W(ORDERED));
-        /* somebody else's lock, a flag polled by an atomic that changes nothing, one that is taken */
+        /* another thread's lock; a flag polled by an atomic that changes nothing; a flag that is taken */
         expect(KERNEL("L:\n atom.global.cas.b32 %r1, [%rd1], 0, 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 bra L;\n"),
                 W(WAITS) | W(ATOMICS));
         expect(KERNEL("L:\n mov.u32 %r2, 0;\n mov.u32 %r4, 1;\n atom.global.cas.b32 %r1, [%rd1], %r2, %r4;\n"
@@ -76,14 +76,14 @@ Test(ptx_facts, loops_that_wait)
         expect(KERNEL("L:\n atom.exch.b32 %r1, [%rd1], 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 nanosleep.u32 20;\n"
                       " @%p1 bra L;\n"),
                 W(WAITS) | W(ATOMICS));
-        /* through local memory, as without optimisation */
+        /* through local memory, as in unoptimised code */
         expect(KERNEL(".local .b32 x;\nL:\n ld.volatile.u32 %r1, [%rd1];\n st.local.u32 [x], %r1;\n"
                       " ld.local.u32 %r2, [x];\n setp.eq.u32 %p1, %r2, 0;\n @%p1 bra L;\n"),
                 W(WAITS) | W(ORDERED));
         /* a table of targets */
         expect(KERNEL("T: .branchtargets L, DONE;\nL:\n ld.volatile.u32 %r1, [%rd1];\n brx.idx %r1, T;\n"),
                 W(WAITS) | W(ORDERED));
-        /* the waiting is done in a function */
+        /* a function does the waiting */
         expect(HEAD ".func (.param .b32 r) f(.param .b64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\n"
                     " ld.relaxed.gpu.u32 %r1, [%rd1];\n st.param.b32 [r], %r1;\n ret;\n}\n"
                     ".visible .entry k(.param .u64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\nL:\n {\n .param .b64 a;\n"
@@ -94,7 +94,7 @@ Test(ptx_facts, loops_that_wait)
 
 Test(ptx_facts, loops_that_get_ahead)
 {
-        /* tried again until nobody came between; work that is handed out; a loop beside an atomic */
+        /* compare-and-swap that retries after interference; work handed out by a counter; a loop beside an atomic */
         expect(KERNEL(" ld.global.u32 %r1, [%rd1];\nL:\n add.u32 %r2, %r1, 7;\n mov.u32 %r4, %r1;\n"
                       " atom.global.cas.b32 %r3, [%rd1], %r4, %r2;\n setp.ne.u32 %p1, %r3, %r1;\n mov.u32 %r1, %r3;\n"
                       " @%p1 bra L;\n"),
@@ -105,7 +105,7 @@ Test(ptx_facts, loops_that_get_ahead)
         expect(KERNEL(" mov.u32 %r2, 0;\nL:\n red.global.add.u32 [%rd1], %r2;\n ld.volatile.global.u32 %r3, [%rd1];\n"
                       " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, 9;\n @%p1 bra L;\n"),
                 W(ATOMICS) | W(ORDERED));
-        /* within the block */
+        /* within the block only */
         expect(KERNEL(".shared .b32 s;\nL:\n ld.volatile.shared.u32 %r1, [s];\n atom.shared.add.u32 %r2, [s], 1;\n"
                       " setp.eq.u32 %p1, %r1, 0;\n @%p1 bra L;\n membar.cta;\n bar.sync 0;\n"),
                 W(BARRIERS));
@@ -114,7 +114,7 @@ Test(ptx_facts, loops_that_get_ahead)
                 0);
 }
 
-Test(ptx_facts, what_else_there_is)
+Test(ptx_facts, further_facts)
 {
         expect(KERNEL(" mov.u32 %r1, %clock;\n"), W(CLOCK));
         expect(KERNEL(" mov.u32 %r1, %smid;\n"), W(PLACE));
@@ -138,8 +138,7 @@ Test(ptx_facts, what_else_there_is)
                 W(PRINTS) | W(ALLOCATES) | W(UNKNOWN));
 }
 
-/* A kernel that is proven to leave the same when it is run in part and then again, and everything that such a proof
- * stops at, one at a time. */
+/* A kernel that provably gives the same result if it runs partly and then again, and each obstacle to that proof. */
 Test(ptx_facts, once_or_twice)
 {
         static const char *const harmless[] = {
@@ -156,7 +155,7 @@ Test(ptx_facts, once_or_twice)
                 " mov.u32 %r1, %dynamic_smem_size;\n st.global.u32 [%rd1], %r1;\n",
         };
         static const char *const not_known[] = {
-                " ld.global.u32 %r1, [%rd1];\n", /* may be what it writes */
+                " ld.global.u32 %r1, [%rd1];\n", /* it may read its own output */
                 " ld.u32 %r1, [%rd1];\n",
                 " ldu.global.u32 %r1, [%rd1];\n",
                 " ld.volatile.global.u32 %r1, [%rd1];\n",
@@ -165,7 +164,7 @@ Test(ptx_facts, once_or_twice)
                 " st.release.gpu.global.u32 [%rd1], 1;\n",
                 " atom.global.add.u32 %r1, [%rd1], 1;\n",
                 " red.global.add.u32 [%rd1], 1;\n",
-                " .shared .b32 s;\n atom.shared.add.u32 %r1, [s], 1;\n", /* in an order of its own each time */
+                " .shared .b32 s;\n atom.shared.add.u32 %r1, [s], 1;\n", /* the order of atomics differs each time */
                 " .shared .b32 s;\n red.shared.add.u32 [s], 1;\n",
                 " .shared .align 16 .b32 s[4];\n cp.async.ca.shared.global [s], [%rd1], 16;\n",
                 " .shared .b64 s;\n mbarrier.init.shared.b64 [s], 1;\n",
@@ -207,7 +206,7 @@ Test(ptx_facts, once_or_twice)
         }
 }
 
-/* What a called function does is done by its caller. */
+/* The effects of a called function belong to its caller. */
 Test(ptx_facts, once_by_a_call)
 {
         static const char text[] =
@@ -225,7 +224,7 @@ Test(ptx_facts, once_by_a_call)
         cr_expect_not(facts_of(text, "twice").mask & W(ONCE));
 }
 
-/* Facts go to callers, over any number of calls, and through addresses to whoever calls by address. */
+/* Facts propagate to callers over any number of calls, and through function addresses to all indirect callers. */
 Test(ptx_facts, calls_hand_them_on)
 {
         char text[20000] = HEAD ".func f0()\n{\n membar.gl;\n ret;\n}\n";
@@ -245,7 +244,7 @@ Test(ptx_facts, calls_hand_them_on)
         cr_expect_eq(facts.mask, W(FENCES) | W(INDIRECT) | W(ONCE));
 }
 
-/* Loops in loops in a hostile text end in time, and count as waiting. */
+/* Nested loops in a hostile text: the analysis ends in time and counts them as waiting. */
 Test(ptx_facts, many_loops, .timeout = 30)
 {
         size_t size = 4 << 20, n;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms of kernels leave the same bits as the native ones, and what has no form is told with the right reason
+ * Forms of kernels leave the same bits as the native ones, and a kernel without forms is refused with the right reason
  *
  * Corpus: every kernel that can be driven (tests/support/corpus_drive.h) runs natively, in slices, and with workers
- * that are evicted at random, in one module, from the same memory; blocks come as they are numbered, and in an order
- * that an array gives (pass block-order). All of the memory and the module's variables are compared byte by byte, and
- * each block is counted once (pass count-blocks). Here some files; FORMS_CORPUS=all: all, and the sums are printed.
- * Traps: tests/golden/forms, one kernel each, with what is said of it in NAME.out (UPDATE_GOLDEN=1 writes it).
+ * that are evicted at random, in one module and from the same memory. Blocks run in numerical order and in the order of
+ * an array (pass block-order). All memory and the module's variables are compared byte by byte, and each block is
+ * counted once (pass count-blocks). By default some files run; FORMS_CORPUS=all: all, and the totals are printed.
+ *
+ * Traps: tests/golden/forms, one kernel each, with the verdict in NAME.out (UPDATE_GOLDEN=1 writes it).
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include "util/alloc.h"
 
 #define BUDGET 200000ul /* warp instructions of a native launch */
-#define MORE 40         /* times as many for a form: kernels of one instruction */
+#define MORE 40         /* budget of a form, times the native one: for kernels of one instruction */
 #define N_VARS 256
 #define MAX_BLOCKS 64
 
@@ -55,7 +56,7 @@ static struct sums {
 } sums;
 
 static uint8_t *pristine, *arena, *wanted;
-static uint32_t *places; /* of blocks, for block-order */
+static uint32_t *places; /* order of the blocks, for block-order */
 static struct ds_forms_run drive;
 
 static ds_ptx_module *pass(ds_ptx_module *module, const char *name)
@@ -96,7 +97,7 @@ static void find_vars(struct file *f)
         }
 }
 
-/* false: the simulated device does not load it */
+/* false: the simulated device does not load the file */
 static bool open_file(struct file *f, const char *path, bool ordered)
 {
         static struct ds_ptx_diags diags;
@@ -145,7 +146,7 @@ static void reset(struct file *f)
                 memset(f->counters, 0, f->counters_size);
 }
 
-/* What the native launch left is what is wanted. */
+/* Keeps the native launch's result as the wanted one. */
 static void keep(struct file *f)
 {
         memcpy(wanted, arena, DRIVE_ARENA);
@@ -210,8 +211,8 @@ static struct ds_interp_result run_form(
 }
 
 /*
- * Whether the native launch leaves the same again, whatever the order of warps and what memory had before: kernels were
- * made for some number of threads, and race by themselves when they are given others; some take memory for good.
+ * Whether the native launch gives the same result in any order of warps and with any initial memory. Kernels with
+ * another number of threads than intended may race; some keep memory for good.
  */
 static bool is_steady(struct file *f, struct ds_interp_launch *l)
 {
@@ -245,7 +246,7 @@ static void set_order(struct file *f, uint32_t n)
                 places[i] = (uint32_t)ds_interp_order_at(&order, i);
 }
 
-/* The native launch, and then that in the form. Returns whether the native one ran. */
+/* Runs the native launch and then the form. Returns whether the native one ran. */
 static void compare(struct file *f, const struct ds_ptx_function *k, const struct ds_interp_launch *native,
         enum ds_ptx_form form, uint64_t spent)
 {
@@ -276,7 +277,7 @@ static void compare(struct file *f, const struct ds_ptx_function *k, const struc
         sums.launches++;
 }
 
-/* One of the list's launches. Returns whether it ran. */
+/* Runs one of the listed launches. Returns whether it ran. */
 static bool one_launch(struct file *f, const struct ds_ptx_function *k, const struct drive *d,
         const struct ds_ptx_form_verdict *verdict, int which, int unseen)
 {
@@ -324,7 +325,7 @@ static bool one_launch(struct file *f, const struct ds_ptx_function *k, const st
         return true;
 }
 
-/* Kernels that differ and may */
+/* Kernels whose result may differ */
 static const char *exception(const char *kernel)
 {
         static const char *const rows[][2] = {
@@ -371,7 +372,7 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *k, int n_la
         sums.driven += ran;
 }
 
-/* only: kernels whose names contain it */
+/* only: restricts to kernels whose names contain it */
 static void check_file(const char *path, int n_launches, bool ordered)
 {
         struct file f = {0};
@@ -454,7 +455,7 @@ static void assembles(const ds_ptx_module *module)
         unlink(name);
 }
 
-/* What is said of each kernel, and that the assembler takes what was made */
+/* Compares the verdict on each kernel, and lets the assembler accept the transformed module */
 static void golden(const char *name)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -509,7 +510,7 @@ Test(ptx_forms, reasons)
         golden("rooms");
 }
 
-/* In place a kernel gets another parameter, so nobody may have said what it has; a copy may have its own. */
+/* In place a kernel gets another parameter, so a declaration must not exist; a copy has a declaration of its own. */
 Test(ptx_forms, declared_before)
 {
         static const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p);\n"
@@ -534,7 +535,7 @@ Test(ptx_forms, declared_before)
         }
 }
 
-/* Every allocation may fail. */
+/* Every allocation can fail. */
 Test(ptx_forms, out_of_memory)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -561,7 +562,7 @@ Test(ptx_forms, out_of_memory)
         free(text);
 }
 
-/* All of them run, in both forms, in every launch of the list; but for two whose threads leave before a barrier, in one
+/* All of them run, in both forms, in every listed launch, except two: their threads exit before a barrier, in one
  * form. */
 Test(ptx_forms, traps)
 {
@@ -573,7 +574,7 @@ Test(ptx_forms, traps)
         check_file(TEST_FORMS_DIR "/traps.ptx", 2, true);
 }
 
-/* --- blocks that wait for earlier ones --- */
+/* --- blocks that wait for earlier blocks --- */
 
 #define SCAN_BLOCKS 40
 #define SCAN_N (SCAN_BLOCKS * 64 - 20)
@@ -615,7 +616,7 @@ static void scan_once(struct file *f, const struct ds_ptx_function *k, enum ds_p
         sums.evictions += drive.evictions;
 }
 
-/* Each block waits for those before it: workers take them in that order, and let go only between them. */
+/* Each block waits for its predecessors: workers take blocks in that order and stop only between them. */
 Test(ptx_forms, look_back)
 {
         struct file f = {0};
@@ -633,17 +634,17 @@ Test(ptx_forms, look_back)
         close_file(&f);
 }
 
-/* --- what a worker still does when it is told to stop --- */
+/* --- a worker after the stop word ----------------------- */
 
 #define TOLD_BLOCKS 60
-#define TOLD_CONTROL (1 << 20) /* of the arena */
+#define TOLD_CONTROL (1 << 20) /* offset in the arena */
 
 struct told {
         struct ds_ptx_control *control;
-        uint32_t begun, at; /* blocks; the word comes in this one */
+        uint32_t begun, at; /* number of begun blocks; the block during which the stop word is written */
 };
 
-/* A block counts itself: it has begun, and the worker has asked all that it asks before it. */
+/* A block counts itself when it has begun, after the worker's last check before it. */
 static void on_count(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
         struct told *told = user;
@@ -655,7 +656,7 @@ static void on_count(void *user, const uint64_t *sectors, uint32_t n, enum ds_in
                         told->control->stop = 1;
 }
 
-/* How many blocks a worker begins that is told in block `at`; those, and no other, have run. */
+/* Number of blocks that a worker begins when the stop word comes in block `at`; exactly these must have run. */
 static uint32_t told_in(const ds_interp_kernel *kernel, uint32_t chunk, uint32_t at)
 {
         struct ds_interp_range range = {.va = (uintptr_t)arena, .size = DRIVE_ARENA};
@@ -694,8 +695,8 @@ static uint32_t told_in(const ds_interp_kernel *kernel, uint32_t chunk, uint32_t
         return told.begun;
 }
 
-/* With one block at a time it ends that; with more, as many as it may have taken ahead, and no fewer. */
-Test(ptx_forms, told_to_stop)
+/* Taking one block at a time, it ends that block; taking more, it ends the blocks that it has already taken. */
+Test(ptx_forms, stops_after_the_stop_word)
 {
         static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                                    ".visible .entry count(.param .u64 counts)\n{\n\t.reg .b32 %r<2>;\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile PTX: cut at every byte, bytes and lines changed at random
+ * Hostile PTX: cut at every byte, with bytes and lines changed at random
  *
- * Nothing may crash, hang or leak (run under the sanitizers), and whatever still parses must print, parse again and
- * print the same. The seed is fixed; PTX_FUZZ_SEED and PTX_FUZZ_ROUNDS run others.
+ * Nothing may crash, hang or leak (run under the sanitizers). A text that still parses must print, parse again and
+ * print the same. The seed is fixed; PTX_FUZZ_SEED and PTX_FUZZ_ROUNDS select others.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ static char *print(const ds_ptx_module *module, size_t *ret_length)
         return out;
 }
 
-/* Parse an exact-size copy, so that a sanitizer sees a read behind its end. True when it was accepted. */
+/* Parses an exact-size copy, so that a sanitizer notices a read behind its end. True: it was accepted. */
 static bool try(const char *text, size_t length)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *again = NULL;
@@ -121,19 +121,19 @@ static size_t mutate(char *text, size_t length, size_t capacity)
                 case 0:
                         text[at] = (char)dice(256);
                         break;
-                case 1: /* a piece goes */
+                case 1: /* removes a piece */
                         n = DS_MIN(n, length - at);
                         memmove(text + at, text + at + n, length - at - n);
                         length -= n;
                         break;
-                case 2: /* a piece is copied elsewhere */
+                case 2: /* copies a piece to another place */
                         if (length + n > capacity)
                                 break;
                         memmove(text + at + n, text + at, length - at);
                         memmove(text + at, text + from, n);
                         length += n;
                         break;
-                default: /* a word is put in */
+                default: /* inserts a word */
                         n = strlen(word);
                         if (length + n > capacity)
                                 break;

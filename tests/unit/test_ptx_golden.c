@@ -2,9 +2,9 @@
 /*
  * Golden pairs of the PTX front end
  *
- * tests/golden/ptx/NAME.ptx with NAME.out: it parses and prints as NAME.out says. With NAME.err: it is refused with
- * exactly these diagnostics. A text without a pair fails. UPDATE_GOLDEN=1 in the environment writes what it finds
- * instead of comparing; look at the difference before committing it.
+ * tests/golden/ptx/NAME.ptx with NAME.out parses and prints as NAME.out. With NAME.err it is refused with exactly these
+ * diagnostics. A text without a pair fails. UPDATE_GOLDEN=1 in the environment writes the results instead of comparing;
+ * look at the difference before you commit it.
  */
 #include <criterion/criterion.h>
 #include <glob.h>

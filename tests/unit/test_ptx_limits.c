@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a text may cost: every byte limit of the arena, depths and sizes that no compiler writes
+ * Cost of a text: every byte limit of the arena, and depths and sizes that no compiler writes
  *
- * A text is either read or refused, with words or for want of memory; nothing crashes, and under the sanitizers nothing
- * leaks. Real PTX is read with limits from nothing up to what it needs.
+ * A text is read or refused, with a message or for lack of memory. Nothing crashes, and under the sanitizers nothing
+ * leaks. Real PTX is read with limits from zero up to its need.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -109,11 +109,11 @@ Test(ptx_limits, sizes)
 
                 cr_expect(r == DS_PTX_E_INVALID || r == -ENOMEM, "%s: %d", refused[i], r);
         }
-        /* large and right */
+        /* large and valid */
         cr_expect_eq(parse_many(".global .b8 v[] = {", "7, ", 350000, "7};", &diags), 0);
         cr_expect_eq(parse_many(".entry k() {", "ret; ", 200000, "}", &diags), 0);
         cr_expect_eq(parse_many(".entry k() ", ".maxntid 1 ", 200000, "{ ret; }", &diags), 0);
-        /* the first of many errors are told, the others counted */
+        /* the first errors are reported, the others counted */
         cr_expect_eq(parse_many("", "nonsense;\n", 100000, "", &diags), DS_PTX_E_INVALID);
         cr_expect_eq(diags.n, DS_PTX_DIAGS_MAX);
         cr_expect_geq(diags.total, diags.n);

@@ -2,16 +2,15 @@
 /*
  * The front end's verdict on instructions against that of NVIDIA's assembler
  *
- * Variants of every row of opcodes.def (ptx_variants.h) go to both. The assembler reads thousands in one text and names
- * the line of each that it refuses; a last line that is no PTX keeps it from assembling the rest. What it accepts the
- * front end must accept, what it refuses the front end must refuse, but for the exceptions listed here with a reason.
+ * Both judge variants of every row of opcodes.def (ptx_variants.h). The assembler reads thousands in one text and names
+ * the line of each one that it refuses; a last line that is no PTX keeps it from assembling the rest. The two verdicts
+ * must agree, except for the exceptions listed here with a reason.
  *
- * Directives are compared by whole modules (modules.txt), one run of the assembler for each; half of them in a short
- * run, now these and now those.
+ * Directives are compared by whole modules (modules.txt), with one run of the assembler for each. A short run compares
+ * half of them, another half each time.
  *
  * PTX_ORACLE_N: variants per row (default DEFAULT_N, by rounds.h), modules per pattern (default 3). PTX_ORACLE_SEED:
- * another sample.
- * PTX_ORACLE_OUT: a file that receives every disagreement.
+ * another sample. PTX_ORACLE_OUT: a file that receives every disagreement.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -28,8 +27,8 @@
 #include "rounds.h"
 
 #define DEFAULT_N 60
-#define AT_ONCE 64   /* statements in a text, or those of one source if that are more */
-#define FIRST_LINE 5 /* of the statements, behind PTX_VARIANTS_HEAD */
+#define AT_ONCE 64   /* statements per text; more if one source makes more */
+#define FIRST_LINE 5 /* line of the first statement, behind PTX_VARIANTS_HEAD */
 #define MAX_SHOWN 40
 
 extern char **environ;
@@ -41,11 +40,11 @@ static size_t from_environment(const char *name, size_t otherwise)
         return value ? strtoul(value, NULL, 10) : otherwise;
 }
 
-/* What the assembler and the front end say of one statement */
+/* Verdicts of the assembler and the front end on one statement */
 struct verdict {
         char *statement;
         bool refused;
-        bool unknown; /* the assembler crashed */
+        bool unknown; /* 1: the assembler crashed */
         char why[200];
 };
 
@@ -56,7 +55,7 @@ struct text {
         size_t accepted, disagreed;
 };
 
-/* The first n statements, without those that are judged already, and something that is no statement */
+/* Writes the first n statements without those that are judged already, and a line that is no statement */
 static void write_text(const struct text *text, size_t n, const char *path)
 {
         FILE *out = fopen(path, "we");
@@ -69,7 +68,7 @@ static void write_text(const struct text *text, size_t n, const char *path)
         cr_assert_eq(fclose(out), 0);
 }
 
-/* Its status as waitpid() has it */
+/* Returns the status in the form of waitpid() */
 static int start_assembler(const char *arch, const char *path, const char *log)
 {
         char option[32];
@@ -87,7 +86,7 @@ static int start_assembler(const char *arch, const char *path, const char *log)
         return status;
 }
 
-/* False when it crashed */
+/* False: it crashed */
 static bool run_assembler(const char *arch, const char *path, const char *log)
 {
         int status = start_assembler(arch, path, log);
@@ -96,7 +95,7 @@ static bool run_assembler(const char *arch, const char *path, const char *log)
         return WIFEXITED(status);
 }
 
-/* Marks what the log names; true when the assembler came to the text's end. */
+/* Marks the statements that the log names. True: the assembler reached the end of the text. */
 static bool read_log(struct text *text, const char *log)
 {
         FILE *in = fopen(log, "re");
@@ -128,7 +127,8 @@ static bool read_log(struct text *text, const char *log)
         return end;
 }
 
-/* Some statements crash the assembler (13.0 does at `atom` with a wrong cache policy): the first is set aside. */
+/* Finds the first statement that crashes the assembler (13.0 crashes at `atom` with a wrong cache policy) and
+ * excludes it. */
 static void find_crash(struct text *text, const char *ptx, const char *log)
 {
         size_t fine = 0, crashes = text->n;
@@ -169,7 +169,7 @@ static void ask_assembler(struct text *text)
 }
 
 /* --- exceptions -------------------------------------------------------------------------------------------------- */
-/* A statement that contains all of `words` may be judged differently. */
+/* The verdicts on a statement that contains all of `words` may differ. */
 struct exception {
         bool we_accept;
         const char *words[3];
@@ -281,7 +281,7 @@ static bool has_variants(const struct ds_ptx_op_info *info)
         return !strpbrk(info->operands, "ltc");
 }
 
-/* A sample under way: texts of the statements that one source makes, for one target */
+/* A sample in progress: texts of the statements of one source, for one target */
 struct sample {
         struct text text;
         size_t n, seed; /* statements per source */
@@ -318,8 +318,7 @@ static void flush(struct sample *sample)
                 free(sample->text.verdicts[sample->text.n - 1].statement);
 }
 
-/* Behind a source. Few statements are one text: the assembler takes longer to start, and begins anew where it stops in
- * one. */
+/* Ends a source. Few statements share one text, because the assembler starts slowly, and restarts after a crash. */
 static void flush_many(struct sample *sample)
 {
         if (sample->text.n >= AT_ONCE)
@@ -360,7 +359,7 @@ static void compare_variants(const char *arch, const char *version, size_t n_per
 }
 
 /* --- patterns ---------------------------------------------------------------------------------------------------- */
-/* One text of the pattern: of <a/b/c> one is taken. */
+/* Expands one text of the pattern: <a/b/c> becomes one of a, b, c. */
 static void expand(const char *pattern, struct ptx_variant *v)
 {
         v->length = 0;
@@ -431,7 +430,7 @@ Test(ptx_oracle, patterns_sm_75)
 #define KEPT "debug information is kept as it stands, for the assembler to judge"
 #define DEVICE "what a device has room for is known when a module is loaded"
 
-/* A module that contains both may be judged differently. */
+/* The verdicts on a module that contains both words may differ. */
 static const struct exception module_exceptions[] = {
         {true, {".attribute(.managed)"}, "refused when a module is loaded, as managed variables of all spaces are"},
         {true, {".entry _ "}, "an entry of this name"},
@@ -499,7 +498,8 @@ static const struct exception module_exceptions[] = {
         {true, {".align", "_[16]"}, "an argument less aligned than its parameter: nothing here depends on it"},
 };
 
-/* \n and the like, and \x3c for a character that has a meaning in patterns; returns behind the sequence */
+/* Handles \n and the like, and \x3c for a character with a meaning in patterns. Returns the place behind the
+ * sequence. */
 static const char *unescape(const char *p, struct ptx_variant *v)
 {
         static const char names[] = "nrtfv", values[] = "\n\r\t\f\v";
@@ -515,7 +515,7 @@ static const char *unescape(const char *p, struct ptx_variant *v)
         return p + 4;
 }
 
-/* Behind the alternative at p: its '/' or the '>' that closes the list */
+/* Returns the end of the alternative at p: its '/' or the '>' that closes the list */
 static const char *alternative_end(const char *p)
 {
         for (int depth = 0; *p && (depth || (*p != '/' && *p != '>')); p++)
@@ -523,7 +523,7 @@ static const char *alternative_end(const char *p)
         return p;
 }
 
-/* As expand(), with lists inside of lists and %r<4> left alone */
+/* Like expand(), with nested lists, and %r<4> stays */
 static void expand_module(const char *p, const char *end, struct ptx_variant *v)
 {
         while (p < end) {
@@ -587,7 +587,7 @@ static bool is_module_exception(const char *text, bool accepted)
         return false;
 }
 
-/* Whether both accepted it; a disagreement without a reason is counted. */
+/* Whether both accepted the module; counts a disagreement without a listed reason. */
 static bool compare_module(const struct ptx_variant *v, FILE *out, size_t *disagreed)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;

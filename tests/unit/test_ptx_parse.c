@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PTX front end on small texts: what the IR holds, where errors point, what is bounded
+ * The PTX front end on small texts: content of the IR, places of errors, bounds
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static void expect_error(const char *text, uint32_t line, uint32_t column, const
         cr_expect_str_eq(diags.diag[0].message, message);
 }
 
-/* A kernel with one statement list, registers of every type declared */
+/* A kernel with this statement list and registers of every type */
 static char *kernel(const char *body)
 {
         static char text[4096];
@@ -66,7 +66,7 @@ static const struct ds_ptx_instr *first(const ds_ptx_module *module)
         return &module->functions[0]->instrs[0];
 }
 
-/* --- what the IR holds ------------------------------------------------------------------------------------------- */
+/* --- content of the IR ------------------------------------------------------------------------------------------- */
 Test(ptx_parse, module_header)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m = parse_ok(".version 8.0\n.target sm_90a, debug\n");
@@ -155,7 +155,7 @@ Test(ptx_parse, constants_keep_their_bits)
                 {"mov.f32 %f1, 0f7FC00001;", DS_PTX_OPERAND_F32, 0x7FC00001},
                 {"mov.f32 %f1, 0.1;", DS_PTX_OPERAND_F32, 0x3DCCCCCD},
                 {"mov.f64 %d1, 0.1;", DS_PTX_OPERAND_F64, 0x3FB999999999999A},
-                {"mov.f64 %d1, 0f3F800000;", DS_PTX_OPERAND_F64, 0x3F800000}, /* as the assembler has it */
+                {"mov.f64 %d1, 0f3F800000;", DS_PTX_OPERAND_F64, 0x3F800000}, /* as the assembler does */
                 {"mov.f32 %f1, 0d3FF0000000000000;", DS_PTX_OPERAND_F32, 0x3F800000},
                 {"mov.u32 %r1, (.u64)-1 / 2;", DS_PTX_OPERAND_INT, INT64_MAX},
                 {"mov.u32 %r1, !1 + 4;", DS_PTX_OPERAND_INT, 4},
@@ -265,7 +265,7 @@ Test(ptx_parse, calls_and_definitions)
         cr_expect_eq(m->functions[3]->definition, m->functions[2]);
 }
 
-/* --- where errors point ------------------------------------------------------------------------------------------ */
+/* --- places of errors -------------------------------------------------------------------------------------------- */
 Test(ptx_parse, errors_have_places)
 {
         expect_error("", 1, 1, "the text has no .version and .target");
@@ -305,7 +305,7 @@ Test(ptx_parse, format_cuts_and_escapes)
         cr_expect_eq(ds_ptx_diags_format(&diags, "file", NULL, 0), n);
 }
 
-/* --- what is bounded --------------------------------------------------------------------------------------------- */
+/* --- bounds ------------------------------------------------------------------------------------------------------ */
 static char *repeated(const char *before, const char *unit, size_t n, const char *after)
 {
         size_t length = strlen(unit);
@@ -319,8 +319,8 @@ static char *repeated(const char *before, const char *unit, size_t n, const char
         return text;
 }
 
-/* An inner range hides registers of its names, also those that were used before; what it does not have is the outer's.
- */
+/* An inner register range hides outer registers of its names, also ones used before; other names remain the outer
+ * range's. */
 Test(ptx_parse, ranges_of_scopes)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m = parse_ok(

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes: what each makes of a text, and that the assembler takes it
+ * Passes: their output for a text, which the assembler must accept
  *
- * tests/golden/pass/NAME.ptx with NAME.PASS.out for each pass: first what it says of each function, then the module.
- * UPDATE_GOLDEN=1 in the environment writes what it finds. That results stay the same to the last bit is the
- * interpreter's tests' business, which run the corpus with all passes over it (rig_for_all). Here the assembler takes
- * what passes made of some files of the corpus; PASS_CORPUS=all in the environment: of all of them, all targets.
+ * tests/golden/pass/NAME.ptx with NAME.PASS.out for each pass: first the report on each function, then the module.
+ * UPDATE_GOLDEN=1 in the environment writes the results instead of comparing. The interpreter's tests prove that
+ * results stay the same to the last bit; they run the corpus with all passes (rig_for_all). Here the assembler accepts
+ * the output of passes for some files of the corpus; PASS_CORPUS=all in the environment: for all files and targets.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -55,7 +55,8 @@ static char *print(const ds_ptx_module *module)
         return out;
 }
 
-/* The module after the pass; what was printed parses and prints the same again. said: of each function */
+/* Applies the pass and returns the module; its printed form parses and prints the same again. said: reports per
+ * function */
 static ds_ptx_module *apply(const struct ds_ptx_pass *pass, const ds_ptx_module *before, const char *only, FILE *said)
 {
         static const char *const words[] = {"unchanged", "done", "refused"};
@@ -132,7 +133,7 @@ Test(ptx_pass, golden)
         globfree(&files);
 }
 
-/* A second time changes nothing more; a kernel alone leaves the others as they are. */
+/* Applying a pass twice changes nothing more; applied to one kernel it leaves the others unchanged. */
 Test(ptx_pass, again_and_alone)
 {
         static const char *const stable[] = {"strip-debug", "rename", "dce"};
@@ -183,7 +184,7 @@ static ds_ptx_module *finish(ds_ptx_edit *edit)
         return after;
 }
 
-/* Each kind of edit, at places that have labels before them and at the ends */
+/* Each kind of edit, at places behind labels and at the ends */
 Test(ptx_edit, everything_at_its_place)
 {
         ds_ptx_module *m = parse(TEXT, strlen(TEXT)), *after;
@@ -216,14 +217,14 @@ Test(ptx_edit, everything_at_its_place)
         cr_expect(strstr(text, ".entry none(.param .u32 a)\n{\n\ttrap;\n}\n\n.func f()"), "%s", text);
         free(text);
         ds_ptx_module_free(after);
-        /* what was edited is as it was */
+        /* the original is unchanged */
         text = print(m);
         cr_expect(strstr(text, "L:\n\tmov.u32 %r1, 1;\n\tbra M;\n"), "%s", text);
         free(text);
         ds_ptx_module_free(m);
 }
 
-/* A pass that writes nonsense is told so, with the text that it wrote; memory that is not there is no module. */
+/* A pass that writes invalid PTX gets an error with that text; without memory there is no module. */
 Test(ptx_edit, nonsense_is_refused)
 {
         ds_ptx_module *m = parse(TEXT, strlen(TEXT)), *after = NULL;
@@ -262,7 +263,7 @@ Test(ptx_edit, fresh_names_are_nobodys)
         ds_ptx_module_free(m);
 }
 
-/* Every allocation of every pass may fail. */
+/* Every allocation of every pass can fail. */
 Test(ptx_pass, out_of_memory)
 {
         size_t length;
@@ -331,7 +332,7 @@ Test(ptx_pass, the_assembler_takes_it, .timeout = 600)
         }
         if (!all)
                 return;
-        /* the second is there when `make corpus` was made */
+        /* these files exist after `make corpus` */
         cr_assert_eq(glob(TEST_PTX_DIR "/sm_*/*.ptx", 0, NULL, &files), 0);
         (void)glob(TEST_PTX_DIR "/corpus/*/*.ptx", GLOB_APPEND, NULL, &files);
         for (size_t i = 0; i < files.gl_pathc; i++)

@@ -36,7 +36,7 @@
 #include "util/macro.h"
 
 #define MIN_FILES 150
-#define MIN_KERNELS 600 /* of different names */
+#define MIN_KERNELS 600 /* with different names */
 #define MAX_KERNELS 8192
 #define MAX_JOBS 16
 
@@ -53,17 +53,17 @@ struct blob {
         size_t length;
 };
 
-/* What the processes found that look at one file each, in memory that they share with the test */
+/* Results of the processes, one per file, in shared memory */
 struct found {
         uint32_t files, kernels;
-        uint64_t names[MAX_KERNELS]; /* hashes of kernels' names: one file may be compiled for several targets */
+        uint64_t names[MAX_KERNELS]; /* hashes of kernel names, because one file may be compiled for several targets */
         bool seen[_DS_PTX_OP_MAX];
 };
 
 /* One file: TARGET/NAME.ptx */
 struct subject {
-        bool plain; /* assembled without optimising */
-        bool built; /* the build has a cubin of this text */
+        bool plain; /* 1: assembled without optimising */
+        bool built; /* 1: the build has a cubin of this text */
         char path[300], folder[300], name[100], arch[20], options[100];
 };
 
@@ -75,7 +75,7 @@ static struct found *shared_found(void)
         return found;
 }
 
-/* In a process of one file: it ends, the test sees the status */
+/* Fails in the process of one file: it exits, and the test sees the status */
 static void __attribute__((format(printf, 1, 2), noreturn)) fail(const char *format, ...)
 {
         va_list args;
@@ -244,7 +244,7 @@ static bool cubin_path(const char *folder, const char *name, bool plain, char pa
                        (cubin.st_mtim.tv_sec == text.st_mtim.tv_sec && cubin.st_mtim.tv_nsec >= text.st_mtim.tv_nsec));
 }
 
-/* The compiler's own text, assembled here: `ptx` in the current directory is what was printed, and is so afterwards */
+/* Assembles the compiler's own text; `ptx` in the current directory is the printed text, before and after */
 static struct blob assemble_original(const struct subject *s, const char *options, const char *ptx, const char *cubin)
 {
         struct blob blob;
@@ -276,7 +276,7 @@ static void compare_cubins(const struct subject *s, const char *printed)
         free(b.data);
 }
 
-/* The same once more with what else the assembler writes for debuggers */
+/* Compares again with the further output for debuggers */
 static void check_debug_information(const struct subject *s, const char *printed)
 {
         char options[100], cubin[110];
@@ -349,7 +349,7 @@ static void check_file(const struct subject *s, struct found *found)
         free(text.data);
 }
 
-/* .../ARCH[+VARIANT]/NAME.ptx; PTXAS_VARIANTS is "VARIANT=OPTIONS;..." */
+/* Parses .../ARCH[+VARIANT]/NAME.ptx; PTXAS_VARIANTS is "VARIANT=OPTIONS;..." */
 static struct subject subject_of(const char *path)
 {
         struct subject s;
@@ -370,7 +370,8 @@ static struct subject subject_of(const char *path)
                 options += strlen(key);
                 snprintf(s.options, sizeof(s.options), "%.*s", (int)strcspn(options, ";"), options);
         }
-        /* two builds may have left both: the one that this run is of comes first; without any, the test assembles both texts */
+        /* after two kinds of builds both cubins may exist: this run's kind is used; without one the test assembles
+         * both texts */
         s.plain = !getenv("DETSHARE_TEST_WHOLE");
         s.built = cubin_path(s.folder, s.name, s.plain, cubin);
         if (!s.built && cubin_path(s.folder, s.name, !s.plain, cubin)) {
@@ -380,7 +381,7 @@ static struct subject subject_of(const char *path)
         return s;
 }
 
-/* Returns how many files failed: each has a process, a few at a time */
+/* Returns the number of files that failed; each has a process, a few run at a time */
 static uint32_t check_files(char *const *paths, size_t n, struct found *found)
 {
         long jobs = DS_MIN(sysconf(_SC_NPROCESSORS_ONLN), MAX_JOBS);
@@ -448,7 +449,7 @@ Test(ptx_roundtrip, corpus, .timeout = 280)
         munmap(found, sizeof(*found));
 }
 
-/* Every row of the opcode table in a kernel of its own, whatever compilers emit */
+/* Every row of the opcode table in a kernel of its own, whether or not compilers emit it */
 Test(ptx_roundtrip, rows)
 {
         char dir[] = "/tmp/ptx-roundtrip-XXXXXX", path[300], *paths[] = {path};

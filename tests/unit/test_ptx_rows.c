@@ -38,8 +38,8 @@ Test(ptx_rows, each_is_found_by_its_statement)
         }
 }
 
-/* The column RUN says what the interpreter loads; what it refuses it names. */
-Test(ptx_rows, run_is_what_the_interpreter_executes)
+/* The column RUN says whether the interpreter loads the instruction; a refusal names it. */
+Test(ptx_rows, the_interpreter_executes_run_rows)
 {
         for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++) {
                 ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = parse_row((enum ds_ptx_op)op);
@@ -51,14 +51,14 @@ Test(ptx_rows, run_is_what_the_interpreter_executes)
 
                 cr_expect_eq(r, info->run ? 0 : DS_INTERP_E_UNSUPPORTED, "'%s': %d, the table says %s", ptx_rows[op], r,
                         info->run ? "RUN" : "REFUSE");
-                if (!info->run) /* a long instruction's text may be cut */
+                if (!info->run) /* the text of a long instruction may be truncated in the message */
                         cr_expect(
                                 diags.n && strncmp(diags.diag[0].message, text, DS_MIN(strlen(text), (size_t)20)) == 0,
                                 "%s", diags.diag[0].message);
         }
 }
 
-/* Operand strings that the validator would misread must not get into the table. */
+/* The table must not contain operand strings that the validator would misread. */
 Test(ptx_rows, operand_strings_are_well_formed)
 {
         for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx as a person uses it: words in, text and exit codes out
+ * detshare-ptx as a user runs it: arguments, output and exit codes
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct result {
         char text[65536];
 };
 
-/* Standard output and error together, and the exit code */
+/* Returns standard output and error together, and the exit code */
 static struct result *run(const char *arguments)
 {
         static struct result result;
@@ -73,7 +73,7 @@ Test(ptx_tool, usage)
         expect("--color=sometimes check " SAXPY, 2, "--color takes auto");
 }
 
-Test(ptx_tool, check_says_what_is_wrong)
+Test(ptx_tool, check_reports_errors)
 {
         cr_expect_str_eq(run("check " SAXPY)->text, "");
         expect("check " TEST_GOLDEN_DIR "/err_calls.ptx", 1, "err_calls.ptx:16:7: error: the call has 0 results");
@@ -108,7 +108,7 @@ Test(ptx_tool, colors)
         expect("check --color=always " TEST_GOLDEN_DIR "/err_calls.ptx", 1,
                 "\033[1;31merror:\033[0m the call has 0 results");
         expect("check " TEST_GOLDEN_DIR "/err_calls.ptx --color=always", 1, "\033[1;32m^\033[0m");
-        /* on a terminal, unless the user wants none */
+        /* colour on a terminal, unless the user disables it */
         cr_expect(strstr(run("--version; TERM=xterm script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR
                              "/err_calls.ptx' /dev/null")
                                  ->text,
@@ -156,7 +156,7 @@ Test(ptx_tool, passes)
         cr_expect(!strstr(run("pass rename --only saxpy -v " SAXPY)->text, "rename: saxpy_stride"));
         expect("pass rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "debug sections name its labels: strip-debug first");
         expect("pass --strict rename " TEST_GOLDEN_DIR "/debug.ptx", 3, "strip-debug first");
-        /* lines are those of the text that the pass was given */
+        /* line numbers are those of the text that the pass received */
         expect("pass dce,rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "/debug.ptx after dce:");
         cr_expect(!strstr(run("pass rename,dce " TEST_GOLDEN_DIR "/debug.ptx")->text, " after "));
         expect("pass --strict strip-debug,rename,count-blocks,block-order " TEST_GOLDEN_DIR "/debug.ptx | " PTX_TOOL
@@ -195,7 +195,7 @@ Test(ptx_tool, run_executes)
                 0, "arg 4: 1 3 5 7\n");
 }
 
-/* The first block of the launch that faults is told, whoever ran it. */
+/* The report names the first faulting block of the launch, in whichever order blocks ran. */
 Test(ptx_tool, run_in_other_orders)
 {
         static const char *const orders[] = {"--seed 7", "--jobs 4", "--jobs 2 --seed 3"};
@@ -221,7 +221,8 @@ static unsigned evictions_in(const char *text)
         return at ? (unsigned)strtoul(at + strlen(" launches, "), NULL, 10) : 0;
 }
 
-/* Stopped and taken up again at random: the native result, and what has no such form, or leaves something else. */
+/* Stopped and continued at random: the native result; kernels without such a form, or with another result, are
+ * reported. */
 Test(ptx_tool, run_evicts)
 {
         static const char clocked[] = "/tmp/detshare-ptx-evict.ptx";
@@ -242,7 +243,7 @@ Test(ptx_tool, run_evicts)
         expect("run --evict 1 --jobs 2 " SAXPY " saxpy", 2, "--evict goes without");
         expect("run --evict 1 " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[60]=ramp' 'f32[200]=1'", 1,
                 "fault in block (30, 0, 0)");
-        /* what the clock says is another thing each time */
+        /* a clock's value differs each time */
         file = fopen(clocked, "we");
         cr_assert(file);
         fputs(".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .u64 %d<2>;\n"
@@ -257,7 +258,7 @@ Test(ptx_tool, run_evicts)
         remove(clocked);
 }
 
-/* One thread of the launch, an instruction a line; watching changes nothing. */
+/* Prints one thread's instructions, one per line; watching does not change results. */
 Test(ptx_tool, run_watches_a_thread)
 {
         static const char *const launches[] = {
@@ -289,7 +290,7 @@ Test(ptx_tool, run_watches_a_thread)
         }
 }
 
-Test(ptx_tool, run_says_what_is_wrong)
+Test(ptx_tool, run_reports_errors)
 {
         expect("run " SAXPY " nobody", 1, "has no kernel 'nobody'");
         expect("run " SAXPY " saxpy s32:3", 2, "the kernel takes 4 arguments, not 1");

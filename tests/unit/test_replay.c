@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replay: workloads, arrivals, and what a simulation makes of them
+ * Replay: workloads, arrivals, and results of simulations
  *
- * Where kernels do not meet, every figure of a run can be worked out by hand from the model's launch costs; that is
- * what the tests of single sessions do.
+ * Without concurrent kernels every figure of a run follows from the model's launch costs by hand; the tests of single
+ * sessions do so.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static int by_ns(const void *a, const void *b)
         return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* The summary that the workload was made from; times in us. */
+/* Compares the workload with the statistics that it was made from; times in us. */
 static void synthesised(const char *name, uint32_t kernels, double p50, double p99, double max, double blocks)
 {
         struct ds_replay_workload *workload = NULL;
@@ -43,7 +43,7 @@ static void synthesised(const char *name, uint32_t kernels, double p50, double p
         cr_assert(strstr(workload->profile->source, "synthesised from quantiles"));
         k = workload->profile->kernels;
         qsort(k, kernels, sizeof(*k), by_ns);
-        /* between two of them for an even number: 2% */
+        /* the median of an even number lies between two kernels: 2% */
         cr_assert_float_eq((double)k[kernels / 2].ns / 1000, p50, p50 * 0.02, "%s: p50 %llu", name,
                 (unsigned long long)k[kernels / 2].ns);
         cr_assert_float_eq((double)k[kernels * 99 / 100].ns / 1000, p99, p99 * 0.1, "%s: p99 %llu", name,
@@ -145,7 +145,7 @@ Test(replay, traces_are_read_and_go_round)
         cr_assert_eq(next_ns(a), 258 * MS);
         for (int i = 3; i < 375; i++)
                 next_ns(a);
-        /* its last is at 38,792 ms, past the 38 s that it says: the mean gap comes on top */
+        /* its last arrival is at 38,792 ms, later than the 38 s that it states: the mean gap is added */
         second = next_ns(a);
         cr_assert_float_eq((double)second / 1e6, 38792.0 * 375 / 374, 0.01);
         ds_replay_arrivals_free(a);
@@ -170,7 +170,7 @@ Test(replay, traces_are_read_and_go_round)
         ds_replay_arrivals_free(a);
 }
 
-Test(replay, what_is_no_trace_is_said)
+Test(replay, an_invalid_trace_is_reported)
 {
         static const struct {
                 const char *text, *id, *says;
@@ -219,7 +219,7 @@ Test(replay, what_is_no_trace_is_said)
 #define LONG_TABLE_S 8.0
 #endif
 
-/* What a row costs must not grow with the rows behind it. The bound is processor time of this process. */
+/* The cost of a row must not grow with the rows after it. The bound is processor time of this process. */
 Test(replay, a_long_table_is_read_in_one_go, .timeout = 300)
 {
         char path[] = "/tmp/detshare-replay-XXXXXX";
@@ -244,7 +244,7 @@ Test(replay, a_long_table_is_read_in_one_go, .timeout = 300)
         ds_replay_arrivals_free(a);
 }
 
-/* A text that ends behind "time", with nothing of the file's after it: the address sanitizer sees one byte too many. */
+/* A text that ends behind "time" at the end of its memory: the address sanitizer notices one byte too many. */
 Test(replay, a_time_that_is_cut_off)
 {
         static const char text[] = "{" TASK_A ", \"time\"";
@@ -335,7 +335,8 @@ Test(replay, a_closed_loop_alone_is_its_kernels_and_the_gaps_between_them)
         rig_init("fifo", S / 10);
         session(workload(0, TEN), DETSHARE_CLASS_BE, "closed", 0);
         rig_run();
-        /* 9.3 us and 0.7 us to the next one's begin; the first is on its way for 4 us, an end is seen 2.2 us later */
+        /* 9.3 us per kernel and 0.7 us to the next; the first needs 4 us to arrive, and an end is noticed 2.2 us
+         * later */
         cr_assert_eq(rig.result.sessions[0].ended, 9999);
         cr_assert_float_eq((double)rig.result.busy_ns / 1e9, 0.093, 1e-5);
         cr_assert_eq(rig.result.sessions[0].p50_ns, 10 * US);
@@ -362,7 +363,7 @@ Test(replay, a_server_that_cannot_keep_up_falls_behind)
         session(workload(0, TEN), DETSHARE_CLASS_LS, "uniform:100000", 0)->slo_ns = 20 * US;
         rig_run();
         cr_assert_geq(rig.result.sessions[0].arrived, 99998);
-        /* one after the other: 15.5 us each */
+        /* in sequence, 15.5 us each */
         cr_assert(abs((int)rig.result.sessions[0].ended - 1000000 * 10 / 155) < 3, "%llu",
                 (unsigned long long)rig.result.sessions[0].ended);
         cr_assert_lt(rig.result.sessions[0].in_slo, 5);
@@ -388,7 +389,7 @@ Test(replay, a_request_of_tokens_is_part_of_a_prefill_and_a_step_per_token)
         s->workload[1] = workload(1, TEN);
         rig_run();
         cr_assert_eq(rig.result.sessions[0].ended, 2);
-        /* 400 of 1,000 tokens: one of two kernels; 2,100: five */
+        /* 400 of 1,000 tokens: one of two kernels; 2,100 tokens: five */
         cr_assert_eq(rig.result.sessions[0].kernels, 1 + 7 + 5);
         rig_free();
         close(fd);
@@ -411,12 +412,12 @@ Test(replay, policies_differ_where_they_must)
                 rig_free();
         }
         cr_assert_gt(p50[0], 5 * MS, "behind all blocks of a kernel that came before");
-        /* blocks of 200 us: a quarter of that */
+        /* blocks of 200 us: a quarter */
         cr_assert_eq(p50[1], 4000 + 50 * US + 1600 + 2200);
         cr_assert_eq(p50[2], 4000 + 1600 + 2200, "nobody there");
 }
 
-/* A kernel of ten waves of 0.5 ms beside requests of 100 kernels: as code, with and without evicting it. */
+/* A BE kernel of ten waves of 0.5 ms beside requests of 100 kernels, with and without eviction. */
 Test(replay, long_kernels_can_be_evicted)
 {
         static const char slab[] = "detshare-profile 1\nsms 132\nkernel slab grid=2640 block=1024 regs=32 ns=5000000\n";
@@ -442,7 +443,7 @@ Test(replay, long_kernels_can_be_evicted)
         cr_assert_leq(results[1].sessions[0].p99_ns, 2 * results[0].sessions[0].p99_ns);
 }
 
-/* LS reads 24 MB in 10 us on half of the SMs, the job asks for more than there is on the other half. */
+/* LS reads 24 MB in 10 us on half of the SMs; the job on the other half demands more bandwidth than there is. */
 #define READS "detshare-profile 1\nsms 132\nkernel r grid=264 block=256 ns=10000 block_ns=10000 bytes=24000000 bound="
 #define FLOOD                                                                                                 \
         "detshare-profile 1\nsms 132\nkernel f grid=5280 block=256 ns=300000 block_ns=10000 bytes=528000000 " \
@@ -538,9 +539,9 @@ Test(replay, the_same_seed_gives_the_same_trace_byte_for_byte)
         }
 }
 
-/* The n-th allocation fails, for every n: it is said, nothing is lost (the sanitized run tells) and the next one works.
- */
-Test(replay, short_of_memory_it_says_so)
+/* The n-th allocation fails, for every n: an error is returned, nothing leaks (the sanitized run shows), and the
+ * next run succeeds. */
+Test(replay, lack_of_memory_is_reported)
 {
         struct ds_replay_workload *w = NULL;
         char message[256] = "", *text = NULL;
@@ -579,7 +580,7 @@ Test(replay, short_of_memory_it_says_so)
         rig_free();
 }
 
-Test(replay, what_cannot_be_simulated_is_said)
+Test(replay, an_impossible_simulation_is_reported)
 {
         static const char other[] = "detshare-profile 1\nsms 26\nkernel k grid=1 block=32 ns=1000\n";
         char message[256] = "";

@@ -69,12 +69,12 @@ static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check
                 return NULL;
         }
         if (!bytes || bytes > DS_CHECK_IMAGE_MAX) {
-                ds_check_fail(result, DS_CHECK_INVALID_VALUE, "an image of %llu bytes: it must have 1 to %llu",
+                ds_check_fail(result, DS_CHECK_INVALID_VALUE, "the image has %llu bytes; 1 to %llu are accepted",
                         (unsigned long long)bytes, (unsigned long long)DS_CHECK_IMAGE_MAX);
                 return NULL;
         }
         if (source->offset > INT64_MAX - bytes) {
-                ds_check_fail(result, DS_CHECK_INVALID_VALUE, "an image at offset %llu, where no file reaches",
+                ds_check_fail(result, DS_CHECK_INVALID_VALUE, "the image's offset %llu is beyond the largest file",
                         (unsigned long long)source->offset);
                 return NULL;
         }
@@ -91,7 +91,7 @@ static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check
                         continue;
                 if (n <= 0) {
                         ds_check_fail(result, DS_CHECK_INVALID_VALUE,
-                                "the image's file has %llu bytes from %llu on, %llu were announced",
+                                "the image's file has only %llu bytes from offset %llu on; the image has %llu",
                                 (unsigned long long)got, (unsigned long long)source->offset, (unsigned long long)bytes);
                         return NULL;
                 }
@@ -117,8 +117,8 @@ static int check_seal(const void *bytes, size_t size, struct ds_check_result *re
         }
         if (fd < 0 || done < size ||
                 fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-                ds_check_fail(
-                        result, DS_CHECK_OUT_OF_MEMORY, "no memory file for the checked image: %s", strerror(errno));
+                ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY,
+                        "a memory file for the checked image could not be created: %s", strerror(errno));
                 return -1;
         }
         return DS_TAKE_FD(fd);
@@ -227,8 +227,8 @@ void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *ori
         if (ds_cubin_read(bytes, size, &cubin))
                 ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "%s is damaged: %s", origin, ds_cubin_why(bytes, size));
         else if (!ds_cubin_runs_on(&cubin, cc))
-                ds_check_fail(result, DS_CHECK_NO_BINARY, "%s is for sm_%u%s, which sm_%u does not run", origin,
-                        cubin.cc, cubin.family ? "a" : "", cc);
+                ds_check_fail(result, DS_CHECK_NO_BINARY, "%s is for sm_%u%s and does not run on this GPU (sm_%u)",
+                        origin, cubin.cc, cubin.family ? "a" : "", cc);
         else
                 check_finish(bytes, size, result);
         if (!result->status)
@@ -334,7 +334,7 @@ int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_pt
                 return 0;
         if (ptx_choose(image, cc, force_ptx || coloured.header, &index) == 0)
                 return machine_ptx(image, index, cc, &coloured, result, ret);
-        ds_check_fail(result, DS_CHECK_NO_BINARY, "there is no PTX of it");
+        ds_check_fail(result, DS_CHECK_NO_BINARY, "the module has no PTX");
         return 0;
 }
 
@@ -350,7 +350,8 @@ void ds_check_forms(const void *bytes, size_t size, uint32_t cc, int simulated, 
         if (simulated)
                 (void)check_parse(bytes, size - report, result);
         else
-                ds_check_cubin(bytes, size - report, cc, "what ptxas made of the transformed PTX", result);
+                ds_check_cubin(
+                        bytes, size - report, cc, "the machine code that ptxas made of the transformed PTX", result);
         if (result->status)
                 return;
         check_finish(bytes, size, result);

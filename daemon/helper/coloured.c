@@ -39,7 +39,7 @@ int ds_coloured_open(const uint8_t *bytes, size_t size, struct ds_coloured *ret,
         if (magic != DS_COLOURED_MAGIC)
                 return 0;
         if (!header_is_good(header, size)) {
-                ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "the image with coloured kernels makes no sense");
+                ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "the image with coloured kernels is invalid");
                 return -1;
         }
         *ret = (struct ds_coloured){.header = header,

@@ -242,7 +242,7 @@ int ds_compile_step(ds_compile *compile, uint64_t now_ns)
                 return 1;
         listen_once(compile);
         if (compile->heard > WORDS_HEARD_MAX)
-                stop(compile, "it talked without end");
+                stop(compile, "it printed too much");
         if (now_ns >= compile->deadline_ns)
                 stop(compile, "it took too long");
         if (waitpid(compile->pid, &compile->status, WNOHANG) != compile->pid)
@@ -283,19 +283,19 @@ static void compile_failed(const ds_compile *compile, struct ds_check_result *re
 
         words_copy(compile, words, sizeof(words));
         if (compile->stopped)
-                ds_check_fail(result, status, "ptxas was stopped: %s (%u ms, %llu bytes of words)%s%s",
+                ds_check_fail(result, status, "ptxas was stopped: %s (limit %u ms, %llu bytes of output)%s%s",
                         compile->stopped, compile->time_ms, (unsigned long long)compile->heard, words[0] ? "\n" : "",
                         words);
         else if (WIFSIGNALED(compile->status))
                 ds_check_fail(result, status,
-                        "ptxas was killed by signal %d (limits: %llu MiB of memory, %llu of code)%s%s",
+                        "ptxas was killed by signal %d (limits: %llu MiB of memory, %llu MiB of code)%s%s",
                         WTERMSIG(compile->status), (unsigned long long)(MEMORY_MAX >> 20),
                         (unsigned long long)(CODE_MAX >> 20), words[0] ? "\n" : "", words);
         else if (WEXITSTATUS(compile->status) == CHILD_NO_EXEC && !words[0])
                 ds_check_fail(result, DS_CHECK_NO_COMPILER, "no ptxas: the program cannot be executed");
         else
                 ds_check_fail(result, strstr(words, "Unsupported .version") ? DS_CHECK_PTX_VERSION : status, "%s",
-                        words[0] ? words : "ptxas failed without a word");
+                        words[0] ? words : "ptxas failed without a message");
 }
 
 /* Reads the compiler's output file; NULL and *result is set on an error. */
@@ -306,7 +306,8 @@ static void *code_read(const ds_compile *compile, struct ds_check_result *result
         size_t got = 0;
 
         if (fstat(compile->code_fd, &st) < 0 || st.st_size <= 0 || (uint64_t)st.st_size > CODE_MAX) {
-                ds_check_fail(result, DS_CHECK_INVALID_PTX, "ptxas made nothing of it, or more than %llu MiB",
+                ds_check_fail(result, DS_CHECK_INVALID_PTX,
+                        "ptxas wrote no machine code, or more than %llu MiB, the most accepted",
                         (unsigned long long)(CODE_MAX >> 20));
                 return NULL;
         }
@@ -345,7 +346,7 @@ void ds_compile_result(
         code = code_read(compile, result, &size);
         if (!code)
                 return;
-        ds_check_cubin(code, size, cc, "what ptxas made of the PTX", result);
+        ds_check_cubin(code, size, cc, "the machine code that ptxas made of the PTX", result);
         if (result->status)
                 return;
         *ret_code = DS_TAKE_PTR(code);

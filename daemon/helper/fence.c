@@ -122,8 +122,10 @@ int ds_fence(int say)
                 return ds_error_origin(-errno);
         domain = fence_domain() == 0;
         if (say && root && !own_uid)
-                ds_log(DS_LOG_WARNING, "there is no uid %u here: the helpers of all users are uid %u%s",
+                ds_log(DS_LOG_WARNING,
+                        "uid %u does not exist in this user namespace: the helpers of all users run as uid %u%s",
                         DS_FENCE_UID_FIRST, DS_FENCE_NOBODY,
-                        domain ? ", kept apart by Landlock" : ", and nothing keeps them apart");
+                        domain ? ", isolated from each other by Landlock"
+                               : ", and nothing isolates them from each other (the kernel has no Landlock)");
         return ds_error_trace(fence_limits(own_uid));
 }

@@ -173,7 +173,8 @@ _Noreturn static void child_make(const char *text, size_t length, FILE *out)
         if (!r)
                 _exit(0);
         if (r < 0)
-                child_fails(out, r == -ENOMEM ? "the module is too large" : "what was made of it could not be written");
+                child_fails(
+                        out, r == -ENOMEM ? "the module is too large" : "its forms could not be written to their file");
         ds_ptx_diags_format(diags, "ptx", words, sizeof(words));
         child_fails(out, words);
 }
@@ -279,17 +280,17 @@ static char *forms_read(const ds_forms *forms, struct out_header *ret_header, si
 static void forms_failed(const ds_forms *forms, const char *words, struct ds_check_result *result)
 {
         if (forms->late)
-                ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels took longer than %u ms",
-                        DS_FORMS_TIME_MS);
+                ds_check_fail(result, DS_CHECK_INVALID_PTX,
+                        "making forms of its kernels took longer than %u ms, the limit", DS_FORMS_TIME_MS);
         else if (WIFSIGNALED(forms->status) && WTERMSIG(forms->status) == SIGXCPU)
-                ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels took more than %u s of a CPU",
-                        DS_FORMS_CPU_S);
+                ds_check_fail(result, DS_CHECK_INVALID_PTX,
+                        "making forms of its kernels took more than %u s of processor time, the limit", DS_FORMS_CPU_S);
         else if (WIFSIGNALED(forms->status))
                 ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels ended with signal %d",
                         WTERMSIG(forms->status));
         else
                 ds_check_fail(result, DS_CHECK_INVALID_PTX, "no forms of its kernels could be made: %.900s",
-                        words && words[0] ? words : "nothing is known");
+                        words && words[0] ? words : "the reason is not known");
 }
 
 char *ds_forms_result(const ds_forms *forms, struct ds_check_result *result, size_t *ret_text, size_t *ret_size)

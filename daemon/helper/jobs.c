@@ -219,7 +219,7 @@ static int job_stored(ds_jobs *jobs, struct job *job, const struct ds_cache_key 
         job->damaged = r == DS_CODE_FILE_E_DAMAGED;
         if (r)
                 return 0;
-        ds_check_cubin(code, size, job->request.cc, "what ptxas made of the PTX", &jobs->result);
+        ds_check_cubin(code, size, job->request.cc, "the machine code that ptxas made of the PTX", &jobs->result);
         if (jobs->result.status) {
                 job->damaged = 1;
                 return 0;
@@ -242,7 +242,8 @@ static int job_compiled_before(ds_jobs *jobs, struct job *job)
         ds_compile_options(&job->text, job->options);
         key = key_of(job);
         if (ds_cache_find(jobs->cache, &key, &code, &size)) {
-                ds_check_cubin(code, size, job->request.cc, "what ptxas made of the PTX", &jobs->result);
+                ds_check_cubin(
+                        code, size, job->request.cc, "the machine code that ptxas made of the PTX", &jobs->result);
                 job->how = DS_CHECK_REMEMBERED;
                 return 1;
         }
@@ -377,13 +378,13 @@ static const char *forms_text(
         struct ds_check_result *other = &jobs->other;
 
         if (!job->text.text && job->request.simulated && forms_read_text(fd, bytes, &job->text))
-                return "there is no memory for its PTX";
+                return "out of memory for its PTX";
         if (!job->text.text && (!source || job->request.forms == DS_JOBS_STORED))
-                return "it was not looked for";
+                return "its PTX was not searched";
         if (!job->text.text && !ds_check_ptx(source, job->request.cc, job->request.force_ptx, other, &job->text))
                 return other->message;
         if (job->text.length > DS_FORMS_TEXT_MAX)
-                return "its PTX is too large";
+                return "its PTX is larger than 32 MiB, the most for which forms are made";
         if (job->request.simulated)
                 return NULL;
         if (job->request.max_registers)
@@ -498,7 +499,7 @@ static int forms_begin(ds_jobs *jobs, struct job *job)
         if (failed)
                 return forms_none(jobs, job, DS_CHECK_INVALID_PTX, failed->why);
         if (ds_forms_new(job->text.text, job->text.length, &job->making))
-                return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "there is no memory or no process to make forms");
+                return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "no memory or no process to make its forms");
         return 0;
 }
 
@@ -567,7 +568,8 @@ static int forms_compiled(ds_jobs *jobs, struct job *job)
                 return forms_fail(jobs, job);
         whole = ds_alloc(size + report);
         if (!whole || job->compiler != ds_ptxas_identity(jobs->ptxas, &lasting))
-                return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "there is no memory for it, or another compiler");
+                return forms_none(
+                        jobs, job, DS_CHECK_OUT_OF_MEMORY, "out of memory, or the compiler was replaced meanwhile");
         memcpy(whole, code, size);
         memcpy(whole + size, job->made + job->made_text, report);
         return forms_answer(jobs, job, whole, size + report, DS_CHECK_COMPILED);

@@ -212,7 +212,7 @@ int main(int argc, char **argv)
                 return 1;
         ds_ptxas_find(simulated ? NULL : what, &ptxas);
         if (!simulated && !again)
-                ds_log(DS_LOG_INFO, "%s%s", ptxas.path[0] ? "PTX for a GPU is compiled by " : "",
+                ds_log(DS_LOG_INFO, "%s%s", ptxas.path[0] ? "PTX is compiled for the GPU by " : "",
                         ptxas.path[0] ? ptxas.path : ptxas.missing);
         if (ds_conn_new(HELPER_FD, HELPER_FRAME_MAX, HELPER_FRAME_MAX * 2, &conn) < 0)
                 return 1;

@@ -49,7 +49,7 @@ static void say_status(struct ds_supervisor *supervisor)
                         counts.ls, ds_worker_policy(supervisor->worker), reload[0] ? "; " : "", reload);
                 break;
         case DS_DAEMON_RESTARTING:
-                ds_notify_status(notify, "the worker is gone, another is started; %u session%s wait%s", counts.sessions,
+                ds_notify_status(notify, "the worker ended and is being replaced; %u session%s wait%s", counts.sessions,
                         counts.sessions == 1 ? "" : "s", counts.sessions == 1 ? "s" : "");
                 break;
         default:
@@ -135,7 +135,8 @@ void ds_announce_reload(struct ds_supervisor *supervisor)
         ds_notify_reloading(supervisor->notify);
         r = ds_supervisor_reload(supervisor, message, sizeof(message));
         if (r)
-                ds_log_about(&refused, DS_LOG_ERROR, "the configuration stays as it was: %s",
+                ds_log_about(&refused, DS_LOG_ERROR,
+                        "the configuration was refused, the previous one stays in force: %s",
                         r == DS_RELOAD_E_REFUSED ? message : strerror(-r));
         else
                 ds_log_about(&was_read, DS_LOG_INFO, "%s", message);

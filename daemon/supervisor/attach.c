@@ -82,7 +82,7 @@ static void kept_done(struct ds_worker_call *base, const struct ds_worker_answer
 
         ds_session_call_free(call);
         if (status && session->client)
-                ds_client_close(session->client, "its ring could not be given to another worker");
+                ds_client_close(session->client, "its ring could not be attached to the new worker");
 }
 
 int ds_session_attach_kept(struct ds_session *session)
@@ -185,7 +185,8 @@ void ds_session_attach(struct ds_session *session, uint64_t request_id)
         else
                 r = send_attach(call);
         if (r == -EPIPE)
-                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the worker is being restarted; retry");
         else if (r)
-                ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL, "the shared memory could not be made");
+                ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL,
+                        "the shared memory for ring and completion page could not be created");
 }

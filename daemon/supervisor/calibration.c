@@ -37,16 +37,16 @@ static int cell_is_wrong(const struct ds_calibration_cell *cell, uint32_t channe
 const char *ds_calibration_wrong(const struct ds_calibration_gpu *gpu)
 {
         if (!gpu->name[0] || strchr(gpu->name, '\n'))
-                return "no GPU is called that";
+                return "the GPU's name is empty or has a line break";
         if (gpu->channels < 2 || gpu->channels > DS_POOL_CHANNELS_MAX)
-                return "no GPU has so many channels";
+                return "the number of channels is not accepted; at least 2 and at most 128 are";
         if (gpu->be >= gpu->channels)
-                return "of the channels one must be left";
+                return "BE has all channels; at least one must be left";
         if (!gpu->n || gpu->n > DS_CALIBRATION_CELLS_MAX)
-                return "nothing was measured";
+                return "the number of measured cells is not accepted; 1 to 128 are";
         for (uint32_t i = 0; i < gpu->n; i++)
                 if (cell_is_wrong(&gpu->cells[i], gpu->channels))
-                        return "a figure of it cannot be";
+                        return "a measured value is outside of its bounds";
         return NULL;
 }
 
@@ -135,14 +135,14 @@ static const char *text_read(struct ds_calibration *c, char *text, size_t size)
         char sum[SUM_LINE_MAX];
 
         if (strlen(text) != size || size < first + last || strncmp(text, FIRST_LINE, first))
-                return "is no such file, or one of another version";
+                return "is not a calibration file of this version";
         sum_write(text, size - last, sum);
         if (strcmp(text + size - last, sum))
                 return "is damaged";
         text[size - last] = 0;
         for (text += first; *text; c->n++)
                 if (c->n == DS_CALIBRATION_GPUS_MAX || gpu_read(&text, &c->gpus[c->n]))
-                        return "has figures that cannot be";
+                        return "has values outside of their bounds";
         return NULL;
 }
 
@@ -153,7 +153,7 @@ static void file_read(struct ds_calibration *c, int directory)
         ds_cleanup(ds_closep) int fd =
                 openat(directory, DS_CALIBRATION_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         ds_cleanup(ds_freep) char *text = NULL;
-        const char *wrong = "is too large, or no file";
+        const char *wrong = "is too large, or not a regular file";
         struct stat st;
 
         if (fd < 0)
@@ -167,8 +167,8 @@ static void file_read(struct ds_calibration *c, int directory)
         if (!wrong)
                 return;
         c->n = 0;
-        ds_log(DS_LOG_WARNING, "%s/%s %s: as if no GPU's channels had been calibrated", c->path, DS_CALIBRATION_FILE,
-                wrong);
+        ds_log(DS_LOG_WARNING, "%s/%s %s and is ignored: run 'detsharectl calibrate --channels' again", c->path,
+                DS_CALIBRATION_FILE, wrong);
 }
 
 static int file_write_at(const struct ds_calibration *c, int directory)
@@ -199,7 +199,7 @@ static int file_write(struct ds_calibration *c)
 
         if (!c->path[0])
                 return 0;
-        directory = ds_state_directory(c->path, "what was found of memory channels is");
+        directory = ds_state_directory(c->path, "the calibration of memory channels is");
         if (directory < 0)
                 return -EIO;
         r = file_write_at(c, directory);
@@ -216,7 +216,7 @@ void ds_calibration_open(struct ds_calibration *c, const char *path)
         *c = (struct ds_calibration){.gpus = ds_alloc0(DS_CALIBRATION_GPUS_MAX, sizeof(*c->gpus))};
         if (!path || !c->gpus)
                 return;
-        directory = ds_state_directory(path, "what was found of memory channels is");
+        directory = ds_state_directory(path, "the calibration of memory channels is");
         if (directory < 0)
                 return;
         snprintf(c->path, sizeof(c->path), "%s", path);

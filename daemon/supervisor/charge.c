@@ -264,7 +264,7 @@ const char *ds_charge_name(enum ds_charge_slot slot)
         case DS_CHARGE_REPLIES:
                 return "bytes of unread replies";
         case DS_CHARGE_FOREIGN:
-                return "file descriptors that do not close";
+                return "file descriptors that are slow to close";
         case DS_CHARGE_CALLS:
                 return "open requests";
         case _DS_CHARGE_MAX:

@@ -118,7 +118,7 @@ static void hello_deadline(struct ds_deadline *deadline)
         struct ds_client *client = DS_CONTAINER_OF(deadline, struct ds_client, deadline);
 
         if (!waits_for_us(client, hello_deadline))
-                ds_client_close(client, "no hello came in time");
+                ds_client_close(client, "it did not send Hello in time");
 }
 
 static void frame_deadline(struct ds_deadline *deadline)
@@ -126,7 +126,7 @@ static void frame_deadline(struct ds_deadline *deadline)
         struct ds_client *client = DS_CONTAINER_OF(deadline, struct ds_client, deadline);
 
         if (!waits_for_us(client, frame_deadline))
-                ds_client_close(client, "a frame was not finished in time");
+                ds_client_close(client, "it did not complete a frame in time");
 }
 
 static int read_credentials(struct ds_client *client, int fd)
@@ -318,7 +318,7 @@ static int check_right(struct ds_client *client, const struct ds_rpc *rpc, const
         }
         if ((rpc->flags & DS_RPC_WINDOW) && client->session->control_only) {
                 ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST,
-                        "%s: the session was opened without a window", rpc->name);
+                        "%s: the session was opened for control requests only, not for GPU work", rpc->name);
                 return -1;
         }
         return 0;
@@ -333,16 +333,16 @@ static void handle_request(struct ds_client *client, Detshare__Request *request,
                 return;
         }
         if (!rpc || rpc->fds != request->fds) {
-                ds_client_close(client, "a request with the wrong number of file descriptors");
+                ds_client_close(client, "it sent a request with the wrong number of file descriptors");
                 return;
         }
         for (size_t i = 0; i < rpc->fds; i++)
                 if (!ds_foreign_is_memory(fds[i]) && !(rpc->flags & DS_RPC_FILE && ds_foreign_is_disk_file(fds[i]))) {
-                        ds_client_close(client, "a file descriptor that is not a memory file");
+                        ds_client_close(client, "it sent a file descriptor that is not a memory file");
                         return;
                 }
         if (client->state == CLIENT_NEW && !(rpc->flags & DS_RPC_BEFORE_HELLO)) {
-                ds_client_close(client, "a request before hello");
+                ds_client_close(client, "it sent a request before Hello");
                 return;
         }
         if (client->state == CLIENT_READY && (rpc->flags & DS_RPC_WINDOW) &&
@@ -370,7 +370,7 @@ static void handle_frame(struct ds_client *client, const uint8_t *payload, size_
         }
         request = (Detshare__Request *)message;
         if (request->fds > DS_FRAME_FDS_MAX || ds_conn_take_fds(client->conn, fds, request->fds)) {
-                ds_client_close(client, "file descriptors were announced that did not come");
+                ds_client_close(client, "a request announced file descriptors that were not sent");
                 return;
         }
         handle_request(client, request, fds);
@@ -402,13 +402,13 @@ static void after_frame(struct ds_client *client, int n, int r)
         if (client->waiter.waiting && r == 0) /* the supervisor causes the delay now, so the client has no deadline */
                 ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
         else if (n < 0 || r == DS_CONN_E_PROTOCOL)
-                ds_client_close(client, "a frame of wrong length, or too many file descriptors");
+                ds_client_close(client, "it sent a frame of wrong length, or too many file descriptors");
         else if (r)
                 ds_client_close(client, r < 0 ? "reading failed" : NULL);
         else if (ds_conn_ready(client->conn))
                 want_turn(client);
         else if (ds_conn_n_fds(client->conn) && !ds_conn_partial(client->conn))
-                ds_client_close(client, "file descriptors that no request announced");
+                ds_client_close(client, "it sent file descriptors that no request announced");
         else
                 watch_partial(client, n == 1);
 }
@@ -454,7 +454,7 @@ static void hear_again(struct ds_deadline *deadline)
                 if (!client->paused)
                         want_turn(client);
         } else if (++client->deaf > DEAF_LOOKS) {
-                ds_client_close(client, "its user has sent too many file descriptors that do not close");
+                ds_client_close(client, "its user has sent too many file descriptors that are slow to close");
         } else {
                 ds_deadline_arm(&client->supervisor->deadlines, &client->hearing, DEAF_LOOK_MS, hear_again);
         }
@@ -618,11 +618,11 @@ int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charg
 
         if (r == DS_CHARGE_E_USER)
                 ds_client_answer(client, id, DETSHARE__STATUS__QUOTA,
-                        "the user has %llu open requests, and may have no more",
+                        "the user has %llu open requests, the most permitted; retry later",
                         (unsigned long long)ds_user_limit(client->user, DS_CHARGE_CALLS));
         else if (r)
                 ds_client_answer(client, id, DETSHARE__STATUS__QUOTA,
-                        "all users together have as many open requests as they may have");
+                        "all users together have the most permitted open requests; retry later");
         return r;
 }
 
@@ -636,8 +636,8 @@ void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t siz
 
         assert(size >= sizeof(*op));
         if (client->n_ops >= DS_SESSION_CALLS_MAX) {
-                ds_client_answer(client, request_id, DETSHARE__STATUS__QUOTA, "%u requests are open already",
-                        DS_SESSION_CALLS_MAX);
+                ds_client_answer(client, request_id, DETSHARE__STATUS__QUOTA,
+                        "the session has %u open requests, the most permitted", DS_SESSION_CALLS_MAX);
                 return NULL;
         }
         if (ds_client_charge_call(client, request_id, &charge))
@@ -718,8 +718,7 @@ int ds_client_must_wait(struct ds_client *client, uint64_t request_id)
         if (!ms)
                 return 0;
         ds_client_answer(client, request_id, DETSHARE__STATUS__RESTARTING,
-                "the user's programs have ended the device's context too often: ask again in %llu ms",
-                (unsigned long long)ms);
+                "the user's programs have ended the GPU's context too often; retry in %llu ms", (unsigned long long)ms);
         return 1;
 }
 

@@ -96,7 +96,7 @@ static int store_open(ds_code_store *store, const char *path)
         (void)fchmod(store->directory, 0700);
         store->lock_fd = openat(above, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (store->lock_fd < 0 || flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-                ds_log(DS_LOG_INFO, "%s is only read: %s", path,
+                ds_log(DS_LOG_INFO, "%s is used read-only: %s", path,
                         store->lock_fd < 0 ? strerror(errno) : "another daemon writes there");
                 store->lock_fd = ds_close(store->lock_fd);
         }
@@ -474,7 +474,7 @@ int ds_code_store_new(const char *path, uint64_t max_bytes, ds_code_store **ret)
         if (store->lock_fd >= 0)
                 r = thread_start(store);
         if (r)
-                ds_log(DS_LOG_WARNING, "%s is only read: %s", path, strerror(r));
+                ds_log(DS_LOG_WARNING, "%s is used read-only: %s", path, strerror(r));
         *ret = store;
         return 0;
 }

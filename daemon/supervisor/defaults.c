@@ -62,7 +62,7 @@ static uint64_t connections_limit(const struct ds_config *config)
 
         if (fits < wanted)
                 ds_log(config->connections ? DS_LOG_WARNING : DS_LOG_DEBUG,
-                        "[limits] connections = %llu: the limit of open files (LimitNOFILE=) allows for %llu",
+                        "[limits] connections = %llu is too large: the limit of open files (LimitNOFILE=) allows %llu",
                         (unsigned long long)wanted, (unsigned long long)fits);
         return DS_MIN(wanted, fits);
 }

@@ -15,8 +15,8 @@
 #include "util/macro.h"
 
 /* Reasons that the helper reports without an error. */
-static const char no_ptx[] = "there is no PTX of it";
-static const char no_room[] = "there is no room for its forms in what its user may have";
+static const char no_ptx[] = "the module has no PTX";
+static const char no_room[] = "the user's limits leave no room for its forms";
 
 void ds_module_source_drop(struct ds_module_source *source)
 {
@@ -96,7 +96,7 @@ static void say_failed(struct ds_session *session, const char *why)
 {
         if (strcmp(why, no_ptx) != 0)
                 ds_log_limited(ds_user_log_budget(session->user), uv_hrtime(), DS_LOG_WARNING,
-                        "session %llu: kernels of a module stay as they are: %s", (unsigned long long)session->id, why);
+                        "session %llu: the kernels of a module get no forms: %s", (unsigned long long)session->id, why);
 }
 
 void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *result)
@@ -191,7 +191,8 @@ static void forms_made(struct ds_helper_job *job, struct ds_helper_result *resul
         }
         ds_forms_leave(call);
         if (result->status || !result->report_bytes) {
-                forms_refuse(call, forms, result->message && result->message[0] ? result->message : "nothing is known");
+                forms_refuse(call, forms,
+                        result->message && result->message[0] ? result->message : "the reason is not known");
         } else if (forms_charge(call, result)) {
                 forms_refuse(call, forms, no_room);
         } else {
@@ -225,7 +226,7 @@ static void forms_begin(struct ds_session_call *call, struct ds_module_forms *fo
 
         if (!ds_charge_take(&call->one, call->session->user, DS_CHARGE_SLABS, 1)) {
                 fd = forms_source(call, forms, image, image_bytes, &bytes);
-                why = "the file that it came from is not there any more";
+                why = "the client's file with its PTX is no longer available";
         }
         if (fd < 0) {
                 forms_refuse(call, forms, why);

@@ -38,8 +38,8 @@ static int check_name(struct ds_client *client, uint64_t id, const char *name)
 {
         if (strlen(name) <= DS_SESSION_NAME_MAX)
                 return 0;
-        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "the name has %zu bytes; %d are allowed",
-                strlen(name), DS_SESSION_NAME_MAX);
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                "the session's name has %zu bytes; at most %d are accepted", strlen(name), DS_SESSION_NAME_MAX);
         return -1;
 }
 
@@ -47,7 +47,8 @@ static int check_class(struct ds_client *client, uint64_t id, Detshare__Class cl
 {
         if (class_ == DETSHARE__CLASS__BE || class_ == DETSHARE__CLASS__LS)
                 return 0;
-        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "there is no class %d", (int)class_);
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "there is no class %d; ls and be are accepted",
+                (int)class_);
         return -1;
 }
 
@@ -56,7 +57,7 @@ static int check_percent(struct ds_client *client, uint64_t id, uint32_t percent
         if (percent <= 100)
                 return 0;
         ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
-                "%u %% of the SMs are asked for; 1 to 100 can be, and 0 is 100", percent);
+                "%u %% of the SMs were requested; 1 to 100 are accepted, and 0 means 100", percent);
         return -1;
 }
 
@@ -64,14 +65,15 @@ static int check_share(struct ds_client *client, uint64_t id, struct ds_gpu_shar
 {
         if (share.request > DS_GPU_SHARE_ALL || share.limit > DS_GPU_SHARE_ALL) {
                 ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
-                        "a share of %u thousandths of the GPU's time is asked for; %u are all",
+                        "a share of %u thousandths of the GPU's time was requested; at most %u are accepted",
                         DS_MAX(share.request, share.limit), DS_GPU_SHARE_ALL);
                 return -1;
         }
         if (!share.limit || share.request <= share.limit)
                 return 0;
         ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
-                "%u thousandths of the GPU's time at least, and %u at most", share.request, share.limit);
+                "the least share of the GPU's time (%u thousandths) is above the largest (%u)", share.request,
+                share.limit);
         return -1;
 }
 
@@ -130,13 +132,15 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
         int r;
 
         if (ds_client_session(client)) {
-                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST, "hello was said already");
+                ds_client_answer(
+                        client, request->id, DETSHARE__STATUS__BAD_REQUEST, "Hello was sent before on this connection");
                 return;
         }
         if (hello->version != PROTOCOL_VERSION) {
                 ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_VERSION,
-                        "the client speaks version %u of the protocol, the daemon version %u", hello->version,
-                        PROTOCOL_VERSION);
+                        "the client uses protocol version %u, the daemon version %u; install the same DetShare version "
+                        "for both",
+                        hello->version, PROTOCOL_VERSION);
                 return;
         }
         if (!hello->control_only && ds_client_must_wait(client, request->id))
@@ -226,7 +230,7 @@ static struct ds_session *set_session_target(struct ds_client *client, const Det
                 return own;
         if (!ds_client_is_admin(client)) {
                 ds_client_answer(client, request->id, DETSHARE__STATUS__DENIED,
-                        "another's session needs uid 0 or the group detshare-admin");
+                        "another user's session needs uid 0 or the group detshare-admin");
                 return NULL;
         }
         session = ds_session_find(own->supervisor, id);
@@ -252,7 +256,7 @@ static int check_share_rights(
         if (!request && share.limit <= most.limit && share.request <= most.limit)
                 return 0;
         ds_client_answer(client, id, DETSHARE__STATUS__DENIED,
-                "%u thousandths of the GPU's time are asked for; uid %u may have %u (%s)",
+                "%u thousandths of the GPU's time were requested; uid %u may have %u (%s)",
                 request ? share.request : DS_MAX(share.request, share.limit),
                 (unsigned)ds_user_uid(ds_client_user(client)), request ? most.request : most.limit,
                 ds_right_name(ds_client_rights(client), request ? DS_RULE_GPU_REQUEST : DS_RULE_GPU_LIMIT, name));
@@ -268,13 +272,13 @@ static int check_set_rights(
         char name[DS_RULE_NAME_MAX];
 
         if (set->set_class && !ds_client_may(client, set->class_)) {
-                ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "uid %u may not be of class %s (%s)", uid,
+                ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "uid %u may not have class %s (%s)", uid,
                         set->class_ == DETSHARE__CLASS__LS ? "ls" : "be", ds_right_name(rights, DS_RULE_CLASSES, name));
                 return -1;
         }
         if (set->set_sm_percent && set->sm_percent > most) {
                 ds_client_answer(client, id, DETSHARE__STATUS__DENIED,
-                        "%u %% of the SMs are asked for; uid %u may have %u (%s)", set->sm_percent, uid, most,
+                        "%u %% of the SMs were requested; uid %u may have %u (%s)", set->sm_percent, uid, most,
                         ds_right_name(rights, DS_RULE_SM_PERCENT, name));
                 return -1;
         }
@@ -334,7 +338,7 @@ void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *f
 
         if (!may_kill(client, session)) {
                 ds_client_answer(client, request->id, DETSHARE__STATUS__DENIED,
-                        "kill: another's session needs uid 0 or the group detshare-admin");
+                        "kill: another user's session needs uid 0 or the group detshare-admin");
                 return;
         }
         if (!session) {

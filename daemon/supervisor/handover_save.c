@@ -146,7 +146,7 @@ static void store_file(struct saving *saving, int fd)
         if (r == -EAGAIN)
                 saving->turn_over = 1;
         else if (r)
-                refuse(saved, "the service manager did not take a file: %s", r < 0 ? strerror(-r) : "it keeps none");
+                refuse(saved, "the service manager did not store a file: %s", r < 0 ? strerror(-r) : "it stores none");
         if (r)
                 return;
         saved->n_stored = saving->file;
@@ -180,11 +180,11 @@ static void count_record(struct saving *saving, const Detshare__Internal__SavedR
         char name[DS_HANDOVER_NAME_MAX];
 
         if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_RECEIVED_FILE && !is_harmless(fd))
-                refuse(saved, "it sent a file descriptor that is neither a memory file nor a file of a disk");
+                refuse(saved, "a file descriptor that it sent is neither a memory file nor a file on disk");
         if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_LENT && !is_complete(&saving->pool))
-                refuse(saved, "it has coloured memory, which could not be stored");
+                refuse(saved, "its coloured memory could not be stored");
         if (ds_saved_size(record) > DS_SAVED_MAX)
-                refuse(saved, "what is under way with it is more than a record holds");
+                refuse(saved, "its incomplete request or reply is larger than a record");
         saved->state_bytes += ds_saved_size(record);
         if (record->file) {
                 saved->n_files = record->file;
@@ -301,7 +301,7 @@ static void unstore_some(struct saving *saving, int all)
                 left += unstore(saving, &saving->pool, until_ns);
         if (left)
                 ds_log(DS_LOG_WARNING,
-                        "the service manager still keeps %llu files of sessions that are not handed over",
+                        "the service manager still stores %llu files of sessions that are not handed over",
                         (unsigned long long)left);
 }
 
@@ -340,15 +340,15 @@ static int share_inside(struct saving *saving)
 static void refuse_full(struct saved *saved, const struct ds_fair_room *limits, const struct ds_fair_room *left)
 {
         if (saved->n_files > left->of[DS_FAIR_FILES])
-                refuse(saved, "it has %u files, and of the %llu files that the service manager takes %llu are left",
+                refuse(saved, "it needs %u files; of the %llu files that the service manager stores %llu are free",
                         saved->n_files, (unsigned long long)limits->of[DS_FAIR_FILES],
                         (unsigned long long)left->of[DS_FAIR_FILES]);
         else if (saved->names_bytes > left->of[DS_FAIR_NAMES])
-                refuse(saved, "its %u files have names of %llu bytes, and of the %llu bytes for names %llu are left",
+                refuse(saved, "its %u files need %llu bytes of names; of the %llu bytes for names %llu are free",
                         saved->n_files, (unsigned long long)saved->names_bytes,
                         (unsigned long long)limits->of[DS_FAIR_NAMES], (unsigned long long)left->of[DS_FAIR_NAMES]);
         else
-                refuse(saved, "its state has %llu bytes, and of the %llu bytes for all states %llu are left",
+                refuse(saved, "its state needs %llu bytes; of the %llu bytes for all sessions %llu are free",
                         (unsigned long long)saved->state_bytes, (unsigned long long)limits->of[DS_FAIR_STATE],
                         (unsigned long long)left->of[DS_FAIR_STATE]);
 }
@@ -420,7 +420,7 @@ static int store_sessions(struct saving *saving)
         for (size_t i = 0; i < saving->n_sessions; i++)
                 if (!is_complete(&saving->sessions[i]))
                         refuse(&saving->sessions[i],
-                                "%u of its %u files are stored, and the %llu s of all sessions are over",
+                                "only %u of its %u files were stored within the %llu s for all sessions",
                                 saving->sessions[i].n_stored, saving->sessions[i].n_files,
                                 (unsigned long long)(STORE_MAX_NS / DS_NS_PER_S));
         return 0;
@@ -502,12 +502,12 @@ static void save_pool(struct saving *saving)
         }
         walk(saving, pool, WALK_COUNT);
         if (!pool->refused && pool->n_files >= ds_notify_stores(saving->supervisor->notify))
-                refuse(pool, "it has %u files, and the service manager takes %zu", pool->n_files,
+                refuse(pool, "it needs %u files; the service manager stores %zu", pool->n_files,
                         ds_notify_stores(saving->supervisor->notify));
         if (!pool->refused)
                 take_turn(saving, pool, STORE_MAX_NS);
         if (!is_complete(pool))
-                refuse(pool, "the service manager did not take it in time");
+                refuse(pool, "the service manager did not store it in time");
         write_saved(saving, pool);
 }
 

@@ -149,14 +149,14 @@ static int take_client(struct taking *taking, const Detshare__Internal__SavedSes
         if (*fd < 0)
                 return refuse(taking, "its connection is missing");
         if (!is_connection(*fd))
-                return refuse(taking, "its connection is something else");
+                return refuse(taking, "its connection is not a socket of this kind");
         if (ds_client_restore(taking->supervisor, DS_TAKE_FD(*fd), &client))
-                return refuse(taking, "its client cannot be taken over");
+                return refuse(taking, "its client could not be restored");
         if (ds_user_uid(ds_client_user(client)) != saved->uid || (uint32_t)ds_client_pid(client) != saved->pid)
-                r = refuse(taking, "its connection is of somebody else");
+                r = refuse(taking, "its connection belongs to another user");
         else
                 r = ds_session_restore(taking->supervisor, client, saved, &taking->session)
-                            ? refuse(taking, "it cannot have been like that")
+                            ? refuse(taking, "its saved values are invalid")
                             : 0;
         if (r) {
                 ds_client_refuse(client);
@@ -182,11 +182,11 @@ static int take_slab(struct taking *taking, const Detshare__Internal__RestoreSla
         if (file && *fd < 0 && restore->share)
                 *fd = take_shared(taking, restore->share);
         if (!restore->slab || (file && *fd < 0))
-                return refuse(taking, "memory is missing");
+                return refuse(taking, "a file of its memory is missing");
         if (file && !is_slab(taking, *fd, restore->slab))
-                return refuse(taking, "a file is not the memory that it should be");
+                return refuse(taking, "a file of its memory has the wrong kind or size");
         return ds_ledger_restore_slab(taking->session->ledger, taking->supervisor->shares, restore, fd)
-                       ? refuse(taking, "its memory is not possible")
+                       ? refuse(taking, "the records of its memory are invalid")
                        : 0;
 }
 
@@ -198,9 +198,9 @@ static int take_physical(struct taking *taking, const Detshare__Internal__Restor
                 *fd = take_shared(taking, restore->share);
         slab.bytes = restore->physical ? restore->physical->bytes : 0;
         if (*fd < 0 || !slab.bytes || !is_slab(taking, *fd, &slab))
-                return refuse(taking, "a file is not the memory that it should be");
+                return refuse(taking, "a file of its memory has the wrong kind or size");
         return ds_ledger_restore_physical(taking->session->ledger, taking->supervisor->shares, restore, fd)
-                       ? refuse(taking, "its memory is not possible")
+                       ? refuse(taking, "the records of its memory are invalid")
                        : 0;
 }
 
@@ -210,7 +210,7 @@ static int take_mapping(struct taking *taking, const Detshare__Internal__Restore
 
         if (!mapping || !ds_session_is_reserved(taking->session, mapping->va, mapping->bytes) ||
                 ds_ledger_restore_mapping(taking->session->ledger, restore))
-                return refuse(taking, "its mappings are not possible");
+                return refuse(taking, "the records of its mappings are invalid");
         return 0;
 }
 
@@ -228,22 +228,22 @@ static int is_image(int fd, uint64_t bytes)
 static int take_module(struct taking *taking, const Detshare__Internal__RestoreModule *restore, int *fd)
 {
         if (*fd < 0)
-                return refuse(taking, "an image is missing");
+                return refuse(taking, "a module's image is missing");
         if (!is_image(*fd, restore->bytes))
-                return refuse(taking, "a file is not the image that it should be");
+                return refuse(taking, "a module's image has the wrong kind or size");
         return ds_ledger_restore_module(taking->session->ledger, restore, fd)
-                       ? refuse(taking, "its modules are not possible")
+                       ? refuse(taking, "the records of its modules are invalid")
                        : 0;
 }
 
 static int take_graph(struct taking *taking, const Detshare__Internal__RestoreGraph *restore, int *fd)
 {
         if (*fd < 0)
-                return refuse(taking, "a graph is missing");
+                return refuse(taking, "a graph's file is missing");
         if (restore->bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(*fd, restore->bytes, F_SEAL_WRITE))
-                return refuse(taking, "a file is not the graph that it should be");
+                return refuse(taking, "a graph's file has the wrong kind or size");
         return ds_ledger_restore_graph(taking->session->ledger, restore, fd)
-                       ? refuse(taking, "its graphs are not possible")
+                       ? refuse(taking, "the records of its graphs are invalid")
                        : 0;
 }
 
@@ -254,7 +254,7 @@ static int take_ring(struct taking *taking, const Detshare__Internal__SavedRing 
         if (*fd < 0 || session->ring_kept)
                 return refuse(taking, "its ring is missing");
         if (ds_ring_adopt(DS_TAKE_FD(*fd), &session->ring))
-                return refuse(taking, "a file is not the ring that it should be");
+                return refuse(taking, "its ring's file has the wrong kind or size");
         session->ring_kept = 1;
         session->ring_head = ring->head;
         return 0;
@@ -263,7 +263,7 @@ static int take_ring(struct taking *taking, const Detshare__Internal__SavedRing 
 static int take_text(struct taking *taking, const Detshare__Internal__SavedText *text)
 {
         if (text->text.len > DS_OUTPUT_PAGE_MAX)
-                return refuse(taking, "it has printed more than can be");
+                return refuse(taking, "its printed text is larger than a session may keep");
         ds_output_add(taking->session, text->to_stderr, text->text.data, text->text.len);
         return 0;
 }
@@ -289,7 +289,7 @@ static int take_under_way(struct taking *taking, const Detshare__Internal__Saved
         default:
                 break;
         }
-        return r ? refuse(taking, "what was under way with it is not possible") : 0;
+        return r ? refuse(taking, "its incomplete requests or replies are invalid") : 0;
 }
 
 /* Reads the pool, before all sessions. If the pool is invalid it is dropped, and sessions that use part of it are
@@ -312,7 +312,7 @@ static int take_lent(struct taking *taking, const Detshare__Internal__RestoreLen
         if (!lent || !pool->complete || lent->slab >= pool->facts.n_slabs || lent->bytes != pool->facts.slab_bytes)
                 return refuse(taking, "its coloured memory is missing");
         if (taking->lent >> lent->slab & 1 || ds_ledger_restore_lent(taking->session->ledger, restore))
-                return refuse(taking, "its coloured memory is not possible");
+                return refuse(taking, "the records of its coloured memory are invalid");
         taking->lent |= UINT64_C(1) << lent->slab;
         return 0;
 }
@@ -335,7 +335,7 @@ static int take_part(struct taking *taking, const Detshare__Internal__SavedRecor
                 return take_graph(taking, record->graph, fd);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM:
                 return ds_ledger_restore_stream(taking->session->ledger, record->stream)
-                               ? refuse(taking, "its streams are not possible")
+                               ? refuse(taking, "the records of its streams are invalid")
                                : 0;
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_RING:
                 return take_ring(taking, record->ring, fd);
@@ -351,7 +351,7 @@ static int take_part(struct taking *taking, const Detshare__Internal__SavedRecor
 static void drop_session(struct taking *taking)
 {
         ds_log_limited(ds_log_budget_of(&taking->budgets, taking->uid), uv_hrtime(), DS_LOG_ERROR,
-                "session %llu (uid %u) of the daemon before cannot go on: %s", (unsigned long long)taking->id,
+                "session %llu (uid %u) of the previous daemon cannot continue: %s", (unsigned long long)taking->id,
                 (unsigned)taking->uid, taking->why[0] ? taking->why : "its state is damaged");
         taking->n_refused++;
         if (taking->session) {
@@ -383,12 +383,12 @@ static int take_content(struct taking *taking, const Detshare__Internal__SavedRe
 
         if (record->file || (record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH &&
                                     record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE))
-                return refuse(taking, "a file lies where none can be");
+                return refuse(taking, "a record embeds a file that must not be embedded");
         r = ds_saved_make_file(record->content, fd);
         if (r > 0)
-                return refuse(taking, "a file has %zu bytes, and %u can lie in the state", record->content->bytes.len,
-                        DS_SAVED_INSIDE_MAX);
-        return r ? refuse(taking, "a file cannot be made: %s", strerror(-r)) : 0;
+                return refuse(taking, "an embedded file has %zu bytes; at most %u are accepted",
+                        record->content->bytes.len, DS_SAVED_INSIDE_MAX);
+        return r ? refuse(taking, "an embedded file could not be restored: %s", strerror(-r)) : 0;
 }
 
 static void take_record(struct taking *taking, const Detshare__Internal__SavedRecord *record)
@@ -436,10 +436,10 @@ static int check_header(struct taking *taking, ds_saved_reader *reader)
                 return refuse(taking, "it is damaged");
         header = record->header;
         if (header->version < DS_SAVED_VERSION_OLDEST || header->version > DS_SAVED_VERSION)
-                return refuse(taking, "it is of version %u, and versions %u to %u are understood", header->version,
+                return refuse(taking, "its version is %u; %u to %u are accepted", header->version,
                         DS_SAVED_VERSION_OLDEST, DS_SAVED_VERSION);
         if (strcmp(header->device, device) != 0)
-                return refuse(taking, "it is of a daemon with another device");
+                return refuse(taking, "it is from a daemon with another device");
         taking->supervisor->next_session = header->last_session;
         taking->supervisor->device_now_ns = DS_MIN(header->device_now_ns, UINT64_MAX / 4);
         return 0;
@@ -470,10 +470,10 @@ static void read_state(struct taking *taking)
         if (fd < 0)
                 (void)refuse(taking, "it is missing");
         else if (ds_saved_reader_new(fd, &reader))
-                (void)refuse(taking, "it is no state");
+                (void)refuse(taking, "it is not a state file");
         else if (read_records(taking, reader) == 0)
                 return;
-        ds_log(DS_LOG_ERROR, "the state of the daemon before cannot be used: %s; its clients are closed", taking->why);
+        ds_log(DS_LOG_ERROR, "the state of the previous daemon is not usable: %s; its clients are closed", taking->why);
 }
 
 /* Closes the files of refused sessions, and files that no session names. */
@@ -486,7 +486,7 @@ static void close_rest(struct taking *taking)
                 taking->files[i]->fd = ds_close(taking->files[i]->fd);
         }
         if (taking->n_refused)
-                ds_log(DS_LOG_ERROR, "%zu sessions of the daemon before cannot go on", taking->n_refused);
+                ds_log(DS_LOG_ERROR, "%zu sessions of the previous daemon cannot continue", taking->n_refused);
         if (n && !taking->n_refused)
                 ds_log(DS_LOG_WARNING, "%zu stored files belong to no session and are closed", n);
 }
@@ -526,7 +526,7 @@ static void forget_store(struct ds_supervisor *supervisor)
                 if (ds_handover_is_name(files[i].name) && ds_notify_unstore(supervisor->notify, files[i].name))
                         left++;
         if (left)
-                ds_log(DS_LOG_WARNING, "the service manager still keeps %zu files of the daemon before", left);
+                ds_log(DS_LOG_WARNING, "the service manager still stores %zu files of the previous daemon", left);
 }
 
 void ds_handover_resume(struct ds_supervisor *supervisor)
@@ -543,7 +543,7 @@ void ds_handover_resume(struct ds_supervisor *supervisor)
                 next = ds_client_next(supervisor, client);
                 ds_client_resume(client);
         }
-        ds_log(DS_LOG_INFO, "%zu sessions of the daemon before go on", n);
+        ds_log(DS_LOG_INFO, "%zu sessions of the previous daemon continue", n);
 }
 
 void ds_handover_drop(struct ds_supervisor *supervisor)

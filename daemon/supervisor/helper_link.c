@@ -292,9 +292,9 @@ static void job_deadline(struct ds_deadline *deadline)
         struct reader *reader = place->reader;
 
         /* killed before fail(), so that no other image is sent to it */
-        ds_process_kill(reader->process, "an image keeps it busy for too long");
+        ds_process_kill(reader->process, "checking an image took too long");
         reader->blamed = 1;
-        fail(reader->helper, land(place), "reading the image took too long");
+        fail(reader->helper, land(place), "checking the image took too long");
 }
 
 /* The most images that all helpers together may have. */
@@ -658,7 +658,7 @@ static void on_lost(void *user)
 
         reader->usable = 0;
         ds_deadline_disarm(&reader->helper->supervisor->deadlines, &reader->deadline);
-        fail_in_flight(reader, "the process that reads images died of this one");
+        fail_in_flight(reader, "the helper process ended while it checked this image");
 }
 
 static void on_ended(void *user, const char *how, int killed)
@@ -681,7 +681,7 @@ static void on_ended(void *user, const char *how, int killed)
         if (uv_hrtime() - reader->started_ns >= SETTLED_NS)
                 reader->backoff_ms = 0;
         reader->backoff_ms = reader->backoff_ms ? DS_MIN(2 * reader->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_FIRST_MS;
-        ds_log(DS_LOG_ERROR, "the helper %s; another is started", how);
+        ds_log(DS_LOG_ERROR, "the helper %s and is replaced", how);
         ds_deadline_arm(&helper->supervisor->deadlines, &reader->deadline, reader->backoff_ms, start_again);
 }
 

@@ -79,7 +79,7 @@ static void sink(const struct ds_log_about *about, enum ds_log_level level, cons
         for (; n < sizeof(one) - 1 && line[n]; n++)
                 one[n] = line[n] == '\n' ? ' ' : line[n];
         one[n] = 0;
-        snprintf(words, sizeof(words), "%u lines were lost: the journal did not take them", journal.lost);
+        snprintf(words, sizeof(words), "%u lines were lost: the journal's queue was full", journal.lost);
         if (journal.lost && send_entry(&nobody, DS_LOG_WARNING, words) == 0)
                 journal.lost = 0;
         if (send_entry(about, level, one))

@@ -49,11 +49,11 @@ static int option_of(int fd, int option)
 static const char *unfit(int fd)
 {
         if (option_of(fd, SO_DOMAIN) < 0)
-                return "is no socket";
+                return "is not a socket";
         if (option_of(fd, SO_DOMAIN) != AF_UNIX)
-                return "is no Unix socket";
+                return "is not a Unix socket";
         if (option_of(fd, SO_TYPE) != SOCK_STREAM)
-                return "is no stream socket";
+                return "is not a stream socket";
         if (option_of(fd, SO_ACCEPTCONN) != 1)
                 return "does not listen (Accept=no is needed)";
         return NULL;
@@ -90,17 +90,17 @@ static int take_given(ds_listener *listener, ds_notify *notify, char *message, s
         listener->given = 1;
         wrong = unfit(listener->fd);
         if (wrong) {
-                snprintf(message, message_size, "what the service manager gave as '%s' %s", DS_NOTIFY_SOCKET_NAME,
-                        wrong);
+                snprintf(message, message_size, "the file that the service manager passed as '%s' %s",
+                        DS_NOTIFY_SOCKET_NAME, wrong);
                 return DS_LISTENER_E_REFUSED;
         }
         fcntl(listener->fd, F_SETFL, fcntl(listener->fd, F_GETFL) | O_NONBLOCK);
         name_path(listener);
         if (options->socket_given && strcmp(options->socket, listener->path) != 0)
-                ds_log(DS_LOG_WARNING, "the service manager's socket %s is served, and not %s", listener->path,
-                        options->socket);
+                ds_log(DS_LOG_WARNING, "clients are served at the service manager's socket %s, not at %s",
+                        listener->path, options->socket);
         while ((other = ds_notify_take(notify, DS_NOTIFY_SOCKET_NAME)) >= 0) {
-                ds_log(DS_LOG_WARNING, "the service manager gave more than one socket: only %s is served",
+                ds_log(DS_LOG_WARNING, "the service manager passed more than one socket: clients are served only at %s",
                         listener->path);
                 ds_close(other);
         }
@@ -175,7 +175,8 @@ static int turn_away(ds_listener *listener)
 {
         int fd;
 
-        ds_log_limited(&listener->log, uv_hrtime(), DS_LOG_ERROR, "out of file descriptors: a client was turned away");
+        ds_log_limited(&listener->log, uv_hrtime(), DS_LOG_ERROR,
+                "out of file descriptors: a connection was closed; raise LimitNOFILE= or lower [limits] connections");
         listener->reserve_fd = ds_close(listener->reserve_fd);
         fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         ds_foreign_close_socket(fd);
@@ -193,7 +194,7 @@ static void accept_one(ds_listener *listener, int fd)
         r = ds_client_new(listener->supervisor, fd); /* consumes fd */
         if (r > 0 && ds_log_may(&listener->log, uv_hrtime(), DS_LOG_WARNING))
                 ds_log_about(&(struct ds_log_about){.pid = peer.pid, .uid = peer.uid}, DS_LOG_WARNING,
-                        "a connection was refused (pid %d, uid %u): %s the connections that may be", (int)peer.pid,
+                        "a connection was refused (pid %d, uid %u): %s the most permitted connections", (int)peer.pid,
                         (unsigned)peer.uid, r == DS_CHARGE_E_USER ? "this user has" : "all users together have");
         else if (r < 0)
                 (void)ds_error_trace(r);

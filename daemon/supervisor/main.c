@@ -48,7 +48,7 @@ static void help(void)
                "                     or sim:gtx1080 (default: " DEFAULT_DEVICE ", or " DEFAULT_SIMULATED
                " where there is no GPU)\n"
                "  --socket PATH      where clients connect (default: " DEFAULT_SOCKET ")\n"
-               "  --config FILE      configuration (default: " DEFAULT_CONFIG ", if it is there)\n"
+               "  --config FILE      configuration file (default: " DEFAULT_CONFIG ", if it is there)\n"
                "  --policy NAME      scheduling policy to start with\n"
                "  --libcuda PATH     NVIDIA's libcuda.so.1, if it is not found by itself\n"
                "  --ptxas PATH       the CUDA toolkit's assembler, if it is not found by itself\n"
@@ -89,7 +89,7 @@ static int check_transform(void)
 {
         if (!arg_transform || ds_transform_find(arg_transform) > 0)
                 return 0;
-        return usage("--transform is always, auto or never, not '%s'", arg_transform);
+        return usage("--transform '%s' is not accepted; always, auto and never are", arg_transform);
 }
 
 /* -1: continue; otherwise the exit status. */

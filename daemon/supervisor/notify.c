@@ -52,8 +52,8 @@ static int open_socket(ds_notify *notify)
         if (!length)
                 return 0;
         if ((path[0] != '/' && path[0] != '@') || length < 2 || length >= sizeof(notify->address.sun_path)) {
-                ds_log(DS_LOG_WARNING, "NOTIFY_SOCKET=%s is no socket's address: the service manager hears nothing",
-                        path);
+                ds_log(DS_LOG_WARNING,
+                        "NOTIFY_SOCKET=%s is not a socket's address: the service manager gets no messages", path);
                 return 0;
         }
         notify->address.sun_family = AF_UNIX;
@@ -96,7 +96,7 @@ static void read_watchdog(ds_notify *notify)
         if (r > 0)
                 notify->watchdog_us = us;
         else if (r < 0)
-                ds_log(DS_LOG_WARNING, "WATCHDOG_USEC or WATCHDOG_PID is not understood: the watchdog is not told");
+                ds_log(DS_LOG_WARNING, "WATCHDOG_USEC or WATCHDOG_PID is invalid: the watchdog gets no messages");
 }
 
 /* Consumes fd and name in every case. */
@@ -119,7 +119,7 @@ static int take_files(ds_notify *notify)
         int n = sd_listen_fds_with_names(1, &names);
 
         if (n < 0)
-                ds_log(DS_LOG_WARNING, "LISTEN_FDS or LISTEN_FDNAMES is not understood (%s): what came is not used",
+                ds_log(DS_LOG_WARNING, "LISTEN_FDS or LISTEN_FDNAMES is invalid (%s): the passed files are not used",
                         strerror(-n));
         if (n <= 0)
                 return 0;
@@ -253,7 +253,7 @@ static int send_message(ds_notify *notify, const char *text, int fd, int importa
 static void say(ds_notify *notify, const char *text)
 {
         if (notify && notify->fd >= 0 && send_message(notify, text, -1, 1))
-                ds_log(DS_LOG_WARNING, "the service manager could not be told: %s", text);
+                ds_log(DS_LOG_WARNING, "a message to the service manager failed: %s", text);
 }
 
 void ds_notify_ready(ds_notify *notify)

@@ -22,7 +22,7 @@ static void answer_restarting(struct ds_client_op *op)
         uint64_t id = op->request_id;
 
         ds_client_op_end(op);
-        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the worker is being restarted; retry");
 }
 
 static void worker_deadline(struct ds_deadline *deadline)
@@ -63,7 +63,8 @@ static int take_answer(struct ds_worker_call *call, const struct ds_worker_answe
                 status = DETSHARE__STATUS__INTERNAL;
                 words = "";
         }
-        ds_client_answer(*ret_client, *ret_id, status, "%s", words[0] ? words : "the device's process has no answer");
+        ds_client_answer(
+                *ret_client, *ret_id, status, "%s", words[0] ? words : "the worker does not know this request");
         return 0;
 }
 
@@ -168,7 +169,7 @@ static int check_session(struct ds_client *client, const char *what, uint64_t re
 
         if (!ds_client_is_admin(client) && !(session && session->user == ds_client_user(client))) {
                 ds_client_answer(client, request_id, DETSHARE__STATUS__DENIED,
-                        "%s: another's session needs uid 0 or the group detshare-admin", what);
+                        "%s: another user's session needs uid 0 or the group detshare-admin", what);
                 return -1;
         }
         if (session)
@@ -256,7 +257,7 @@ static void trace_stop_done(struct ds_worker_call *call, const struct ds_worker_
         if (!take_answer(call, answer, DETSHARE__INTERNAL__FROM_WORKER__BODY_TRACED, &client, &id))
                 return;
         if (answer->n_fds != 1) {
-                ds_client_answer(client, id, DETSHARE__STATUS__INTERNAL, "the trace's file did not come");
+                ds_client_answer(client, id, DETSHARE__STATUS__INTERNAL, "the worker did not send the trace's file");
                 return;
         }
         reply.result_case = DETSHARE__REPLY__RESULT_TRACE_STOP;

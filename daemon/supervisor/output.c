@@ -199,8 +199,8 @@ static int keep_read(struct ds_session *session, uint64_t request_id, uint64_t u
         struct ds_output *output = &session->output;
 
         if (output->n_reads == DS_OUTPUT_READS_MAX) {
-                ds_client_answer(session->client, request_id, DETSHARE__STATUS__QUOTA, "%u requests are open already",
-                        DS_OUTPUT_READS_MAX);
+                ds_client_answer(session->client, request_id, DETSHARE__STATUS__QUOTA,
+                        "the session has %u open reads, the most permitted", DS_OUTPUT_READS_MAX);
                 return -1;
         }
         if (!output->reads)

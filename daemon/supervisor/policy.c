@@ -169,7 +169,7 @@ static void change_refused(struct ds_supervisor *supervisor, const char *name, c
                 snprintf(words, sizeof(words), "%s: there is no policy '%s'", where, name);
                 text = words;
         }
-        ds_log(DS_LOG_ERROR, "the policy stays %s: %s", ds_worker_policy(supervisor->worker), text);
+        ds_log(DS_LOG_ERROR, "the policy is still %s: %s", ds_worker_policy(supervisor->worker), text);
         snprintf(supervisor->announced.reload, sizeof(supervisor->announced.reload), "policy %s refused: %s", name,
                 text);
         ds_announce_state(supervisor);

@@ -152,16 +152,16 @@ static const char *auto_wanted(const struct ds_calibration *calibration, const c
         const struct ds_calibration_gpu *known = gpu ? ds_calibration_find(calibration, gpu) : NULL;
 
         *ret_why =
-                "[channels] be = auto: what dividing channels does was not measured on this GPU: detsharectl calibrate";
+                "[channels] be = auto: this GPU's channels were not calibrated; run detsharectl calibrate --channels";
         for (size_t i = 0; !gpu && i < calibration->n; i++)
                 if (calibration->gpus[i].be)
                         return "auto";
         if (!known)
                 return NULL;
-        *ret_why = "[channels] be = auto: it was measured that dividing channels does not pay on this GPU";
+        *ret_why = "[channels] be = auto: the calibration says that partitioning channels does not pay on this GPU";
         if (!known->be)
                 return NULL;
-        *ret_why = "[channels] be = auto: that dividing channels pays was measured after the daemon had been started, "
+        *ret_why = "[channels] be = auto: the channels were calibrated after the daemon's start (restart it), "
                    "or the pool could not be made: the worker's log says why";
         return "auto";
 }
@@ -177,7 +177,7 @@ const char *ds_pool_wanted(
                 return NULL;
         if (!config->pool_be || !strcmp(config->pool_be, "auto"))
                 return auto_wanted(calibration, gpu, ret_why);
-        *ret_why = "it could not be made, or was lost with the worker that made it: the worker's log says why";
+        *ret_why = "making it failed, or it was lost with the worker that made it: the worker's log says why";
         return config->pool_be;
 }
 

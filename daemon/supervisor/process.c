@@ -357,7 +357,7 @@ void ds_process_kill(ds_process *process, const char *why)
         if (process->ended)
                 return;
         if (why && !process->broken)
-                ds_log(DS_LOG_ERROR, "%s (pid %d) is killed: %s", process->name, (int)process->pid, why);
+                ds_log(DS_LOG_ERROR, "%s (pid %d) is being killed: %s", process->name, (int)process->pid, why);
         process->broken = 1;
         kill(process->pid, SIGKILL);
 }

@@ -87,20 +87,20 @@ const char *ds_profile_row_wrong(const struct ds_profile_row *row)
         if (!row->name[0])
                 return "it has no name";
         if (row->bound > BOUND_MAX)
-                return "there is no such bound";
+                return "its bound is not accepted; 0 (not known), 1 (compute) and 2 (memory) are";
         if (row->footprint > FOOTPRINT_MAX)
-                return "no kernel touches so many bytes";
+                return "its footprint is larger than any GPU's memory";
         if (row->sliced.permille > PERMILLE_MAX || row->persistent.permille > PERMILLE_MAX)
-                return "no form costs so much";
+                return "the cost of a form is above the largest accepted";
         if (row->n_points > DS_PROFILE_POINTS_MAX)
-                return "it has too many points";
+                return "it has more than 24 points, the most accepted";
         for (uint32_t i = 0; i < row->n_points; i++) {
                 const struct ds_profile_point *point = &row->points[i];
 
                 if (!point->n_sms || point->n_sms > SMS_MAX || (i && point->n_sms <= point[-1].n_sms))
-                        return "its points are not in the order of their SMs";
+                        return "its points are not in ascending order of 1 to 65536 SMs";
                 if (!point->samples || !point->mean_ns || point->mean_ns > TIME_MAX_NS)
-                        return "a point of it is no time that was measured";
+                        return "a point has no samples, or a time that is 0 or above an hour";
         }
         return NULL;
 }
@@ -289,7 +289,8 @@ static void set_aside(ds_profile_db *db, const char *why)
                 db->path[0] = 0;
                 return;
         }
-        ds_log(DS_LOG_WARNING, "%s %s: it is %s.damaged now, and profiles begin anew", db->path, why, DS_PROFILE_FILE);
+        ds_log(DS_LOG_WARNING, "%s %s: it was renamed to %s.damaged, and a new file is created", db->path, why,
+                DS_PROFILE_FILE);
 }
 
 /* Creates the file if necessary; it must belong to this user only. 0 or -errno. */
@@ -391,9 +392,10 @@ static int look(ds_profile_db *db, const char **ret_why)
         if (!r)
                 r = number(db, "PRAGMA user_version", &version);
         if (!r && pages && application != APPLICATION_ID)
-                *ret_why = "is not a file of profiles";
+                *ret_why = "is not a profile database";
         else if (!r && pages && (version < 1 || version > SCHEMA_VERSION))
-                *ret_why = version > SCHEMA_VERSION ? "is of a newer program" : "is of another program";
+                *ret_why =
+                        version > SCHEMA_VERSION ? "is from a newer version of DetShare" : "belongs to another program";
         if (*ret_why)
                 return SQLITE_OK;
         if (!r)
@@ -563,8 +565,8 @@ static void failed(ds_profile_db *db, int r)
         db->figures.failed++;
         if (db->failing++)
                 return;
-        ds_log(DS_LOG_WARNING, "%s: %s; what is learnt of kernels now may be lost",
-                db->path[0] ? db->path : "profiles in memory", sqlite3_errstr(r));
+        ds_log(DS_LOG_WARNING, "%s: %s; profiles of kernels may be lost", db->path[0] ? db->path : "profiles in memory",
+                sqlite3_errstr(r));
 }
 
 /* Runs the task. If the file is full, evicts rows and retries; if it is damaged, replaces it and retries. */
@@ -597,7 +599,8 @@ static int delete_row(ds_profile_db *db, int64_t id)
         char text[80];
 
         if (!db->figures.refused++)
-                ds_log(DS_LOG_WARNING, "a row of %s is damaged and not used", db->path[0] ? db->path : DS_PROFILE_FILE);
+                ds_log(DS_LOG_WARNING, "a row of %s is damaged and is deleted",
+                        db->path[0] ? db->path : DS_PROFILE_FILE);
         snprintf(text, sizeof(text), "DELETE FROM profiles WHERE id=%" PRId64, id);
         return run(db, text);
 }

@@ -217,7 +217,7 @@ void ds_profiles_worker_ready(struct ds_supervisor *supervisor)
                 job_new(supervisor, DS_PROFILE_CALIBRATION, DS_PROFILE_INTERFERENCE_MAX, calibration_done);
 
         if (!supervisor->config->state && !ds_worker_restarts(supervisor->worker))
-                ds_log(DS_LOG_INFO, "there is no state directory: profiles of kernels go when the daemon ends");
+                ds_log(DS_LOG_INFO, "there is no state directory: profiles of kernels are lost when the daemon ends");
         if (job)
                 job_start(supervisor, job);
 }
@@ -232,7 +232,7 @@ int ds_profiles_start(struct ds_supervisor *supervisor)
 
 static void answer_busy(struct ds_client *client, uint64_t id)
 {
-        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "too much is to be read and written: ask again");
+        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the profile database is busy; retry");
 }
 
 /* The client of the request; NULL: it is gone. */
@@ -312,7 +312,7 @@ static void job_answer(struct ds_profile_job *job)
                 worker_forgets(job->user);
         if (client && job->r)
                 ds_client_answer(client, job->request_id, DETSHARE__STATUS__INTERNAL,
-                        "the file of profiles could not be read or written");
+                        "the profile database could not be read or written");
         else if (client && job->what == DS_PROFILE_LIST)
                 reply_list(client, job);
         else if (client && job->what == DS_PROFILE_FORGET)
@@ -327,8 +327,8 @@ static int check_filter(struct ds_client *client, uint64_t id, const char *filte
 {
         if (strlen(filter) <= DS_PROFILE_NAME_MAX)
                 return 0;
-        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "a part of a name has at most %u bytes",
-                DS_PROFILE_NAME_MAX);
+        ds_client_answer(
+                client, id, DETSHARE__STATUS__BAD_PARAMETER, "a filter has at most %u bytes", DS_PROFILE_NAME_MAX);
         return -1;
 }
 
@@ -448,7 +448,7 @@ static void put_back(struct ds_supervisor *supervisor)
 {
         supervisor->profiling = 0;
         ds_worker_policy_again(supervisor->worker);
-        ds_log(DS_LOG_INFO, "a run that measures is over: policy %s", ds_worker_policy(supervisor->worker));
+        ds_log(DS_LOG_INFO, "a profiling run ended: policy %s", ds_worker_policy(supervisor->worker));
 }
 
 void ds_profiles_client_gone(struct ds_client *client)
@@ -489,7 +489,7 @@ static void run_done(struct ds_worker_call *call, const struct ds_worker_answer 
         int status = answer ? answer->message->status : DETSHARE__STATUS__RESTARTING;
 
         if (!status && strcmp(ds_worker_policy(supervisor->worker), policy))
-                ds_log(DS_LOG_INFO, "policy %s for a run that measures (by uid %u)", policy,
+                ds_log(DS_LOG_INFO, "policy %s for a profiling run (by uid %u)", policy,
                         (unsigned)ds_user_uid(ds_client_user(client)));
         if (!status)
                 ds_worker_note_policy(supervisor->worker, policy);
@@ -497,7 +497,7 @@ static void run_done(struct ds_worker_call *call, const struct ds_worker_answer 
                 run_refused(client, policy);
         ds_client_op_end(op);
         ds_client_answer(client, id, status, "%s",
-                !answer  ? "the device's process is being restarted"
+                !answer  ? "the worker is being restarted; retry"
                 : status ? answer->message->message
                          : "");
 }
@@ -523,7 +523,7 @@ static void run_begin(struct ds_client *client, const Detshare__Request *request
                 return;
         run_refused(client, run->policy);
         ds_client_op_end(&run->op);
-        ds_client_answer(client, request->id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+        ds_client_answer(client, request->id, DETSHARE__STATUS__RESTARTING, "the worker is being restarted; retry");
 }
 
 void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request, int *fds)
@@ -535,10 +535,11 @@ void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request,
                 if (own)
                         put_back(supervisor);
                 ds_client_answer(client, request->id, own ? 0 : DETSHARE__STATUS__BAD_REQUEST, "%s",
-                        own ? "" : "this connection has no run that measures");
+                        own ? "" : "this connection has no profiling run");
         } else if (supervisor->profiling && !(own && request->profile_run->calibrate))
                 ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST,
-                        "session %llu has a run that measures", (unsigned long long)supervisor->profiling);
+                        "session %llu has a profiling run; retry when it has ended",
+                        (unsigned long long)supervisor->profiling);
         else
                 run_begin(client, request);
 }
@@ -620,7 +621,7 @@ static void calibration_answer(struct ds_profile_job *job)
                 tell_calibration(job);
         if (client && job->r)
                 ds_client_answer(client, job->request_id, DETSHARE__STATUS__INTERNAL,
-                        "the file of profiles could not be read or written");
+                        "the profile database could not be read or written");
         else if (client && job->what == DS_PROFILE_CALIBRATION)
                 reply_calibration(client, job);
         else if (client)
@@ -640,16 +641,16 @@ static const char *cell_wrong(const Detshare__PutCalibration *put, size_t at, ui
         const Detshare__CalibrationCell *cell = put->cells[at];
 
         if (cell->ls_load >= DS_PROFILE_LOADS || cell->be_load >= DS_PROFILE_LOADS)
-                return "there is no such load";
+                return "a kernel's kind is not accepted; 0 (compute), 1 (read) and 2 (write) are";
         if (!cell->be_sms || cell->be_sms > n_sms)
-                return "the GPU does not have so many SMs";
+                return "its number of SMs is above the GPU's";
         if (cell->be_blocks > CELL_BLOCKS_MAX)
-                return "so many blocks are no bound";
+                return "its bound of resident blocks is above the largest accepted";
         if (!cell->ls_permille || cell->ls_permille > CELL_PERMILLE_MAX || cell->be_permille > CELL_PERMILLE_MAX)
-                return "that was not measured";
+                return "it has no measured time or rate";
         for (size_t i = 0; i < at; i++)
                 if (same_combination(cell, put->cells[i]))
-                        return "it is there twice";
+                        return "its combination was given before";
         return NULL;
 }
 
@@ -669,7 +670,8 @@ static int check_cells(struct ds_client *client, const Detshare__Request *reques
         }
         if (put->n_cells || put->channels)
                 return 0;
-        ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "there is no cell in it");
+        ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER,
+                "there are neither cells nor channels; one of them is needed");
         return -1;
 }
 
@@ -698,7 +700,7 @@ static int take_channels(struct ds_client *client, const Detshare__Request *requ
         if (!r)
                 return 0;
         ds_client_answer(client, request->id, DETSHARE__STATUS__INTERNAL,
-                "what was found of memory channels cannot be %s", r == -ENOMEM ? "kept in mind" : "written");
+                "the calibration of memory channels cannot be %s", r == -ENOMEM ? "kept in memory" : "written");
         return -1;
 }
 
@@ -740,7 +742,9 @@ void ds_handle_forget_calibration(struct ds_client *client, Detshare__Request *r
         struct ds_profile_job *job = calibration_job(client, request->id, DS_PROFILE_CALIBRATE, 0);
 
         if (job && ds_calibration_forget(&supervisor->calibration, job->model))
-                ds_log(DS_LOG_WARNING, "%s: of its memory channels it may be known again at the next start",
+                ds_log(DS_LOG_WARNING,
+                        "%s: the calibration of its memory channels could not be deleted and may be back at the next "
+                        "start",
                         job->model);
         if (job)
                 job_ask(client, request->id, job);

@@ -77,7 +77,7 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
                 !ds_client_may(session->client, other))
                 return;
         session->class_ = other;
-        ds_log(DS_LOG_INFO, "session %llu '%s' (uid %u) is of class %s now: the configuration allows no other",
+        ds_log(DS_LOG_INFO, "session %llu '%s' (uid %u) has class %s now: the configuration permits no other",
                 (unsigned long long)session->id, session->name, (unsigned)ds_user_uid(session->user),
                 other == DETSHARE__CLASS__LS ? "ls" : "be");
 }
@@ -143,8 +143,8 @@ static void apply(struct ds_supervisor *supervisor, struct ds_config *config, ch
         name_restart_keys(supervisor->options->config, config, restart, sizeof(restart));
         if (!restart[0])
                 return;
-        ds_log(DS_LOG_WARNING, "these keys have changed and count after a restart: %s", restart);
-        snprintf(message, message_size, "the configuration was read; after a restart: %s", restart);
+        ds_log(DS_LOG_WARNING, "these keys have changed and need a restart of the daemon: %s", restart);
+        snprintf(message, message_size, "the configuration was read; these keys need a restart: %s", restart);
 }
 
 int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t message_size)
@@ -154,7 +154,7 @@ int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t
         int r;
 
         if (!options->config_path) {
-                snprintf(message, message_size, "there is no configuration to read");
+                snprintf(message, message_size, "the daemon was started without a configuration file");
                 return DS_RELOAD_E_REFUSED;
         }
         config = ds_alloc0(1, sizeof(*config));

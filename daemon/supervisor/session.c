@@ -24,7 +24,7 @@ static int take_window(struct ds_session *session, char *message, size_t message
 
         if (ds_windows_take(
                     windows, ds_windows_choose(windows, memory, (unsigned)session->n_refused), &session->window)) {
-                snprintf(message, message_size, "no address window is free");
+                snprintf(message, message_size, "all address windows are in use; end other sessions and retry");
                 return DETSHARE__STATUS__QUOTA;
         }
         return 0;
@@ -36,12 +36,12 @@ static void say_full(const struct ds_session *session, int code, char *message, 
         char name[DS_RULE_NAME_MAX + 4];
 
         if (code == DS_CHARGE_E_USER)
-                snprintf(message, message_size, "uid %u has the %llu sessions that it may have%s",
+                snprintf(message, message_size, "uid %u has %llu sessions, the most permitted%s",
                         (unsigned)ds_user_uid(session->user),
                         (unsigned long long)ds_user_limit(session->user, DS_CHARGE_WINDOWS),
                         ds_user_limit_name(session->user, DS_CHARGE_WINDOWS, name, sizeof(name)));
         else
-                snprintf(message, message_size, "the daemon has as many sessions as it may have");
+                snprintf(message, message_size, "all users together have the most permitted sessions");
 }
 
 /* Creates the parts that only a session with GPU work needs. */
@@ -355,15 +355,16 @@ int ds_session_refuse_window(struct ds_session *session, char *message, size_t m
         ds_ledger_sums(session->ledger, &sums);
         if (session->presence != DS_PRESENCE_ABSENT || session->n_calls || sums.slabs || sums.modules || sums.streams ||
                 sums.physicals) {
-                snprintf(message, message_size, "the window is in use");
+                snprintf(message, message_size, "the window is in use already and cannot be replaced");
                 return DETSHARE__STATUS__BAD_REQUEST;
         }
         if (session->n_refused == DS_SESSION_REFUSALS_MAX) {
-                snprintf(message, message_size, "%d windows were refused", DS_SESSION_REFUSALS_MAX);
+                snprintf(message, message_size, "the client could not reserve any of %d windows",
+                        DS_SESSION_REFUSALS_MAX);
                 return DETSHARE__STATUS__QUOTA;
         }
         if (ds_charge_take(&session->refused_charge[session->n_refused], session->user, DS_CHARGE_WINDOWS, 1)) {
-                snprintf(message, message_size, "the user has as many windows as it may have");
+                snprintf(message, message_size, "the user has the most permitted windows");
                 return DETSHARE__STATUS__QUOTA;
         }
         /* refused windows stay assigned, so that the next window differs */
@@ -424,18 +425,21 @@ int ds_session_reserve(
                 free = session->reserved[i].bytes ? free : &session->reserved[i];
         }
         if (!free || bytes > DS_SESSION_RESERVED_BYTES || sum > DS_SESSION_RESERVED_BYTES - bytes) {
-                snprintf(message, message_size, "the session has reserved %d ranges or %llu bytes of addresses",
+                snprintf(message, message_size,
+                        "a session may reserve at most %d address ranges and %llu bytes of addresses",
                         DS_SESSION_RESERVED_MAX, (unsigned long long)DS_SESSION_RESERVED_BYTES);
                 return DETSHARE__STATUS__QUOTA;
         }
         if (ds_windows_take_extra(session->supervisor->windows, bytes, free)) {
-                snprintf(message, message_size, "%llu bytes of addresses are not free", (unsigned long long)bytes);
+                snprintf(message, message_size, "no range of %llu bytes of addresses is free",
+                        (unsigned long long)bytes);
                 return OUT_OF_MEMORY;
         }
         /* a user may not hold more addresses than remain for the others */
         if (user_reserved(session) > ds_windows_extra_left(session->supervisor->windows)) {
                 ds_windows_release_extra(session->supervisor->windows, free);
-                snprintf(message, message_size, "the user's sessions have reserved too many addresses");
+                snprintf(message, message_size,
+                        "the user's sessions have reserved more addresses than are left for others");
                 return DETSHARE__STATUS__QUOTA;
         }
         *ret = *free;
@@ -462,13 +466,13 @@ int ds_session_unreserve(struct ds_session *session, uint64_t base, char *messag
                 if (!range->bytes || range->base != base)
                         continue;
                 if (is_being_mapped(session, range) || ds_ledger_is_mapped(session->ledger, base, range->bytes)) {
-                        snprintf(message, message_size, "something is mapped there");
+                        snprintf(message, message_size, "memory is mapped in the range; unmap it first");
                         return INVALID_VALUE;
                 }
                 ds_windows_release_extra(session->supervisor->windows, range);
                 return 0;
         }
-        snprintf(message, message_size, "nothing is reserved at %#llx", (unsigned long long)base);
+        snprintf(message, message_size, "no reserved range begins at %#llx", (unsigned long long)base);
         return INVALID_VALUE;
 }
 
@@ -626,8 +630,8 @@ void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__I
                 set_fault(session, lost->status, message);
                 ds_blame_add(&supervisor->blame, ds_user_uid(session->user), n, uv_hrtime());
         }
-        ds_log_about(&about, DS_LOG_ERROR, "the device's context was lost with error %d: %s; by %s%s", lost->status,
-                message, n > 1 ? "one of " : "", n ? who : "nobody who is still there");
+        ds_log_about(&about, DS_LOG_ERROR, "the GPU's context was lost with error %d: %s; caused by %s%s", lost->status,
+                message, n > 1 ? "one of " : "", n ? who : "a session that has ended");
 }
 
 void ds_sessions_worker_lost(struct ds_supervisor *supervisor)

@@ -99,10 +99,9 @@ void ds_session_call_lost(struct ds_session_call *call)
         /* a reset clears the error, so the client must retry it */
         if (sticky && call->rpc && call->rpc->call != DETSHARE__REQUEST__CALL_RESET_SESSION)
                 ds_session_call_fail(call, sticky, "%s",
-                        call->session->fault[0] ? call->session->fault
-                                                : "work was lost when the device's process ended");
+                        call->session->fault[0] ? call->session->fault : "work was lost when the worker ended");
         else
-                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the worker is being restarted; retry");
 }
 
 int ds_session_must_wait(struct ds_session_call *call)
@@ -113,8 +112,7 @@ int ds_session_must_wait(struct ds_session_call *call)
         if (!ms)
                 return 0;
         ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING,
-                "the user's programs have ended the device's context too often: ask again in %llu ms",
-                (unsigned long long)ms);
+                "the user's programs have ended the GPU's context too often; retry in %llu ms", (unsigned long long)ms);
         return 1;
 }
 
@@ -130,7 +128,7 @@ static void open_done(struct ds_worker_call *base, const struct ds_worker_answer
         if (!answer || session->presence != DS_PRESENCE_OPEN)
                 return;
         if (status) {
-                ds_log(DS_LOG_ERROR, "session %llu: the worker refused it with status %d",
+                ds_log(DS_LOG_ERROR, "session %llu: the worker refused to open it with status %d",
                         (unsigned long long)session->id, status);
                 ds_client_close(session->client, "the session could not be opened");
                 return;
@@ -150,7 +148,7 @@ static void restore_done(struct ds_worker_call *base, const struct ds_worker_ans
 
         if (answer && answer->message->status) {
                 ds_log_limited(ds_user_log_budget(session->user), uv_hrtime(), DS_LOG_ERROR,
-                        "session %llu: restoring failed with status %d: %s", (unsigned long long)session->id,
+                        "session %llu: restoring it failed with status %d: %s", (unsigned long long)session->id,
                         answer->message->status, answer->message->message);
                 session->lost_globals = 1;
                 session->sticky = 719;
@@ -380,7 +378,8 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
         if (r == -EPIPE)
                 ds_session_call_lost(call);
         else if (r)
-                ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon cannot hand the request on");
+                ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL,
+                        "the daemon could not forward the request to the worker; retry");
 }
 
 /* --- charges for requests ----------------------------------------------------------------------------------------- */
@@ -394,9 +393,9 @@ static int charge(struct ds_session_call *call, struct ds_charge *to, enum ds_ch
 
         if (!r)
                 return 0;
-        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "%llu %s are asked for; %s of %llu are in use%s",
-                (unsigned long long)amount, ds_charge_name(slot),
-                of_user ? "too many of the user's" : "too many of the daemon's",
+        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA,
+                "%llu %s were requested; %s limit of %llu would be exceeded%s", (unsigned long long)amount,
+                ds_charge_name(slot), of_user ? "the user's" : "the daemon's",
                 (unsigned long long)ds_user_limit(user, slot),
                 of_user ? ds_user_limit_name(user, slot, name, sizeof(name)) : "");
         return -1;
@@ -408,7 +407,8 @@ static int check_memory(struct ds_session_call *call, enum ds_charge_slot slot, 
 
         ds_ledger_sums(call->session->ledger, &sums);
         if (sums.allocs + call->session->n_calls > DS_LEDGER_ALLOCS_MAX) {
-                ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "the session has %u allocations", sums.allocs);
+                ds_session_call_fail(call, DETSHARE__STATUS__QUOTA,
+                        "the session has %u allocations, about the most permitted", sums.allocs);
                 return -1;
         }
         if (charge(call, &call->objects, DS_CHARGE_SLABS, 1) || charge(call, &call->one, DS_CHARGE_ALLOCS, 1))
@@ -487,12 +487,13 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
 
         ds_ledger_sums(call->session->ledger, &sums);
         if (sums.modules + call->session->n_calls > DS_LEDGER_MODULES_MAX) {
-                ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "the session has %u modules", sums.modules);
+                ds_session_call_fail(call, DETSHARE__STATUS__QUOTA,
+                        "the session has %u modules, about the most permitted", sums.modules);
                 return;
         }
         if (bytes == 0 || bytes > DS_IMAGE_BYTES_MAX) {
                 ds_session_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER,
-                        "the image has %llu bytes; 1 to %llu are allowed", (unsigned long long)bytes,
+                        "the image has %llu bytes; 1 to %llu are accepted", (unsigned long long)bytes,
                         DS_IMAGE_BYTES_MAX);
                 return;
         }
@@ -524,8 +525,8 @@ static void take_graph(struct ds_session_call *call, Detshare__Request *request,
 
         if (bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(fds[0], bytes, F_SEAL_WRITE)) {
                 ds_session_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER,
-                        "not a sealed file of %llu bytes; a graph has at most %u", (unsigned long long)bytes,
-                        DS_GRAPH_BYTES_MAX);
+                        "the graph's file is not a sealed memory file of %llu bytes; at most %u are accepted",
+                        (unsigned long long)bytes, DS_GRAPH_BYTES_MAX);
                 return;
         }
         if (charge(call, &call->objects, DS_CHARGE_SLABS, 1) || charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, bytes))
@@ -543,8 +544,8 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
         struct ds_session_call *call;
 
         if (session->n_calls >= DS_SESSION_CALLS_MAX) {
-                ds_client_answer(session->client, request->id, DETSHARE__STATUS__QUOTA, "%u requests are open already",
-                        DS_SESSION_CALLS_MAX);
+                ds_client_answer(session->client, request->id, DETSHARE__STATUS__QUOTA,
+                        "the session has %u open requests, the most permitted", DS_SESSION_CALLS_MAX);
                 return;
         }
         if (ds_client_charge_call(session->client, request->id, &charged))

@@ -15,15 +15,17 @@ static int has_room(struct ds_session_call *call)
         ds_ledger_sums(call->session->ledger, &sums);
         if (DS_MAX(sums.physicals, sums.mappings) + call->session->n_calls <= DS_LEDGER_PHYSICALS_MAX)
                 return 1;
-        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "the session has %u pieces of memory and %u mappings",
-                sums.physicals, sums.mappings);
+        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA,
+                "the session has %u memory handles and %u mappings, about the most permitted", sums.physicals,
+                sums.mappings);
         return 0;
 }
 
 static int check_map(struct ds_session_call *call, const Detshare__MemMap *map)
 {
         if (!ds_session_is_reserved(call->session, map->address, map->bytes)) {
-                ds_session_call_fail(call, INVALID_VALUE, "%llu bytes at %#llx are not reserved",
+                ds_session_call_fail(call, INVALID_VALUE,
+                        "%llu bytes at %#llx are not in a range that the session has reserved",
                         (unsigned long long)map->bytes, (unsigned long long)map->address);
                 return -1;
         }
@@ -42,7 +44,7 @@ static int check_import(struct ds_session_call *call, Detshare__MemImport *impor
                 return -1;
         if (ds_shares_find(call->session->supervisor->shares, import->token.data, import->token.len,
                     call->session->user, &found)) {
-                ds_session_call_fail(call, INVALID_HANDLE, "the token is of no memory that this user has");
+                ds_session_call_fail(call, INVALID_HANDLE, "the token belongs to no memory of this user");
                 return -1;
         }
         call->base.imported = found.share;

@@ -64,7 +64,7 @@ static void settle_failed(struct ds_settle *settle, const char *how)
                 return;
         settle->told = 1;
         ds_log(DS_LOG_INFO,
-                "there is no context beside the worker's: who was to make one %s; kernels may begin a little later "
+                "there is no second context: its process %s; kernels may start a little later "
                 "than they could",
                 how);
 }
@@ -84,7 +84,7 @@ static void settle_ended(void *user, const char *how, int killed)
         }
         if (idle) {
                 settle->apart_ms = SETTLE_APART_MS;
-                ds_log(DS_LOG_DEBUG, "the context beside the worker's was not needed for a while, and is gone");
+                ds_log(DS_LOG_DEBUG, "the second context was idle and has ended");
         }
         if (!settle->broken)
                 settle->next_ms = now_ms() + settle->apart_ms;
@@ -124,7 +124,7 @@ static void settle_begin(struct ds_settle *settle)
                 settle_wait(settle);
                 return;
         }
-        ds_log(DS_LOG_DEBUG, "a context beside the worker's is being made");
+        ds_log(DS_LOG_DEBUG, "a second context is being created");
         settle_send(settle);
 }
 

@@ -135,13 +135,13 @@ static int look_at(struct ds_socket_file *file, const char *path, char *message,
 
         if (fstatat(file->directory, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode) ||
                 st.st_uid != geteuid()) {
-                snprintf(message, message_size, "cannot listen at %s: somebody replaced the socket while it was made",
-                        path);
+                snprintf(message, message_size,
+                        "cannot listen at %s: another process replaced the socket while it was created", path);
                 return DS_SOCKET_FILE_E_REFUSED;
         }
         if ((st.st_mode & 0777) != MODE)
                 ds_log(DS_LOG_WARNING,
-                        "%s has mode %04o instead of %04o: an access control list of its directory keeps users out",
+                        "%s has mode %04o instead of %04o: an access control list of its directory excludes users",
                         path, (unsigned)st.st_mode & 0777, (unsigned)MODE);
         file->dev = st.st_dev;
         file->ino = st.st_ino;
@@ -179,8 +179,8 @@ int ds_socket_file_open(struct ds_socket_file *file, const char *path, int *ret_
         int r;
 
         if (strlen(path) >= sizeof(address.sun_path)) {
-                snprintf(message, message_size, "the socket path has %zu characters, %zu are allowed: %s", strlen(path),
-                        sizeof(address.sun_path) - 1, path);
+                snprintf(message, message_size, "the socket path has %zu characters, at most %zu are accepted: %s",
+                        strlen(path), sizeof(address.sun_path) - 1, path);
                 return DS_SOCKET_FILE_E_REFUSED;
         }
         if (!path[0]) {

@@ -59,7 +59,7 @@ static void answer_restarting(struct ds_client_op *op)
         uint64_t id = op->request_id;
 
         ds_client_op_end(op);
-        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the worker is being restarted; retry");
 }
 
 /* --- status ------------------------------------------------------------------------------------------------------- */
@@ -466,13 +466,13 @@ static int check_policy(struct ds_client *client, uint64_t id, const Detshare__S
 {
         if (!set->name[0] || strlen(set->name) > POLICY_NAME_MAX || strchr(set->name, '/')) {
                 ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
-                        "a policy's name has 1 to %u characters and no /", POLICY_NAME_MAX);
+                        "a policy's name has 1 to %u characters without '/'", POLICY_NAME_MAX);
                 return -1;
         }
         for (size_t i = 0; i < set->n_params; i++) {
                 if (strlen(set->params[i]) > PARAM_BYTES_MAX) {
                         ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
-                                "parameter %zu has more than %u characters", i + 1, PARAM_BYTES_MAX);
+                                "parameter %zu has more than %u characters, the most accepted", i + 1, PARAM_BYTES_MAX);
                         return -1;
                 }
         }

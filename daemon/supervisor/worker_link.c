@@ -353,7 +353,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
         r = ds_session_apply(session, entry, &beside);
         /* the ledger cannot record the session's memory, so the session ends and its memory is freed */
         if (r == -ENOMEM) {
-                ds_client_close(session->client, "there is no memory for its books");
+                ds_client_close(session->client, "the daemon is out of memory for its ledger");
                 return needs;
         }
         if (r == DS_LEDGER_E_PROTOCOL)
@@ -496,7 +496,7 @@ static void old_ended(void *user, const char *how, int killed)
         struct old_worker *old = user;
         ds_worker_link *link = old->link;
 
-        ds_log_about(&worker_lost, old->said ? DS_LOG_DEBUG : DS_LOG_ERROR, "the worker %s; another was started", how);
+        ds_log_about(&worker_lost, old->said ? DS_LOG_DEBUG : DS_LOG_ERROR, "the worker %s and was replaced", how);
         ds_process_free(old->process);
         ds_free(old);
         assert(link->n_old > 0);
@@ -583,14 +583,13 @@ static void on_ended(void *user, const char *how, int killed)
         if (!link->was_ready) {
                 /* a worker's error message was logged; a worker that closes its socket is killed without delay */
                 if (!link->reason[0])
-                        snprintf(link->reason, sizeof(link->reason), "it %s", killed ? "gave up, or was killed" : how);
+                        snprintf(link->reason, sizeof(link->reason), "it %s", killed ? "ended, or was killed" : how);
                 ds_supervisor_worker_failed(link->supervisor, link->reason);
                 return;
         }
         /* a start that fails while an old worker still runs may be the old one's fault */
         ms = backoff(link, !killed && !link->n_old);
-        ds_log_about(
-                &worker_lost, DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
+        ds_log_about(&worker_lost, DS_LOG_ERROR, "the worker %s and is replaced%s", how, ms ? " after a pause" : "");
         if (ms)
                 arm(link, ms, start_deadline);
         else
@@ -730,7 +729,7 @@ static void ready_deadline(struct ds_deadline *deadline)
 {
         ds_worker_link *link = link_of(deadline);
 
-        snprintf(link->reason, sizeof(link->reason), "it did not get ready within %u s", ready_max_ms(link) / 1000);
+        snprintf(link->reason, sizeof(link->reason), "it was not ready within %u s", ready_max_ms(link) / 1000);
         ds_process_kill(link->process, link->reason);
 }
 
@@ -742,7 +741,7 @@ static void hang_deadline(struct ds_deadline *deadline)
         if (link->info.simulated || (link->hung_ns && uv_hrtime() - link->hung_ns < HUNG_AGAIN_NS))
                 suspect_policy(link, "the worker hung");
         link->hung_ns = uv_hrtime();
-        ds_process_kill(link->process, "it does not answer");
+        ds_process_kill(link->process, "it does not answer its pings");
 }
 
 static void ping_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)

@@ -144,7 +144,7 @@ for signal in INT TERM KILL; do
         env --default-signal=INT "$ctl" calibrate --seconds 600 >"$tmp/run" 2>&1 &
         run=$!
         check "$signal: it measures" loads 2
-        [ $signal != INT ] || check "there is one at a time" ends 1 "has a run that measures" "$ctl" calibrate
+        [ $signal != INT ] || check "there is one at a time" ends 1 "has a profiling run" "$ctl" calibrate
         kill -$signal $run
         wait $run 2>/dev/null
         check "$signal ends it" [ $? -gt 128 ]

@@ -225,7 +225,7 @@ why_not() {
 
 start a2000 pool_mib=4
 check "by default nothing is set aside" says "0 of 0 free: the daemon has no pool of coloured memory"
-check "as nothing was measured" why_not "not measured on this GPU"
+check "as nothing was measured" why_not "channels were not calibrated"
 stop "without a pool"
 check "another GPU is measured, and this one: it does not pay" sh -c "'$build/tests/channels/measured' '$tmp/state' another/1 6 2 &&
         '$build/tests/channels/measured' '$tmp/state' 'DetShare sim:a2000/26' 6 0"

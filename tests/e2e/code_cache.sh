@@ -128,7 +128,7 @@ start writer "$state"
 start reader "$state"
 program reader "a second daemon with the same directory"
 expect reader "it reads" 0 1 0
-grep -q "is only read: another daemon writes there" "$tmp/reader.log"
+grep -q "is used read-only: another daemon writes there" "$tmp/reader.log"
 result "and says so" $? "$tmp/reader.log"
 stop
 stop

@@ -310,7 +310,7 @@ static int someone(int go_fd, int done_fd)
         if (h_hello(0, NULL, NULL) >= 0 || write(done_fd, &session, sizeof(session)) < 0 || read(go_fd, &byte, 1) != 1)
                 return 4;
         /* the file allows less memory than it has, and another class */
-        if (alloc(fd, 1, m, sizeof(m)) != DETSHARE__STATUS__QUOTA || !strstr(m, "of 1048576 are in use"))
+        if (alloc(fd, 1, m, sizeof(m)) != DETSHARE__STATUS__QUOTA || !strstr(m, "limit of 1048576 would be exceeded"))
                 return 5;
         if (set_class(fd, DETSHARE__CLASS__LS, m, sizeof(m)) != DETSHARE__STATUS__DENIED ||
                 strcmp(m, "uid 65534 may not be of class ls ([user 65534] classes)"))
@@ -363,7 +363,7 @@ static void check_who_is_there(void)
         put("conf.d/50.conf", "%s", "");
         /* parameters that the policy does not take: its words, and the place */
         put("x.conf", "[daemon]\npolicy=static\ndevice=sim:a2000\n[policy static]\n; none like it\nfrobs=1\n");
-        h_check(reload(status, sizeof(status)) && strstr(status, "after a restart: device"), "%s", status);
+        h_check(reload(status, sizeof(status)) && strstr(status, "need a restart: device"), "%s", status);
         h_check(strstr(status, "policy static refused") || await_note("policy static refused", status, sizeof(status)),
                 "what the policy refuses is in the status");
         h_check(strstr(status, "x.conf:6: [policy static]: policy static has no parameter \"frobs=1\"") != NULL, "%s",

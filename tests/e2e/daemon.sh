@@ -74,7 +74,7 @@ ends() {
 refuses 2 "unrecognized option '--frob'" --frob
 refuses 2 "unexpected argument 'x'" x
 refuses 2 "not 'sometimes'" --transform sometimes
-refuses 1 "the socket path has 208 characters, 107 are allowed: /xxx" --socket "/$(printf 'x%.0s' $(seq 207))"
+refuses 1 "the socket path has 208 characters, at most 107 are accepted: /xxx" --socket "/$(printf 'x%.0s' $(seq 207))"
 refuses 1 "the socket path is empty" --socket ""
 refuses 1 "cannot listen at /nonexistent/dir/sock: No such file" --socket /nonexistent/dir/sock
 refuses 1 "/etc/passwd exists and is not a socket" --socket /etc/passwd
@@ -174,7 +174,7 @@ if serve --config "$dir/config"; then
         says "$dir/config:2: \[policy mutlistream\]: there is no such policy"
         printf '[daemon]\npolicy=frob\n' >"$dir/config"
         kill -HUP "$daemon"
-        says "the policy stays detshare: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
+        says "the policy is still detshare: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
         # a section may have all that a policy knows
         "$build/detsharectl" --socket "$socket" policies --json | python3 -c 'import json, re, sys
 text = [p["params"] for p in json.load(sys.stdin)["policies"] if p["name"] == "detshare"][0]
@@ -196,7 +196,7 @@ if [ "$(id -u)" = 0 ] && serve --config "$dir/config"; then
         exec 9>"$dir/in"
         for _ in $(seq 2000); do [ -s "$dir/held" ] && break; sleep 0.05; done
         "$build/detsharectl" --socket "$socket" status >/dev/null 2>&1
-        says "a connection was refused (pid [0-9]*, uid 0): this user has the connections that may be"
+        says "a connection was refused (pid [0-9]*, uid 0): this user has the most permitted connections"
         exec 9>&-
         wait "$held"
         printf '[user root]\nclasses=\n' >"$dir/config"

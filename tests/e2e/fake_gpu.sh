@@ -81,7 +81,7 @@ for _ in $(seq 300); do
         [ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && break
         sleep 0.1
 done
-[ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && ! grep -q 'no context beside' "$tmp/daemon.log"
+[ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && ! grep -q 'no second context' "$tmp/daemon.log"
 result "there was a context beside the worker's" $? "$tmp/daemon.log"
 
 for program in $breaks; do

@@ -83,7 +83,7 @@ hears '^READY=1$'
 before '^STATUS=starting the worker for sim:h200$' '^READY=1$'
 hears '^STATUS=serving DetShare sim:h200: 0 sessions \(0 latency-sensitive\), policy [a-z]+$'
 grep -q "serving .* at $dir/sock " "$dir/err" && ok || bad "it does not serve the socket that it was given"
-grep -q "$dir/sock is served, and not $dir/other" "$dir/err" && ok || bad "it does not say which socket it serves"
+grep -q "$dir/sock, not at $dir/other" "$dir/err" && ok || bad "it does not say which socket it serves"
 [ ! -e "$dir/other" ] && ok || bad "it has bound the other one, too"
 status "$dir/sock" && ok || bad "nobody answers at the socket that was given"
 hears '^WATCHDOG=1$' 3
@@ -106,7 +106,7 @@ echo 'colour = blue' >>"$dir/conf"
 word reload
 hears '^READY=1$' 3
 hears "^STATUS=serving .*; reload refused: $dir/conf:3: .*colour"
-grep -q "the configuration stays as it was: $dir/conf:3: " "$dir/err" && ok || bad "the log does not name the line"
+grep -q "the configuration was refused, the previous one stays in force: $dir/conf:3: " "$dir/err" && ok || bad "the log does not name the line"
 sed -i '/colour/d' "$dir/conf"
 for _ in $(seq 20); do
         word reload
@@ -126,7 +126,7 @@ done
 main=$(sed -n 's/^started //p' "$dir/said" | tail -n 1)
 served=$(lines '^STATUS=serving ')
 pkill -KILL -P "$main" detshare-worker
-hears '^STATUS=the worker is gone, another is started'
+hears '^STATUS=the worker ended and is being replaced'
 hears '^STATUS=serving ' $((served + 1))
 
 # --- the watchdog ---------------------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ given() { # what is 3 -> exec
         echo 'export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=detshared; exec "$@"'
 }
 daemon=("$build/detshared" --device sim:h200 --socket "$dir/sock2")
-refuses "gave as 'detshared' is no socket" bash -c "exec 3</dev/null; $(given)" bash "${daemon[@]}"
+refuses "passed as 'detshared' is not a socket" bash -c "exec 3</dev/null; $(given)" bash "${daemon[@]}"
 refuses "gave as 'detshared' does not listen" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_STREAM, 0) or die; dup2(fileno(S), 3);
         %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"
-refuses "gave as 'detshared' is no stream socket" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_DGRAM, 0) or die; dup2(fileno(S), 3);
+refuses "passed as 'detshared' is not a stream socket" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_DGRAM, 0) or die; dup2(fileno(S), 3);
         %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"
 
 # another name: said, and the daemon's own socket is served

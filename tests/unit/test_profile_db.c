@@ -386,14 +386,14 @@ static void assert_replaced(const char *why)
 Test(profile_db, a_file_of_somebody_else)
 {
         sql("CREATE TABLE songs(name TEXT); INSERT INTO songs VALUES('x')");
-        assert_replaced("is not a file of profiles");
+        assert_replaced("is not a profile database");
 }
 
 Test(profile_db, a_file_of_a_newer_program)
 {
         make(3);
         sql("PRAGMA user_version=4");
-        assert_replaced("is of a newer program");
+        assert_replaced("is from a newer version");
 }
 
 /* Version 1 had no footprint: what it has is kept, and what comes has one. */

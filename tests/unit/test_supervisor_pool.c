@@ -210,9 +210,9 @@ Test(supervisor_pool, when_there_is_to_be_one)
         } rows[] = {
                 {0, "1/3", NULL, "none is configured"},
                 {DS_MIB(4), "off", NULL, "off"},
-                {DS_MIB(4), "auto", NULL, "not measured"},
-                {DS_MIB(4), NULL, NULL, "not measured"},
-                {DS_MIB(4), "1/3", "1/3", "could not be made, or"},
+                {DS_MIB(4), "auto", NULL, "not calibrated"},
+                {DS_MIB(4), NULL, NULL, "not calibrated"},
+                {DS_MIB(4), "1/3", "1/3", "making it failed, or"},
         };
 
         const struct ds_calibration none = {.n = 0};
@@ -255,5 +255,5 @@ Test(supervisor_pool, as_it_was_measured)
         cr_expect_null(ds_pool_wanted(&config, &known, "does not/1", &why));
         cr_expect(strstr(why, "does not pay"), "%s", why);
         cr_expect_null(ds_pool_wanted(&config, &known, "another/1", &why));
-        cr_expect(strstr(why, "not measured"), "%s", why);
+        cr_expect(strstr(why, "not calibrated"), "%s", why);
 }

@@ -407,12 +407,12 @@ static int held(struct fixture *f, const struct person *who)
         a = fx_hello(f, 0, DETSHARE__CLASS__LS, NULL, &granted);
         CHECK(a && granted == DETSHARE__CLASS__BE);
         CHECK(set_percent(a, 51, message, sizeof(message)) == DETSHARE__STATUS__DENIED);
-        CHECK(!strcmp(message, "51 % of the SMs are asked for; uid 4001 may have 50 ([user 4001] sm_percent)"));
+        CHECK(!strcmp(message, "51 % of the SMs were requested; uid 4001 may have 50 ([user 4001] sm_percent)"));
         CHECK(set_percent(a, 50, message, sizeof(message)) == 0);
         CHECK(set_percent(a, 0, message, sizeof(message)) == 0);
         b = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
         CHECK(b);
-        CHECK(!strcmp(refusal(f, 0), "uid 4001 has the 2 sessions that it may have ([user 4001] sessions)"));
+        CHECK(!strcmp(refusal(f, 0), "uid 4001 has 2 sessions, the most permitted ([user 4001] sessions)"));
         CHECK(!strcmp(refusal(f, 1), ""));
         ds_conn_free(a);
         ds_conn_free(b);
@@ -439,10 +439,10 @@ static int shares(struct fixture *f, const struct person *who)
         conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
         CHECK(conn && set_share(conn, 300, 600, message, sizeof(message)) == 0 && share_of(conn) == 3000600);
         CHECK(set_share(conn, 301, 600, message, sizeof(message)) == DETSHARE__STATUS__DENIED);
-        CHECK(!strcmp(message, "301 thousandths of the GPU's time are asked for; uid 4001 may have 300 ([user 4001] "
+        CHECK(!strcmp(message, "301 thousandths of the GPU's time were requested; uid 4001 may have 300 ([user 4001] "
                                "gpu_request_percent)"));
         CHECK(set_share(conn, 1, 601, message, sizeof(message)) == DETSHARE__STATUS__DENIED);
-        CHECK(!strcmp(message, "601 thousandths of the GPU's time are asked for; uid 4001 may have 600 ([user 4001] "
+        CHECK(!strcmp(message, "601 thousandths of the GPU's time were requested; uid 4001 may have 600 ([user 4001] "
                                "gpu_limit_percent)"));
         CHECK(set_share(conn, 2, 1, message, sizeof(message)) == DETSHARE__STATUS__BAD_PARAMETER);
         CHECK(share_of(conn) == 3000600);

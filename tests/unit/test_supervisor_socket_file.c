@@ -201,7 +201,7 @@ static void put_directory(void)
 static void expect_replaced(void (*how)(void))
 {
         attack = how;
-        expect_refused("somebody replaced the socket");
+        expect_refused("another process replaced the socket");
         attack = NULL;
         unlink(sock);
 }

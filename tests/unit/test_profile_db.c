@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles on disk: what comes back is what was written, of the same GPU only; whatever is done to the file, nothing
- * false comes back, and the next one works
+ * Profiles on disk: reading returns what was written, for the same GPU only. Whatever happens to the file, no false row
+ * is returned, and a new file works.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ static void teardown(void)
 
 TestSuite(profile_db, .init = setup, .fini = teardown, .timeout = 120);
 
-/* How many lines of the log contain the words. */
+/* Number of log lines that contain the words. */
 static int lines(const char *words)
 {
         FILE *f = fopen(said, "r");
@@ -80,7 +80,7 @@ static struct ds_profile_row with_points(uint64_t key)
         return row;
 }
 
-/* A file with rows 1..n, of which the odd ones have points. */
+/* Writes a file with rows 1..n, of which the odd ones have points. */
 static void make(uint64_t n)
 {
         ds_profile_db *db = ds_profile_db_open(path, 0);
@@ -111,7 +111,7 @@ static struct ds_profile_figures figures_of(const ds_profile_db *db)
         return figures;
 }
 
-/* It works, whatever was there before: what is put comes back, also after it was closed if it is on disk. */
+/* Asserts that the database works: rows that are put are returned, also after reopening if on_disk. */
 static void assert_works(ds_profile_db *db, int on_disk)
 {
         struct ds_profile_row row = with_points(77), back = row_of(77);
@@ -127,7 +127,7 @@ static void assert_works(ds_profile_db *db, int on_disk)
         ds_profile_db_close(db);
 }
 
-Test(profile_db, what_is_seen_is_named_and_what_is_refined_comes_back)
+Test(profile_db, rows_get_names_and_refined_points)
 {
         struct ds_profile_row seen[2] = {row_of(UINT64_MAX), row_of(5)}, refined = with_points(UINT64_MAX), list[4];
         ds_profile_db *db = ds_profile_db_open(path, 0);
@@ -161,8 +161,8 @@ Test(profile_db, what_is_seen_is_named_and_what_is_refined_comes_back)
         cr_assert_eq(lines(""), 0);
 }
 
-/* A worker that was just started speaks of one point before it has heard of the others. */
-Test(profile_db, what_is_known_better_stays)
+/* A new worker reports one point before it has received the others: better known points stay. */
+Test(profile_db, better_known_points_stay)
 {
         struct ds_profile_row row = row_of(1), all = row_of(1);
         ds_profile_db *db;
@@ -250,7 +250,7 @@ Test(profile_db, the_least_used_goes)
         for (uint64_t key = 1; key <= 60; key++) {
                 row = with_points(key);
                 cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
-                usleep(2000); /* times of use are milliseconds */
+                usleep(2000); /* times of use have millisecond resolution */
                 row = row_of(1);
                 cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
                 cr_assert_eq(row.n_points, 3, "the first one is used all the time");
@@ -265,8 +265,8 @@ Test(profile_db, the_least_used_goes)
         ds_profile_db_close(db);
 }
 
-/* Who launches a kernel in very many shapes has none of what was measured of others' thrown away. */
-Test(profile_db, what_nothing_was_measured_of_goes_first)
+/* A program that launches a kernel in very many shapes does not evict measured rows of others. */
+Test(profile_db, unmeasured_rows_are_evicted_first)
 {
         ds_profile_db *db = ds_profile_db_open(path, 64);
         struct ds_profile_row row;
@@ -325,7 +325,7 @@ static void sql(const char *text)
         sqlite3_close(db);
 }
 
-/* A row that was changed by somebody else is not believed: it goes, and is counted. */
+/* A row that another program changed is deleted and counted, not returned. */
 Test(profile_db, rows_that_were_changed)
 {
         const char *changes[] = {"UPDATE profiles SET points='16:800ns/1' WHERE key=1",
@@ -366,7 +366,7 @@ Test(profile_db, rows_that_were_changed)
         }
 }
 
-/* Nothing of a damaged file is used: it is moved aside, said once, and a new one begun. */
+/* Asserts that a damaged file was moved aside with one log line, and a new one begun. */
 static void assert_replaced(const char *why)
 {
         char aside[128];
@@ -396,7 +396,7 @@ Test(profile_db, a_file_of_a_newer_program)
         assert_replaced("is from a newer version");
 }
 
-/* Version 1 had no footprint: what it has is kept, and what comes has one. */
+/* A file of version 1 has no footprints: its rows stay, and new rows have one. */
 Test(profile_db, a_file_of_an_older_program)
 {
         struct ds_profile_row row = with_points(7), back = row_of(7);
@@ -419,7 +419,7 @@ Test(profile_db, a_file_of_an_older_program)
         cr_assert_eq(lines(""), 0);
 }
 
-/* Version 2 had no forms. */
+/* A file of version 2 has no costs of forms. */
 Test(profile_db, a_file_without_forms)
 {
         struct ds_profile_row row = with_points(7), back = row_of(7);
@@ -438,7 +438,7 @@ Test(profile_db, a_file_without_forms)
         cr_assert_eq(lines(""), 0);
 }
 
-/* What forms cost is kept; a cost that rests on more samples stays. */
+/* Costs of forms are stored; a cost with more samples stays. */
 Test(profile_db, forms)
 {
         struct ds_profile_row row = with_points(7), back = row_of(7);
@@ -473,8 +473,7 @@ Test(profile_db, a_file_without_its_tables)
         assert_replaced("is damaged");
 }
 
-/* The schema is text in the file: a bit of it may flip, and all else is whole. It is found when the column is needed.
- */
+/* The schema is text in the file. If one bit of it flips, the damage is found when the column is needed. */
 Test(profile_db, a_file_without_one_of_its_columns)
 {
         make(3);
@@ -502,7 +501,8 @@ Test(profile_db, a_file_that_was_cut)
         assert_replaced("is damaged");
 }
 
-/* Bytes anywhere: it is moved aside, or a row is refused, or the bytes mean nothing; what comes back was written. */
+/* Bytes change anywhere: the file is moved aside, or a row is refused, or the bytes have no meaning. Every returned
+ * row was written. */
 Test(profile_db, bytes_that_flipped)
 {
         struct ds_profile_row list[128];
@@ -542,7 +542,7 @@ Test(profile_db, bytes_that_flipped)
         }
 }
 
-/* --- where it cannot be ------------------------------------------------------------------------------------------- */
+/* --- directories that cannot be written --------------------------------------------------------------------------- */
 
 Test(profile_db, without_a_directory_it_is_in_memory)
 {
@@ -552,7 +552,7 @@ Test(profile_db, without_a_directory_it_is_in_memory)
         cr_assert_eq(lines("/nonexistent/a/b: "), 1);
 }
 
-Test(profile_db, what_lies_there_is_no_file)
+Test(profile_db, a_path_that_is_no_file)
 {
         cr_assert_eq(mkdir(file, 0700), 0);
         assert_works(ds_profile_db_open(path, 0), 0);
@@ -580,7 +580,7 @@ Test(profile_db, the_second_one_keeps_its_own)
         assert_works(first, 1);
 }
 
-/* In a process of its own: root may write everywhere. */
+/* Runs fn in a process without root's rights, since root may write everywhere. */
 static void as_nobody(void (*fn)(void))
 {
         int status;
@@ -615,7 +615,7 @@ static void read_only(void)
 
 Test(profile_db, a_directory_that_is_read_only)
 {
-        if (geteuid()) { /* then we are a user like that */
+        if (geteuid()) { /* this user cannot write there anyway */
                 read_only();
                 cr_assert_eq(chmod(path, 0755), 0);
         } else
@@ -623,7 +623,7 @@ Test(profile_db, a_directory_that_is_read_only)
         cr_assert_eq(lines("profiles are kept in memory"), 1);
 }
 
-/* What a full disk does, by a limit on the size of files: what was there stays, and what comes later is not lost. */
+/* A limit on file size acts like a full disk: existing rows stay, and later ones are not lost. */
 Test(profile_db, a_full_disk)
 {
         struct rlimit limit, before;

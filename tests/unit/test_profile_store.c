@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles beside a loop: jobs are done in their order and end on the loop; those that cannot be done are told of as
- * well, also when it ends
+ * The thread that serves profiles: it runs jobs in order and ends them on the loop. Jobs that it cannot run end with an
+ * error, also at shutdown.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -103,7 +103,7 @@ Test(profile_store, jobs_are_done_in_their_order)
         close_store();
 }
 
-Test(profile_store, what_waits_is_done_before_the_end)
+Test(profile_store, queued_jobs_run_before_the_end)
 {
         open_store();
         for (uint64_t i = 0; i < 100; i++)
@@ -127,7 +127,7 @@ Test(profile_store, few_wait)
         int r = 0;
 
         open_store();
-        /* the loop does not hear of any meanwhile, so all count */
+        /* the loop does not run meanwhile, so all jobs count */
         while (!r && n < 2 * DS_PROFILE_JOBS_MAX) {
                 j = job(DS_PROFILE_PUT, n, n);
                 r = ds_profile_store_do(store, j);
@@ -141,8 +141,8 @@ Test(profile_store, few_wait)
         cr_assert_eq(n_done, n + 1);
 }
 
-/* Clients that ask without end take no room from what the worker has to say. */
-Test(profile_store, who_asks_leaves_room)
+/* Clients that query without pause leave room for the worker's reports. */
+Test(profile_store, queries_leave_room_for_reports)
 {
         struct ds_profile_job *j;
         unsigned asked = 0, said = 0;

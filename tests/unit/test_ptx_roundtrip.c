@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Round trip: what the printer writes assembles to the machine code that the compiler's own PTX assembles to
+ * Round trip: the printer's output assembles to the same machine code as the compiler's own PTX
  *
  * Every PTX file of the corpus (build/ptx: nvcc's of tests/programs/kernels, Triton's of tests/programs/triton) is parsed
- * and printed, and NVIDIA's assembler makes a cubin of what was printed. It must be, byte for byte, the cubin of the
+ * and printed, and NVIDIA's assembler makes a cubin of the printed text. It must be, byte for byte, the cubin of the
  * compiler's own text with the same options: the build's, or one that the test assembles where the build made none.
  * The test counts files and kernels and skips none in silence.
  *

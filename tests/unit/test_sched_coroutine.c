@@ -57,7 +57,7 @@ Test(sched_coroutine, mark_on_an_idle_stream_has_the_time_of_its_submission)
         cr_assert_eq(mark.end_ns, 7 * US);
 }
 
-Test(sched_coroutine, wait_holds_back_what_follows_and_nothing_else)
+Test(sched_coroutine, a_wait_delays_only_its_successors)
 {
         ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
         ds_coroutine *a = stream_open(s, 0, 0), *b = stream_open(s, 0, 0), *free_ = stream_open(s, 0, 0);
@@ -85,7 +85,7 @@ Test(sched_coroutine, wait_for_the_future_is_cut_down_to_the_present)
         ds_coroutine *a = stream_open(s, 0, 0), *b = stream_open(s, 0, 0);
         struct top wait_a, wait_b, wait_self, null_wait, ka, kb;
 
-        /* a cycle, if waits could mean what is yet to come */
+        /* a cycle, if a wait could mean later operations */
         submit(&h, a, wait_init(&wait_a, b, 100));
         submit(&h, b, wait_init(&wait_b, a, 100));
         submit(&h, b, wait_init(&wait_self, b, UINT64_MAX));
@@ -113,7 +113,7 @@ Test(sched_coroutine, wait_for_a_released_coroutine)
         cr_assert_eq(after.start_ns, 50 * US);
         cr_assert_eq(harness_stats(&h).coroutines, 1);
         ds_sched_session_free(s);
-        /* its numbers are still good, although stream and session are gone */
+        /* its sequence numbers stay valid, although stream and session are closed */
         cr_assert_eq(ds_coroutine_done(a), 1);
         submit(&h, b, wait_init(&late_wait, a, 1));
         submit(&h, b, kernel_init(&late, 2, US, 1, 0));
@@ -305,7 +305,7 @@ Test(sched_coroutine, a_broken_device_is_fatal)
         h.device->fail_launch = -EIO;
         cr_assert_eq(ds_sched_step(h.sched, 0), -EIO);
         cr_assert_eq(k.done, 0);
-        /* whoever goes on all the same finds everything in its place */
+        /* after the error everything is still in its place */
         ds_sched_set_policy(h.sched, "fifo", NULL, 0, 0, (char[1]){0}, 1);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k.done, 1);
@@ -397,7 +397,7 @@ Test(sched_coroutine, names_of_states)
         cr_assert_str_eq(ds_coroutine_state_name(_DS_COROUTINE_STATE_INVALID), "invalid");
 }
 
-/* Told of once; a note that finds no room is made later. */
+/* A kernel is reported once; a report without room is repeated later. */
 Test(sched_coroutine, kernels_seen_for_the_first_time)
 {
         ds_coroutine *a = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);

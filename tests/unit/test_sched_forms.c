@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels in other forms: evicted and gone on with, in slices, which form is chosen, and that every block runs once
+ * Forms of kernels: eviction and continuation, slices, choice of the form; every block runs once
  *
- * The scripted device fails a test when a block would run twice or before another one of its kernel. 16 SMs hold 128 of
- * the blocks here at once.
+ * The scripted device fails a test if a block would run twice or before an earlier block of its kernel. 16 SMs hold 128
+ * of these blocks at once.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 static struct harness h;
 static char message[256];
 
-/* --- a policy that launches everything to `rung` and does once what it is told ------------------------------------ */
+/* --- a policy that launches everything to `rung`, and returns one given action once ------------------------------- */
 
 static uint32_t rung, depth, evictable, max_blocks, seen_completes, seen_submits;
 static struct detshare_action once;
@@ -71,7 +71,7 @@ static void end(void)
         harness_close(&h);
 }
 
-/* An event of any kind, so that the policy is asked. */
+/* Causes an event, so that the host calls the policy. */
 static void ask(const ds_coroutine *coroutine)
 {
         ds_sched_session_share(coroutine->session, coroutine->session->config.gpu_request, 0, harness_now(&h));
@@ -85,7 +85,7 @@ static void do_once(uint32_t kind, const ds_coroutine *coroutine)
         cr_assert_eq(once.coroutine, 0);
 }
 
-/* Evict, and launch nothing more until `on` is called. */
+/* Evicts, and launches nothing more until on() is called. */
 static void evict(const ds_coroutine *coroutine)
 {
         depth = 0;
@@ -128,7 +128,7 @@ static ds_coroutine *be_open(void)
 
 /* --- persistent --------------------------------------------------------------------------------------------------- */
 
-Test(sched_forms, an_evicted_kernel_goes_on_where_it_was_and_is_told_once)
+Test(sched_forms, an_evicted_kernel_continues_and_is_reported_once)
 {
         struct top k, behind, mark;
         ds_coroutine *c;
@@ -199,7 +199,7 @@ Test(sched_forms, evictions_are_counted_and_every_block_once)
         end();
 }
 
-Test(sched_forms, what_does_not_let_go_stays_before_what_does)
+Test(sched_forms, native_kernels_stay_before_evictable_ones)
 {
         struct top native, k, copy;
         ds_coroutine *c;
@@ -250,7 +250,7 @@ Test(sched_forms, an_eviction_that_comes_too_late_changes_nothing)
         end();
 }
 
-Test(sched_forms, a_kill_of_what_lets_go_keeps_its_progress)
+Test(sched_forms, a_kill_of_an_evictable_kernel_keeps_progress)
 {
         ds_coroutine *c;
         struct top k[2];
@@ -273,7 +273,7 @@ Test(sched_forms, a_kill_of_what_lets_go_keeps_its_progress)
         end();
 }
 
-Test(sched_forms, the_deadline_is_of_what_is_left)
+Test(sched_forms, the_deadline_covers_the_rest)
 {
         ds_coroutine *c;
         struct top k;
@@ -310,7 +310,7 @@ Test(sched_forms, a_bound_on_blocks_is_one_on_workers)
 
 static const struct ds_sched_forms sliced_only = {.sliced = &sdev_sliced};
 
-/* So that it is known how long a block takes: 128 of them 9.6 us. */
+/* Makes the time of a block known: 128 of them take 9.6 us. */
 static void put_profile(uint64_t key, uint64_t mean_ns)
 {
         struct ds_sched_profile profile = {.key = key, .n_points = 1, .points = {{16, 9, mean_ns}}};
@@ -348,7 +348,7 @@ Test(sched_forms, slices_follow_each_other_without_a_gap)
         end();
 }
 
-Test(sched_forms, an_evicted_sliced_kernel_goes_on_in_other_slices)
+Test(sched_forms, an_evicted_sliced_kernel_continues_in_other_slices)
 {
         ds_coroutine *c;
         struct top k;
@@ -416,7 +416,7 @@ Test(sched_forms, an_error_of_a_slice_is_the_kernels)
         cr_assert_eq(k.script.pieces, 2);
 }
 
-/* --- where there is something in the way -------------------------------------------------------------------------- */
+/* --- obstacles ---------------------------------------------------------------------------------------------------- */
 
 Test(sched_forms, a_form_that_the_device_refuses_is_native)
 {
@@ -439,7 +439,7 @@ Test(sched_forms, a_form_that_the_device_refuses_is_native)
         end();
 }
 
-Test(sched_forms, a_cancelled_session_forgets_what_was_evicted)
+Test(sched_forms, a_cancelled_session_drops_evicted_kernels)
 {
         ds_sched_session *s[3];
         ds_coroutine *c[3];
@@ -475,7 +475,7 @@ Test(sched_forms, a_cancelled_session_forgets_what_was_evicted)
         end();
 }
 
-Test(sched_forms, who_holds_a_class_does_not_wait_for_what_lets_go)
+Test(sched_forms, a_hold_does_not_wait_for_evictable_kernels)
 {
         uint32_t in_flight, all;
         ds_coroutine *c;
@@ -496,7 +496,7 @@ Test(sched_forms, who_holds_a_class_does_not_wait_for_what_lets_go)
         cr_assert_eq(k.end_ns, 2 * MS + 100 * MS - 1100 * US, "what had run has run");
 }
 
-/* Each piece is there, with its own times. */
+/* The trace has every piece with its own times. */
 Test(sched_forms, a_trace_shows_the_pieces)
 {
         const struct ds_trace_record *records;
@@ -548,7 +548,7 @@ static struct ds_sched_form_choice chosen(void)
         return choice;
 }
 
-/* The workers' own shared memory had no room, say: the next launch takes what is left, and what is said is true. */
+/* For example, the workers' shared memory has no room: the next launch runs the rest natively, and reports that. */
 Test(sched_forms, a_form_that_the_device_refuses_is_not_chosen_again)
 {
         static const uint32_t forms[] = {
@@ -571,7 +571,7 @@ Test(sched_forms, a_form_that_the_device_refuses_is_not_chosen_again)
         end();
 }
 
-/* 10 waves of 32 us: the native form's end is too far off. Both other forms cost 2 %. */
+/* 10 waves of 32 us: the native form would end too late. Both other forms cost 2%. */
 Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
 {
         struct ds_sched_profile got[2];
@@ -600,7 +600,7 @@ Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
         cr_assert_eq(ds_sched_profiles_changed(h.sched, got, 2), 1);
         cr_assert_eq(got[0].forms[DS_PTX_FORM_SLICED].samples, 4);
         end();
-        /* elsewhere, with what was stored: slices are cheaper there */
+        /* another place with stored costs, where slices are cheaper */
         begin(DS_SCHED_TRANSFORM_AUTO);
         c = be_open();
         got[0].forms[DS_PTX_FORM_SLICED].permille = 1001;
@@ -608,7 +608,7 @@ Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
         run_alone(c, &k, 320 * US, 1020);
         cr_assert_eq(k.op.form, DS_PTX_FORM_SLICED);
         cr_assert_eq(chosen().reason, DS_SCHED_FORM_CHEAPEST);
-        /* and nowhere worth it */
+        /* another place where no form pays */
         got[0].forms[DS_PTX_FORM_SLICED] = got[0].forms[DS_PTX_FORM_PERSISTENT] =
                 (struct ds_sched_form_cost){.samples = 1000, .permille = 2000};
         ds_sched_profile_put(h.sched, &got[0]);
@@ -618,7 +618,7 @@ Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
         end();
 }
 
-Test(sched_forms, auto_leaves_alone_what_is_short_or_not_asked_for)
+Test(sched_forms, auto_keeps_short_and_unrequested_kernels_native)
 {
         ds_coroutine *c, *ls;
         struct top k;
@@ -647,8 +647,8 @@ Test(sched_forms, auto_leaves_alone_what_is_short_or_not_asked_for)
         end();
 }
 
-/* Blocks of 2 ms: no form lets go within the bound, but one after 2 ms instead of 20. */
-Test(sched_forms, auto_takes_what_lets_go_soonest_where_blocks_are_long)
+/* Blocks of 2 ms: no form stops within the bound, but one stops after 2 ms instead of 20. */
+Test(sched_forms, auto_takes_the_soonest_stop_with_long_blocks)
 {
         ds_coroutine *c;
         struct top k;
@@ -663,7 +663,7 @@ Test(sched_forms, auto_takes_what_lets_go_soonest_where_blocks_are_long)
         end();
 }
 
-/* What a worker may have to do when it is told, which with more than one is two more, against a bound of 100 us. */
+/* After the stop word a worker may finish one block, or with larger chunks two more, within a bound of 100 us. */
 Test(sched_forms, short_blocks_are_taken_several_at_a_time)
 {
         static const struct {
@@ -707,8 +707,9 @@ Test(sched_forms, never_is_never)
         end();
 }
 
-/* Of those whose blocks wait for others only what cannot be a barrier of the grid, and only if everything must. */
-Test(sched_forms, what_waits_for_other_blocks)
+/* Kernels whose blocks wait for others get a form only if it cannot be a grid barrier, and only if a form is
+ * mandatory. */
+Test(sched_forms, kernels_that_wait_for_other_blocks)
 {
         static const struct ds_sched_forms waiting = {
                 .sliced = &sdev_sliced, .persistent = &sdev_persistent, .waits = 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where requests' time went: constructed cases on the scripted device, and that the parts always add up; what a trace
- * holds; histograms
+ * Accounts of requests' time: constructed cases on the scripted device, and sums that always match; contents of traces;
+ * histograms
  */
 #include "tests/unit/sched_device.h"
 #include "util/histogram.h"
@@ -24,7 +24,7 @@ static void teardown(void)
 }
 
 TestSuite(sched_history, .init = setup, .fini = teardown);
-TestSuite(sched_history_policies, .fini = teardown); /* they open their own */
+TestSuite(sched_history_policies, .fini = teardown); /* these tests open a harness of their own */
 
 static void assert_adds_up(const struct ds_history_request *request)
 {
@@ -36,7 +36,7 @@ static void assert_adds_up(const struct ds_history_request *request)
                 (unsigned long long)(request->end_ns - request->begin_ns));
 }
 
-/* The last request of the session, which ends by waiting. */
+/* The session's last request, ended by a wait. */
 static const struct ds_history_request *request_of(ds_sched_session *session)
 {
         size_t n;
@@ -84,8 +84,8 @@ Test(sched_history, one_kernel_alone_only_runs)
         cr_assert_eq(request->rungs[0].run_ns, 100 * US);
 }
 
-/* Ready for 50 us, and the policy is not asked: what ran meanwhile was in the way. */
-Test(sched_history, not_launched_is_behind_who_ran_most)
+/* Ready for 50 us without a call of the policy: the work that ran meanwhile gets the blame. */
+Test(sched_history, not_launched_blames_the_longest_runner)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
                          *be = session_open(&h, 2, DETSHARE_CLASS_BE, 0);
@@ -99,7 +99,7 @@ Test(sched_history, not_launched_is_behind_who_ran_most)
         submit(&h, other_stream, kernel_init(&b, 3, 20 * US, 16, 0));
         go_to(10 * US);
         submit(&h, ls_stream, kernel_init(&c, 1, 100 * US, 16, 0));
-        ds_sched_settle(h.sched); /* it is ready, and nobody asks the policy */
+        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
         h.device->now_ns = 60 * US;
         harness_run(&h, UINT64_MAX);
         request = request_of(ls);
@@ -112,7 +112,7 @@ Test(sched_history, not_launched_is_behind_who_ran_most)
         cr_assert_eq(request->rungs[0].wait_ns, 50 * US);
 }
 
-/* The same wait with nobody else: it was the policy's. */
+/* The same delay without other work: the policy gets the blame. */
 Test(sched_history, not_launched_with_nobody_there_is_the_policy)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
@@ -124,7 +124,7 @@ Test(sched_history, not_launched_with_nobody_there_is_the_policy)
         submit(&h, be_stream, kernel_init(&a, 2, 30 * US, 16, 0));
         go_to(10 * US);
         submit(&h, ls_stream, kernel_init(&c, 1, 100 * US, 16, 0));
-        ds_sched_settle(h.sched); /* it is ready, and nobody asks the policy */
+        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
         h.device->now_ns = 60 * US;
         harness_run(&h, UINT64_MAX);
         request = request_of(ls);
@@ -154,8 +154,8 @@ Test(sched_history, launched_and_not_begun_is_the_device)
         assert_part(request_of(session), DS_HISTORY_RUNNING, 100 * US);
 }
 
-/* On the device only who shares TPCs is in the way. */
-Test(sched_history, launched_and_not_begun_is_behind_who_shares_the_rung)
+/* On the device, only work that shares TPCs delays. */
+Test(sched_history, launched_and_not_begun_blames_work_on_the_rung)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
                          *be = session_open(&h, 2, DETSHARE_CLASS_BE, 0);
@@ -218,7 +218,7 @@ Test(sched_history, held_by_a_quiesce)
         assert_part(request_of(ls), DS_HISTORY_RUNNING, 20 * US);
 }
 
-/* LS may be launched while BE is held: what it waits for is not the quiesce. */
+/* LS may launch while BE is held, so its delay is not the quiesce's. */
 Test(sched_history, a_quiesce_of_the_other_class_holds_nobody)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
@@ -228,7 +228,7 @@ Test(sched_history, a_quiesce_of_the_other_class_holds_nobody)
         go_to(10 * US);
         ds_sched_hold(h.sched, 1u << DETSHARE_CLASS_BE, 10 * US);
         submit(&h, stream, kernel_init(&top, 1, 20 * US, 16, 0));
-        ds_sched_settle(h.sched); /* it is ready, and nobody asks the policy */
+        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
         h.device->now_ns = 40 * US;
         ds_sched_hold(h.sched, 0, 40 * US);
         harness_run(&h, UINT64_MAX);
@@ -251,7 +251,7 @@ Test(sched_history_policies, loans_are_counted)
         cr_assert_eq(ds_sched_set_policy(h.sched, "static", params, 1, 0, message, sizeof(message)), 0, "%s", message);
         ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
         stream = stream_open(ls, 0, 0);
-        kernel_init(&small, 1, 10 * US, 64, 0); /* half of 16 SMs hold 64 blocks */
+        kernel_init(&small, 1, 10 * US, 64, 0); /* 8 of 16 SMs hold 64 blocks */
         kernel_init(&large, 1, 10 * US, 65, 0);
         small.op.launch.kernel = large.op.launch.kernel = &cooperative;
         submit(&h, stream, &small);
@@ -277,7 +277,7 @@ Test(sched_history, waiting_for_an_event_of_another_session_depends)
         cr_assert_eq(request_of(two)->own_ns, 80 * US);
 }
 
-Test(sched_history, a_request_goes_on_after_a_short_gap_unless_its_client_has_waited)
+Test(sched_history, a_request_continues_after_a_short_gap_unless_synchronised)
 {
         ds_sched_session *session = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
         ds_coroutine *stream = stream_open(session, 0, 0);
@@ -292,11 +292,11 @@ Test(sched_history, a_request_goes_on_after_a_short_gap_unless_its_client_has_wa
         cr_assert_eq(last[0].active, 1);
         assert_part(request_of(session), DS_HISTORY_HOST, 50 * US);
         assert_part(request_of(session), DS_HISTORY_RUNNING, 20 * US);
-        /* it has waited: what comes now is another one */
+        /* the client has waited, so the next kernel begins a new request */
         submit(&h, stream, kernel_init(&c, 1, 10 * US, 16, 0));
         go_to(200 * US);
         go_to(200 * US + DS_HISTORY_GAP_NS);
-        /* it has not, but that was long ago */
+        /* it has not waited, but the gap is too long */
         submit(&h, stream, kernel_init(&d, 1, 10 * US, 16, 0));
         harness_run(&h, UINT64_MAX);
         n = ds_history_requests(session, harness_now(&h), last, 8);
@@ -305,7 +305,7 @@ Test(sched_history, a_request_goes_on_after_a_short_gap_unless_its_client_has_wa
         cr_assert_eq(last[2].begin_ns, 200 * US + DS_HISTORY_GAP_NS);
 }
 
-/* The second stream's kernel is told of first; what was taken for waiting then was running. */
+/* The second stream's kernel is reported first, and time that counted as waiting becomes running time. */
 Test(sched_history, streams_beside_each_other_run_once)
 {
         ds_sched_session *session = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
@@ -324,7 +324,7 @@ Test(sched_history, streams_beside_each_other_run_once)
         cr_assert_eq(request_of(session)->rungs[0].wait_ns, 0);
 }
 
-/* Whatever happens: each nanosecond once, and never more blame than waiting. */
+/* In every random history each nanosecond counts once, and blame never exceeds waiting. */
 Test(sched_history_policies, random_histories_add_up)
 {
         static struct top tops[4000];
@@ -383,7 +383,7 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         struct top tops[100];
 
         for (uint64_t i = 0; i < 100; i++) {
-                /* one in ten is too long for its SLO */
+                /* one in ten exceeds its objective */
                 submit(&h, stream, kernel_init(&tops[i], 1, i % 10 ? 100 * US : 200 * US, 16, i + 1));
                 go_to((i + 1) * MS);
                 ds_history_synchronised(session);
@@ -400,9 +400,9 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         cr_assert(activity.p50_ns >= 100 * US && activity.p50_ns < 107 * US);
         cr_assert(activity.p99_ns >= 200 * US && activity.p99_ns < 213 * US);
         cr_assert_eq(activity.max_ns, 200 * US);
-        /* 10 of 110 us each ms: 11 % of the time */
+        /* 10 kernels of 110 us in each ms: 11% of the time */
         cr_assert(activity.share_permille >= 105 && activity.share_permille <= 115, "%u", activity.share_permille);
-        /* long ago */
+        /* after a long pause */
         ds_history_activity(session, 100 * MS + 30 * 1000 * MS, &activity);
         cr_assert_eq(activity.window_requests, 0);
         cr_assert_eq(activity.p99_ns, 0);
@@ -410,7 +410,7 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         cr_assert_eq(activity.requests, 100);
 }
 
-Test(sched_history, what_runs_now_has_its_share)
+Test(sched_history, running_work_has_its_share)
 {
         ds_sched_session *session = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
         ds_coroutine *stream = stream_open(session, 0, 0);
@@ -479,7 +479,7 @@ static const char *name_at(uint32_t name)
         return (const char *)memory + ((const struct ds_trace_header *)(void *)memory)->names_at + name;
 }
 
-Test(sched_history, a_trace_has_what_happened)
+Test(sched_history, a_trace_has_all_operations)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
                          *be = session_open(&h, 2, DETSHARE_CLASS_BE, 0);
@@ -496,7 +496,7 @@ Test(sched_history, a_trace_has_what_happened)
         submit(&h, be_stream, kernel_init(&a, 2, 300 * US, 24, 77));
         go_to(20 * US);
         submit(&h, ls_stream, kernel_init(&b, 1, 100 * US, 16, 78));
-        ds_sched_settle(h.sched); /* it is ready, and nobody asks the policy */
+        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
         h.device->now_ns = 60 * US;
         harness_run(&h, UINT64_MAX);
         ds_history_synchronised(ls);
@@ -549,7 +549,8 @@ Test(sched_history_policies, a_trace_has_moves_holds_and_policies)
         cr_assert_eq(ds_sched_trace_start(h.sched, memory, sizeof(memory), 0, UINT64_MAX), 0);
         submit(&h, stream, kernel_init(&a, 2, 100 * US, 16, 0));
         harness_step(&h);
-        ds_sched_session_set(be, DETSHARE_CLASS_BE, 0, 25, 0); /* the next goes to a smaller rung, behind this one */
+        /* moves the next kernel to a smaller rung, behind this one */
+        ds_sched_session_set(be, DETSHARE_CLASS_BE, 0, 25, 0);
         submit(&h, stream, kernel_init(&b, 2, 100 * US, 16, 0));
         harness_run(&h, UINT64_MAX);
         ds_sched_hold(h.sched, 2, harness_now(&h));
@@ -595,7 +596,7 @@ Test(sched_history, a_full_trace_loses_the_oldest)
         cr_assert_eq(record_at(first)->kind, DS_TRACE_OPERATION);
         cr_assert_lt(record_at(first)->end_ns, record_at(header->written - 1)->end_ns);
         cr_assert_eq((uint64_t)((const uint8_t *)(record_at(header->capacity - 1) + 1) - memory) <= sizeof(memory), 1);
-        /* its time is over */
+        /* the recording time is over */
         go_to(21 * MS);
         n = header->written;
         submit(&h, stream, kernel_init(&top, 1, US, 1, 5));

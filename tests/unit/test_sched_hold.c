@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Held classes: what a quiesce asks of the scheduler
+ * Classes held for a quiesce
  */
 #include "tests/unit/sched_device.h"
 
@@ -30,8 +30,7 @@ static uint32_t hold_in_flight(enum detshare_class class_)
         return in_flight;
 }
 
-/* Under every policy that is built: what is held does not go, what runs ends, the rest goes on, and nobody is blamed.
- */
+/* Under every policy: held work is not launched, running work ends, other work continues, and no policy is blamed. */
 static void check_hold(const char *policy)
 {
         static struct top first, second, ls_top;
@@ -48,7 +47,7 @@ static void check_hold(const char *policy)
         ds_sched_hold(h.sched, 1u << DETSHARE_CLASS_BE, harness_now(&h));
         submit(&h, be, kernel_init(&second, 2, MS, 16, 2));
         submit(&h, ls, kernel_init(&ls_top, 3, MS, 16, 3));
-        /* much longer than a policy may stand still */
+        /* much longer than a policy may stay idle with ready work */
         harness_run(&h, 3000 * MS);
         cr_assert_eq(first.done, 1);
         cr_assert_eq(ls_top.done, 1);
@@ -74,7 +73,7 @@ Test(sched_hold, nothing_of_a_held_class_is_launched)
         check_hold("static");
 }
 
-/* Who changes its class while another one is held follows its new class. */
+/* A session that changes its class while one is held follows its new class. */
 Test(sched_hold, the_class_of_now_counts)
 {
         static struct top a, b;

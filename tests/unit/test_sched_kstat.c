@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times against SMs, by themselves (daemon/sched/kstat.h): how many are kept of a kernel and of how many kernels, and
- * how they follow one that takes another time now; test_sched_mechanisms.c has where they come from
+ * Times against SMs (daemon/sched/kstat.h): numbers of points and kernels that are kept, and adaptation to changed
+ * times; test_sched_mechanisms.c tests the source of the samples
  */
 #include "sched/kstat.h"
 
@@ -25,12 +25,12 @@ Test(sched_kstat, points_are_bounded_and_the_weakest_goes)
         cr_assert_eq(points->n, DETSHARE_POINTS_MAX);
         for (uint32_t i = 1; i < points->n; i++)
                 cr_assert_lt(points->at[i - 1].n_sms, points->at[i].n_sms);
-        /* two are weakest: the first of them goes */
+        /* two points have fewest samples: the first of them is evicted */
         ds_kstat_point_sample(table, row, 1, 5000);
         cr_assert_eq(points->n, DETSHARE_POINTS_MAX);
         cr_assert_eq(points->at[0].n_sms, 1);
         cr_assert_eq(points->at[1].n_sms, 200 - 2 * (DETSHARE_POINTS_MAX - 2));
-        /* the whole GPU's stays, however weak */
+        /* the point of the whole GPU stays, however few samples it has */
         for (uint32_t i = 0; i < 10; i++)
                 ds_kstat_point_sample(table, row, 300 + i, 5000);
         cr_assert_eq(points->at[points->n - 1].n_sms, 309);
@@ -38,7 +38,7 @@ Test(sched_kstat, points_are_bounded_and_the_weakest_goes)
         table = ds_kstat_free(table);
 }
 
-/* A program tries a kernel with little to do, and then works with it: what it took then is no measure of it now. */
+/* A program first runs a kernel with little work and then with more: the old time must not stay. */
 Test(sched_kstat, points_follow_a_kernel_that_has_other_arguments_now)
 {
         const struct detshare_profile_point *point;
@@ -64,7 +64,7 @@ Test(sched_kstat, points_follow_a_kernel_that_has_other_arguments_now)
         ds_kstat_point_sample(table, row, 132, 2000 * US);
         cr_assert_eq(point->mean_ns, 2000 * US);
         cr_assert_eq(point->samples, 102, "a profile that is stored takes it for better known");
-        /* and back, but not for single ones beside what it mostly takes */
+        /* and back again; but single deviating samples do not count */
         for (int i = 0; i < 4; i++)
                 ds_kstat_point_sample(table, row, 132, 100 * US);
         cr_assert_geq(point->mean_ns, 1500 * US);
@@ -76,8 +76,8 @@ Test(sched_kstat, points_follow_a_kernel_that_has_other_arguments_now)
         ds_kstat_free(table);
 }
 
-/* Two in a row are of one number of SMs, with nothing usual between them. */
-Test(sched_kstat, points_do_not_follow_what_comes_now_and_then)
+/* Only two deviating samples in a row at one SM count, with no usual one between them, change a point. */
+Test(sched_kstat, points_ignore_rare_deviations)
 {
         const struct ds_kstat_points *points;
         struct ds_kstat_row *row;
@@ -104,7 +104,7 @@ Test(sched_kstat, points_do_not_follow_what_comes_now_and_then)
         ds_kstat_point_sample(table, row, 66, 100 * US);
         ds_kstat_point_sample(table, row, 132, 400 * US);
         cr_assert_eq(points->at[1].mean_ns, 400 * US, "what others take is nothing to it");
-        /* long four times in five, and short: two short ones are no reason */
+        /* long in four of five launches: two short ones do not change it */
         for (int i = 0; i < 50; i++)
                 ds_kstat_sample(row, i % 5 ? 400 * US : 50 * US);
         for (int i = 0; i < 2; i++)
@@ -141,7 +141,7 @@ Test(sched_kstat, points_of_few_kernels_are_kept)
         for (uint64_t key = 1; key <= 2 * DS_KSTAT_POINTS_MAX; key++) {
                 row = ds_kstat_at(table, ds_kstat_touch(table, key), key);
                 ds_kstat_point_sample(table, row, 10, key);
-                /* one is used all the time: it stays */
+                /* one kernel is in constant use and stays */
                 ds_kstat_point_sample(table, ds_kstat_at(table, ds_kstat_touch(table, 1), 1), 10, 1);
         }
         taken = ds_kstat_taken(table);
@@ -157,7 +157,7 @@ Test(sched_kstat, points_of_few_kernels_are_kept)
         cr_assert_eq(kept, DS_KSTAT_POINTS_MAX);
         row = ds_kstat_at(table, ds_kstat_touch(table, 1), 1);
         cr_assert_not_null(ds_kstat_points(table, row));
-        /* a row that goes takes its points along */
+        /* evicting a row frees its points */
         for (uint64_t key = 1000000; key < 1000000 + DS_KSTAT_ROWS_MAX; key++)
                 ds_kstat_touch(table, key);
         cr_assert_eq(ds_kstat_taken(table), taken + kept);

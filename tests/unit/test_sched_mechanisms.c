@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What policies act with and see: time against SMs, kills, memory caps, results that clients have, calibration; what
- * becomes of nonsense; and every edge of the coroutine's states
+ * Actions and inputs of policies: time against SMs, kills, memory caps, results that clients have, calibration,
+ * senseless actions; and every edge of the coroutine's states
  */
 #include <signal.h>
 
@@ -26,7 +26,7 @@ static void teardown(void)
 
 TestSuite(sched_mechanisms, .init = setup, .fini = teardown);
 
-/* --- a policy that launches everything to `rung` and does once what it is told ------------------------------------ */
+/* --- a policy that launches everything to `rung`, and returns one given action once ------------------------------- */
 
 static uint32_t rung, max_blocks, depth, again, seen_events[16];
 static struct detshare_action once;
@@ -105,7 +105,7 @@ static void probe_start(uint32_t on_rung, uint32_t how_deep)
 static void do_once(uint32_t kind, const ds_coroutine *coroutine, uint64_t bytes)
 {
         once = (struct detshare_action){.kind = kind, .coroutine = coroutine->id, .bytes = bytes};
-        /* an event of any kind, so that the policy is asked */
+        /* causes an event, so that the host calls the policy */
         ds_sched_session_share(coroutine->session, coroutine->session->config.gpu_request, 0, harness_now(&h));
         harness_step(&h);
         cr_assert_eq(once.coroutine, 0);
@@ -149,8 +149,8 @@ static void run_one(ds_coroutine *coroutine, uint32_t on_rung, uint64_t duration
         cr_assert_eq(k.done, 1);
 }
 
-/* Points are good during one call: what is launched after it may have them taken away. */
-Test(sched_mechanisms, asked_again_a_policy_sees_no_points_of_before)
+/* Points are valid during one call, because a launch after it may evict them. */
+Test(sched_mechanisms, a_second_call_sees_no_old_points)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
 
@@ -178,7 +178,7 @@ Test(sched_mechanisms, a_kernel_alone_gives_points_by_sms)
         cr_assert_eq(samples_of(KEY), 4);
         cr_assert_eq(points_of(KEY)->n, 3);
         cr_assert_eq(seen_event.n_points, 3, "what ended shows what is known, its own time included");
-        /* and so does what waits */
+        /* waiting operations show it too */
         depth = 0;
         submit(&h, c, kernel_init(&k, 1, 10 * US, 4, KEY));
         harness_step(&h);
@@ -203,20 +203,20 @@ Test(sched_mechanisms, a_kernel_beside_others_gives_none)
         struct top k[8];
 
         probe_start(0, 4);
-        /* another is there at its launch */
+        /* another kernel is running at its launch */
         submit(&h, other, kernel_init(&k[0], 1, 10 * US, 4, 1));
         submit(&h, c, kernel_init(&k[1], 1, 100 * US, 4, KEY));
         harness_run(&h, 5 * US);
         cr_assert_eq(h.sched->n_in_flight, 2);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(samples_of(KEY), 0);
-        /* another one comes while it runs, even if only for a moment, and of the same session */
+        /* another kernel, even a short one of the same session, starts while it runs */
         submit(&h, c, kernel_init(&k[2], 1, 100 * US, 4, KEY));
         harness_run(&h, harness_now(&h) + 50 * US);
         submit(&h, sibling, kernel_init(&k[3], 1, US, 4, 1));
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(samples_of(KEY), 0);
-        /* bounded, or failed */
+        /* bounded in blocks, or failed */
         max_blocks = 3;
         run_one(c, 0, 10 * US);
         cr_assert_eq(samples_of(KEY), 0);
@@ -225,7 +225,7 @@ Test(sched_mechanisms, a_kernel_beside_others_gives_none)
         k[4].script.status = DS_CUDA_ILLEGAL_ADDRESS;
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(samples_of(KEY), 0);
-        /* its own, before and behind it in the stream, do no harm; a bound that binds nothing neither */
+        /* kernels of its own stream before and after it do not disturb, nor does a bound that has no effect */
         max_blocks = 4;
         for (int i = 5; i < 8; i++)
                 submit(&h, c, kernel_init(&k[i], 1, 10 * US, 4, KEY));
@@ -235,8 +235,8 @@ Test(sched_mechanisms, a_kernel_beside_others_gives_none)
         cr_assert_eq(samples_of(1), 0);
 }
 
-/* On a GPU exact times cost something: they are asked for while they are worth it. */
-Test(sched_mechanisms, times_are_asked_for_while_there_are_few)
+/* Exact times cost something on a GPU: the scheduler requests them only while they are useful. */
+Test(sched_mechanisms, times_are_requested_while_there_are_few)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         struct top k[200];
@@ -250,7 +250,7 @@ Test(sched_mechanisms, times_are_asked_for_while_there_are_few)
                 timed += k[i].op.launch.timed;
                 cr_assert(!k[i].op.launch.timed || k[i].op.launch.tell == DS_TELL_EXACT);
         }
-        /* until it is known that others come about, then one of 64 */
+        /* every launch until it is known that more follow, then one of 64 */
         cr_assert(timed >= DS_KSTAT_TRIES_MAX && timed <= DS_KSTAT_TRIES_MAX + 4, "%u", timed);
         cr_assert_eq(samples_of(KEY), timed);
         submit(&h, c, kernel_init(&k[0], 1, 10 * US, 4, KEY));
@@ -263,7 +263,7 @@ Test(sched_mechanisms, times_are_asked_for_while_there_are_few)
         cr_assert_eq(k[0].op.launch.timed, 1, "another rung is another time");
 }
 
-/* A queue that nothing happened to shows no other kernel's times when its own were given up. */
+/* The view of an idle queue shows no times of another kernel after its own were evicted. */
 Test(sched_mechanisms, views_do_not_point_at_another_kernels_points)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -322,7 +322,7 @@ Test(sched_mechanisms, profiles_come_and_go)
         cr_assert_eq(got[0].points[2].samples, 4);
         cr_assert_eq(got[0].points[2].mean_ns, 100 * US - 90 * US / 4);
         cr_assert_eq(ds_sched_profiles_changed(h.sched, got, 4), 0, "told once");
-        /* what is known better stays */
+        /* a better known point stays */
         put = (struct ds_sched_profile){.key = KEY, .n_points = 1, .points = {{16, 3, 1}}};
         ds_sched_profile_put(h.sched, &put);
         cr_assert_eq(points_of(KEY)->at[2].samples, 4);
@@ -346,14 +346,14 @@ Test(sched_mechanisms, a_killed_queue_runs_again_in_order)
         probe_start(0, 8);
         submit(&h, waiter, kernel_init(&behind, 1, US, 1, 0));
         harness_run(&h, UINT64_MAX);
-        /* k0 ends, k1 runs, k2 and k3 stand behind it, with a wait that is over and a mark between them */
+        /* k0 ends, k1 runs, k2 and k3 follow, with a completed wait and a mark in between */
         submit(&h, c, idempotent_init(&k[0], 10 * US));
         submit(&h, c, idempotent_init(&k[1], 100 * US));
         submit(&h, c, wait_init(&wait[0], waiter, 1));
         submit(&h, c, idempotent_init(&k[2], 100 * US));
         submit(&h, c, mark_init(&mark));
         submit(&h, c, idempotent_init(&k[3], 100 * US));
-        submit(&h, waiter, wait_init(&wait[1], c, 5)); /* for the mark */
+        submit(&h, waiter, wait_init(&wait[1], c, 5)); /* waits for the mark */
         submit(&h, waiter, kernel_init(&behind, 1, US, 1, 0));
         harness_run(&h, 51 * US);
         cr_assert_eq(c->n_in_flight, 3);
@@ -381,7 +381,7 @@ Test(sched_mechanisms, a_killed_queue_runs_again_in_order)
         cr_assert_eq(harness_stats(&h).nonsense, 0);
 }
 
-Test(sched_mechanisms, what_ended_before_the_kill_has_ended)
+Test(sched_mechanisms, operations_that_ended_before_the_kill_stay_ended)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         struct top k[2];
@@ -390,7 +390,7 @@ Test(sched_mechanisms, what_ended_before_the_kill_has_ended)
         submit(&h, c, idempotent_init(&k[0], 10 * US));
         submit(&h, c, idempotent_init(&k[1], 100 * US));
         harness_step(&h);
-        /* its end is there, but has not been told */
+        /* it has ended, but its end is not reported yet */
         h.device->now_ns = 10 * US;
         cr_assert_eq(ds_launch_kill(c), 1);
         cr_assert_eq(ds_launch_kill(c), DS_LET_GO_ALREADY);
@@ -401,7 +401,7 @@ Test(sched_mechanisms, what_ended_before_the_kill_has_ended)
         cr_assert_eq(harness_stats(&h).kills, 1);
 }
 
-/* The device's answers may take a while: nothing overtakes what is on its way back. */
+/* The device may report the kills late: nothing overtakes operations on their way back. */
 Test(sched_mechanisms, nothing_is_launched_before_all_is_back)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -446,7 +446,7 @@ Test(sched_mechanisms, killing_makes_sense_for_idempotent_kernels_only)
         do_once(DETSHARE_ACTION_KILL, c, 0);
         cr_assert_eq(harness_stats(&h).nonsense, 2);
         harness_run(&h, UINT64_MAX);
-        /* nothing in flight */
+        /* nothing is in flight */
         depth = 0;
         submit(&h, c, idempotent_init(&k[0], 100 * US));
         harness_step(&h);
@@ -477,7 +477,7 @@ Test(sched_mechanisms, a_device_that_cannot_kill)
         cr_assert_eq(k.end_ns, 100 * US);
 }
 
-/* A coroutine that is parked behind what was killed, a session that is suspended, one that is cancelled meanwhile. */
+/* A coroutine parked behind a killed one, a suspended session, and a session that is cancelled meanwhile. */
 Test(sched_mechanisms, killing_beside_everything_else)
 {
         ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
@@ -496,7 +496,7 @@ Test(sched_mechanisms, killing_beside_everything_else)
         cr_assert_eq(k[0].end_ns, 150 * US);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k[1].start_ns, 300 * US);
-        /* suspended: it comes back when it is resumed */
+        /* suspended: it runs again after the resume */
         submit(&h, c, idempotent_init(&k[0], 100 * US));
         harness_run(&h, 450 * US);
         do_once(DETSHARE_ACTION_KILL, c, 0);
@@ -577,7 +577,7 @@ Test(sched_mechanisms, a_memory_cap_goes_with_the_policy)
         harness_run(&h, UINT64_MAX);
 }
 
-Test(sched_mechanisms, what_a_client_says_is_seen)
+Test(sched_mechanisms, hints_of_a_client_are_visible)
 {
         ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
         ds_coroutine *c = stream_open(s, 0, 0);
@@ -613,7 +613,7 @@ Test(sched_mechanisms, what_a_client_says_is_seen)
         cr_assert_eq(seen_session.synchronised, 0, "there is something that it has not waited for");
 }
 
-Test(sched_mechanisms, a_calibration_begins_the_policy_anew)
+Test(sched_mechanisms, a_calibration_restarts_the_policy)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         struct detshare_interference cells[2] = {{.be_permille = 7}, {.be_permille = 14}};
@@ -635,10 +635,10 @@ Test(sched_mechanisms, a_calibration_begins_the_policy_anew)
         cr_assert_eq(seen_events[DETSHARE_EVENT_SWITCH], 2);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k.end_ns, 100 * US);
-        /* who comes later is told, too */
+        /* a policy that starts later gets it too */
         probe_start(0, 1);
         cr_assert_eq(configured_cells, 2);
-        /* one that will not goes */
+        /* a policy that refuses it is replaced */
         configured_result = -EINVAL;
         cr_assert_eq(ds_sched_set_interference(h.sched, NULL, 0, harness_now(&h)), DS_SCHED_E_REFUSED);
         cr_assert_str_eq(harness_stats(&h).policy, "fifo");
@@ -647,7 +647,7 @@ Test(sched_mechanisms, a_calibration_begins_the_policy_anew)
         harness_run(&h, UINT64_MAX);
 }
 
-/* --- nonsense ----------------------------------------------------------------------------------------------------- */
+/* --- senseless actions -------------------------------------------------------------------------------------------- */
 
 Test(sched_mechanisms, a_policy_that_answers_nonsense_is_replaced)
 {
@@ -660,7 +660,7 @@ Test(sched_mechanisms, a_policy_that_answers_nonsense_is_replaced)
         for (size_t i = 0; i < 100; i++)
                 submit(&h, c, kernel_init(&k[i], 1, 100 * US, 1, 0));
         harness_step(&h);
-        /* the eighth in short order is still borne, and forgotten with time */
+        /* eight in a short time are tolerated, and forgotten with time */
         for (; n < 8; n++)
                 do_once(7, c, 0);
         cr_assert_str_eq(harness_stats(&h).policy, "probe");
@@ -675,7 +675,7 @@ Test(sched_mechanisms, a_policy_that_answers_nonsense_is_replaced)
         cr_assert_eq(h.told, 100, "nothing is lost");
 }
 
-/* What only turned out not to be possible is no nonsense. */
+/* An action that became impossible since the snapshot is not senseless. */
 Test(sched_mechanisms, races_are_no_nonsense)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -684,14 +684,14 @@ Test(sched_mechanisms, races_are_no_nonsense)
         probe_start(0, UINT32_MAX);
         for (size_t i = 0; i < DS_ARRAY_SIZE(k); i++)
                 submit(&h, c, kernel_init(&k[i], 1, US, 1, 0));
-        /* full: it is asked to launch more again and again */
+        /* full: the policy is called again and again, and requests more launches */
         harness_step(&h);
         for (int i = 0; i < 20; i++) {
                 ds_sched_session_share(c->session, (uint32_t)i, 1, harness_now(&h));
                 harness_step(&h);
         }
         cr_assert_eq(h.sched->n_in_flight, DS_SCHED_STREAM_MAX);
-        /* held */
+        /* the class is held */
         ds_sched_hold(h.sched, 1u << DETSHARE_CLASS_BE, harness_now(&h));
         harness_run(&h, 100 * US);
         cr_assert_eq(seen_ready, 0);
@@ -708,7 +708,7 @@ Test(sched_mechanisms, races_are_no_nonsense)
                 DS_COROUTINE_##from, DS_COROUTINE_##to \
         }
 
-/* The drawing in coroutine.h, edge by edge. */
+/* The edges of the drawing in coroutine.h. */
 static const enum ds_coroutine_state edges[][2] = {EDGE(IDLE, READY), EDGE(READY, RUNNING), EDGE(RUNNING, YIELDING),
         EDGE(READY, IDLE), EDGE(RUNNING, READY), EDGE(YIELDING, RUNNING), EDGE(YIELDING, SUSPENDED),
         EDGE(RUNNING, IDLE), EDGE(IDLE, SUSPENDED), EDGE(READY, SUSPENDED), EDGE(SUSPENDED, IDLE),
@@ -731,7 +731,7 @@ Test(sched_mechanisms, no_edge_but_those_of_the_drawing, .init = NULL, .fini = N
         cr_assert_eq(n, DS_ARRAY_SIZE(edges));
 }
 
-/* The setter takes no other: a coroutine that was cancelled does not come back. */
+/* The setter accepts no other edge: a cancelled coroutine does not return. */
 Test(sched_mechanisms, the_setter_insists, .signal = SIGABRT)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -755,7 +755,7 @@ static void walk(ds_coroutine *c, struct top *k, unsigned *taken)
         submit(&h, c, mark_init(k));
         edge(c, DS_COROUTINE_IDLE, DS_COROUTINE_READY, taken);
         harness_step(&h);
-        edge(c, DS_COROUTINE_READY, DS_COROUTINE_IDLE, taken); /* a mark: all told, and nothing was launched */
+        edge(c, DS_COROUTINE_READY, DS_COROUTINE_IDLE, taken); /* a mark: reported without any launch */
         ds_sched_session_suspend(s, 1);
         edge(c, DS_COROUTINE_IDLE, DS_COROUTINE_SUSPENDED, taken);
         ds_sched_session_suspend(s, 0);
@@ -773,7 +773,7 @@ static void walk(ds_coroutine *c, struct top *k, unsigned *taken)
         edge(c, DS_COROUTINE_YIELDING, DS_COROUTINE_RUNNING, taken);
         harness_run(&h, UINT64_MAX);
         edge(c, DS_COROUTINE_RUNNING, DS_COROUTINE_IDLE, taken);
-        /* a drained one with more to come: the next one is refused its launch meanwhile */
+        /* a drained coroutine with more work, whose next launch is refused meanwhile */
         depth = 1;
         submit(&h, c, kernel_init(k, 1, 10 * US, 1, 0));
         submit(&h, c, kernel_init(k + 1, 1, 10 * US, 1, 0));
@@ -801,7 +801,7 @@ Test(sched_mechanisms, every_edge_is_taken)
                 enum ds_coroutine_state before;
 
                 walk(c, k, &taken);
-                /* and cancelled in each of the five */
+                /* and is cancelled in each of the five states */
                 if (id >= 2)
                         submit(&h, c, kernel_init(&k[2], 1, 10 * US, 1, 0));
                 if (id >= 3 && id < 5)
@@ -818,8 +818,8 @@ Test(sched_mechanisms, every_edge_is_taken)
 }
 
 /*
- * A peer suspended single streams: one that waited for an event of a suspended one never came back, and with it the
- * whole process. Here a session stops and goes on as one, whichever of its streams the policy named.
+ * If single streams were suspended, a stream that waits for an event of a suspended one would never return, and its
+ * whole process would hang. So a session stops and continues as a whole, whichever stream the policy named.
  */
 Test(sched_mechanisms, suspension_with_events_between_streams_does_not_hang)
 {
@@ -829,7 +829,7 @@ Test(sched_mechanisms, suspension_with_events_between_streams_does_not_hang)
         struct top k[6], wait[3];
 
         probe_start(0, 1);
-        /* a waits for b, b for a's first, another session for b's last */
+        /* a waits for b, b for a's first operation, another session for b's last one */
         submit(&h, a, kernel_init(&k[0], 1, 100 * US, 1, 0));
         submit(&h, b, wait_init(&wait[0], a, 1));
         submit(&h, b, kernel_init(&k[1], 1, 100 * US, 1, 0));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the scheduler by themselves: statistics, occupancy, the ladder; every allocation failing in turn; speed
+ * Parts of the scheduler in isolation: statistics, occupancy, the ladder; every allocation fails in turn; cost of a
+ * launch
  */
 #include <time.h>
 
@@ -14,7 +15,7 @@
 
 /* --- statistics --------------------------------------------------------------------------------------------------- */
 
-Test(sched_parts, statistics_follow_what_they_see)
+Test(sched_parts, statistics_follow_the_samples)
 {
         ds_kstat *table;
         struct ds_kstat_row *row;
@@ -61,7 +62,7 @@ Test(sched_parts, statistics_table_is_bounded_and_forgets_the_oldest)
         ds_kstat_free(table);
 }
 
-/* Many kernels of which only their forms are asked for: what was measured of others stays. */
+/* Queries for forms of many kernels do not evict measured points of others. */
 Test(sched_parts, questions_about_forms_take_no_points)
 {
         const struct ds_kstat_row *row;
@@ -102,7 +103,7 @@ Test(sched_parts, occupancy)
         ds_device *device = sdev_new(66);
         struct ds_kernel_info k = {.registers = 32};
 
-        /* the occupancy calculator's answers for these shapes on a GPU of compute capability 9.0 */
+        /* results of the occupancy calculator for these shapes and compute capability 9.0 */
         cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 256, 0), 8);
         cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 1024, 0), 2);
         cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 32, 0), 32);
@@ -137,7 +138,7 @@ static void check_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t pe
         uint32_t all = ladder->views[0].n_tpcs, n = ladder->views[cap].n_tpcs, smallest = UINT32_MAX, largest = 0;
 
         for (uint32_t i = 0; i < ladder->n; i++) {
-                /* the whole GPU is both sides' and neither's */
+                /* the whole GPU belongs to both sides */
                 if (!rung_inside(ladder, i, rung) || (i && !rung && (i & 1) != (class_ == DETSHARE_CLASS_LS)))
                         continue;
                 smallest = DS_MIN(smallest, ladder->views[i].n_tpcs);
@@ -175,7 +176,7 @@ Test(sched_parts, ladder_has_complementary_pairs)
         }
 }
 
-/* What a session may use at most: the same side, inside the rung named, the largest that is not too large. */
+/* A session's limit selects the largest allowed rung on the same side, inside of the named rung. */
 Test(sched_parts, a_share_of_the_sms_is_a_rung_inside_the_one_named)
 {
         static const uint32_t sizes[] = {1, 2, 3, 5, 8, 13, 30, 66, 128};
@@ -216,9 +217,9 @@ static ds_coroutine *place_open(struct harness *h, struct ds_device *device, int
 }
 
 struct place_row {
-        uint32_t side, n_sms; /* of the fine rung that the policy names; SIDE_ALL: the whole GPU */
+        uint32_t side, n_sms; /* the fine rung that the policy names; SIDE_ALL: the whole GPU */
         uint32_t cluster, bound, all_resident, blocks, per_sm;
-        uint32_t to_side, to_sms, to_family; /* where it goes */
+        uint32_t to_side, to_sms, to_family; /* the rung on which it runs */
         uint32_t to_bound, loans;
 };
 
@@ -277,7 +278,7 @@ static void place_rows(int class_, uint32_t percent, uint32_t per_sm, const stru
         harness_close(&h);
 }
 
-/* Large clusters go to groups of the same side and no more SMs; to the whole GPU where there are none, as a loan. */
+/* Large clusters go to groups of the same side with no more SMs; without such groups to the whole GPU, as a loan. */
 Test(sched_parts, clusters_find_groups)
 {
         static const struct place_row rows[] = {
@@ -299,7 +300,7 @@ Test(sched_parts, clusters_find_groups)
                         .to_sms = 32,
                         .to_family = COARSE},
         };
-        /* half of it, for BE */
+        /* half of the GPU, for BE */
         static const struct place_row shared[] = {
                 {.side = ALL, .to_side = UPPER, .to_sms = 32},
                 {.side = ALL, .cluster = 4, .to_side = UPPER, .to_sms = 32, .to_family = COARSE},
@@ -318,7 +319,7 @@ Test(sched_parts, clusters_find_groups)
         place_rows(DETSHARE_CLASS_BE, 50, 0, shared, DS_ARRAY_SIZE(shared));
 }
 
-/* Where a bound is kept per SM, no more SMs than it has blocks; and none for what must all be resident. */
+/* A bound per SM limits the number of SMs to the number of blocks; kernels that must be all resident have no bound. */
 Test(sched_parts, bounds_find_smaller_rungs)
 {
         static const struct place_row per_sm[] = {
@@ -330,7 +331,7 @@ Test(sched_parts, bounds_find_smaller_rungs)
                 {.side = ALL, .bound = 33, .blocks = 33, .to_side = ALL, .to_sms = 64},
                 {.side = ALL, .bound = 33, .per_sm = 1, .to_side = UPPER, .to_sms = 32},
                 {.side = ALL, .bound = 33, .all_resident = 1, .blocks = 400, .to_side = ALL, .to_sms = 64},
-                /* clusters that are not padded: as many SMs as hold the bound at eight blocks each */
+                /* clusters without padding: as many SMs as hold the bound at eight blocks each */
                 {.side = ALL, .bound = 130, .cluster = 8, .to_side = UPPER, .to_sms = 16, .to_family = COARSE},
         };
         static const struct place_row exact[] = {
@@ -381,7 +382,7 @@ Test(sched_parts, a_device_that_refuses_a_rung)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* Whatever allocation fails, the call that needed it says so and all else goes on. Returns 0 when none failed. */
+/* Whichever allocation fails, the call that needed it returns an error and all else continues. 0: none failed. */
 static int scenario(int64_t fail_after)
 {
         struct harness h = {.device = sdev_new(8)};
@@ -460,7 +461,8 @@ static double seconds(void)
 static struct top speed_tops[SPEED_SESSIONS][64];
 static uint64_t speed_next[SPEED_SESSIONS];
 
-/* 8 clients that keep 32 launches queued; nanoseconds of CPU per launch from submit to done, device included. */
+/* 8 clients with 32 queued launches each. Returns processor time per launch from submission to end, ns, device
+ * included. */
 static double launch_cost(const char *policy, uint32_t n_idle)
 {
         struct harness h;
@@ -495,7 +497,8 @@ static double launch_cost(const char *policy, uint32_t n_idle)
 
 Test(sched_parts, a_launch_costs_little_and_idle_sessions_nothing)
 {
-        double bound = 12500; /* 80,000 launches per second on one core; sanitizers and busy machines included */
+        /* 80,000 launches per second on one core, with a margin for sanitizers and busy machines */
+        double bound = 12500;
 
         cr_assert_lt(launch_cost("fifo", 0), bound);
         cr_assert_lt(launch_cost("multistream", 0), bound);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy host: loading and refusing plug-ins, decisions good and bad, switching, falling back, snapshots
+ * The policy host: loading and refusing plug-ins, good and bad decisions, switching, fallback, snapshots
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static int set_policy(const char *name, const char *param)
         return ds_sched_set_policy(h.sched, name, &param, param ? 1 : 0, harness_now(&h), message, sizeof(message));
 }
 
-/* --- the probe: decisions made here ------------------------------------------------------------------------------- */
+/* --- the probe: a policy whose decisions this test makes ---------------------------------------------------------- */
 
 typedef int (*probe_fn)(const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
 static probe_fn probe;
@@ -69,7 +69,7 @@ static struct detshare_action *push(
 
 /* --- loading ------------------------------------------------------------------------------------------------------ */
 
-Test(sched_policy, refuses_what_is_not_a_usable_policy)
+Test(sched_policy, refuses_unusable_plugins)
 {
         static const char *const names[] = {"bad-abi", "bad-size", "bad-null", "bad-noname", "bad-name", "bad-init",
                 "bad-state", "bad-params", "bad-symbol"};
@@ -110,7 +110,7 @@ Test(sched_policy, parameters_are_checked)
         cr_assert_eq(set_policy("fifo", "depth=3"), 0);
 }
 
-Test(sched_policy, lists_what_can_be_loaded)
+Test(sched_policy, lists_loadable_policies)
 {
         struct ds_policy_listing list[64];
         size_t n = ds_sched_list_policies(h.sched, list, 64);
@@ -122,7 +122,7 @@ Test(sched_policy, lists_what_can_be_loaded)
         cr_assert_str_eq(list[0].params, "depth=16 [1..1024]: operations of one coroutine on the device at once");
         for (size_t i = 1; i < n; i++) {
                 cr_assert_eq(list[i].active, 0);
-                /* bad-init is only found out when it is put in charge */
+                /* bad-init fails only when it is put in charge */
                 cr_assert(strncmp(list[i].name, "bad-", 4) || !strcmp(list[i].name, "bad-init"), "%s", list[i].name);
                 edf += !strcmp(list[i].name, "edf");
                 cr_assert(i == 1 || strcmp(list[i - 1].name, list[i].name) < 0);
@@ -176,7 +176,7 @@ Test(sched_policy, loads_only_from_where_nobody_else_can_write)
         cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
         cr_assert_eq(chmod(dir, 0755), 0);
 
-        /* the file itself must be there, not a way to some other place */
+        /* the file itself must be in the folder, not a link to another place */
         cr_assert_eq(symlink(from, link_), 0);
         cr_assert_eq(ds_plugin_open(&place, "orion", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
         unlink(link_);
@@ -198,8 +198,7 @@ Test(sched_policy, loads_only_from_where_nobody_else_can_write)
         ds_plugin_close(plugin);
 }
 
-/* The loader remembers by which paths it met a file: a descriptor's number, used again, must not bring back the old
- * one. */
+/* The loader caches files by path: a reused descriptor number must not return the old plug-in. */
 Test(sched_policy, loading_again_and_again_gets_the_right_one)
 {
         static const char *const names[] = {"chaos", "chaos", "edf", "edf", "orion", "chaos", "fifo", "gemini", "edf"};
@@ -339,7 +338,7 @@ static int senseless(const struct detshare_snapshot *snapshot, struct detshare_d
         push(decision, UINT32_MAX, id, 0);
         push(decision, DETSHARE_ACTION_RESUME, 0, 0);
         push(decision, DETSHARE_ACTION_LAUNCH, id, 0)->count = UINT32_MAX;
-        push(decision, DETSHARE_ACTION_LAUNCH, id, 0); /* nothing is left of it */
+        push(decision, DETSHARE_ACTION_LAUNCH, id, 0); /* nothing is left to launch */
         return 0;
 }
 
@@ -389,7 +388,7 @@ Test(sched_policy, timers)
         probe_start(want_timer);
         harness_step(&h);
         cr_assert_eq(ds_sched_next_timer(h.sched), 300 * US);
-        timer_at = 0; /* long past: held off a little, so that nothing spins */
+        timer_at = 0; /* in the past: delayed a little, so that the host does not spin */
         h.device->now_ns = 300 * US;
         harness_step(&h);
         cr_assert_eq(probe_n, 2);
@@ -440,7 +439,7 @@ Test(sched_policy, suspension_is_of_the_whole_session)
         harness_run(&h, 200 * US);
         cr_assert_eq(a->state, DS_COROUTINE_SUSPENDED);
         cr_assert_eq(k[0].done, 1);
-        /* work for a suspended session is told, or nobody would resume it */
+        /* work for a suspended session is reported, else no policy would resume it */
         wanted_kind = DETSHARE_ACTION_RESUME;
         submit(&h, idle, kernel_init(&k[3], 1, 100 * US, 1, 0));
         harness_step(&h);
@@ -452,7 +451,7 @@ Test(sched_policy, suspension_is_of_the_whole_session)
         cr_assert_eq(harness_stats(&h).fallbacks, 0);
 }
 
-Test(sched_policy, a_switch_resumes_what_the_old_policy_had_suspended)
+Test(sched_policy, a_switch_resumes_suspended_sessions)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         struct top k;
@@ -469,7 +468,7 @@ Test(sched_policy, a_switch_resumes_what_the_old_policy_had_suspended)
 
 static int wander(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        /* another rung every time, without waiting for what is in flight */
+        /* another rung each time, without waiting for work in flight */
         for (uint32_t i = 1; i < 12 && snapshot->n_coroutines && snapshot->coroutines[0].ready; i++)
                 push(decision, DETSHARE_ACTION_LAUNCH, snapshot->coroutines[0].id, i)->priority = i & 1;
         return 0;
@@ -494,7 +493,7 @@ Test(sched_policy, migration_keeps_the_order)
         cr_assert_eq(mark.end_ns, 110 * US);
         cr_assert_eq(harness_stats(&h).migrations, 10);
         cr_assert_eq(h.device->fences, 10);
-        /* nothing in flight: no fence needed */
+        /* nothing in flight, so no fence is needed */
         submit(&h, c, kernel_init(&tops[11], 1, 10 * US, 1, 0));
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(h.device->fences, 10);
@@ -509,7 +508,7 @@ Test(sched_policy, a_kernel_that_needs_all_its_blocks_borrows_the_gpu)
 
         wanted_kind = DETSHARE_ACTION_LAUNCH;
         wanted_count = 1;
-        wanted_rung = 1; /* 1 of 8 TPCs: 2 SMs, 16 blocks */
+        wanted_rung = 1; /* rung 1 has 1 of 8 TPCs: 2 SMs, 16 blocks */
         probe_start(do_what_is_wanted);
         kernel_init(&small, 1, 10 * US, 16, 0);
         kernel_init(&large, 1, 10 * US, 17, 0);
@@ -523,8 +522,8 @@ Test(sched_policy, a_kernel_that_needs_all_its_blocks_borrows_the_gpu)
 }
 
 /*
- * So does one that may wait for other blocks, as its code shows, and nothing bounds how many of them are resident; if
- * not even the whole GPU holds them all, it can at most wait for earlier ones, and goes where it is sent.
+ * A kernel whose code may wait for other blocks borrows the GPU too, unless its resident blocks are bounded. If not
+ * even the whole GPU holds all blocks, it can only wait for earlier ones, and runs on the rung that the policy named.
  */
 Test(sched_policy, a_kernel_that_waits_for_other_blocks_borrows_the_gpu)
 {
@@ -532,7 +531,7 @@ Test(sched_policy, a_kernel_that_waits_for_other_blocks_borrows_the_gpu)
                 .info = {.name = "look_back", .max_threads = 1024, .registers = 16, .waits = 1, .idempotent = 1}};
         static const struct {
                 uint32_t blocks, lent;
-        } rows[] = {{16, 0}, {17, 1}, {128, 1}, {129, 0}}; /* 8 on an SM, 16 SMs */
+        } rows[] = {{16, 0}, {17, 1}, {128, 1}, {129, 0}}; /* 8 blocks on an SM, 16 SMs */
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         struct top tops[DS_ARRAY_SIZE(rows)];
 
@@ -554,8 +553,8 @@ Test(sched_policy, a_kernel_that_waits_for_other_blocks_borrows_the_gpu)
         cr_assert_eq(harness_stats(&h).loans, 2);
 }
 
-/* So does one whose clusters do not fit on the TPCs of the rung, whoever asked for them; one of another shape counts as
- * another kernel. */
+/* A kernel whose clusters do not fit on the rung's TPCs borrows the GPU, under every policy. A kernel with another
+ * cluster shape counts as another kernel. */
 Test(sched_policy, a_kernel_with_large_clusters_borrows_the_gpu)
 {
         static const ds_device_kernel fours = {
@@ -586,14 +585,14 @@ Test(sched_policy, a_kernel_with_large_clusters_borrows_the_gpu)
                 cr_assert_neq(tops[i].op.kernel_key, tops[i - 1].op.kernel_key);
 }
 
-/* What a policy names is cut down to the session's share, from the class's side of the ladder. */
+/* The session's share limits the rung that a policy names, on its class's side of the ladder. */
 Test(sched_policy, a_session_keeps_to_its_share_of_the_sms)
 {
         ds_sched_session *be = session_open(&h, 1, DETSHARE_CLASS_BE, 0),
                          *ls = session_open(&h, 2, DETSHARE_CLASS_LS, 0);
         ds_coroutine *b = stream_open(be, 0, 0), *l = stream_open(ls, 0, 0);
-        /* percent, rung named, rung of a BE session, rung of an LS session; of the 8 TPCs rung 2k-1 has k, rung 2k the
-         * other 8-k */
+        /* percent, named rung, rung of a BE session, rung of an LS session; of the 8 TPCs rung 2k-1 has k, and rung
+         * 2k has 8-k */
         static const uint32_t rows[][4] = {{100, 0, 0, 0}, {99, 0, 2, 13}, {50, 0, 8, 7}, {49, 0, 10, 5},
                 {25, 0, 12, 3}, {12, 0, 14, 1}, {1, 0, 14, 1}, {50, 7, 7, 7}, {50, 3, 3, 3}, {50, 9, 7, 7},
                 {50, 4, 8, 8}, {13, 2, 14, 14}, {1, 1, 1, 1}, {1000, 0, 0, 0}};
@@ -649,7 +648,7 @@ Test(sched_policy, copies_go_along_with_the_kernels_of_a_share)
         cr_assert_eq(harness_stats(&h).capped, 5, "copies use no SMs");
 }
 
-/* Cooperative kernels go where they fit: the share, else what was named, else the whole GPU. */
+/* Cooperative kernels go where they fit: within the share, else on the named rung, else on the whole GPU. */
 Test(sched_policy, a_share_too_small_for_all_blocks_does_not_hold)
 {
         static const ds_device_kernel cooperative = {
@@ -677,7 +676,7 @@ Test(sched_policy, a_share_too_small_for_all_blocks_does_not_hold)
         cr_assert_eq(harness_stats(&h).loans, 1);
 }
 
-/* --- what the policy sees ----------------------------------------------------------------------------------------- */
+/* --- the policy's snapshot ---------------------------------------------------------------------------------------- */
 
 static struct detshare_snapshot seen;
 static struct detshare_coroutine_view seen_coroutines[8];
@@ -721,7 +720,7 @@ Test(sched_policy, snapshot_of_a_queue)
         copy.op.copy = (struct ds_copy){.kind = DS_COPY_HTOD, .width = 4096, .height = 1};
         submit(&h, c, &copy);
         harness_step(&h);
-        /* SUBMIT came before the launch, REQUEST_BEGIN after it, in the same step */
+        /* SUBMIT came before the launch and REQUEST_BEGIN after it, in one step */
         cr_assert_eq(seen.event, DETSHARE_EVENT_SUBMIT);
         cr_assert_eq(seen.n_coroutines, 1);
         cr_assert_eq(seen.n_sessions, 1, "sessions without work are not shown");
@@ -791,7 +790,7 @@ Test(sched_policy, sessions_move_and_coroutines_find_them)
         harness_run(&h, UINT64_MAX);
 }
 
-Test(sched_policy, begin_and_end_are_told_in_turn)
+Test(sched_policy, begin_and_end_are_reported_in_order)
 {
         ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
         ds_coroutine *c = stream_open(s, 0, 0);
@@ -805,7 +804,7 @@ Test(sched_policy, begin_and_end_are_told_in_turn)
         probe_start(do_what_is_wanted);
         submit(&h, c, kernel_init(&k[0], 1, 10 * US, 1, 0));
         harness_step(&h);
-        /* the end of one request and the begin of the next between two steps */
+        /* a request ends and the next one begins between two steps */
         h.device->now_ns = 10 * US;
         cr_assert_eq(sdev_poll(h.device, &completion, 1), 1);
         ds_sched_complete(h.sched, &completion, 1);

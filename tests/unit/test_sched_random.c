@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random histories of sessions, streams, waits, policies and cancellations, against what must hold in all of them
+ * Random histories of sessions, streams, waits, policies and cancellations, against properties of all of them
  *
- * A model keeps what CUDA promises: operations of a stream run one after the other; a wait holds back what follows it;
- * the legacy default stream and the blocking streams of a session wait for each other. Every operation is told exactly
- * once and in order, whatever policy is in charge and however often it changes (all that there are take turns),
- * whatever it has killed, and in the end nothing is left. The seed is printed; DETSHARE_TEST_SEED repeats a run,
- * DETSHARE_TEST_ROUNDS makes it longer.
+ * A model states CUDA's promises: operations of a stream run in sequence; a wait delays its successors; the legacy
+ * default stream and the blocking streams of a session wait for each other. Every operation is reported exactly once
+ * and in order, under every policy, however often policies change (all of them take part) and kill work, and in the end
+ * nothing is left. The seed is printed; DETSHARE_TEST_SEED repeats a run, DETSHARE_TEST_ROUNDS makes it longer.
  */
 #include "tests/unit/sched_device.h"
 
@@ -20,17 +19,17 @@ struct model_stream {
         ds_coroutine *coroutine; /* NULL: not open */
         int session, blocking, legacy, referenced;
         int n, told;
-        uint64_t after_ns; /* what follows cannot start before: ends of what was waited for */
+        uint64_t after_ns; /* earliest start of following operations, from the ends of operations waited for, ns */
 };
 
 struct model_op {
         struct top top;
         int stream, cancelled;
-        int wait_stream, wait_index; /* a wait for this operation, -1 = none */
+        int wait_stream, wait_index; /* the operation that a wait is for; -1: none */
         uint64_t wait_life;
         int joined_ns_known;
-        uint32_t joins[STREAMS]; /* so many operations of each stream of the session came before it and are joined */
-        uint64_t life;           /* which incarnation of the stream's slot */
+        uint32_t joins[STREAMS]; /* number of operations of each stream of the session that are joined before it */
+        uint64_t life;           /* number of the stream in this slot */
 };
 
 static const struct ds_sched_forms sliced_only = {.sliced = &sdev_sliced},
@@ -60,7 +59,7 @@ static int is_work(const struct model_op *op)
         return ds_op_is_work(&op->top.op);
 }
 
-/* Everything that op had to wait for has been told, and ended before it started. */
+/* Asserts that everything op had to wait for has been reported and ended before op started. */
 static void check_dependencies(const struct model_op *op)
 {
         const struct model_stream *stream = &streams[op->stream];
@@ -103,7 +102,7 @@ static void on_done(struct harness *harness, struct top *top)
         stream->told++;
 }
 
-/* --- what may happen ---------------------------------------------------------------------------------------------- */
+/* --- events of a history ------------------------------------------------------------------------------------------ */
 
 static void open_session(int s)
 {
@@ -148,7 +147,7 @@ static void make_wait(struct model_op *op)
         op->wait_life = lives[target];
         op->wait_index = (int)dice((uint64_t)other->n);
         op->top.op.wait_for = other->coroutine;
-        /* sometimes more than there is */
+        /* sometimes beyond the last operation */
         op->top.op.wait_seq = (uint64_t)op->wait_index + 1;
         if (dice(8) == 0) {
                 op->wait_index = other->n - 1;
@@ -232,8 +231,7 @@ static void close_streams(int s)
         }
 }
 
-/* Waits of others for streams of this session must not come up after its model is gone: they are over when it is idle.
- */
+/* Frees a session only when idle, so that no other session's wait refers to a stream whose model is gone. */
 static void try_free_session(int s)
 {
         if (!ds_sched_session_idle(sessions[s]))
@@ -243,7 +241,7 @@ static void try_free_session(int s)
         close_streams(s);
 }
 
-/* Of whoever is there, without those that are made to fail. */
+/* One of the policies, without those that are made to fail. */
 static const char *pick_policy(void)
 {
         static struct ds_policy_listing list[128];
@@ -258,7 +256,7 @@ static const char *pick_policy(void)
         return name;
 }
 
-/* Only dice may answer nonsense, or be given up. */
+/* Only the policy `dice` may return senseless actions or be replaced. */
 static void check_policy(void)
 {
         struct ds_sched_stats stats = harness_stats(&h);
@@ -291,7 +289,7 @@ static void change_policy(void)
                         (unsigned long long)i);
 }
 
-/* What a client says of itself; none of it may be believed. */
+/* The client states a property at random; the scheduler must trust none of it. */
 static void say_something(int s)
 {
         switch (dice(4)) {
@@ -334,7 +332,7 @@ static void something_happens(void)
         } else if (!stream->coroutine) {
                 open_stream(s, at % STREAMS);
         } else if (what < 23 && !stream->referenced && stream->n) {
-                /* released, but its numbers can still be waited for; nothing more is submitted to it */
+                /* released: nothing more is submitted, but its numbers can still be waited for */
                 ds_coroutine_ref(stream->coroutine);
                 ds_coroutine_release(stream->coroutine);
                 stream->referenced = 1;
@@ -405,7 +403,7 @@ Test(sched_random, histories)
         cr_assert_gt(slices, 0);
 }
 
-/* The same history twice is the same to the nanosecond: nothing depends on addresses or on the clock on the wall. */
+/* The same seed gives the same history to the nanosecond: nothing depends on addresses or on the wall clock. */
 Test(sched_random, a_history_repeats)
 {
         uint64_t ends[2] = {0, 0}, totals[2];

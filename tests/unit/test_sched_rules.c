@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own simple policies, fifo, multistream and static, held to their rules on the virtual clock
+ * Our own simple policies fifo, multistream and static, compared with their rules on the virtual clock
  *
- * Those that peers published have tests of their own (test_policy_peers.c and its neighbours).
+ * Policies of others have tests of their own (test_policy_peers.c and its neighbours).
  */
 #include "tests/unit/sched_device.h"
 
@@ -89,7 +89,7 @@ Test(sched_rules, multistream_gives_priorities)
         harness_run(&h, UINT64_MAX);
 }
 
-/* Short kernels run ahead of the depth, by time; what is long, or not known yet, does not. */
+/* Short known kernels are launched further ahead than the depth, by time; long or unknown ones are not. */
 static void check_ahead(const char *policy, const char *alone, uint64_t ns, uint32_t least, uint32_t most)
 {
         const char *const params[] = {"be_depth=2", "be_ahead_us=20", alone};
@@ -121,11 +121,11 @@ Test(sched_rules, short_kernels_run_ahead_by_time)
         check_ahead("multistream", "be_alone_us=0", 50, 60, 256);
         check_ahead("multistream", "be_alone_us=600", 30 * US, 15, 20);
         check_ahead("static", "be_alone_us=600", 30 * US, 15, 20);
-        open_with("policies"); /* for the end of every test */
+        open_with("policies"); /* for the teardown of every test */
 }
 
-/* Where there was latency-sensitive work a moment ago, the shorter time counts. */
-Test(sched_rules, what_runs_ahead_is_less_beside_latency_sensitive_work)
+/* After recent LS work the shorter time applies. */
+Test(sched_rules, less_runs_ahead_beside_latency_sensitive_work)
 {
         static const char *const params[] = {"be_depth=2", "be_ahead_us=20", "be_alone_us=600"};
         ds_coroutine *best, *latency;
@@ -145,7 +145,7 @@ Test(sched_rules, what_runs_ahead_is_less_beside_latency_sensitive_work)
         }
         cr_assert_eq(largest, 2, "%u", largest);
         harness_close(&h);
-        open_with("policies"); /* for the end of every test */
+        open_with("policies"); /* for the teardown of every test */
 }
 
 static void static_split(uint32_t percent, uint32_t ls_sms, uint32_t be_sms)

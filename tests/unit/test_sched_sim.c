@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies on the simulated GPU's timing model: they differ where they must
+ * Policies on the simulated GPU's timing model: they differ as they must
  *
- * A latency-sensitive client sends one small kernel now and then; a best-effort client keeps the GPU full of blocks of
- * 1,024 threads. What an LS kernel then waits for is the policy's doing: under fifo for everything that was queued
- * before it, under multistream for the shortest of the blocks that run, under static for nothing. The bounds are those
- * that were measured on an H200 for the same two kernels, read generously.
+ * An LS client sends one small kernel now and then. A BE client keeps the GPU full of blocks of 1,024 threads. The LS
+ * kernel's delay depends on the policy: under fifo it waits for everything queued before it, under multistream for the
+ * shortest running block, under static for nothing. The bounds are generous ones around figures that an H200 gave for
+ * the same two kernels.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 #define MS DS_NS_PER_MS
 #define LS_KERNELS 60
 #define BE_QUEUE 16
-#define BE_BLOCKS 2640 /* ten times what the GPU holds at once */
-#define BE_KEY 99      /* of the one that has forms */
+#define BE_BLOCKS 2640 /* ten times as many as the GPU holds at once */
+#define BE_KEY 99      /* key of the kernel that has forms */
 
 #define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
 static const char ptx[] =
@@ -133,7 +133,7 @@ static void rig_submit(
         cr_assert_eq(ds_sched_submit(coroutine, &work->op, ds_sim_ops.now(rig.device)), 0);
 }
 
-/* Everything that happens up to this time; UINT64_MAX: until nothing happens any more. */
+/* Runs everything up to until_ns; UINT64_MAX: until nothing is due. */
 static void rig_run(uint64_t until_ns)
 {
         struct ds_completion completions[32];
@@ -181,8 +181,8 @@ static int compare_u64(const void *a, const void *b)
 }
 
 /*
- * Median time from submission to end of an LS kernel of 16 blocks beside this BE kernel (NULL: alone). turn_ns: some
- * lives of the BE kernel, after which the next one comes.
+ * Median time from submission to end of an LS kernel of 16 blocks beside this BE kernel (NULL: alone), ns. turn_ns:
+ * some durations of the BE kernel, after which the next LS kernel comes.
  */
 static uint64_t ls_latency(const char *policy, const char *beside, uint64_t turn_ns)
 {
@@ -197,7 +197,7 @@ static uint64_t ls_latency(const char *policy, const char *beside, uint64_t turn
         for (int i = 0; beside && i < BE_QUEUE; i++)
                 rig_submit(&be_work[i], rig.be, beside, BE_BLOCKS, 1024);
         for (int i = 0; i < LS_KERNELS; i++) {
-                /* at no fixed place in the BE kernels' lives */
+                /* at varying phases of the BE kernels */
                 t += turn_ns + turn_ns / 40000 * ((uint64_t)i * 1371 % 20000);
                 rig_run(t);
                 rig_submit(&ls_work[i], rig.ls, "ls", 16, 256);
@@ -245,7 +245,7 @@ Test(sched_sim, priority_is_enough_beside_short_blocks)
 /* --- evictions ---------------------------------------------------------------------------------------------------- */
 
 #define REQUESTS 24
-#define REQUEST 20 /* kernels of 132 blocks, which need all of the GPU for a moment */
+#define REQUEST 20 /* kernels of 132 blocks, which need the whole GPU for a moment */
 
 static struct work requests[REQUESTS][REQUEST];
 
@@ -269,7 +269,7 @@ static void be_evictable_again(struct work *work)
                 be_submit(work);
 }
 
-/* Requests of a latency-sensitive client beside a kernel of 10 waves of 0.5 ms, which is known, over and over. */
+/* Requests of an LS client beside a known BE kernel of 10 waves of 0.5 ms, repeated without pause. */
 static struct felt felt(const char *policy, const char *param)
 {
         struct ds_sched_profile known = {
@@ -297,7 +297,7 @@ static struct felt felt(const char *policy, const char *param)
                 rig_run(t);
                 for (int k = 0; k < REQUEST; k++)
                         rig_submit(&requests[i][k], rig.ls, "ls", 132, 256);
-                /* it waits for it */
+                /* the client waits for its request */
                 rig_run(t + 4 * MS);
                 ds_sched_session_synchronised(rig.ls_session, ds_sim_ops.now(rig.device));
         }
@@ -339,7 +339,7 @@ Test(sched_sim, evicting_costs_a_request_one_block_and_best_effort_little)
 
 static struct work wave[2];
 
-/* How long a kernel of as many blocks as the GPU holds at once takes in a session with this share. */
+/* Duration, ns, of a kernel that fills the GPU once, in a session with this share. */
 static uint64_t wave_ns(uint32_t percent)
 {
         rig_open("policies", "multistream");
@@ -355,10 +355,10 @@ Test(sched_sim, a_share_of_the_sms_holds)
 {
         uint64_t whole = wave_ns(100);
 
-        /* 66 TPCs; the rungs of one side have 62, 58, 54, 49, 45, 41, 37, 33, 29, 25, 21, 16, 12, 8, 4 */
+        /* 66 TPCs; the rungs of one side have 62, 58, 54, 49, 45, 41, 37, 33, 29, 25, 21, 16, 12, 8 and 4 */
         cr_assert(whole >= 2 * MS && whole < 2 * MS + 100 * US, "%llu ns", (unsigned long long)whole);
         cr_assert_eq((wave_ns(50) + whole / 2) / whole, 2);
-        cr_assert_eq((wave_ns(25) + whole / 2) / whole, 5); /* 16 TPCs hold 64 of the 264 */
+        cr_assert_eq((wave_ns(25) + whole / 2) / whole, 5); /* 16 TPCs hold 64 of the 264 blocks */
         cr_assert_eq((wave_ns(13) + whole / 2) / whole, 9);
         cr_assert_eq((wave_ns(1) + whole / 2) / whole, 17, "at least the smallest rung");
 }
@@ -377,7 +377,7 @@ Test(sched_sim, shares_side_by_side_do_not_meet)
         rig_close();
 }
 
-/* --- order under a policy that throws dice ------------------------------------------------------------------------ */
+/* --- order under a policy with random decisions ------------------------------------------------------------------- */
 
 #define STREAMS 4
 #define PER_STREAM 200

@@ -252,7 +252,7 @@ class Files(unittest.TestCase):
 
     def test_the_document_says_what_packs_in_parts_of_the_channels_did_on_a_gpu(self):
         found, _ = channels_gpu.ratios(channels_gpu.read([DOCS / "evaluation/channels-h200.csv.xz"]))
-        said = (DOCS / "channels.md").read_text(encoding="utf8")
+        said = (DOCS / "channels/h200.md").read_text(encoding="utf8")
 
         def cell(share, colours, bound, pairs):
             of = [c for key, c in found.items() if key[:1] + key[3:] == (share, colours, bound) and key[1:3] in pairs]

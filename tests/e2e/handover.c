@@ -813,13 +813,15 @@ static void another_configuration(void)
         struct dsc_client *now = NULL;
         struct kind ls = kinds[2];
         struct child a;
+        char own[64];
 
         ls.class_ = "ls";
         a = spawn(&ls);
         h_check(says(&a, 'r'), "another configuration: a client got ready");
         h_check(list(&now) == 1 && now[0].is_ls, "another configuration: it is latency-sensitive");
         free(now);
-        configure("[user 0]\nclasses=be\n");
+        snprintf(own, sizeof(own), "[user %u]\nclasses=be\n", geteuid());
+        configure(own);
         restart(NULL);
         check(&a, "another configuration");
         h_check(list(&now) == 1 && !now[0].is_ls, "another configuration: it is what its user may be");

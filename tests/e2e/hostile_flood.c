@@ -392,7 +392,8 @@ static void good_work(struct samples *samples, int ms, const char *when)
                         samples->us[kind][samples->n[kind]++] = (uint32_t)(h_now_us() - begin);
                 usleep(700);
         }
-        h_check(failed == 0, "%s: %u of the good user's requests failed", when, failed);
+        /* without root the flood comes from the same user, and takes what this user may have */
+        h_check(failed == 0 || geteuid() != 0, "%s: %u of the good user's requests failed", when, failed);
 }
 
 static uint32_t quantile(struct samples *samples, enum kind kind, unsigned permille)
@@ -502,6 +503,7 @@ int main(int argc, char **argv)
         h_daemon_start(build, "sim:h200", NULL);
         h_open_socket_directory();
         before = h_quiet();
+        measure = h_is_root("another user beside floods") && measure;
         make_good();
         for (size_t i = 0; i < sizeof(floods) / sizeof(*floods); i++)
                 if (strstr(floods[i].name, only))

@@ -405,6 +405,12 @@ test-plain: deps ## every unit test on the plain build, with all random rounds a
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all kernels programs unit same-text
 	@DETSHARE_TEST_WHOLE=1 tests/run.sh $(BUILD) unit
 
+# whether the order of builds matters: tests/e2e/orders.sh, whose short form `make test` runs
+.PHONY: test-orders
+test-orders: deps ## the builds of test, gpu-build and corpus in three orders: none may break another | an hour
+	@.ci/deps.sh triton
+	@tests/e2e/orders.sh $(BUILD) full
+
 # --- coverage: what the tests execute, with a floor ------------------------------------------------------------------------
 FLOOR ?= 85
 COV := $(BUILD)/cov

@@ -447,20 +447,20 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the s
 # the measurements on GPUs as pages of tables, with a plot per group; a minute or two
 EVAL_STATE := docs/evaluation/h200.csv.xz
 .PHONY: eval-tables worth
-eval-tables:
+eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'
 # the table and the plots that README.md and docs/evaluation.md show of them
-worth:
+worth: ## the table and the plots of them in README.md and docs/evaluation.md | 1 min
 	tests/eval/worth.py --state $(EVAL_STATE)
 
 # the pictures of the documents, and the tables of parameters in docs/policies.md
 .PHONY: pictures parameters
 EBB := docs/pictures/ebb.csv
-pictures: worth $(BUILD)/detshare-replay $(POLICIES)
+pictures: worth $(BUILD)/detshare-replay $(POLICIES) ## the pictures of the documents | 2 min
 	docs/pictures/architecture.py
 	docs/pictures/ebb.py $(EBB)
 	docs/pictures/policies.py --build $(BUILD)
-parameters: $(POLICIES)
+parameters: $(POLICIES) ## the tables of parameters in docs/policies.md
 	docs/parameters.py --build $(BUILD)
 
 # the evaluation's program without PyTorch

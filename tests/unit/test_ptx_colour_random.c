@@ -3,8 +3,8 @@
  * Random kernels that compute with addresses: kernels that the pass colours leave the same bytes
  *
  * A kernel grows instruction by instruction from two pointers: sums, differences, bits, halves, comparisons, loads,
- * stores, atomics. An instruction after which the pass would refuse the kernel is removed. So each kernel is at the
- * limit of what can be coloured, and finally stores every register that the pass allows. Then it runs on linear tensors
+ * stores, atomics. An instruction after which the pass would refuse the kernel is removed. So each kernel comes
+ * close to a refusal, and finally stores every register that the pass allows. Then it runs on linear tensors
  * and on scattered ones: every value that depends on a tensor's place differs. DETSHARE_COLOUR_ROUNDS=N: number of
  * kernels.
  */

@@ -218,7 +218,7 @@ static void check_footprint(const struct world *w, const struct sv_bimodal *b)
         cr_assert_geq(f.arena_again, most);
 }
 
-Test(serve_bimodal, random_models_see_what_was_written_last)
+Test(serve_bimodal, random_models_read_the_last_write)
 {
         static struct world w;
         struct sv_bimodal *b = NULL;

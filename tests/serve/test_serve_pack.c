@@ -105,7 +105,7 @@ static void taken(const char *old, const char *line)
         sv_pack_free(pack);
 }
 
-Test(pack, what_is_read)
+Test(pack, accepted_packs)
 {
         struct sv_pack *pack = parse(text_with(NULL, NULL));
 

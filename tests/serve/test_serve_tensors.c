@@ -46,7 +46,7 @@ static void expect_use(const struct sv_tensors *t, uint32_t launch, uint32_t k, 
                 use->tensor, use->access);
 }
 
-Test(serve_tensors, what_launches_point_to)
+Test(serve_tensors, targets_of_launch_parameters)
 {
         struct sv_pack *pack = parse(HEAD LAUNCHES BUFFERS WRITES WEIGHTS "end\n");
         const bool bound[] = {true, false, true, false};
@@ -225,7 +225,7 @@ static int bounds_of(const char *text, bool *ret)
         "{\n\"kernel\": \"" kernel "\",\n\"grid_x\": " x ",\n\"grid_y\": " y ",\n\"grid_z\": 1,\n" \
         "\"alone_ns\": 1,\n\"bound\": \"" bound "\"\n}"
 
-Test(serve_tensors, what_memory_bounds)
+Test(serve_tensors, memory_bound_kernels)
 {
         bool bound[4];
         struct sv_pack *pack;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel on the simulated GPU learns of the process that executes it
+ * Addresses of the worker process that a kernel on the simulated GPU can learn
  *
- * A kernel that knows where the worker's heap, stack or libraries lie knows what address space randomisation hides.
- * These kernels write down every address that they can have: of variables in each space, of parameters, functions and
- * what malloc and alloca give, of a cooperative launch's workspace, what printf says of them, and whatever lies in
- * registers and memory that they did not write. Each word is then looked up in the process's own map of memory. It may
- * lie nowhere, in the session's own memory, or in the area of modules, which does not move with the rest
- * (ptx/interp/area.h).
+ * A kernel that knows where the worker's heap, stack or libraries lie defeats address space randomisation. These
+ * kernels store every address that they can obtain: of variables in each space, parameters, functions, results of
+ * malloc and alloca, a cooperative launch's workspace, their printf output, and uninitialised registers and memory. The
+ * test looks each word up in the process's map of memory. It may be no address, lie in the session's own memory, or in
+ * the area of modules, which does not move with the rest (ptx/interp/area.h).
  */
 #include "tests/gpu/device_common.h"
 
@@ -25,7 +24,7 @@ static const char ptx[] =
         ".visible .global .align 8 .b8 variable[64];\n"
         ".visible .global .align 8 .u64 initialised[4] = {variable, generic(variable), callee, generic(constant)};\n"
         ".visible .global .align 1 .b8 format[20] = {112,61,37,112,32,120,61,37,108,108,120,10,0};\n"
-        /* every address as an instruction gives it, and as a generic one */
+        /* every address as an instruction returns it, and as a generic one */
         ".visible .entry spaces(.param .u64 out)\n{\n"
         " .reg .b64 %o, %a, %g, %n;\n .shared .align 8 .b8 s[64];\n .local .align 8 .b8 l[64];\n"
         " ld.param.u64 %o, [out];\n"
@@ -51,7 +50,7 @@ static const char ptx[] =
         ".visible .entry grid(.param .u64 out)\n{\n .reg .b64 %o, %a; .reg .b32 %l, %h;\n"
         " ld.param.u64 %o, [out];\n mov.u32 %h, %envreg1; mov.u32 %l, %envreg2; mov.b64 %a, {%l, %h};\n"
         " st.global.u64 [%o], %a; ld.global.u64 %a, [%a]; st.global.u64 [%o+8], %a;\n ret;\n}\n"
-        /* registers, shared and local memory, and the heap, as they are found */
+        /* uninitialised registers, shared and local memory, and heap */
         ".visible .entry found(.param .u64 out)\n{\n"
         " .reg .b64 %o, %a, %b, %c, %d, %n; .reg .pred %p; .reg .b32 %i;\n"
         " .shared .align 8 .b8 s[8192];\n .local .align 8 .b8 l[8192];\n"
@@ -106,12 +105,12 @@ static bool is_public(uint64_t address)
                address - DS_IX_AREA_BASE < DS_IX_AREA_BYTES;
 }
 
-/* No word is an address of the process that nobody should know. */
+/* Asserts that no word is a private address of the process. */
 static void expect_hidden(const char *what, const uint64_t *words, size_t n)
 {
         read_maps();
         for (size_t i = 0; i < n; i++) {
-                /* what was freed meanwhile is in no map: nothing of that size but what is public, or no pointer */
+                /* freed memory is in no map, so a word must be public, or too small or too large for a pointer */
                 cr_expect(is_public(words[i]) || words[i] >> 56 || !(words[i] >> 32), "%s, word %zu: 0x%llx", what, i,
                         (unsigned long long)words[i]);
                 for (size_t k = 0; k < n_maps && !is_public(words[i]); k++)
@@ -170,12 +169,12 @@ Test(sim_addresses, cooperative_launches, .timeout = 300)
         dt_close(t);
 }
 
-Test(sim_addresses, what_nobody_wrote, .timeout = 300)
+Test(sim_addresses, uninitialised_memory_is_hidden, .timeout = 300)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
         ds_device_module *module = dt_load(t, ptx);
 
-        /* what an earlier kernel left is not found either */
+        /* memory of an earlier kernel reveals nothing either */
         for (int i = 0; i < 3; i++) {
                 launch(t, module, "spaces", 0);
                 expect_hidden("memory", launch(t, module, "found", 0), 3 + 3 * 1024);
@@ -210,7 +209,7 @@ Test(sim_addresses, words_of_the_device, .timeout = 300)
         dt_close(t);
 }
 
-/* What the area gives is cleared, apart, and given out again. */
+/* The area returns cleared and disjoint memory, and reuses freed memory. */
 Test(sim_addresses, area)
 {
         uint8_t *a = ds_ix_area_new(1), *b = ds_ix_area_new(100000), *c = ds_ix_area_new(1 << 20), *again;
@@ -225,7 +224,7 @@ Test(sim_addresses, area)
                 cr_assert_eq(again[i], 0, "byte %zu", i);
         cr_assert_null(ds_ix_area_free(again, 90000));
         cr_assert_null(ds_ix_area_free(a, 1));
-        again = ds_ix_area_new(200000); /* too large for what came back, which is one piece now */
+        again = ds_ix_area_new(200000); /* too large for the freed part, which is one piece again */
         cr_expect_gt(again, c);
         cr_assert_null(ds_ix_area_free(c, 1 << 20));
         cr_assert_null(ds_ix_area_free(again, 200000));

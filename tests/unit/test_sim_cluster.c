@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clusters on the simulated device: how many fit, where their blocks go, what is refused
+ * Clusters on the simulated device: how many fit, the places of their blocks, refusals
  */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_rungs.h"
 
 #include "device/sim/sim.h"
 
-#define SHARED_ONE (200 * 1024) /* of which an SM has room for one block */
+#define SHARED_ONE (200 * 1024) /* an SM has room for one such block */
 
 #define PTX                                                                                                  \
         ".version 9.0\n.target sm_90\n.address_size 64\n"                                                    \
@@ -30,7 +30,7 @@ static struct ds_launch launch_of(
         return l;
 }
 
-/* The rows are what cuOccupancyMaxActiveClusters says on an H200, for 1, 2, 4 and 8 blocks of the kernel on an SM. */
+/* The rows are cuOccupancyMaxActiveClusters on an H200, for 1, 2, 4 and 8 blocks of the kernel per SM. */
 Test(sim_cluster, as_many_as_an_h200_holds)
 {
         static const struct {
@@ -58,7 +58,7 @@ Test(sim_cluster, as_many_as_an_h200_holds)
         dt_close(t);
 }
 
-/* As many clusters as fit take as long as one, one more takes twice as long. */
+/* Clusters that fit at once take as long as one; one more takes twice as long. */
 static uint64_t duration(struct dt *t, ds_device_module *module, uint32_t clusters, uint32_t size, uint32_t bound)
 {
         struct ds_launch l = launch_of(t, module, "ms", clusters * size, size);
@@ -83,13 +83,13 @@ Test(sim_cluster, blocks_of_a_cluster_are_placed_together)
                 cr_assert_eq(duration(t, module, fit[i][1] + 1, fit[i][0], 0), 2, "clusters of %u", fit[i][0]);
                 cr_assert_eq(duration(t, module, 3 * fit[i][1], fit[i][0], 0), 3, "clusters of %u", fit[i][0]);
         }
-        /* a bound below a cluster's size lets one be there at a time */
+        /* a bound below a cluster's size allows one cluster at a time */
         cr_assert_eq(duration(t, module, 3, 8, 1), 3);
         cr_assert_eq(duration(t, module, 4, 8, 23), 2);
         dt_close(t);
 }
 
-/* A cluster gets its SMs though they are let go one after the other. */
+/* A cluster gets its SMs although they become free one after the other. */
 Test(sim_cluster, room_comes_little_by_little)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200+timing");
@@ -144,7 +144,7 @@ Test(sim_cluster, refusals)
         dt_close(t);
 }
 
-/* Groups as an H200's driver makes them, and clusters on them. */
+/* Groups as an H200's driver makes them, with clusters on them. */
 Test(sim_cluster, groups)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -165,7 +165,7 @@ Test(sim_cluster, groups)
         dt_test_groups(&ds_sim_ops, "h200");
 }
 
-/* Every model's: sizes, pairs, families, sides, what is inside what. */
+/* The ladder of every model: sizes, pairs, families, sides, and which rung lies inside which. */
 Test(sim_cluster, ladders)
 {
         static const char *const specs[] = {"h200", "a2000", "p40", "gtx1080"};
@@ -179,7 +179,8 @@ Test(sim_cluster, bound)
         dt_test_bound(&ds_sim_ops, "h200");
 }
 
-/* Spread, the smallest rung has TPCs of as many GPCs as it has TPCs; GPC by GPC, of one, and both sides share one. */
+/* With order `spread` the smallest rung has one TPC per GPC; with `gpc` its TPCs share a GPC, and both sides share
+ * one. */
 Test(sim_cluster, the_order_of_the_ladder)
 {
         for (uint32_t by_gpc = 0; by_gpc < 2; by_gpc++) {
@@ -223,7 +224,7 @@ Test(sim_cluster, an_older_device_knows_none)
         dt_close(t);
 }
 
-/* .blocksareclusters: the grid counts clusters */
+/* .blocksareclusters: the grid counts clusters, not blocks */
 Test(sim_cluster, grids_of_clusters)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");

@@ -44,7 +44,7 @@ SHARED(dt_test_unmap_under_work, unmap_under_work)
 SHARED(dt_test_clusters, clusters)
 SHARED(dt_test_tensor_maps, tensor_maps)
 
-/* --- the simulator's own --- */
+/* --- the simulator only ----------- */
 
 /* One SM per TPC, other limits, less memory: the same programs. */
 Test(sim_device, other_models, .timeout = 300)
@@ -81,7 +81,7 @@ Test(sim_device, every_model_opens)
                 cr_assert_eq(info->attributes[8], 49152);
                 cr_assert_eq(info->attributes[39], cc[i] == 86 ? 1536 : 2048);
                 cr_assert_eq(info->attributes[120], cc[i] >= 90, "clusters");
-                /* what the simulator cannot do */
+                /* attributes of unsupported features */
                 cr_assert_eq(info->attributes[83] + info->attributes[89], 0, "managed memory");
                 cr_assert_eq(info->attributes[88] + info->attributes[91], 0, "pageable memory, registered pointers");
                 cr_assert(info->uuid[0] && info->uuid[9]);
@@ -89,7 +89,7 @@ Test(sim_device, every_model_opens)
         }
 }
 
-/* A kernel that reads the clock is executed when its time has come: it reads the virtual clock of that moment. */
+/* A kernel that reads the clock executes when its virtual time has come, and reads that time. */
 Test(sim_device, clock_is_the_virtual_one)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -109,7 +109,8 @@ Test(sim_device, clock_is_the_virtual_one)
         dt_close(t);
 }
 
-/* What a running kernel lists stays mapped; its place may be taken meanwhile, all of it or a part, again and again. */
+/* Memory listed by a running kernel stays mapped for it, while its address may be reused, wholly or in part,
+ * repeatedly. */
 Test(sim_device, a_place_is_given_out_again_under_a_running_kernel)
 {
         const struct ds_device_ops *ops = &ds_sim_ops;
@@ -183,7 +184,7 @@ static void *file_load(const char *name, size_t *ret_size)
         return bytes;
 }
 
-/* nvcc's own output, out of fatbins of every compression, run: 3,000 threads add up what they hold. */
+/* Runs nvcc's own output from fatbins of every compression: 3,000 threads add their values. */
 Test(sim_device, fatbins_run, .timeout = 300)
 {
         const char *names[] = {"sm_75.balance.fatbin", "sm_75.speed.fatbin", "sm_75.none.fatbin",
@@ -240,7 +241,7 @@ Test(sim_device, machine_code_is_refused)
         dt_close(t);
 }
 
-/* Every allocation fails once, at every step of a session's life: nothing crashes, nothing leaks, it works again. */
+/* Every allocation fails once, at every step of a session: nothing crashes or leaks, and the next attempt works. */
 Test(sim_device, out_of_memory, .timeout = 300)
 {
         const struct ds_device_ops *ops = &ds_sim_ops;
@@ -280,7 +281,7 @@ Test(sim_device, out_of_memory, .timeout = 300)
         cr_assert_eq(r, 0, "works once nothing fails");
 }
 
-/* Host memory that a client could truncate would let it kill the worker. */
+/* A client that can truncate host memory could kill the worker, so unsealed memory is refused. */
 Test(sim_device, unsealed_memory_is_refused)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -308,7 +309,7 @@ Test(sim_device, memory_is_accounted)
                 close(fd);
                 cr_assert_eq(ds_sim_ops.mem_create(t->device, DS_MIB(2), &more), DS_CUDA_OUT_OF_MEMORY);
                 cr_assert_eq(ds_sim_ops.mem_unmap(t->device, DT_SPACE, va, left), 0);
-                /* never mapped, only closed */
+                /* a slab that is closed without being mapped */
                 cr_assert_eq(ds_sim_ops.mem_create(t->device, left, &fd), 0);
                 close(fd);
         }
@@ -316,7 +317,7 @@ Test(sim_device, memory_is_accounted)
         dt_close(t);
 }
 
-/* Sixteen chains of steps at once: results stay exact. */
+/* Sixteen chains of steps run concurrently: results stay exact. */
 Test(sim_device, many_streams_at_once, .timeout = 300)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -342,7 +343,7 @@ Test(sim_device, many_streams_at_once, .timeout = 300)
         dt_close(t);
 }
 
-/* The same work twice: the same virtual times, whatever the execution threads do. */
+/* The same work twice has the same virtual times, whatever the execution threads do. */
 Test(sim_device, times_do_not_depend_on_the_host, .timeout = 300)
 {
         struct ds_completion *first = calloc(DT_TOKENS, sizeof(*first));

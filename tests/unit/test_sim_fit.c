@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * docs/simulator.md says how far the simulated H200 is from an H200: what stands there is what the program prints
+ * docs/simulator.md states the deviation of the simulated H200 from an H200; its tables must equal the program's output
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static char *read_all(FILE *f)
         return text;
 }
 
-/* The program beside this one, in the build's bench folder. */
+/* Output of the program sim_fit, in the build's bench folder. */
 static char *printed(void)
 {
         char path[4096] = "";
@@ -39,7 +39,7 @@ static char *printed(void)
         return text;
 }
 
-Test(sim_fit, the_page_says_what_the_program_prints, .timeout = 120)
+Test(sim_fit, the_page_equals_the_programs_output, .timeout = 120)
 {
         FILE *f = fopen("docs/simulator.md", "r");
         char *page = read_all(f), *text = printed(), *begin = strstr(page, BEGIN), *end;

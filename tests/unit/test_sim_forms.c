@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated GPU and forms of kernels: slices, workers that let go and go on
+ * The simulated GPU with forms of kernels: slices, and workers that stop and continue
  *
- * The bodies are those that run on a real GPU too (tests/gpu/device_forms.h); then what the model says of time.
+ * The bodies also run on a real GPU (tests/gpu/device_forms.h); then follow the model's times.
  */
-#define DT_FORM_LOOPS 300u /* of a GPU they are more: here each of them is interpreted */
+#define DT_FORM_LOOPS 300u /* fewer than on a GPU, because each loop is interpreted */
 #include "tests/gpu/device_forms.h"
 
 #include "device/form.h"
@@ -32,9 +32,9 @@ Test(sim_forms, another_order_of_workers, .timeout = 300)
         dt_test_forms_evict(&ds_sim_ops, "a2000+order=9");
 }
 
-/* --- the simulator's own --- */
+/* --- the simulator only ----------- */
 
-/* Blocks that take long, many more than fit, and one short kernel of a high priority that comes into the middle. */
+/* Many more long blocks than fit, and one short kernel of high priority in the middle. */
 static void rig(struct dt_forms *f, uint32_t blocks, struct ds_launch *be, struct ds_launch *ls)
 {
         static struct dt_form_params params;
@@ -52,7 +52,7 @@ static void rig(struct dt_forms *f, uint32_t blocks, struct ds_launch *be, struc
         ls->shared_bytes = be->shared_bytes;
 }
 
-/* When LS begins after it was submitted, evict: BE is told to let go at that moment. */
+/* Delay of LS after its submission; evict: BE gets the stop word at that moment. */
 static uint64_t ls_waits(enum ds_ptx_form form, bool evict, uint64_t *ret_chunk_ns)
 {
         uint64_t token, asked, urgent;
@@ -92,7 +92,7 @@ Test(sim_forms, workers_hold_their_places_until_they_let_go, .timeout = 300)
         cr_assert(evicted < 2 * chunk + t->launch_ns + t->kernel_ns + t->beside_ns + t->bound_ns);
 }
 
-/* A launch that is let go and taken up takes as long as one that is not, but for its launches and rests of waves. */
+/* A launch that stops and continues takes as long as an uninterrupted one, plus launches and partial waves. */
 Test(sim_forms, going_on_costs_the_launch, .timeout = 300)
 {
         uint32_t done = 0, pieces = 1;
@@ -126,7 +126,7 @@ Test(sim_forms, going_on_costs_the_launch, .timeout = 300)
         "%rd<3>;\n ld.param.u64 %rd1, [v];\n ld.param.u32 %r1, [v+32];\n atom.global.add.u32 %r2, [%rd1+4], " \
         "%r1;\n ret;\n}\n"
 
-/* Workers that do not leave their control block as they must are a failure, in words; so are those that go astray. */
+/* Workers that leave a wrong control block are an error with a message; so are workers that run astray. */
 Test(sim_forms, a_control_block_left_wrong)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -146,7 +146,7 @@ Test(sim_forms, a_control_block_left_wrong)
         ".version 7.0\n.target sm_70\n.address_size 64\n// detshare-sim: k block_ns=10000 bytes=0\n" \
         ".visible .entry k()\n{\n ret;\n}\n.visible .entry k__ds_persistent(.param .align 8 .b8 v[40])\n{\n ret;\n}\n"
 
-/* Where nothing is executed, chunks cost what their blocks do, and letting go is the same. */
+/* On a timing-only device chunks cost as much as their blocks, and stopping works the same. */
 Test(sim_forms, timing_only)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200+timing");
@@ -172,7 +172,7 @@ Test(sim_forms, timing_only)
         dt_close(t);
 }
 
-/* Killed while it is letting go, or after it went on; a deadline; a bound. */
+/* Killed while it stops, or after it continued; a deadline; a bound. */
 Test(sim_forms, other_ends, .timeout = 300)
 {
         struct ds_launch be, ls;
@@ -205,7 +205,7 @@ Test(sim_forms, other_ends, .timeout = 300)
         dt_close(f.t);
 }
 
-/* What stands before it is killed in the middle of its execution and will be executed again: not after it. */
+/* The kernel before it is killed during its execution and executes again; this one must not execute before that. */
 Test(sim_forms, nothing_of_it_is_executed_before_those_that_are_killed, .timeout = 300)
 {
         struct ds_launch before, l;
@@ -240,8 +240,7 @@ Test(sim_forms, nothing_of_it_is_executed_before_those_that_are_killed, .timeout
         dt_close(f.t);
 }
 
-/* The largest grid, with chunks as large as anybody may ask for: what workers count beyond its end is still a number.
- */
+/* The largest grid with the largest chunks: the workers' counter beyond its end must not overflow. */
 Test(sim_forms, the_counter_does_not_wrap)
 {
         static const uint32_t chunks[][2] = {{0, 1}, {1, 1}, {7, 7}, {UINT32_MAX, DS_FORM_CHUNK_MAX}};

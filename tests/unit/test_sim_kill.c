@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated GPU and kernels that are killed and launched anew
+ * The simulated GPU with kernels that are killed and launched again
  *
- * What is checked: that a kernel ends when it is told to and what it had goes to others; that memory afterwards is what
- * it is without the kill, also where the kernels behind it had been executed before; that nothing is left.
+ * A killed kernel ends and its SMs go to others. Memory afterwards is as without the kill, even if following kernels
+ * were executed before. Nothing is left behind.
  */
 #include "tests/gpu/device_common.h"
 
@@ -17,7 +17,7 @@
 #define WORDS 64u
 #define LOOPS 2000u
 
-/* to[i] = from[i] * 3 + 1, and a while of doing nothing */
+/* to[i] = from[i] * 3 + 1, and a delay */
 #define PTX                                                                                              \
         DT_PTX_HEADER DT_PTX_NULL DT_PTX_SPIN                                                            \
                 ".visible .entry map(.param .u64 from, .param .u64 to, .param .u32 n)\n"                 \
@@ -50,7 +50,7 @@ static struct rig rig_open(const char *spec)
         return rig;
 }
 
-/* replays: the token of a killed launch, 0 = none */
+/* replays: the token of a killed launch; 0: none */
 static uint64_t map(struct rig *rig, uint64_t from, uint64_t to, uint32_t n, uint64_t replays)
 {
         struct ds_launch l = dt_launch_of(rig->t, rig->module, "map", 1, WORDS);
@@ -62,7 +62,7 @@ static uint64_t map(struct rig *rig, uint64_t from, uint64_t to, uint32_t n, uin
         return dt_launch(rig->t, &l);
 }
 
-/* Until the threads have executed all that they may; the clock stands meanwhile. */
+/* Waits until the threads have executed everything possible; the clock stands meanwhile. */
 static void execute_ahead(struct rig *rig)
 {
         struct sim_pool *pool = &rig->t->device->pool;
@@ -124,8 +124,8 @@ static uint64_t alone_ns(uint32_t n)
 }
 
 /*
- * A to B, then B to A. By the clock the first is half done when both are killed; in fact both may have been executed,
- * and then the first one, executed again, would read what the second has written.
+ * A to B, then B to A. On the clock the first is half done when both are killed. Both may have been executed already;
+ * then the first one, executed again, must not read the second one's output.
  */
 static void killed_half_way(int ahead, int times)
 {
@@ -155,7 +155,7 @@ static void killed_half_way(int ahead, int times)
         dt_close(rig.t);
 }
 
-Test(sim_kill, what_was_executed_ahead_is_not_executed_again, .timeout = 60)
+Test(sim_kill, executed_kernels_are_not_executed_again, .timeout = 60)
 {
         killed_half_way(1, 1);
 }
@@ -166,7 +166,7 @@ Test(sim_kill, again_and_again, .timeout = 60)
         killed_half_way(0, 5);
 }
 
-/* The first ends, the second is killed. */
+/* The first kernel ends, the second is killed. */
 Test(sim_kill, one_of_two, .timeout = 60)
 {
         uint64_t ns = alone_ns(LOOPS), first, second;
@@ -186,7 +186,7 @@ Test(sim_kill, one_of_two, .timeout = 60)
         dt_close(rig.t);
 }
 
-/* Killed before it began, and before it was executed: the endless one in front of it keeps it from both. */
+/* Killed before it began on the clock and before it was executed, because of an endless kernel in front of it. */
 Test(sim_kill, one_that_waits_never_begins, .timeout = 60)
 {
         struct rig rig = rig_open("h200");
@@ -204,7 +204,7 @@ Test(sim_kill, one_that_waits_never_begins, .timeout = 60)
         dt_close(rig.t);
 }
 
-/* What it had on the SMs others have at once. */
+/* Other kernels get its SMs at once. */
 Test(sim_kill, its_place_is_free, .timeout = 60)
 {
         static const char *const specs[] = {"h200", "h200+timing"};
@@ -232,7 +232,7 @@ Test(sim_kill, its_place_is_free, .timeout = 60)
         }
 }
 
-/* The session goes, with something kept for a launch that never comes; and with a kill that has not come back. */
+/* The session ends with a kept kernel that is never launched again, and with a kill that is not reported yet. */
 Test(sim_kill, nothing_is_left, .timeout = 60)
 {
         struct rig rig = rig_open("h200");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated GPU and work that takes long to execute
+ * The simulated GPU with work that takes long to execute
  *
- * One session's kernel that executes for ever must not stop the clock for another. A job beyond the device's patience
- * begins later by its excess, and by nothing else: that is held exactly here, against the times that the same work has
- * without the long job, and whether the host was fast or slow.
+ * One session's endless kernel must not stop the clock for another session. A job beyond the device's patience begins
+ * later by its excess and by nothing else. The test compares exactly with the times of the same work without the long
+ * job, with a fast and with a slow host.
  */
 #include "tests/gpu/device_common.h"
 
@@ -13,11 +13,11 @@
 #include "device/sim/internal.h"
 #include "device/sim/sim.h"
 
-#define OTHER 8 /* the second session's space */
+#define OTHER 8 /* space of the second session */
 #define CHAIN 40
 #define MS DS_NS_PER_MS
 
-/* loop(n): 3 n + 4 instructions of one warp; with the block's own, this many units */
+/* loop(n) executes 3 n + 4 instructions of one warp; with the block's own cost this many units */
 #define LOOP_UNITS(n) (3 * (uint64_t)(n) + 4 + SIM_BUDGET_BLOCK)
 #define PTX                                                                                                 \
         DT_PTX_HEADER DT_PTX_NULL DT_PTX_SPIN                                                               \
@@ -64,7 +64,7 @@ static uint64_t wall_ms(void)
         return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Until all that could be executed has been; the clock has not moved. */
+/* Waits until everything possible has been executed; the clock has not moved. */
 static void host_is_fast(struct tl *tl)
 {
         struct sim_pool *pool = &tl->t->device->pool;
@@ -81,7 +81,7 @@ static void host_is_fast(struct tl *tl)
         cr_assert(!busy);
 }
 
-/* A chain of the other session: each kernel is launched when the one before it was seen to end. */
+/* A chain of the other session: each kernel is launched after the completion of the previous one was seen. */
 static void chain(struct tl *tl, uint64_t *first)
 {
         *first = tl->t->next_token;
@@ -98,7 +98,7 @@ static void expect_same(const struct ds_completion *a, const struct ds_completio
         cr_assert_eq(a->status, b->status);
 }
 
-/* Both devices lie at the same addresses: one after the other. */
+/* One device after the other, because both have the same addresses. */
 static struct ds_completion seen_alone(uint32_t n)
 {
         struct tl tl = tl_open();
@@ -116,7 +116,7 @@ Test(sim_long, one_that_is_alone_begins_in_time, .timeout = 300)
         cr_assert_eq(seen_alone(LONG_N).start_ns, seen_alone(1).start_ns);
 }
 
-/* The chain beside a kernel of the first session; its own completion is in *ret. */
+/* Runs the chain beside a kernel of the first session; *ret is that kernel's completion. */
 static void chain_beside(uint32_t n, int fast, struct ds_completion *seen, struct ds_completion *ret)
 {
         struct tl tl = tl_open();
@@ -138,7 +138,7 @@ Test(sim_long, others_have_the_times_they_have_beside_a_short_one, .timeout = 30
         struct ds_completion want[CHAIN], got[CHAIN], shorter, longer;
 
         chain_beside(1, 0, want, &shorter);
-        /* executed while the clock waits for it, and before the clock is asked */
+        /* executed while the clock waits for it, and before the clock is read */
         for (int fast = 0; fast < 2; fast++) {
                 chain_beside(LONG_N, fast, got, &longer);
                 for (int i = 0; i < CHAIN; i++)
@@ -148,7 +148,8 @@ Test(sim_long, others_have_the_times_they_have_beside_a_short_one, .timeout = 30
         }
 }
 
-/* Several sessions and streams, fences, jobs on both sides of the patience: twice the same, whatever the host does. */
+/* Several sessions and streams, fences, jobs on both sides of the patience: the same times twice, whatever the host
+ * does. */
 static void mixed_work(struct tl *tl)
 {
         static const uint32_t sizes[] = {LONG_N, 10, LONG_N + 70000, 1000, 5000000, 5592382, 1};
@@ -184,7 +185,7 @@ Test(sim_long, times_do_not_depend_on_the_host, .timeout = 300)
         free(first);
 }
 
-Test(sim_long, a_time_to_keep_is_somebody_who_waits, .timeout = 300)
+Test(sim_long, a_deadline_counts_as_a_waiter, .timeout = 300)
 {
         struct tl tl = tl_open();
         uint64_t token = launch(&tl, DT_SPACE, 0, "loop", LONG_N), limit = MS / 2;
@@ -214,7 +215,7 @@ Test(sim_long, an_endless_kernel_stops_nobody, .timeout = 300)
         ds_sim_ops.abort(tl.t->device, DT_SPACE);
         cr_assert_eq(dt_wait(tl.t, token)->status, DS_CUDA_LAUNCH_FAILED);
         cr_assert_lt(wall_ms() - begin, 2000, "%d ms", (int)(wall_ms() - begin));
-        /* the device is as good as before */
+        /* the device works as before */
         chain(&tl, &first);
         dt_ok(tl.t, launch(&tl, DT_SPACE, 0, "loop", 10));
         dt_close(tl.t);
@@ -235,7 +236,7 @@ Test(sim_long, a_device_closes_with_one_under_way, .timeout = 300)
         }
 }
 
-/* Put off and executed: it waits for its time only, and can be given up then as well. */
+/* A postponed and executed job that only waits for its time can be cancelled too. */
 Test(sim_long, one_that_waits_for_its_time_can_be_given_up, .timeout = 300)
 {
         struct tl tl = tl_open();
@@ -252,13 +253,14 @@ Test(sim_long, one_that_waits_for_its_time_can_be_given_up, .timeout = 300)
         dt_close(tl.t);
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* it executes for a minute there */
+#ifdef __SANITIZE_ADDRESS__ /* it would execute for a minute when sanitized */
 #define TOO_LONG 1
 #else
 #define TOO_LONG 0
 #endif
 
-/* More endless kernels than threads: one after another goes until the other session's kernel finds a thread. */
+/* More endless kernels than threads: the device cancels one after another until the other session's kernel has a
+ * thread. */
 Test(sim_long, they_cannot_take_all_the_threads, .timeout = 300, .disabled = TOO_LONG)
 {
         struct tl tl = tl_open();
@@ -284,7 +286,7 @@ Test(sim_long, they_cannot_take_all_the_threads, .timeout = 300, .disabled = TOO
         dt_close(tl.t);
 }
 
-/* A copy of very many rows is one of them. */
+/* A copy of very many rows is such a long job. */
 Test(sim_long, copies_of_many_rows, .timeout = 300)
 {
         const uint64_t rows = DT_SLAB / 4;

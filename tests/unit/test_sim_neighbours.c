@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What large copies and long printf loops of one session cost another one in real time
+ * Real time that large copies and long printf loops of one session cost another session
  *
- * A copy's effect takes the host 100 times as long as its time on the clock, or more. A neighbour's short kernel must
- * come back when a part of the copy has been executed, as short as the kernel on the clock, and no time on the clock
- * may depend on who was faster: the same work is done again with everything executed before the clock moves.
+ * The host needs 100 times as long for a copy's effect as the copy takes on the clock, or more. A neighbour's short
+ * kernel must complete after a part of the copy has been executed. No time on the clock may depend on which thread was
+ * faster: the test repeats the work with everything executed before the clock moves.
  */
 #include "tests/gpu/device_common.h"
 
@@ -19,7 +19,7 @@
 struct run {
         uint64_t start[2 * KERNELS + 4], end[2 * KERNELS + 4];
         uint32_t n;
-        bool early; /* a kernel of the neighbour came back before the first of them had been executed */
+        bool early; /* true: a kernel of the neighbour completed before the first copy was executed */
 };
 
 static void wait_executed(ds_device *device)
@@ -34,7 +34,7 @@ static void wait_executed(ds_device *device)
         }
 }
 
-/* Copies, memsets and kernels of one session, and beside them kernels of the other. */
+/* Copies, memsets and kernels of one session, beside kernels of another. */
 static struct run run_beside(bool executed_first)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -92,7 +92,7 @@ Test(sim_neighbours, copies, .timeout = 300)
         bool early = false;
 
         cr_assert(!before.early);
-        /* the thread may be faster than we are, if the machine has other things to do, but not each time */
+        /* on a busy machine the thread may be faster, but not three times */
         for (int i = 0; i < 3; i++) {
                 now = run_beside(false);
                 early |= now.early;
@@ -113,7 +113,7 @@ static const char prints[] =
         "  call (r), vprintf, (f, a); }\n"
         " sub.u32 %n, %n, 1; setp.ne.u32 %p, %n, 0;\n @%p bra L;\n ret;\n}\n";
 
-/* Units say how long others may have to wait for a job: text takes longer to format than the instructions around it. */
+/* Units bound how long others wait for a job: formatting text counts more than the surrounding instructions. */
 Test(sim_neighbours, text_counts, .timeout = 300)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -134,7 +134,7 @@ Test(sim_neighbours, text_counts, .timeout = 300)
         dt_close(t);
 }
 
-/* A session that is aborted while its copies are under way and have begun on the clock. */
+/* Aborts a session whose copies are in progress on the clock. */
 Test(sim_neighbours, copies_are_aborted, .timeout = 300)
 {
         for (uint64_t pause = 0; pause < 40; pause += 4) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In which order the simulated GPU executes a launch's blocks
+ * Order in which the simulated GPU executes a launch's blocks
  */
 #include "tests/gpu/device_common.h"
 
 #include "device/sim/sim.h"
 #include "ptx/interp/order.h"
 
-/* order[ticket++] = block, tickets by an atomic */
+/* order[ticket++] = block, with an atomic ticket */
 #define PTX_TICKET                                                                                                 \
         ".visible .entry ticket(.param .u64 p)\n"                                                                  \
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<4>;\n ld.param.u64 %rd1, [p];\n atom.global.add.u32 %r1, [%rd1], 1;\n" \
@@ -50,7 +50,7 @@ Test(sim_order, a_seed_is_a_permutation)
         }
 }
 
-/* Far places come back from themselves: no table, no overflow. */
+/* The permutation of very large grids is invertible, without a table and without overflow. */
 Test(sim_order, grids_of_any_size)
 {
         const uint64_t sizes[] = {
@@ -67,7 +67,7 @@ Test(sim_order, grids_of_any_size)
         }
 }
 
-/* What the device did with two launches of 7 x 100 blocks */
+/* Orders of two launches of 7 x 100 blocks */
 static void orders_of(const char *spec, uint32_t ret[2][BLOCKS])
 {
         struct dt *t = dt_open(&ds_sim_ops, spec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print on the simulated GPU: the text, its order, its bounds; assertions
+ * printf of kernels on the simulated GPU: text, order, bounds; assertions
  */
 #include <math.h>
 
@@ -27,7 +27,7 @@ static char *ptx_file(const char *arch, const char *name)
 struct pt {
         struct dt *dt;
         ds_device_module *module;
-        char *out, *err; /* what came, terminated */
+        char *out, *err; /* text received so far, terminated */
         size_t n_out, n_err;
 };
 
@@ -49,7 +49,7 @@ static void pt_close(struct pt *p)
         free(p->err);
 }
 
-/* Everything that is there, behind what came before. */
+/* Appends the available text. */
 static size_t pt_take(struct pt *p)
 {
         struct ds_device_output o;
@@ -162,7 +162,7 @@ Test(sim_print, only_modules_that_print_say_so)
 
 /* --- order --- */
 
-/* Text comes with the completion and not before, kernel by kernel, a warp's lanes in their order. */
+/* Text comes with the kernel's completion and not before, kernel by kernel, with a warp's lanes in order. */
 Test(sim_print, order, .timeout = 300)
 {
         struct pt p;
@@ -191,7 +191,7 @@ Test(sim_print, order, .timeout = 300)
 Test(sim_print, the_oldest_goes, .timeout = 300)
 {
         struct pt p;
-        int n = 40000; /* about two and a half times what there is room for */
+        int n = 40000; /* about two and a half times as many as the buffer holds */
         size_t before;
 
         pt_open(&p, "sm_90");
@@ -207,7 +207,7 @@ Test(sim_print, the_oldest_goes, .timeout = 300)
         pt_close(&p);
 }
 
-/* What nobody asks for is bounded over all kernels, and asking for it makes room again. */
+/* Unread text is bounded over all kernels of a space; reading makes room again. */
 Test(sim_print, a_space_has_one_bound, .timeout = 300)
 {
         struct pt p;
@@ -221,7 +221,7 @@ Test(sim_print, a_space_has_one_bound, .timeout = 300)
         cr_assert(p.n_out > DS_MIB(1) / 2 && p.n_out <= DS_MIB(1), "%zu", p.n_out);
         pt_run(&p, "print_much", 1, 1, &n, 4);
         cr_assert_eq(p.n_out, (size_t)n * 65, "%zu", p.n_out);
-        /* and what was never asked for goes with the device */
+        /* closing the device frees unread text */
         (void)pt_launch(&p, "print_much", 1, 1, &n, 4);
         dt_wait_all(p.dt);
         pt_close(&p);
@@ -259,7 +259,7 @@ Test(sim_print, assertions, .timeout = 300)
         }
         cr_assert_str_eq(p.err, want);
         cr_assert_eq(p.n_out, 0);
-        /* the device is as good as new */
+        /* the device works as before */
         args.limit = 101;
         dt_ok(p.dt, pt_launch(&p, "assert_lane", 1, 64, &args, sizeof(args)));
         cr_assert_eq(pt_take(&p), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles on the simulated GPU: what the text may say, and what its durations become alone, on fewer SMs, side by side
+ * Profiles on the simulated GPU: syntax, and durations alone, on fewer SMs, and side by side
  *
- * An h200 has 132 SMs; a kernel of 1,024 threads per block has two blocks on one. Times are those that room.h states.
+ * An h200 has 132 SMs; a kernel of 1,024 threads per block has two blocks per SM. The times are those stated in room.h.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -97,7 +97,8 @@ Test(sim_profile, a_text_is_read)
         cr_assert_eq(profile->kernels[0].bytes, 77);
         cr_assert_eq(profile->kernels[0].block_ns, 9);
         cr_assert_eq(profile->kernels[0].n_stairs, 2);
-        /* the lower point holds up to the next one; below the lowest it goes by the blocks of an SM, 15 of the 120 */
+        /* a point holds up to the next higher one; below the lowest point the time follows the blocks per SM, 15 of
+         * the 120 */
         cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 132), 1500);
         cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 131), 1700);
         cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 66), 1700);
@@ -108,7 +109,7 @@ Test(sim_profile, a_text_is_read)
         sim_profile_free(profile);
 }
 
-/* Texts with bytes changed, left out and repeated are read or refused, with a line; the sanitized run sees the rest. */
+/* Texts with bytes changed, removed and repeated are read or refused with a line number; sanitizers see the rest. */
 Test(sim_profile, damaged_texts_are_refused_in_words)
 {
         static const char text[] = "detshare-profile 1\nname n\nsource s\ngpu h200\nsms 132\nsamples 64\n"
@@ -156,7 +157,7 @@ static struct {
         size_t n_done;
 } rig;
 
-#define FILLING "grid=264 block=1024" /* all room for one wave */
+#define FILLING "grid=264 block=1024" /* fills the GPU with one wave */
 
 static const char kernels[] =
         HEAD "kernel tiny grid=1 block=32 ns=1501\n"
@@ -259,13 +260,13 @@ static uint64_t took(uint64_t token)
         return ended(token)->end_ns - ended(token)->start_ns;
 }
 
-/* The same but for what is rounded when a pace changes. */
+/* Equal except for rounding at a change of pace. */
 static void about(uint64_t a, uint64_t b)
 {
         cr_assert(a <= b + 10 && b <= a + 10, "%llu ns, not %llu", (unsigned long long)a, (unsigned long long)b);
 }
 
-/* One kernel, nobody else. */
+/* Duration of one kernel alone. */
 static uint64_t alone(const char *name, uint32_t rung)
 {
         static uint64_t token = 1000;
@@ -277,7 +278,7 @@ static uint64_t alone(const char *name, uint32_t rung)
         return took(token);
 }
 
-Test(sim_profile, alone_a_kernel_takes_what_the_profile_says)
+Test(sim_profile, alone_a_kernel_takes_the_profiles_time)
 {
         rig_open("h200+timing");
         cr_assert_eq(alone("tiny", 0), 1501);
@@ -365,9 +366,9 @@ Test(sim_profile, blocks_yet_to_begin_give_way_to_the_higher_priority)
         start("small", 0, 0, 0, 2);
         until(UINT64_MAX);
         cr_assert_eq(took(2), 1600);
-        /* launched 4 us later; then a quarter of a block's time */
+        /* launched 4 us later, then a quarter of a block's time */
         cr_assert_eq(ended(2)->start_ns, from + 4 * US + 5 * US);
-        /* 2 of 132 SMs for 1.6 us: eleven waves instead of ten for that long */
+        /* 2 of 132 SMs for 1.6 us: eleven waves instead of ten during that time */
         cr_assert(took(1) > 200 * US && took(1) < 200 * US + 400, "%llu", (unsigned long long)took(1));
         rig_close();
 }
@@ -389,7 +390,7 @@ Test(sim_profile, how_long_a_block_takes_can_be_said)
 Test(sim_profile, the_same_priority_waits_for_the_last_wave)
 {
         rig_open("h200+timing");
-        start("partial", 0, 0, 0, 1); /* 264 blocks and then 132 of them */
+        start("partial", 0, 0, 0, 1); /* 264 blocks, then 132 */
         start("half", 0, 0, 1, 2);
         start("half", 0, 0, 2, 3);
         until(UINT64_MAX);
@@ -399,11 +400,11 @@ Test(sim_profile, the_same_priority_waits_for_the_last_wave)
         rig_close();
 }
 
-Test(sim_profile, who_has_lost_all_its_room_goes_on_when_there_is_some)
+Test(sim_profile, a_kernel_without_room_continues_later)
 {
         rig_open("h200+timing");
         start("waves", 0, 1, 0, 1);
-        start("half", 0, 1, 1, 2); /* waits for the last wave of that, at 180 us */
+        start("half", 0, 1, 1, 2); /* waits for the last wave of that kernel, at 180 us */
         until(50 * US);
         start("persistent", 0, 0, 0, 3); /* takes everything, for longer than that */
         until(UINT64_MAX);
@@ -414,26 +415,26 @@ Test(sim_profile, who_has_lost_all_its_room_goes_on_when_there_is_some)
         rig_close();
 }
 
-Test(sim_profile, what_is_taken_comes_back)
+Test(sim_profile, room_is_returned)
 {
         rig_open("h200+timing");
         start("half", 0, 0, 0, 1);
         until(10 * US);
-        start("waves", 0, 1, 0, 2); /* gets half of the room until the other ends */
+        start("waves", 0, 1, 0, 2); /* gets half of the room until the other one ends */
         until(UINT64_MAX);
         cr_assert_eq(took(1), 20 * US);
-        /* 4 us launch: half the pace from 14 us on, until the other one's end */
+        /* 4 us launch, then half the pace from 14 us on until the other one ends */
         about(took(2), 200 * US + (ended(1)->end_ns - ended(2)->start_ns) / 2);
         rig_close();
 }
 
-Test(sim_profile, memory_that_is_asked_for_twice_takes_twice_as_long)
+Test(sim_profile, twice_the_memory_demand_takes_twice_as_long)
 {
         rig_open("h200+timing");
-        start("stream", 0, 0, 0, 1); /* 3,500 GB/s, all there is */
+        start("stream", 0, 0, 0, 1); /* 3,500 GB/s, the whole bandwidth */
         start("stream", 0, 0, 1, 2);
         until(UINT64_MAX);
-        /* the second begins a little later and ends as much later */
+        /* the second begins a little later and ends later by the same time */
         about(took(1), took(2));
         about(took(1), 200 * US - (ended(2)->start_ns - ended(1)->start_ns));
         rig_close();
@@ -447,8 +448,8 @@ Test(sim_profile, memory_that_is_asked_for_twice_takes_twice_as_long)
 }
 
 /*
- * As much memory as may be asked for, in the shortest time, beside a long kernel whose time is stretched by that to a
- * little more than a multiple of 2^64: no time overflows.
+ * The most memory traffic in the shortest time, beside a long kernel that it stretches slightly beyond a multiple of
+ * 2^64: no time overflows.
  */
 Test(sim_profile, the_largest_numbers_end_in_order)
 {
@@ -461,7 +462,7 @@ Test(sim_profile, the_largest_numbers_end_in_order)
         rig_close();
 }
 
-/* --- a heap of everything ----------------------------------------------------------------------------------------- */
+/* --- random concurrent kernels ------------------------------------------------------------------------------------ */
 
 #define RANDOM_LAUNCHES 3000
 
@@ -512,7 +513,7 @@ static void random_run(unsigned seed)
                 random_poll();
 }
 
-/* Whatever meets: all end, in their stream's order, none sooner than alone, and all room is free afterwards. */
+/* All kernels end, in the order of their streams, none sooner than alone, and all room is free afterwards. */
 Test(sim_profile, whatever_meets_ends)
 {
         for (unsigned seed = 1; seed < 6; seed++) {
@@ -566,7 +567,7 @@ Test(sim_profile, a_deadline_ends_it)
         rig_close();
 }
 
-Test(sim_profile, what_does_not_fit_is_refused)
+Test(sim_profile, kernels_that_do_not_fit_are_refused)
 {
         static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n";
         static const char big[] = HEAD "kernel big grid=1 block=1024 regs=255 ns=1\n";

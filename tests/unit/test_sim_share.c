@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beside each other: SMs, L2, VRAM and channels that are shared, and blocks that are held back
+ * Concurrent kernels: shared SMs, L2, VRAM and channels, and blocks that are held back
  *
- * Kernels of timing-only devices say themselves what they ask for (see module.c), so what is shared can be worked out
- * by hand. Speeds of memory are rounded to 1/128, which is the slack here.
+ * Kernels of timing-only devices state their demands (see module.c), so the effect of sharing can be computed by hand.
+ * Speeds of memory are rounded to 1/128, which is the tolerance here.
  */
 #include "tests/gpu/device_common.h"
 
@@ -16,7 +16,7 @@
 #define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
 #define HINT(name, what) "// detshare-sim: " name " " what "\n"
 
-/* VRAM of the h200 row gives 3,500 GB/s; 66 blocks of `half` ask for 1,742 of them, two of those for all. */
+/* VRAM of the h200 row has 3,500 GB/s. 66 blocks of `half` demand 1,742 of them, so two such kernels demand all. */
 #define PTX                                                                                                            \
         DT_PTX_HEADER KERNEL("spin") KERNEL("busy") KERNEL("half") KERNEL("more") KERNEL("some") KERNEL("few") KERNEL( \
                 "other") KERNEL("reuse") HINT("spin", "block_ns=20000") HINT("busy", "block_ns=20000 issue_ns=20000")  \
@@ -29,7 +29,7 @@
 struct ts {
         struct dt *t;
         ds_device_module *module;
-        uint32_t left, right, all; /* streams: of two rungs of 66 SMs, of all */
+        uint32_t left, right, all; /* streams of two rungs of 66 SMs, and of all SMs */
 };
 
 static struct ts ts_open(void)
@@ -56,7 +56,7 @@ static uint64_t submit(struct ts *ts, const char *name, uint32_t stream, uint32_
         return dt_launch(ts->t, &l);
 }
 
-/* From first block to end. */
+/* Time from the first block to the end. */
 static uint64_t lasted(struct ts *ts, uint64_t token)
 {
         const struct ds_completion *c = dt_wait(ts->t, token);
@@ -93,7 +93,7 @@ Test(sim_share, two_on_one_sm_take_turns)
         about(lasted(&ts, submit(&ts, "busy", ts.all, 132, 0)), 20 * US, "one on each SM");
         about(lasted(&ts, submit(&ts, "busy", ts.all, 264, 0)), 40 * US, "two on each");
         about(lasted(&ts, submit(&ts, "spin", ts.all, 264, 0)), 20 * US, "two that only wait");
-        /* the second comes in the middle of the first, which then goes at half its speed; so does what is left of it */
+        /* the second one starts in the middle of the first, and both then run at half speed */
         first = submit(&ts, "busy", ts.all, 132, 0);
         pass(&ts, 10 * US);
         second = submit(&ts, "busy", ds_device_stream(ts.t->rung, 1, 1), 132, 0);
@@ -111,21 +111,21 @@ Test(sim_share, bandwidth_comes_back)
 
         about(lasted(&ts, submit(&ts, "half", ts.left, 66, 0)), 100 * US, "half of the bandwidth");
         /*
-         * Together they ask for 1.99 times what there is. A block of `half` asks for 26.4 of the 63.4 GB/s that half an
-         * SM can take, so it waits for 0.417 of its time, one of `more` all of it; the average is 0.854, so waiting
-         * takes 2.16 times as long: 1 + 0.417 * 1.16 and 2.16.
+         * Together they demand 1.99 times the bandwidth. A block of `half` demands 26.4 of the 63.4 GB/s that half an
+         * SM can take, so it waits for 0.417 of its time; one of `more` waits all of it. The average is 0.854, so
+         * waiting takes 2.16 times as long: 1 + 0.417 * 1.16 and 2.16.
          */
         long_ = submit(&ts, "more", ts.left, 66, 0);
         pass(&ts, 10 * US);
         short_ = submit(&ts, "half", ts.right, 66, 0);
         about(lasted(&ts, short_), 148 * US, "beside one that asks for three times as much");
-        /* 11 us alone at 1.493, 148 us at 2.16, what is left of 100 at 1.493 */
+        /* 11 us alone at 1.493, 148 us at 2.16, the rest of 100 at 1.493 */
         about(lasted(&ts, long_), 195 * US, "the other");
         dt_close(ts.t);
 }
 
-/* Who computes most of the time is held up little, however full the memory is. */
-Test(sim_share, who_waits_little_is_held_up_little)
+/* A kernel that mostly computes is delayed little, however busy the memory is. */
+Test(sim_share, compute_bound_kernels_are_delayed_little)
 {
         struct ts ts = ts_open();
         uint64_t busy, alone = lasted(&ts, submit(&ts, "some", ts.left, 66, 0)), beside;
@@ -146,9 +146,9 @@ Test(sim_share, few_channels_are_soon_full)
         struct ts ts = ts_open();
         uint64_t alone, beside, ten = lasted(&ts, submit(&ts, "few", ts.left, 66, 0)), be;
 
-        /* 1,742 GB/s of 10 channels that have 745 together */
+        /* 1,742 GB/s on 10 channels that have 745 together */
         about(ten, 100 * US * 1742 / 745, "ten channels");
-        /* others wait behind what waits for these, although they use none of them */
+        /* others wait behind the backlog of these channels, although they use none of them */
         alone = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
         be = submit(&ts, "few", ts.right, 132 * 8, 0);
         pass(&ts, 20 * US);
@@ -156,7 +156,7 @@ Test(sim_share, few_channels_are_soon_full)
         cr_assert(beside > alone * 105 / 100, "the backlog is felt: %llu, alone %llu", (unsigned long long)beside,
                 (unsigned long long)alone);
         dt_wait(ts.t, be);
-        /* fewer of them at once: no backlog */
+        /* fewer at once: no backlog */
         be = submit(&ts, "few", ts.right, 33 * 8, 16);
         pass(&ts, 20 * US);
         beside = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
@@ -167,8 +167,8 @@ Test(sim_share, few_channels_are_soon_full)
 
 /* --- L2 --- */
 
-/* 26 MB that are read again are there, unless others have read more than fits besides. */
-Test(sim_share, what_was_read_is_there_for_a_while)
+/* 26 MB that are read again are still in L2, unless others have read more than fits in between. */
+Test(sim_share, data_stays_in_l2_for_a_while)
 {
         struct ts ts = ts_open();
         uint64_t cold, warm, again;
@@ -187,7 +187,7 @@ Test(sim_share, what_was_read_is_there_for_a_while)
         warm = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
         about(warm, 10 * US, "all of it there: VRAM does not matter");
         dt_wait_all(ts.t);
-        /* 174 MB went through L2 meanwhile: fetched again, and VRAM is shared */
+        /* 174 MB went through L2 meanwhile: the data comes from VRAM again, whose bandwidth is shared */
         submit(&ts, "half", ts.right, 66 * 2, 66);
         pass(&ts, 130 * US);
         again = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
@@ -203,13 +203,13 @@ static uint32_t bound(struct ts *ts, uint64_t token, uint32_t blocks)
         return (uint32_t)ds_sim_ops.bound(ts->t->device, token, blocks);
 }
 
-Test(sim_share, a_kernel_pauses_and_goes_on)
+Test(sim_share, a_kernel_pauses_and_continues)
 {
         const uint64_t late = sim_model_find("h200", 4)->timing.bound_ns;
         struct ts ts = ts_open();
         uint64_t be = submit(&ts, "spin", ts.all, 264 * 100, 0), ls, begin;
 
-        /* 100 waves of 20 us; in the middle of the 6th */
+        /* 100 waves of 20 us; now in the middle of the 6th */
         pass(&ts, 4000 + 1150 + 110 * US);
         cr_assert_eq(bound(&ts, be, 0), 0);
         begin = ds_sim_ops.now(ts.t->device);
@@ -220,7 +220,7 @@ Test(sim_share, a_kernel_pauses_and_goes_on)
         cr_assert_eq(ts.t->came[be], 0, "paused");
         begin = ds_sim_ops.now(ts.t->device) - begin;
         cr_assert_eq(bound(&ts, be, UINT32_MAX), 0);
-        /* what was left: 94 waves, from when the word got there; the pause began with the end of the 6th */
+        /* 94 waves are left when the command arrives; the pause began at the end of the 6th */
         about(lasted(&ts, be), 100 * 20 * US + begin - 10 * US + late, "all its blocks have run");
         cr_assert_eq(bound(&ts, be, 5), DS_CUDA_NOT_FOUND);
         dt_close(ts.t);
@@ -241,12 +241,12 @@ Test(sim_share, a_bound_changes_in_flight)
         pass(&ts, 4000 + 1150 + 10 * US);
         cr_assert_eq(bound(&ts, token, 264), 0);
         late = lasted(&ts, token);
-        /* the first block goes on beside the others: the last wave is one block */
+        /* the first block continues beside the others, so the last wave has one block */
         cr_assert(late > 200 * US && late < 225 * US, "a raised bound is used at once: %llu", (unsigned long long)late);
         dt_close(ts.t);
 }
 
-Test(sim_share, what_is_paused_can_be_given_up)
+Test(sim_share, a_paused_kernel_can_be_cancelled)
 {
         struct ts ts = ts_open();
         uint64_t token = submit(&ts, "spin", ts.all, 264 * 10, 0);
@@ -267,7 +267,7 @@ Test(sim_share, what_is_paused_can_be_given_up)
 
 /* --- copies on the device --- */
 
-/* 34 MB at 1,700 GB/s: 20 us, and all that VRAM has. */
+/* 34 MB at 1,700 GB/s: 20 us at the whole VRAM bandwidth. */
 static uint64_t move(struct ts *ts, uint32_t stream)
 {
         return dt_copy(ts->t, stream, DS_COPY_DTOD, DT_DEVICE_VA, DT_DEVICE_VA + DS_MIB(33), DS_MIB(31));
@@ -293,7 +293,7 @@ Test(sim_share, copies_on_the_device_share_vram)
         cr_assert(took > 100 * US * 15 / 10 + 10 * US, "a kernel beside it: %llu", (unsigned long long)took);
         took = ts.t->seen[first].end_ns - ts.t->seen[first].start_ns;
         cr_assert(took > alone * 2, "the copy beside it: %llu", (unsigned long long)took);
-        /* those that are given up, under way and in line, leave nothing behind */
+        /* cancelled copies, running and queued, leave nothing behind */
         first = move(&ts, ts.left);
         second = move(&ts, ts.right);
         pass(&ts, 10 * US);
@@ -306,7 +306,7 @@ Test(sim_share, copies_on_the_device_share_vram)
         dt_close(ts.t);
 }
 
-/* --- the books --- */
+/* --- balance of the books --------- */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -316,7 +316,7 @@ static uint64_t next_random(uint64_t *state)
         return *state;
 }
 
-/* Nothing runs: nobody asks for anything, all speeds are what they were. */
+/* Asserts that nothing runs: no demand is left, and all speeds are as at the start. */
 static void expect_idle(const ds_device *device)
 {
         const struct sim_memory *m = &device->memory;
@@ -334,7 +334,7 @@ static void expect_idle(const ds_device *device)
                 cr_assert_eq(device->rungs[i]->resident, 0);
 }
 
-/* The sum of all ends, of a few hundred launches that disturb each other in every way there is. */
+/* Runs a few hundred launches that disturb each other in every way. Returns the sum of their ends, ns. */
 static uint64_t random_run(uint64_t seed)
 {
         static const char *const names[] = {"spin", "busy", "half", "more", "some", "few", "other", "reuse"};
@@ -370,9 +370,9 @@ Test(sim_share, the_books_balance, .timeout = 120)
                         random_run(seed * 0x9e3779b97f4a7c15), random_run(seed * 0x9e3779b97f4a7c15), "the same twice");
 }
 
-/* --- executed: the same times, whichever thread was faster --- */
+/* --- executed kernels: the same times, whichever thread was faster --- */
 
-/* Each thread adds 32 words, 8 KiB apart, and writes the sum. */
+/* Each thread adds 32 words, 8 KiB apart, and stores the sum. */
 #define SUM_PTX                                                                                                      \
         DT_PTX_HEADER ".visible .entry sum(.param .u64 a)\n{\n .reg .pred %p<2>;\n .reg .b32 %r<8>;\n"               \
                       " .reg .b64 %d<4>;\n ld.param.u64 %d0, [a];\n mov.u32 %r0, %tid.x;\n mov.u32 %r1, %ctaid.x;\n" \

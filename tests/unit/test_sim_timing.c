@@ -2,9 +2,9 @@
 /*
  * The simulated GPU's clock and timing model, on timing-only devices
  *
- * Kernels here say themselves how long their blocks take (see module.c), so that every figure below can be worked out
- * by hand. What was measured on an H200 and what the model is calibrated to is held to a few percent; what is a rule
- * (priorities, masks, residency) is held exactly.
+ * Kernels here state the duration of their blocks (see module.c), so every figure can be computed by hand. Figures that
+ * an H200 gave, to which the model is calibrated, hold within a few percent. Rules (priorities, masks, residency) hold
+ * exactly.
  */
 #include "tests/gpu/device_common.h"
 
@@ -14,7 +14,7 @@
 #include "tests/unit/rounds.h"
 
 #define US DS_NS_PER_US
-#define LEAD 1150 /* the h200 row: from a kernel's begin to its first block */
+#define LEAD 1150 /* ns from a kernel's begin to its first block, of the h200 row */
 #define MS DS_NS_PER_MS
 
 #define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
@@ -28,7 +28,7 @@
 struct tt {
         struct dt *t;
         ds_device_module *module;
-        uint32_t reserve, rest; /* rungs: TPCs 0..7, the others */
+        uint32_t reserve, rest; /* rungs: TPCs 0 to 7, and the others */
 };
 
 static struct tt tt_open(const char *spec)
@@ -64,7 +64,7 @@ static void expect_about(uint64_t got, uint64_t want, uint32_t percent, const ch
                 (unsigned long long)got, (unsigned long long)want);
 }
 
-/* How long a kernel takes from submission to being seen, beside whatever else is queued. */
+/* Time from the submission of a kernel until its completion is seen, beside all other queued work. */
 static uint64_t latency(struct tt *tt, const char *name, uint32_t stream, uint32_t grid, uint32_t block)
 {
         uint64_t begin = now(tt);
@@ -132,7 +132,7 @@ Test(sim_timing, copies)
         dt_copy(tt.t, s0, DS_COPY_HTOD, DT_DEVICE_VA, DT_HOST_VA, DT_HOST);
         dt_wait_all(tt.t);
         one = now(&tt) - begin;
-        expect_about(one, DT_HOST / 55, 2, "64 MiB at 55 GB/s"); /* MB/s are bytes per us */
+        expect_about(one, DT_HOST / 55, 2, "64 MiB at 55 GB/s"); /* MB/s is bytes per us */
 
         begin = now(&tt);
         dt_copy(tt.t, s0, DS_COPY_HTOD, DT_DEVICE_VA, DT_HOST_VA, DT_HOST);
@@ -188,7 +188,7 @@ Test(sim_timing, clock)
         dt_close(tt.t);
 }
 
-Test(sim_timing, fence_waits_for_what_was_submitted_before_it_only)
+Test(sim_timing, a_fence_waits_for_earlier_work_only)
 {
         struct tt tt = tt_open("h200+timing");
         uint32_t a = ds_device_stream(tt.t->rung, 1, 0), b = ds_device_stream(tt.t->rung, 1, 1);
@@ -258,7 +258,7 @@ Test(sim_timing, abort)
 
 /* --- residency ---------------------------------------------------------------------------------------------------- */
 
-/* End-to-begin time of a launch, less the kernel's fixed part. */
+/* Time from begin to end of a launch, less the kernel's fixed part. */
 static uint64_t busy(struct tt *tt, const struct ds_launch *l)
 {
         const struct ds_completion *c = dt_wait(tt->t, dt_launch(tt->t, l));
@@ -302,7 +302,7 @@ Test(sim_timing, waves)
         dt_close(tt.t);
 }
 
-/* What it costs to confine 132 blocks that each fill an SM: stairs. */
+/* Cost of confining 132 blocks that each fill an SM: it falls in steps. */
 Test(sim_timing, stairs)
 {
         struct tt tt = tt_open("h200+timing");
@@ -323,20 +323,20 @@ Test(sim_timing, stairs)
         dt_close(tt.t);
 }
 
-/* More memory traffic than there is bandwidth: time grows with it; less: it does not. */
+/* Memory traffic beyond the bandwidth lengthens the kernel in proportion; traffic below it does not. */
 Test(sim_timing, bandwidth)
 {
         struct tt tt = tt_open("h200+timing");
         struct ds_launch l = dt_launch_of(tt.t, tt.module, "wide", 10, 1024);
 
-        /* a block moves 2 MB in 10 us: 200 GB/s; the model has 3,500 */
+        /* a block moves 2 MB in 10 us, which is 200 GB/s; the model has 3,500 GB/s */
         cr_assert_eq(busy(&tt, &l), 10 * US);
         l.grid[0] = 132;
         expect_about(busy(&tt, &l), 132 * 2000000ull * 1000 / 3500000, 1, "132 blocks of 2 MB at 3,500 GB/s");
         dt_close(tt.t);
 }
 
-/* A grid of 2^60 blocks is timed, and quickly. */
+/* Timing a grid of 2^60 blocks is fast. */
 Test(sim_timing, huge_grids, .timeout = 60)
 {
         struct tt tt = tt_open("h200+timing");
@@ -353,7 +353,7 @@ Test(sim_timing, huge_grids, .timeout = 60)
 
 /* --- latency-sensitive beside best-effort ------------------------------------------------------------------------- */
 
-/* Saturates the rung for 20 ms with blocks that fill it, then waits until they run. */
+/* Saturates the rung for 20 ms with blocks that fill it, and waits until they run. */
 static void saturate(struct tt *tt, const char *name, uint32_t rung, uint64_t block_ns)
 {
         uint32_t n_sms = ds_sim_ops.rung_info(tt->t->device, rung)->n_sms;
@@ -391,7 +391,7 @@ Test(sim_timing, start_beside_best_effort)
 
                 saturate(&tt, names[i], tt.rest, blocks[i]);
                 masked = latency(&tt, "ls", ds_device_stream(tt.reserve, 0, 1), 16, 256);
-                /* 9.6 to 9.8 us on an H200, against 8.6 alone: the front end goes from one context to another */
+                /* 9.6 to 9.8 us on an H200, against 8.6 alone: the front end switches between contexts */
                 cr_assert(masked > alone && masked < alone + 2 * US, "disjoint masks do not meet");
                 overlapped = latency(&tt, "ls", ds_device_stream(tt.t->rung, 0, 1), 16, 256);
                 cr_assert_eq(overlapped, masked, "a mask that overlaps finds room in the reserve");
@@ -420,8 +420,8 @@ Test(sim_timing, best_effort_flows_back)
 }
 
 /*
- * LS on the whole GPU, BE on all but a reserve: LS begins in the reserve at once, and has all SMs once the blocks that
- * BE has there have ended; BE goes on when LS has no more to place.
+ * LS may use the whole GPU, BE all but a reserve. LS begins in the reserve at once, and has all SMs when the blocks of
+ * BE there have ended. BE continues when LS has no more blocks to place.
  */
 Test(sim_timing, latency_sensitive_spreads_from_the_reserve)
 {
@@ -472,13 +472,13 @@ static uint64_t next_random(uint64_t *state)
         return *state;
 }
 
-/* Everything that came back, by token, and in which order. */
+/* All completions by token, and their order. */
 struct history {
         uint64_t n, order[DT_TOKENS], end[DT_TOKENS], start[DT_TOKENS];
         int32_t status[DT_TOKENS];
 };
 
-/* Lets time pass until something is visible or limit is reached, however long the host takes over it. */
+/* Lets time pass until a completion is visible or limit is reached, however long the host takes. */
 static int pass(struct tt *tt, uint64_t limit)
 {
         int r;
@@ -590,7 +590,7 @@ Test(sim_timing, same_input_same_output, .timeout = 120)
         cr_assert(failed > 5 * seeds, "the mix has deadlines and aborts in it");
 }
 
-/* --- speed of the simulator itself -------------------------------------------------------------------------------- */
+/* --- speed of the simulator --------------------------------------------------------------------------------------- */
 
 Test(sim_timing, throughput, .timeout = 60)
 {
@@ -613,7 +613,7 @@ Test(sim_timing, throughput, .timeout = 60)
         clock_gettime(CLOCK_MONOTONIC, &end);
         seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
         fprintf(stderr, "%.0f null kernels per second of real time\n", 200000 / seconds);
-        /* 200,000 per second is the aim; a sanitizer or a busy machine may halve it and more */
+        /* 200,000 per second is the aim; a sanitizer or a busy machine may more than halve it */
         cr_assert(seconds < 10, "200,000 null kernels took %.1f s", seconds);
         dt_close(tt.t);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the simulated memory is told, and what it makes of it: sectors of accesses, L2, channels of addresses
+ * Input of the simulated memory and its results: sectors of accesses, L2, channels of addresses
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static uint32_t channel(const char *name, uint64_t address)
         return sim_channel_of(&model(name)->channels, address);
 }
 
-/* Each channel has its share, of memory in one piece and of pages from everywhere. */
+/* Each channel has its share, of contiguous memory and of scattered pages. */
 Test(sim_traffic, channels_are_even)
 {
         const char *names[] = {"h200", "a2000", "p40", "gtx1080"};
@@ -58,7 +58,7 @@ Test(sim_traffic, channels_are_even)
         }
 }
 
-/* a,b,a,b in each KiB; which pairs there are is what was measured on an H200: 24 channels with 2 neighbours, ... */
+/* a,b,a,b in each KiB; the pairs are those measured on an H200: 24 channels with 2 neighbours, ... */
 Test(sim_traffic, pairs_of_the_h200)
 {
         bool pair[47][47] = {};
@@ -86,8 +86,8 @@ Test(sim_traffic, pairs_of_the_h200)
         cr_assert_gt(differ, 1500, "another page has another pattern: %u of 2048", differ);
 }
 
-/* 1 KiB in one channel, groups of so many in a row, in all orders that are XORs of each other, as the paper shows them.
- */
+/* 1 KiB per channel, in groups of `size` channels, in all orders that are XORs of each other, as in the paper's
+ * figures. */
 static void groups(const char *name, uint32_t size, uint32_t least_orders)
 {
         uint32_t orders[256] = {}, n_orders = 0, order;
@@ -128,7 +128,7 @@ Test(sim_traffic, xor_of_the_gtx1080)
 
 /* --- an empty L2 --- */
 
-/* Reads or writes n bytes at va, a line at a time, as a warp does that reads 4 bytes in each lane. */
+/* Reads or writes n bytes at va, line by line, as a warp whose lanes access 4 bytes each. */
 static void touch(struct sim_probe *probe, uint64_t va, uint64_t n, enum ds_interp_access kind)
 {
         uint64_t sectors[4];
@@ -155,7 +155,7 @@ static void about(uint64_t got, uint64_t want, const char *what)
                 (unsigned long long)got, (unsigned long long)want);
 }
 
-Test(sim_traffic, what_fits_is_fetched_once)
+Test(sim_traffic, fitting_data_is_fetched_once)
 {
         struct sim_probe *probe = sim_probe_new(model("h200"));
         struct sim_traffic t;
@@ -188,7 +188,7 @@ Test(sim_traffic, what_fits_is_fetched_once)
         sim_probe_free(probe);
 }
 
-/* Most channels, so that none has much more than its part. */
+/* Most channels are used, so that none has much more than its share. */
 Test(sim_traffic, channels_that_are_not_used)
 {
         struct sim_probe *probe = sim_probe_new(model("a2000"));
@@ -206,7 +206,7 @@ Test(sim_traffic, channels_that_are_not_used)
         sim_probe_free(probe);
 }
 
-Test(sim_traffic, what_a_block_reads_again_is_in_l1)
+Test(sim_traffic, repeated_reads_of_a_block_hit_l1)
 {
         struct sim_probe *probe = sim_probe_new(model("h200"));
         struct sim_traffic t;
@@ -237,7 +237,7 @@ Test(sim_traffic, what_a_block_reads_again_is_in_l1)
         sim_probe_free(probe);
 }
 
-Test(sim_traffic, what_is_written_goes_out)
+Test(sim_traffic, written_data_leaves_the_cache)
 {
         struct sim_probe *probe = sim_probe_new(model("h200"));
         uint32_t cost = model("h200")->timing.write_cost;
@@ -292,7 +292,7 @@ Test(sim_traffic, channels_that_are_used)
         sim_probe_free(probe);
 }
 
-/* --- what the interpreter tells --- */
+/* --- the interpreter's report ----- */
 
 static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
                           ".visible .entry k(.param .u64 a)\n{\n"
@@ -300,9 +300,10 @@ static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
                           " ld.param.u64 %d0, [a];\n mov.u32 %r0, %laneid;\n mul.wide.u32 %d1, %r0, 4;\n"
                           " add.s64 %d2, %d0, %d1;\n ld.global.u32 %r1, [%d2];\n" /* 4 sectors */
                           " mul.wide.u32 %d3, %r0, 64;\n add.s64 %d3, %d0, %d3;\n"
-                          " st.global.u32 [%d3+128], %r1;\n"                                    /* 32 */
-                          " atom.global.add.u32 %r2, [%d0], 1;\n"                               /* 1 */
-                          " mov.u64 %d4, s;\n cvta.shared.u64 %d4, %d4;\n ld.u32 %r3, [%d4];\n" /* none */
+                          " st.global.u32 [%d3+128], %r1;\n"      /* 32 */
+                          " atom.global.add.u32 %r2, [%d0], 1;\n" /* 1 */
+                          /* none: shared memory */
+                          " mov.u64 %d4, s;\n cvta.shared.u64 %d4, %d4;\n ld.u32 %r3, [%d4];\n"
                           " ld.u32 %r4, [%d2];\n"                 /* 4, by a generic address */
                           " ld.volatile.global.u32 %r5, [%d2];\n" /* 4, past L1 */
                           " ret;\n}\n";
@@ -362,7 +363,7 @@ Test(sim_traffic, the_interpreter_tells_of_global_memory)
         cr_assert_eq(result.cost.sectors, 45, "nobody listens");
 }
 
-/* What a module has itself is told as if it lay where the launch says, and not where this process has it. */
+/* A module's own memory is reported at the launch's addresses, not at those of this process. */
 Test(sim_traffic, a_modules_own_memory_lies_where_the_launch_says)
 {
         static const char text[] = ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 256 .b8 v[4096];\n"

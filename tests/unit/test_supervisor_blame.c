@@ -136,7 +136,7 @@ static int limit_status(ds_conn *conn, uint32_t limit, uint64_t value)
         return fx_status(conn);
 }
 
-Test(lost, the_offender_hears_it_and_the_idle_go_on)
+Test(lost, the_offender_gets_the_error_and_idle_sessions_continue)
 {
         char message[300], log[2000];
         struct fixture f;
@@ -244,7 +244,7 @@ static int as_nobody(const struct fixture *f)
         return 0;
 }
 
-Test(lost, who_does_it_too_often_waits, .timeout = 30)
+Test(lost, a_frequent_offender_waits, .timeout = 30)
 {
         struct fixture f;
         int status;

@@ -149,7 +149,7 @@ Test(supervisor_calibration, a_file_that_is_none)
         ds_calibration_close(&c);
 }
 
-Test(supervisor_calibration, what_cannot_be)
+Test(supervisor_calibration, impossible_values)
 {
         struct ds_calibration_gpu bad[9];
 

@@ -345,7 +345,7 @@ Test(config, too_many_parameters)
                 "test.conf:50: [policy p] k48: too many parameters; a policy may have 48, all policies together 1024");
 }
 
-Test(config, what_editors_leave)
+Test(config, files_that_editors_leave)
 {
         const char *crlf = "\xef\xbb\xbf[daemon]\r\npolicy=fifo\r\n\r\n; x\r\nsocket=/a";
         struct ds_config config;

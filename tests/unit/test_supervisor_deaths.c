@@ -48,7 +48,7 @@ static int launch_status(ds_conn *conn)
         return fx_status(conn);
 }
 
-Test(deaths, a_dead_worker_is_replaced_and_told_everything)
+Test(deaths, a_dead_worker_is_replaced_and_set_up)
 {
         const struct ds_completion_page *idle_page, *busy_page;
         int lost, restarted = DETSHARE__STATUS__RESTARTING;
@@ -316,7 +316,7 @@ Test(deaths, images_of_the_gone_are_cancelled)
         fx_stop(&f);
 }
 
-Test(deaths, a_helper_that_hands_out_what_it_can_still_change)
+Test(deaths, a_helper_that_returns_unsealed_files)
 {
         struct fixture f;
         ds_conn *conn;

@@ -93,7 +93,7 @@ Test(supervisor_foreign, without_threads_nothing_is_closed_by_the_loop)
         cr_assert(!ds_foreign_too_many(&fx.foreign, fx.user));
 }
 
-Test(supervisor_foreign, what_never_found_a_thread_goes_with_the_process)
+Test(supervisor_foreign, files_without_a_thread_close_at_exit)
 {
         int fds[2];
 

@@ -61,7 +61,7 @@ Test(life, a_worker_that_cannot_start)
 }
 
 /* What the configuration says of the device is said to each worker, and nothing that it does not say. */
-Test(life, a_worker_is_told_the_configuration)
+Test(life, a_worker_gets_the_configuration)
 {
         static const char *const logs[] = {"start fifo\nstart fifo\n--restarted\n",
                 "start fifo\n--libcuda\n/lib/x.so\n--orphan-s\n7\n--kernel-s\n8\n--quiesce-s\n9\n--spin-us\n6\n"
@@ -93,7 +93,7 @@ Test(life, a_worker_is_told_the_configuration)
 }
 
 /* Also what it was told just before the worker died, and no page says. */
-Test(life, time_goes_on_where_a_client_saw_it)
+Test(life, time_continues_where_a_client_saw_it)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;
         Detshare__ClockJoin join = DETSHARE__CLOCK_JOIN__INIT;

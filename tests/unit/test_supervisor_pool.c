@@ -177,7 +177,7 @@ static void over_slabs(struct ds_pool *pool)
                 cr_assert_eq(take_over(pool, i, DS_MIB(2), slab_file(DS_MIB(2), SIZE_SEALS)), 0);
 }
 
-Test(supervisor_pool, what_a_daemon_before_left_is_believed_of_nobody)
+Test(supervisor_pool, a_previous_daemons_pool_is_checked)
 {
         const int all = SIZE_SEALS | F_SEAL_WRITE;
         int ends[2];

@@ -583,7 +583,7 @@ static int leaves_while_it_waits(struct fixture *f, const struct person *who)
         return 0;
 }
 
-Test(rights, who_waits_and_goes_leaves_nothing, .timeout = 30)
+Test(rights, a_departed_waiter_leaves_nothing, .timeout = 30)
 {
         static const struct person own = {.uid = UID_OWN};
         struct fixture f;
@@ -618,7 +618,7 @@ static void put_config(const struct fixture *f, const char *text)
 }
 
 /* The worker is told its times and the policy; the next one starts with them. */
-Test(reload, the_worker_is_told, .timeout = 30)
+Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
 {
         struct fixture f;
         char path[128], log[4000];
@@ -665,7 +665,7 @@ static int waits(struct fixture *f, const struct person *who)
         return 0;
 }
 
-Test(reload, rates_of_those_who_wait, .timeout = 60)
+Test(reload, rates_of_waiting_clients, .timeout = 60)
 {
         static const struct person own = {.uid = UID_OWN};
         struct fixture f;

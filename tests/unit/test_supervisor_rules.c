@@ -290,7 +290,7 @@ Test(rate, turns)
         rig_end();
 }
 
-Test(rate, who_waits_may_go_and_numbers_may_change)
+Test(rate, waiters_may_leave_and_rates_may_change)
 {
         rig_init(1, 1);
         rig.left[0] = 1;

@@ -55,7 +55,7 @@ Test(saved, records_come_back)
         ds_saved_reader_free(reader);
 }
 
-Test(saved, what_is_no_state_is_refused)
+Test(saved, invalid_state_is_refused)
 {
         int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, fd, null = open("/dev/null", O_RDONLY);
         const Detshare__Internal__SavedRecord *record;
@@ -85,7 +85,7 @@ static int file_of(size_t size, int seals)
         return fd;
 }
 
-Test(saved, what_cannot_change_may_lie_inside)
+Test(saved, sealed_files_may_be_embedded)
 {
         const int all = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
         const struct {

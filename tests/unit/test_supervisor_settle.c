@@ -41,7 +41,7 @@ static void alloc(ds_conn *conn)
 }
 
 /* A worker that says that something came is believed; what clients ask for makes nothing by itself. */
-Test(settle, for_what_the_worker_says)
+Test(settle, on_request_of_the_worker)
 {
         for (int stirs = 0; stirs < 2; stirs++) {
                 struct fixture f;

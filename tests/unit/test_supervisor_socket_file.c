@@ -244,7 +244,7 @@ Test(socket_file, replaced_before_the_end)
 }
 
 /* A socket that nobody listens at is replaced; one that somebody does, or another file, is not. */
-Test(socket_file, what_lies_there_before)
+Test(socket_file, existing_files)
 {
         struct ds_socket_file file, other;
         int fd, none = -1;

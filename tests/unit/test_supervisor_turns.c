@@ -132,7 +132,7 @@ Test(turns, wait_while_nobody_may)
         cr_assert(!uv_is_active((uv_handle_t *)&fx.turns.check));
 }
 
-Test(turns, who_is_forgotten_is_not_served)
+Test(turns, removed_users_are_not_served)
 {
         ask(0, 2, 1);
         ask(1, 1, 1);

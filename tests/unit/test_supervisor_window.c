@@ -178,7 +178,7 @@ Test(window, a_smaller_one_when_the_size_is_gone)
 }
 
 /* What was given out in one life of the daemon is taken again in the next, in any order; nothing else can be. */
-Test(window, take_at_what_was_given_out)
+Test(window, take_at_a_used_window)
 {
         for (unsigned seed = 1; seed <= 20; seed++) {
                 unsigned state = seed;
@@ -219,7 +219,7 @@ Test(window, take_at_what_was_given_out)
         }
 }
 
-Test(window, take_at_refuses_what_is_none)
+Test(window, take_at_refuses_invalid_windows)
 {
         static const struct ds_window wrong[] = {
                 {DS_WINDOW_AREA_BASE, 0},

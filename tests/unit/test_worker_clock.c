@@ -216,7 +216,7 @@ Test(worker_clock, a_user_alone_is_not_bounded, .timeout = 120)
 }
 
 /* Computes for 20 ms, then waits for 100 ms: for a minute each computation keeps the clock still. */
-Test(worker_clock, a_user_who_waits_mostly_is_not_bounded, .timeout = 120)
+Test(worker_clock, a_mostly_waiting_user_is_not_bounded, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);
         struct wt_client other = wt_client_of(t, 1, DETSHARE__CLASS__BE, VICTIM);

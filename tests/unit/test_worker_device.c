@@ -279,7 +279,7 @@ Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
 }
 
 /* An address that its client has not been told of is guessed: it is no allocation yet. */
-Test(worker_device, an_address_is_unknown_before_it_is_told, .timeout = 60)
+Test(worker_device, an_address_is_unknown_before_its_report, .timeout = 60)
 {
         struct wt *t = wrap_open();
         struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
@@ -539,7 +539,7 @@ Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
 }
 
 /* A client that is told and ends at once does not win time by that. */
-Test(worker_device, who_is_told_and_goes_is_not_waited_for_longer, .timeout = 60)
+Test(worker_device, a_session_that_leaves_is_not_awaited, .timeout = 60)
 {
         struct wt_client a;
         struct wt *t;
@@ -569,7 +569,7 @@ Test(worker_device, who_is_told_and_goes_is_not_waited_for_longer, .timeout = 60
 
 /* --- what is put off, limits, polling ----------------------------------------------------------------------------- */
 
-Test(worker_device, what_is_put_off_waits_for_an_idle_device, .timeout = 60)
+Test(worker_device, postponed_work_waits_for_an_idle_device, .timeout = 60)
 {
         struct wt *t = wrap_open();
         struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE), b = wt_client(t, 2, DETSHARE__CLASS__BE);
@@ -617,7 +617,7 @@ static void put_off_much(struct wt *t, struct wt_client *client, size_t n)
 
 /* LS that comes meanwhile waits for a moment and not for all of it; and all of it is done, at once and in many stops.
  */
-Test(worker_device, what_is_put_off_is_done_a_little_at_a_time, .timeout = 60)
+Test(worker_device, postponed_work_runs_in_small_parts, .timeout = 60)
 {
         struct wt *t = wrap_open();
         struct wt_client ls = wt_client(t, 1, DETSHARE__CLASS__LS), be = wt_client(t, 2, DETSHARE__CLASS__BE);
@@ -648,7 +648,7 @@ Test(worker_device, what_is_put_off_is_done_a_little_at_a_time, .timeout = 60)
 }
 
 /* Where nobody measures there is no reason for that. */
-Test(worker_device, what_is_put_off_is_done_at_once_without_ls, .timeout = 60)
+Test(worker_device, postponed_work_runs_at_once_without_ls, .timeout = 60)
 {
         struct wt *t = wrap_open();
         struct wt_client be = wt_client(t, 2, DETSHARE__CLASS__BE);
@@ -721,7 +721,7 @@ static size_t done_behind_a_call(struct wt *t, struct wt_client *ls, uint64_t nu
 }
 
 /* Calls that take longer than a stop may last, and go first in each, do not keep it from being done. */
-Test(worker_device, what_is_put_off_behind_long_calls, .timeout = 60)
+Test(worker_device, postponed_work_behind_long_calls, .timeout = 60)
 {
         struct wt *t = wrap_open();
         struct wt_client ls = wt_client(t, 1, DETSHARE__CLASS__LS), be = wt_client(t, 2, DETSHARE__CLASS__BE);

@@ -287,7 +287,7 @@ Test(worker_graph, a_reset_while_a_function_runs, .timeout = 60)
         wt_close(t);
 }
 
-Test(worker_graph, launches_keep_what_they_began_with, .timeout = 60)
+Test(worker_graph, launches_keep_their_initial_graph, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
         struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
@@ -767,7 +767,7 @@ Test(worker_graph, files_changed_by_chance, .timeout = 60)
 }
 
 #ifndef GRAPH_CUDA /* it is the worker's business, and the fake driver is slow with very large graphs */
-Test(worker_graph, what_a_session_may_have, .timeout = 60)
+Test(worker_graph, limits_of_a_session, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
         struct side side = side_open(t, 1, DETSHARE__CLASS__BE);

@@ -358,7 +358,7 @@ static uint64_t cut_graph(struct pair *pair, uint32_t n)
 }
 
 /* What a session may have of graphs has nothing to do with pieces: as many more as if there were none. */
-Test(worker_graph_pieces, take_nothing_of_what_graphs_may, .timeout = 60)
+Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
         struct dsw_session *session = session_of(&pair);

@@ -178,7 +178,7 @@ Test(worker_host, returned_but_none_called, .timeout = 60)
 }
 
 /* Dropped with the session's work: it is counted all the same when it returns, and the next ones go on from there. */
-Test(worker_host, a_reset_drops_it_and_the_count_goes_on, .timeout = 60)
+Test(worker_host, a_reset_drops_it_and_the_count_continues, .timeout = 60)
 {
         struct scene scene = scene_open();
 

@@ -71,7 +71,7 @@ static int launch(struct wt *t, struct wt_client *client, uint64_t kernel, uint6
 }
 
 /* Beside another session that is at work all the while. */
-Test(worker_load, kernels_are_asked_for, .timeout = 60)
+Test(worker_load, kernels_are_requested, .timeout = 60)
 {
         struct wt *t = load_open();
         struct wt_client busy = wt_client(t, 1, DETSHARE__CLASS__LS), client = wt_client(t, 2, DETSHARE__CLASS__BE),

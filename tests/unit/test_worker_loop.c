@@ -280,7 +280,7 @@ Test(worker_loop, ids_that_were_given_back_are_refused, .timeout = 60)
         wt_close(t);
 }
 
-Test(worker_loop, module_errors_are_told, .timeout = 60)
+Test(worker_loop, module_errors_are_reported, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
         struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);

@@ -150,7 +150,7 @@ Test(worker_memory, random_allocations_keep_every_rule)
         dsw_heap_deinit(&heap);
 }
 
-Test(worker_memory, refuses_what_does_not_fit)
+Test(worker_memory, refuses_oversized_allocations)
 {
         struct dsw_heap heap;
         uint64_t va, bytes;

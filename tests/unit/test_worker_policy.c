@@ -251,7 +251,7 @@ Test(worker_policy, shares_of_time_reach_the_policy)
         wt_close(t);
 }
 
-Test(worker_policy, who_has_no_ring_is_told_by_the_answer)
+Test(worker_policy, sessions_without_ring_learn_from_the_answer)
 {
         struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);

@@ -64,7 +64,7 @@ Test(worker_tensor, the_device_gets_five_of_each_at_most, .timeout = 60)
         wt_close(t);
 }
 
-Test(worker_tensor, what_is_no_tensor_map_does_not_reach_the_device, .timeout = 60)
+Test(worker_tensor, invalid_tensor_maps_do_not_reach_the_device, .timeout = 60)
 {
         struct wt *t = wrap_open(1);
         struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE);

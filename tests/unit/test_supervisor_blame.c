@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device's context that is lost by a client's fault: who hears what, how soon the next worker is there, what it is
- * told, and what becomes of users who do it again and again.
+ * A client's fault ends the device's context: errors of each session, speed of the replacement, the new worker's input,
+ * and delays for users who cause faults repeatedly
  */
 #include "tests/unit/supervisor_fixture.h"
 
 #include "supervisor/blame.h"
 
-/* --- the book of blame -------------------------------------------------------------------------------------------- */
+/* --- the record of faults ----------------------------------------------------------------------------------------- */
 
 #define S DS_NS_PER_S
 
@@ -18,7 +18,7 @@ Test(blame, a_few_faults_cost_nothing)
         for (unsigned i = 0; i < DS_BLAME_FREE; i++)
                 ds_blame_add(&blame, 1000, 1, 100 * S + i);
         cr_assert_eq(ds_blame_wait_ms(&blame, 1000, 100 * S + 10), 0);
-        /* one every 12 s goes on for ever */
+        /* one fault every 12 s never causes a delay */
         for (unsigned i = 1; i < 1000; i++) {
                 ds_blame_add(&blame, 1001, 1, i * DS_BLAME_LEAK_NS);
                 cr_assert_eq(ds_blame_wait_ms(&blame, 1001, i * DS_BLAME_LEAK_NS + 1), 0);
@@ -45,7 +45,7 @@ Test(blame, the_wait_grows_is_bounded_and_ends)
         cr_assert_eq(last, DS_BLAME_MAX_MS);
         cr_assert_eq(ds_blame_wait_ms(&blame, 1001, now), 0, "others do not wait");
         cr_assert_eq(ds_blame_wait_ms(&blame, 1000, now + 8 * S), 0);
-        /* who behaves is forgiven */
+        /* after a time without faults the user is forgiven */
         ds_blame_add(&blame, 1000, 1, now + 300 * S);
         cr_assert_eq(ds_blame_wait_ms(&blame, 1000, now + 300 * S), 0);
 }
@@ -86,7 +86,7 @@ static int query_status(ds_conn *conn)
         return fx_status(conn);
 }
 
-/* A kernel of this session faults; what the client hears. */
+/* A kernel of this session faults. Returns the client's error and its message. */
 static int message_of(ds_conn *conn, char *message, size_t size)
 {
         Detshare__Reply *reply;
@@ -109,7 +109,7 @@ static int fault(ds_conn *conn, char *message, size_t size)
         return message_of(conn, message, size);
 }
 
-/* What a session with an error hears later, from a worker that was not there. */
+/* The error that such a session gets later, from the new worker. */
 static int later(ds_conn *conn, char *message, size_t size)
 {
         FX_REQUEST(memset, MEMSET, Memset, MEMSET);
@@ -157,7 +157,7 @@ Test(lost, the_offender_gets_the_error_and_idle_sessions_continue)
         begin = fx_now_ms();
         cr_assert_eq(fault(bad, message, sizeof(message)), 700);
         cr_assert_str_eq(message, "kernel boom wrote to address 0x10");
-        /* at once, though the worker lived on for 30 s and was not up for long: it was no fault of its */
+        /* at once, although the old worker lingers for 30 s and ran only briefly: the fault was the client's */
         fx_wait_serving(&f, pid);
         cr_assert_leq(fx_now_ms() - begin, 500);
         cr_assert_eq(query_status(idle), 0);
@@ -183,7 +183,7 @@ Test(lost, the_offender_gets_the_error_and_idle_sessions_continue)
         fx_stop(&f);
 }
 
-/* Ten in a row, as root: each worker is there at once, and the one who is idle notices nothing. */
+/* Ten faults in a row by root: each new worker starts at once, and an idle session notices nothing. */
 Test(lost, again_and_again)
 {
         struct fixture f;
@@ -212,7 +212,7 @@ Test(lost, again_and_again)
         fx_stop(&f);
 }
 
-/* As uid 65534: five faults are free, then its sessions wait. Returns the line that failed, 0 = none. */
+/* Runs as uid 65534: five faults are free, then its sessions wait. Returns the line of the first failure; 0: none. */
 static int as_nobody(const struct fixture *f)
 {
         ds_conn *old, *conn;
@@ -233,7 +233,7 @@ static int as_nobody(const struct fixture *f)
                 fx_wait_serving(f, pid);
         }
         EXPECT(!fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL));  /* a new session */
-        EXPECT(query_status(old) == DETSHARE__STATUS__RESTARTING); /* and an old one, in the new worker */
+        EXPECT(query_status(old) == DETSHARE__STATUS__RESTARTING); /* a session from before, in the new worker */
         usleep((DS_BLAME_FIRST_MS + 100) * 1000);
         EXPECT(query_status(old) == 0);
         conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept of memory channels: it comes back as it was, of as many GPUs as there is room for; a file that anything
- * was done to is none; what cannot be is not kept
+ * Stored calibration of memory channels: it is read back unchanged, for as many GPUs as fit. A damaged file counts as
+ * none, and impossible values are not stored.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static struct ds_calibration_gpu gpu_of(const char *name, uint32_t be)
         return gpu;
 }
 
-/* What a daemon knows that begins now. */
+/* Number of GPUs that a newly started daemon knows. */
 static size_t known(struct ds_calibration *c)
 {
         ds_calibration_close(c);
@@ -98,7 +98,7 @@ Test(supervisor_calibration, as_many_as_there_is_room_for)
         ds_calibration_close(&c);
 }
 
-/* Each byte in turn is another one, or the last. */
+/* Changes each byte in turn. */
 Test(supervisor_calibration, damage_is_nothing)
 {
         const struct ds_calibration_gpu gpu = gpu_of("gpu/1", 4);

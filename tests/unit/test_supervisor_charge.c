@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charges: limits per user and in all, books that balance after any order of events, and no user left behind.
+ * Charges: limits per user and in total; sums balance after any order of events; no user record remains.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ Test(charge, limits)
         ds_users_free(users);
 }
 
-/* The account outlives the last reference of whoever asked for it, as long as something is charged to it. */
+/* The account outlives its last reference as long as something is charged to it. */
 Test(charge, charges_keep_the_account)
 {
         ds_users *users = users_with(10, 10, 10);
@@ -106,7 +106,7 @@ Test(charge, random_books_balance)
         }
 }
 
-/* The assertion that proves the books at exit is itself proven. */
+/* Proves the assertion that checks the sums at exit. */
 Test(charge, a_forgotten_charge_is_found, .signal = SIGABRT)
 {
         ds_users *users = users_with(10, 10, 10);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file: every key, and every mistake named with file, line and key. The silent traps of the parser
- * underneath (long lines, leading blanks, keys given twice) are errors here.
+ * The configuration file: every key, and every mistake with file, line and key. Inputs that the parser below would
+ * accept silently (long lines, leading blanks, repeated keys) are errors.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -214,7 +214,7 @@ Test(config, a_file_that_is_not_there)
         cr_assert_str_eq(message, "/nowhere/x.conf: No such file or directory");
 }
 
-/* Random bytes: an answer, never a crash; and memory that runs out at any point. */
+/* Random bytes give an answer, never a crash; so does an allocation that fails at any point. */
 Test(config, random_bytes_and_memory)
 {
         const char alphabet[] = "[]=\n\n;# \tdaemonpolicylimitsconnections09,*\0\xff";
@@ -397,7 +397,7 @@ static void remove_dir(void)
         cr_assert_eq(system(command), 0);
 }
 
-/* "" when it was read; otherwise the message without the directory. */
+/* "" if the file was read, otherwise the message without the directory. */
 static const char *load(int must_exist, struct ds_config *config)
 {
         static char message[512];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor whole, with workers and helpers that die, lie and linger, and without memory. Every test ends with a
- * stop that proves the books: all windows, charges and handles are back.
+ * A whole supervisor with workers and helpers that die, lie and linger, and without memory. Every test ends with a stop
+ * that proves the sums: all windows, charges and handles are returned.
  */
 #include "tests/unit/rounds.h"
 #include "tests/unit/supervisor_fixture.h"
 
 /* --- the worker's deaths ------------------------------------------------------------------------------------------ */
 
-/* ring, page, eventfd of the attachment; 0 or the status */
+/* Returns 0 or the status, with the page of the attachment. */
 static int attach(ds_conn *conn, const struct ds_completion_page **ret_page, int *lost_work)
 {
         Detshare__Reply *reply;
@@ -69,7 +69,8 @@ Test(deaths, a_dead_worker_is_replaced_and_set_up)
         cr_assert_eq(launch_status(busy), 0);
         ask_sync(idle);
         ask_sync(busy);
-        fx_await_log(&f, "call 62\n", 2); /* or what it writes last would be taken for its successor's */
+        /* else the successor's lines could not be told from the last lines of this worker */
+        fx_await_log(&f, "call 62\n", 2);
         cr_assert_eq(truncate(f.log, 0), 0);
         kill((pid_t)pid, SIGKILL);
         cr_assert_eq(fx_status(idle), restarted, "nothing of it was lost");
@@ -97,7 +98,7 @@ Test(deaths, a_dead_worker_is_replaced_and_set_up)
         fx_stop(&f);
 }
 
-/* What a worker says is checked: those who lie are replaced, and the clients stay. */
+/* The supervisor checks a worker's messages: it replaces a lying worker, and the clients stay. */
 Test(deaths, workers_that_break_the_protocol)
 {
         const char *modes[] = {"garbage", "forges", "dies"};
@@ -142,7 +143,7 @@ Test(deaths, a_worker_that_lies_about_memory)
         fx_stop(&f);
 }
 
-/* A worker that does not answer is replaced, and its policy with it: nothing but a policy can make it hang. */
+/* A worker that does not answer is replaced together with its policy, because only a policy can make it hang. */
 Test(deaths, a_worker_that_hangs, .timeout = 60)
 {
         uint64_t begin = fx_now_ms();
@@ -174,7 +175,7 @@ Test(deaths, a_worker_that_hangs, .timeout = 60)
         fx_stop(&f);
 }
 
-/* On a GPU of silicon the driver may hang, behind a client's kernel: the policy is blamed for the second time only. */
+/* On a real GPU the driver may hang behind a client's kernel, so the policy is blamed only the second time. */
 Test(deaths, a_worker_of_a_gpu_that_hangs, .timeout = 90)
 {
         struct fixture f;
@@ -241,7 +242,7 @@ Test(deaths, images_that_kill_the_helper)
         b = fx_session(&f);
         cr_assert_eq(fx_load_status(a, "good"), 0);
         cr_assert_eq(fx_load_status(a, "Bad"), 218);
-        /* the good ones behind it wait for the next helper */
+        /* the good images behind it wait for the next helper */
         fx_ask_load(a, "Killer");
         fx_ask_load(b, "good");
         fx_ask_load(a, "good");
@@ -252,7 +253,7 @@ Test(deaths, images_that_kill_the_helper)
         cr_assert_eq(fx_status(a), DETSHARE__STATUS__BAD_PARAMETER);
         fx_ask_load_bytes(a, "good", DS_IMAGE_BYTES_MAX + 1);
         cr_assert_eq(fx_status(a), DETSHARE__STATUS__BAD_PARAMETER);
-        /* gone while the helper has its image */
+        /* the client leaves while the helper has its image */
         fx_ask_load(b, "good");
         ds_conn_free(b);
         cr_assert_eq(fx_load_status(a, "good"), 0);
@@ -261,7 +262,7 @@ Test(deaths, images_that_kill_the_helper)
         fx_stop(&f);
 }
 
-/* With several images in the helper at once, the one that kills it must be told from those that were with it. */
+/* The helper has several images at once: the supervisor must find the one that kills it. */
 Test(deaths, images_that_kill_the_helper_beside_others)
 {
         struct fixture f;
@@ -290,7 +291,7 @@ Test(deaths, images_that_kill_the_helper_beside_others)
         fx_stop(&f);
 }
 
-/* Who goes while the helper has his images takes nobody's turn: the helper is told. */
+/* A client leaves while the helper has its images: the supervisor cancels them, and they take nobody's turn. */
 Test(deaths, images_of_the_gone_are_cancelled)
 {
         struct fixture f;
@@ -331,7 +332,7 @@ Test(deaths, a_helper_that_returns_unsealed_files)
         fx_stop(&f);
 }
 
-/* Writable globals die with the worker: the session must be told, though it was idle. */
+/* A module's writable globals die with the worker: its session gets an error although it was idle. */
 Test(deaths, globals_that_are_lost)
 {
         const struct ds_completion_page *page;
@@ -357,7 +358,7 @@ Test(deaths, globals_that_are_lost)
 
 /* --- memory that runs out ----------------------------------------------------------------------------------------- */
 
-/* A bit of everything; whatever fails, fails. */
+/* Some of every request; failures are accepted. */
 static void everything(const struct fixture *f)
 {
         ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
@@ -389,8 +390,8 @@ static void everything(const struct fixture *f)
 }
 
 /*
- * The n-th allocation fails, for every n of a run: nothing crashes, and the books balance at the end of each. In a
- * short run, one of three, other ones each time.
+ * The n-th allocation fails, for every n of a run: nothing crashes, and the sums balance at each end. A short run tries
+ * one of three, other ones each time.
  */
 Test(deaths, memory_runs_out_at_any_point, .timeout = 120)
 {

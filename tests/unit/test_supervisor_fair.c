@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sessions a restart hands over when there is not enough for all: whatever one user has, another one keeps what
- * an equal share holds, in files, bytes of names, bytes of the state and time; what a user does not need the others
- * get; within a user the smallest come first. Then random users by the thousand, whose figures are checked against the
- * promise of handover_fair.h itself.
+ * Sessions that a restart hands over when room is scarce
+ *
+ * Whatever one user has, another user keeps the content of an equal share: files, bytes of names, bytes of state, time.
+ * Others get what a user does not need. Within a user the smallest sessions come first. Then thousands of random users,
+ * checked against the promise of handover_fair.h.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -17,11 +18,11 @@
 
 static const struct ds_fair_room limits = {.of = {1000, 8000, 100000}};
 
-/* What becomes of each session when its files take so long each. */
+/* Outcome for a session whose files take this long each. */
 struct outcome {
         int done, refused;
         unsigned turns;
-        uint64_t spent_ns, at; /* at: which of all it was, from 1 */
+        uint64_t spent_ns, at; /* at: position among all sessions, from 1 */
 };
 
 static struct ds_fair_session session(uint32_t uid, uint64_t files)
@@ -29,8 +30,7 @@ static struct ds_fair_session session(uint32_t uid, uint64_t files)
         return (struct ds_fair_session){.uid = uid, .need = {.of = {files, files * 8, files * 100}}};
 }
 
-/* The sessions in their turns until nothing is left; took_ns[i] is what session i takes in all. Returns what is left.
- */
+/* Handles the sessions in turn; took_ns[i] is the total time of session i. Returns the remaining time, ns. */
 static uint64_t run(const struct ds_fair_session *sessions, size_t n, const uint64_t *took_ns, uint64_t left_ns,
         struct outcome *out)
 {
@@ -89,7 +89,7 @@ Test(fair, one_user_pushes_nobody_out)
         struct ds_fair_session sessions[12];
         struct outcome out[12];
 
-        /* ten of 400 files each, which came first, and two users with an equal share, or less */
+        /* ten early sessions of 400 files each, and two users with an equal share or less */
         for (int i = 0; i < 10; i++)
                 sessions[i] = session(1, 400);
         sessions[10] = session(2, 333);
@@ -127,7 +127,7 @@ Test(fair, every_resource_counts)
 
 Test(fair, a_slow_one_waits_for_the_others)
 {
-        /* the first comes first, by its files; the second is not slow, and the third neither */
+        /* the first one comes first by its number of files; the other two are not slow */
         const struct ds_fair_session sessions[] = {session(1, 5), session(2, 50), session(3, 60)};
         const uint64_t took[] = {20000 * MS, 900 * MS, 300 * MS}, enough[] = {1700 * MS, 900 * MS, 300 * MS};
         struct outcome out[3];
@@ -193,7 +193,7 @@ static unsigned count_users(const struct ds_fair_session *sessions, size_t n)
         return users;
 }
 
-/* 1: all sessions of this user together need at most an equal share, so that each must be handed over. */
+/* 1: all sessions of this user together need at most an equal share, so each must be handed over. */
 static int fits(const struct ds_fair_session *sessions, const uint64_t *took, size_t n, uint32_t uid, uint64_t ns)
 {
         const unsigned users = count_users(sessions, n);
@@ -210,7 +210,7 @@ static int fits(const struct ds_fair_session *sessions, const uint64_t *took, si
         for (int kind = 0; kind < _DS_FAIR_MAX; kind++)
                 if (sum.of[kind] > limits.of[kind] / users)
                         return 0;
-        /* the last ms of a level may have been a short turn of somebody else */
+        /* another user's short turn may have taken the last ms of a level */
         return time + users * DS_FAIR_TURN_MIN_NS <= ns / users;
 }
 

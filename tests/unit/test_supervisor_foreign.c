@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients sent and nobody wants, while the system gives no threads to close it
+ * Unwanted files from clients, while the system creates no threads to close them
  *
- * pthread_create is this program's own: it fails as often as a test says.
+ * This program replaces pthread_create, which fails as often as a test requires.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -107,7 +107,7 @@ Test(supervisor_foreign, files_without_a_thread_close_at_exit)
         close(fds[1]);
 }
 
-/* Programs send the files that their code lies in by the hundred. */
+/* Programs send the files that contain their code by the hundred. */
 Test(foreign, files_of_disks_close_at_once_while_they_have_a_name)
 {
         char path[] = "/var/tmp/detshare-foreign.XXXXXX";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of graphs on their way through the supervisor: what it takes, and that it holds none of them too long
+ * Files of graphs in the supervisor: which it accepts, and that it closes them soon
  */
 #include <sys/mman.h>
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a supervisor makes of a state in which files lie: a graph and an image inside of their records become a
- * session's as if their files had been stored, and a state of the version before is understood. A file that lies where
- * none can be, that is larger than may be, that is not as long as its record says or that is there twice is a reason to
- * refuse its session, and no other. tests/fuzz/fuzz_saved_state.c tries what nobody thought of.
+ * A new supervisor reads a state that contains files
+ *
+ * A graph and an image inside their records become a session's as if their files had been stored. A state of the
+ * previous version is read too. A session is refused, and no other, if its embedded file is not allowed there, is too
+ * large, has another length than its record says, or exists twice. tests/fuzz/fuzz_saved_state.c tries arbitrary
+ * states.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -77,7 +79,7 @@ static void write_done(uint64_t id)
         write_record(&record);
 }
 
-/* A graph whose file has said bytes, of which the record holds so many. file: the number of a stored one, 0 = none. */
+/* A graph of `said` bytes, of which the record contains `inside`. file: the number of a stored file; 0: none. */
 static void write_graph(uint64_t id, uint64_t said, size_t inside, uint32_t file)
 {
         Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
@@ -109,7 +111,7 @@ static void write_module(uint64_t id, uint64_t said, size_t inside)
         write_record(&record);
 }
 
-/* Memory is to be written: of that no copy will do. */
+/* Device memory must stay writable, so a copy cannot replace it. */
 static void write_slab(void)
 {
         Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
@@ -165,7 +167,7 @@ static void take(void)
         cr_assert_eq(ds_handover_take_files(&supervisor, files, DS_ARRAY_SIZE(files)), 0);
 }
 
-/* Both sessions were the same client's: nothing of them is left. */
+/* Asserts that nothing is left of the two sessions, which belonged to one client. */
 static void end(void)
 {
         ds_handover_drop(&supervisor);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What images cost their users: memory of the device, turns at the helper, and what is made behind their backs
+ * Costs of images for their users: device memory, turns at the helper, and work in the background
  */
 #include "tests/unit/supervisor_fixture.h"
 
-/* What a module's variables take of the device is the user's, as long as the module is there. */
+/* Device memory of a module's variables is charged to the user as long as the module exists. */
 Test(images, variables_are_memory)
 {
         struct fixture f;
@@ -30,7 +30,7 @@ Test(images, variables_are_memory)
         fx_stop(&f);
 }
 
-/* Another user's slow images, very many of them, keep one image of uid 65534 waiting for one of theirs. */
+/* A user with very many slow images delays an image of uid 65534 by at most one of them. */
 static int nobody_waits_for_one(const struct fixture *f)
 {
         uint64_t before;
@@ -78,7 +78,7 @@ Test(images, users_take_turns_at_the_helper)
 
 #define USER 54351u
 
-/* In a process of that user: loads the image; its status, 250 when there is none. */
+/* Loads the image in a process of that user. Returns its status; 250: no answer. */
 static int loads(const struct fixture *f, uid_t uid, const char *image)
 {
         ds_conn *conn;
@@ -121,7 +121,7 @@ static int started_for_users(struct fixture *f)
         return 1;
 }
 
-/* A helper that was taken over knows the number of an image that another one has: its word is not taken for that. */
+/* A helper that was taken over knows the number of another helper's image: its answer for that image does not count. */
 Test(images, a_helper_answers_for_no_other)
 {
         struct fixture f;
@@ -137,7 +137,7 @@ Test(images, a_helper_answers_for_no_other)
         fx_stop(&f);
 }
 
-/* An image that has no end keeps its user's other images waiting and no one else's. */
+/* An image that never ends delays only its own user's images. */
 Test(images, an_image_without_end_is_its_users)
 {
         struct fixture f;
@@ -151,13 +151,13 @@ Test(images, an_image_without_end_is_its_users)
         fx_await_log(&f, "image without end\n", 1);
         before = uv_hrtime();
         cr_assert_eq(end_load(begin_load(&f, USER + 1, "good")), 0);
-        cr_assert_lt(uv_hrtime() - before, 20000 * DS_NS_PER_MS); /* the other one is given 40 s */
+        cr_assert_lt(uv_hrtime() - before, 20000 * DS_NS_PER_MS); /* the endless image has 40 s */
         kill(endless, SIGKILL);
         end_load(endless);
         fx_stop(&f);
 }
 
-/* What kills a helper kills that of its user. */
+/* An image that kills a helper kills only its user's helper. */
 Test(images, a_helpers_death_is_its_users)
 {
         struct fixture f;
@@ -189,7 +189,7 @@ static unsigned children_of(pid_t pid)
         return n;
 }
 
-/* More users than there may be helpers: all are served, also at once, and there are never more than nine. */
+/* More users than helpers: all are served, also concurrently, with never more than nine helpers. */
 Test(images, users_share_nine_helpers)
 {
         struct fixture f;
@@ -208,13 +208,13 @@ Test(images, users_share_nine_helpers)
         fx_stop(&f);
 }
 
-/* A helper that was told to stop did not die of the image that it had: its client is not told that it did. */
+/* A helper that was stopped did not die of its image: the client's error must not say so. */
 Test(images, a_stop_is_no_images_fault)
 {
         struct fixture f;
         ds_conn *conn;
 
-        setenv("FAKE_WORKER", "lingers", 1); /* so that the helper ends before the clients are let go */
+        setenv("FAKE_WORKER", "lingers", 1); /* the helper ends before the clients are disconnected */
         fx_init(&f);
         fx_start(&f);
         conn = fx_session(&f);
@@ -226,7 +226,7 @@ Test(images, a_stop_is_no_images_fault)
         fx_stop(&f);
 }
 
-/* --- forms of kernels: made when nobody waits, for as long as there is the module --------------------------------- */
+/* --- forms of kernels: made in the background, for the lifetime of their module ----------------------------------- */
 
 static int unload_status(ds_conn *conn, uint64_t module)
 {
@@ -237,7 +237,7 @@ static int unload_status(ds_conn *conn, uint64_t module)
         return fx_status(conn);
 }
 
-/* Waits until the fakes have written so many lines that begin so; what they wrote last of these, or -1. */
+/* Waits for n lines that begin with this text. Returns the number in the last of them, or -1. */
 static int await_lines(const struct fixture *f, const char *begin, int n)
 {
         const uint64_t end = fx_now_ms() + FX_WAIT_MS;
@@ -263,7 +263,7 @@ static void forms_start(struct fixture *f)
         fx_start(f);
 }
 
-/* What waits for the helper, or is there, ends with its module: who loads and unloads leaves nothing behind. */
+/* Forms in the helper's queue or in memory end with their module: repeated loading and unloading leaves nothing. */
 Test(images, forms_end_with_their_module)
 {
         struct fixture f;
@@ -286,7 +286,7 @@ Test(images, forms_end_with_their_module)
         fx_stop(&f);
 }
 
-/* It is a file more that its user has open here. */
+/* A form is one more open file of its user. */
 Test(images, forms_are_files)
 {
         struct fixture f;
@@ -294,7 +294,7 @@ Test(images, forms_are_files)
 
         setenv("FAKE_WORKER", "wants", 1);
         fx_init(&f);
-        /* 20 slabs for this user: root may have all, another user half of them */
+        /* 20 slabs for this user: root may use all, another user half of them */
         f.files = 64 + 6 * (geteuid() == 0 ? 20 : 40) + 4;
         fx_start(&f);
         conn = fx_session(&f);
@@ -325,7 +325,7 @@ static int nobody_loads_one(const struct fixture *f, int until)
         return 0;
 }
 
-/* A user with many modules keeps forms of another's kernels waiting for one of its own. */
+/* A user with many modules delays another's forms by at most one of its own. */
 Test(images, users_take_turns_behind_their_backs)
 {
         ds_cleanup(ds_closep) int there = -1;
@@ -350,7 +350,7 @@ Test(images, users_take_turns_behind_their_backs)
                 _exit(nobody_loads_one(&f, until[0]));
         }
         close(until[0]);
-        /* six modules are there when the worker has been asked for six */
+        /* the worker has had six requests when six modules exist */
         char call[32];
         snprintf(call, sizeof(call), "call %d\n", (int)DETSHARE__REQUEST__CALL_MODULE_LOAD);
         await_lines(&f, call, 6);

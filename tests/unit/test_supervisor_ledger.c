@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger: what a worker says is checked, what a new worker is told is what the old one had, and everything is
- * given back: file descriptors, charges, memory.
+ * The ledger: a worker's reports are checked, a new worker receives exactly what the old one had, and all descriptors,
+ * charges and memory are released.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -217,7 +217,7 @@ static int replayed_lent(void *data, Detshare__Internal__ToWorker *message, int 
         return 0;
 }
 
-/* Slabs of the pool: whole ones are paid for, each is had once, and a new worker hears of all. */
+/* Slabs of the pool: charged as a whole, owned by one session each, and all reported to a new worker. */
 Test(ledger, slabs_that_are_lent)
 {
         ds_ledger *ledger = make();
@@ -282,7 +282,7 @@ static int replayed(void *data, Detshare__Internal__ToWorker *message, int fd)
         return 0;
 }
 
-/* More ranges in one slab than one message holds, in no order. */
+/* More ranges in one slab than fit into a message, in random order. */
 Test(ledger, replay_says_everything_once)
 {
         struct ds_completion_page *page = calloc(1, sizeof(*page));
@@ -337,7 +337,7 @@ Test(ledger, replay_stops_at_the_first_failure)
         drop(ledger);
 }
 
-/* Any order of words; a model beside it says what must be there. */
+/* Random reports, with a model of the expected content. */
 Test(ledger, random_against_a_model)
 {
         for (unsigned seed = 1; seed <= 10; seed++) {

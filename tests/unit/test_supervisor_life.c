@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor whole: starting and stopping, hello and windows, limits, rights. Every test ends with a stop that
- * proves the books: all windows, charges and handles are back.
+ * A whole supervisor: start and stop, hello and windows, limits, rights. Every test ends with a stop that proves the
+ * sums: all windows, charges and handles are returned.
  */
 #include "tests/unit/supervisor_fixture.h"
 
@@ -60,7 +60,7 @@ Test(life, a_worker_that_cannot_start)
         }
 }
 
-/* What the configuration says of the device is said to each worker, and nothing that it does not say. */
+/* Each worker gets the configured options of the device, and no others. */
 Test(life, a_worker_gets_the_configuration)
 {
         static const char *const logs[] = {"start fifo\nstart fifo\n--restarted\n",
@@ -92,7 +92,7 @@ Test(life, a_worker_gets_the_configuration)
         }
 }
 
-/* Also what it was told just before the worker died, and no page says. */
+/* Includes the time that the worker was given just before it died, which no page contains. */
 Test(life, time_continues_where_a_client_saw_it)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;
@@ -139,7 +139,7 @@ Test(life, socket_paths)
         int fd;
 
         fx_init(&f);
-        /* too long: refused, not cut */
+        /* too long: refused, not truncated */
         memset(path, 'x', sizeof(path));
         memcpy(path, f.dir, strlen(f.dir));
         path[strlen(f.dir)] = '/';
@@ -150,20 +150,20 @@ Test(life, socket_paths)
         path[sizeof(address.sun_path) - 1] = 0;
         cr_assert_neq(access(path, F_OK), 0);
         f.options.socket = f.socket;
-        /* something else is there: not touched */
+        /* another kind of file is there: it stays */
         fd = open(f.socket, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
         close(fd);
         fx_start(&f);
         cr_assert_eq(fx_wait(&f, FX_WAIT_MS), 1);
         cr_assert_eq(unlink(f.socket), 0);
-        /* a socket that nobody listens on: replaced */
+        /* a socket without a listener: replaced */
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         snprintf(address.sun_path, sizeof(address.sun_path), "%s", f.socket);
         cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
         close(fd);
         fx_start(&f);
         ds_conn_free(fx_session(&f));
-        /* a daemon is there: refused, and it goes on */
+        /* a daemon serves there: the second one is refused, and the first continues */
         second = f;
         fx_start(&second);
         cr_assert_eq(fx_wait(&second, FX_WAIT_MS), 1);
@@ -288,7 +288,7 @@ Test(life, connections_per_uid)
         fx_stop(&f);
 }
 
-/* Half frames and silence: 5 s and out; a client that finishes in time stays. */
+/* Half a frame and silence: the client is dropped after 5 s; a client that finishes in time stays. */
 Test(life, slow_clients_are_dropped, .timeout = 30)
 {
         int silent, half, n_closed = 0;
@@ -319,7 +319,7 @@ Test(life, slow_clients_are_dropped, .timeout = 30)
         fx_stop(&f);
 }
 
-/* Asks for big replies and reads none. */
+/* A client that requests large replies and reads none. */
 Test(life, a_client_that_does_not_read_is_dropped)
 {
         struct fixture f;
@@ -348,7 +348,7 @@ Test(life, a_client_that_does_not_read_is_dropped)
         fx_stop(&f);
 }
 
-/* More clients than file descriptors: newcomers are turned away, those who are there go on, and nothing spins. */
+/* More clients than file descriptors: new ones are refused, connected ones continue, and the loop does not spin. */
 Test(life, out_of_file_descriptors, .timeout = 30)
 {
         struct rusage usage;
@@ -378,7 +378,7 @@ Test(life, out_of_file_descriptors, .timeout = 30)
         cr_assert_leq(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec, 0, "it must not spin");
 }
 
-/* What the device is made of, as it came up. */
+/* The description of the device equals the worker's report. */
 Test(life, the_device_is_described)
 {
         const Detshare__StatusReply *status;
@@ -479,7 +479,7 @@ static int kill_status(ds_conn *conn, uint64_t session)
         return fx_status(conn);
 }
 
-/* What uid 65534 sees. Returns the line that failed, 0 = none. */
+/* The view of uid 65534. Returns the line of the first failure; 0: none. */
 static int as_nobody(const struct fixture *f)
 {
         Detshare__Class granted;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print, on its way from the worker to the client: in order, page by page and kind by kind; waited for
- * when it has been announced and not come; bounded, charged, the oldest dropped and counted; and nobody waits for what
- * a dead worker took with it.
+ * Printed text on its way from worker to client
+ *
+ * It arrives in order, page by page, for each of the two streams. A read waits for announced text. The amount is
+ * bounded and charged; the oldest text is dropped and counted. No read waits for text that a dead worker took with it.
  */
 #include "tests/unit/supervisor_fixture.h"
 
@@ -75,7 +76,7 @@ Test(output, in_order_and_kind_by_kind)
         reads(conn, 22, "assertion", 1, 17);
         reads(conn, 22, "three", 0, 22);
         reads(conn, 22, "", 0, 22);
-        reads(conn, UINT64_MAX, "", 0, 22); /* more than was printed is not waited for */
+        reads(conn, UINT64_MAX, "", 0, 22); /* a read does not wait for more than was printed */
         reads(other, 4, "mine", 0, 4);
         control = fx_hello(&f, 1, DETSHARE__CLASS__BE, NULL, NULL);
         ask(control, 1);
@@ -87,7 +88,7 @@ Test(output, in_order_and_kind_by_kind)
         fx_stop(&f);
 }
 
-/* More than a reply holds, and more than a session may keep. */
+/* More text than a reply holds, and more than a session may keep. */
 Test(output, pages_and_the_bound)
 {
         static char text[40001], page[DS_OUTPUT_PAGE_MAX + 1];
@@ -130,7 +131,7 @@ Test(output, pages_and_the_bound)
         fx_stop(&f);
 }
 
-/* Text is charged: a user who may hold 1 MiB of the daemon's memory in all keeps less of each session's. */
+/* Text is charged: a user with 1 MiB of the daemon's memory in total keeps less per session. */
 Test(output, charged_to_the_user)
 {
         static char text[40001], page[DS_OUTPUT_PAGE_MAX + 1];
@@ -165,7 +166,8 @@ Test(output, charged_to_the_user)
         fx_stop(&f);
 }
 
-/* Announced, and it does not come: a read waits, a dead worker ends the wait, and positions go on in the next one's. */
+/* Announced text does not come: a read waits, a dead worker ends the wait, and positions continue with the next
+ * worker. */
 Test(output, a_worker_that_takes_it_with_it)
 {
         char page[DS_OUTPUT_PAGE_MAX + 1];
@@ -192,7 +194,7 @@ Test(output, a_worker_that_takes_it_with_it)
         }
         fx_wait_serving(&f, pid);
         print(conn, 0, "again", 5);
-        ask(conn, 9); /* waits: the page goes on counting where the last one ended */
+        ask(conn, 9); /* waits: the page continues counting where the last one ended */
         cr_assert_eq(fx_ping(conn), 0);
         ds_conn_free(conn);
         fx_baseline(&f);
@@ -213,7 +215,7 @@ Test(output, waiting_reads_are_bounded)
                 ask(conn, 1);
         ask(conn, 1);
         cr_assert_eq(fx_status(conn), DETSHARE__STATUS__QUOTA);
-        ds_conn_free(conn); /* and those that wait go with it */
+        ds_conn_free(conn); /* pending reads end with the session */
         fx_baseline(&f);
         fx_stop(&f);
 }

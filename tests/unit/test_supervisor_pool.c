@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool as the supervisor keeps it: a worker's words in order, and no others; what the status makes of it
+ * The supervisor's copy of the pool: reports of a worker in order, and no others; its part of the status
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ static struct ds_pool_file facts(void)
         return facts;
 }
 
-/* The last piece: the facts, and so many bytes behind them. */
+/* The last message: the facts, and `classes` bytes after them. */
 static int file_of(const struct ds_pool_file *with, size_t classes)
 {
         static uint8_t bytes[sizeof(*with) + 4 * 1024];
@@ -132,7 +132,7 @@ Test(supervisor_pool, other_words_are_a_breach)
         ds_pool_deinit(&pool);
 }
 
-/* Of so many bytes, which nobody can change any more. */
+/* A sealed file of this many bytes. */
 static int slab_file(uint64_t bytes, int seals)
 {
         int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -226,7 +226,7 @@ Test(supervisor_pool, when_there_is_to_be_one)
         }
 }
 
-/* An H200 without a table takes 80 ms for each page: a quarter of an hour is too little for all of its memory. */
+/* An H200 without a table needs 80 ms per page: a quarter of an hour does not suffice for all of its memory. */
 Test(supervisor_pool, patience_grows_with_the_pool)
 {
         const struct ds_config small = {.pool_bytes = DS_MIB(2)}, all = {.pool_bytes = 138 * DS_GIB(1)},
@@ -238,7 +238,7 @@ Test(supervisor_pool, patience_grows_with_the_pool)
         cr_expect_leq(ds_pool_patience_ms(&absurd), (uint32_t)INT32_MAX);
 }
 
-/* What was measured decides where the configuration says auto. */
+/* With `auto` in the configuration the measurement decides. */
 Test(supervisor_pool, as_it_was_measured)
 {
         const struct ds_config config = {.pool_bytes = DS_MIB(4)};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask for what, against the live supervisor: every request that there is, by root, a member of the admin group,
- * the user whose sessions are asked about, and somebody else. And what users are held to: classes, SMs, sessions, and
- * the rate of their requests.
+ * Rights, against a live supervisor: every request, by root, a member of the administrators' group, the owner of the
+ * session in question, and another user. Then the limits of users: classes, SMs, sessions, rate of requests.
  */
 #include <grp.h>
 
@@ -15,7 +14,7 @@
 #define UID_OTHER 4002
 #define UID_ADMIN 4003
 
-/* There is an admin group, whatever this machine has. */
+/* Pretends that the group of administrators exists. */
 struct group *getgrnam(const char *name)
 {
         static struct group admin = {.gr_name = (char *)"detshare-admin", .gr_gid = ADMIN_GID};
@@ -23,9 +22,9 @@ struct group *getgrnam(const char *name)
         return strcmp(name, admin.gr_name) ? NULL : &admin;
 }
 
-/* --- somebody ----------------------------------------------------------------------------------------------------- */
+/* --- users -------------------------------------------------------------------------------------------------------- */
 
-/* Children say by their exit status where they failed. */
+/* A child's exit status is the line of its first failure. */
 #define CHECK(condition)                 \
         do {                             \
                 if (!(condition))        \
@@ -34,7 +33,7 @@ struct group *getgrnam(const char *name)
 
 struct person {
         uid_t uid;
-        gid_t group; /* supplementary, 0 = none */
+        gid_t group; /* supplementary group; 0: none */
         int admin, sees_all;
 };
 
@@ -81,7 +80,7 @@ static void init(struct fixture *f)
 
 /* --- every request ------------------------------------------------------------------------------------------------ */
 
-/* Send the call with nothing filled in but `session`, where there is one. */
+/* Sends the call with only `session` filled in, where the call has such a field. */
 static int ask_for(ds_conn *conn, const struct ds_rpc *rpc, uint64_t session)
 {
         const ProtobufCFieldDescriptor *field =
@@ -135,7 +134,7 @@ static int is_for_admins(const struct ds_rpc *rpc)
         return rpc->call == DETSHARE__REQUEST__CALL_SET_POLICY || rpc->call == DETSHARE__REQUEST__CALL_KILL;
 }
 
-/* The status of one request on a fresh session; the connection goes. */
+/* Status of one request on a new session, which is closed afterwards. */
 static int status_of(struct fixture *f, const struct ds_rpc *rpc, uint64_t session, char *message, size_t size)
 {
         ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
@@ -147,7 +146,7 @@ static int status_of(struct fixture *f, const struct ds_rpc *rpc, uint64_t sessi
                 return -3;
         if (ask_for(conn, rpc, session))
                 return -4;
-        /* nobody answers this one: a second request shows that the first was taken */
+        /* this request gets no answer: the answer to a second one shows that the first was accepted */
         if (rpc->call == DETSHARE__REQUEST__CALL_SYNC) {
                 status = fx_ping(conn);
                 ds_conn_free(conn);
@@ -178,13 +177,13 @@ static int try_row(struct fixture *f, const struct person *who, const struct ds_
         if (rpc->call != DETSHARE__REQUEST__CALL_KILL && rpc->call != DETSHARE__REQUEST__CALL_EXPLAIN &&
                 rpc->call != DETSHARE__REQUEST__CALL_LIST_FORMS && rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION)
                 return 0;
-        /* a session that is not there, and the first, which is another's connection (and of this user or not) */
+        /* a session that does not exist, and session 1 of another connection (of this user or not) */
         status = status_of(f, rpc, 999999, message, sizeof(message));
         CHECK(status == (who->admin ? DETSHARE__STATUS__NO_SUCH : DETSHARE__STATUS__DENIED));
         if (who->admin)
                 return 0;
         if (rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION && who->uid == UID_OWN)
-                return 0; /* it may: later */
+                return 0; /* permitted, so tested later */
         CHECK(status_of(f, rpc, 1, there, sizeof(there)) == DETSHARE__STATUS__DENIED);
         CHECK(!strcmp(message, there));
         return 0;
@@ -230,7 +229,7 @@ static int try_all(struct fixture *f, const struct person *who)
                 int line;
 
                 n++;
-                /* it ends the fake worker, so it comes last */
+                /* last, because it ends the fake worker */
                 if (rpc->call == DETSHARE__REQUEST__CALL_COPY)
                         continue;
                 line = try_row(f, who, rpc);
@@ -251,7 +250,7 @@ static int kill_own(struct fixture *f, const struct person *who)
         return 0;
 }
 
-/* Before hello nothing is answered; without a window, nothing that needs one. */
+/* Before hello no request is answered; without a window, no request that needs one. */
 static int try_outside(struct fixture *f, const struct person *who)
 {
         const struct ds_rpc *rpc;
@@ -287,7 +286,7 @@ Test(rights, matrix, .timeout = 60)
                 skip_test("root, to become another user");
         init(&f);
         fx_start(&f);
-        /* session 1 is of UID_OWN: the connection is made by a process that is */
+        /* session 1 belongs to UID_OWN, because a process with that uid connects */
         cr_assert_eq(setresgid((gid_t)-1, owner.uid, (gid_t)-1) | setresuid((uid_t)-1, owner.uid, (uid_t)-1), 0);
         own = fx_session(&f);
         cr_assert_eq(setresuid((uid_t)-1, 0, (uid_t)-1) | setresgid((gid_t)-1, 0, (gid_t)-1), 0);
@@ -302,7 +301,7 @@ Test(rights, matrix, .timeout = 60)
         fx_stop(&f);
 }
 
-/* --- what users are held to --------------------------------------------------------------------------------------- */
+/* --- limits of users ---------------------------------------------------------------------------------------------- */
 
 static void rule(struct fixture *f, uid_t uid, enum ds_rule_key key, uint64_t value)
 {
@@ -346,7 +345,7 @@ static int set_share(ds_conn *conn, uint32_t request, uint32_t limit, char *mess
         return status;
 }
 
-/* Of the user's last session, as the list shows it: 10000 * request + limit. */
+/* Shares of the user's last session in the list: 10000 * request + limit. */
 static uint32_t share_of(ds_conn *conn)
 {
         Detshare__Reply *reply;
@@ -379,7 +378,7 @@ static int hello_share(struct fixture *f, uint32_t request, uint32_t limit, uint
         return status;
 }
 
-/* The words of a refused hello; "" when it was not. */
+/* Message of a refused hello; "" if it succeeded. */
 static const char *refusal(struct fixture *f, int control_only)
 {
         ds_conn *conn = fx_conn(fx_connect(f));
@@ -419,8 +418,7 @@ static int held(struct fixture *f, const struct person *who)
         return 0;
 }
 
-/* At most 300 for sure and 600 at all. A hello gets what there is; a change that asks for more is refused as a whole.
- */
+/* At least 300 and at most 600 permille. A hello gets what is left; a change beyond that is refused as a whole. */
 static int shares(struct fixture *f, const struct person *who)
 {
         static const struct {
@@ -516,8 +514,8 @@ static void send_pings(ds_conn *conn, int n)
 #define CROWD 8
 
 /*
- * Requests beyond the rate wait for longer than the 5 s that a hello or the rest of a frame may take: both deadlines
- * are for clients that are slow themselves. Half a frame of the first lies here while its ping waits.
+ * A request beyond the rate may wait longer than the 5 s that a hello or the rest of a frame may take, because these
+ * deadlines are for slow clients. Half a frame of the first client waits here together with its ping.
  */
 static int too_fast(struct fixture *f, const struct person *who)
 {
@@ -535,7 +533,7 @@ static int too_fast(struct fixture *f, const struct person *who)
         CHECK(write(ds_conn_fd(conns[0]), "\x04\0\0", 3) == 3);
         CHECK(fx_status(conns[0]) == 0);
         CHECK(fx_status(conns[0]) == 0);
-        CHECK(write(ds_conn_fd(conns[0]), "\0\x08\x07\x72\0", 5) == 5); /* the rest: a ping */
+        CHECK(write(ds_conn_fd(conns[0]), "\0\x08\x07\x72\0", 5) == 5); /* the rest of the frame: a ping */
         for (int i = 1; i < CROWD; i++)
                 CHECK(fx_status(conns[i]) == 0);
         CHECK(fx_status(conns[0]) == 0);
@@ -595,7 +593,7 @@ Test(rights, a_departed_waiter_leaves_nothing, .timeout = 30)
         fx_start(&f);
         went_well(as(&own, leaves_while_it_waits, &f));
         fx_baseline(&f);
-        /* and one that is still in line when the daemon stops */
+        /* and one that still waits when the daemon stops */
         went_well(as(&own, leaves_while_it_waits, &f));
         fx_stop(&f);
         ds_rules_deinit(&f.config.rules);
@@ -617,7 +615,7 @@ static void put_config(const struct fixture *f, const char *text)
         cr_assert_eq(rename(new, path), 0);
 }
 
-/* The worker is told its times and the policy; the next one starts with them. */
+/* The worker gets its times and the policy; the next worker starts with them. */
 Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
 {
         struct fixture f;
@@ -636,7 +634,7 @@ Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
                        "quiesce_seconds=5\n[policy clever]\na=1\nb=2\n");
         kill(f.pid, SIGHUP);
         fx_await_log(&f, "policy clever params=2\nlimits 3000 4000 5000 7\n", 1);
-        /* the same again is nothing new; a mistake neither */
+        /* the same configuration again changes nothing, nor does a mistake */
         kill(f.pid, SIGHUP);
         fx_await_log(&f, "limits 3000 4000 5000 7\n", 1);
         put_config(&f, "[daemon]\npolicy=other\n[limits]\nnonsense=1\n");
@@ -652,13 +650,13 @@ Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
         fx_stop(&f);
 }
 
-/* A rate that is taken away lets those go on who wait for it. */
+/* Requests that wait for a rate continue when a reload removes it. */
 static int waits(struct fixture *f, const struct person *who)
 {
         ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
 
         CHECK(conn);
-        send_pings(conn, 150); /* by the rate they would take longer than the test may */
+        send_pings(conn, 150); /* at this rate they would exceed the test's time */
         for (int i = 0; i < 150; i++)
                 CHECK(fx_status(conn) == 0);
         ds_conn_free(conn);
@@ -680,9 +678,9 @@ Test(reload, rates_of_waiting_clients, .timeout = 60)
         f.options.config_path = path;
         rule(&f, UID_OWN, DS_RULE_CALLS, 1);
         fx_start(&f);
-        fx_wait_serving(&f, 0); /* one that starts has just read it */
+        fx_wait_serving(&f, 0); /* a starting daemon has just read the configuration */
         pid = as(&own, waits, &f);
-        usleep(50000); /* it stands in line, or will: both must end well */
+        usleep(50000); /* it waits already or soon will: both must end well */
         kill(f.pid, SIGHUP);
         went_well(pid);
         unlink(path);
@@ -693,7 +691,7 @@ Test(reload, rates_of_waiting_clients, .timeout = 60)
 
 /* --- addresses ---------------------------------------------------------------------------------------------------- */
 
-/* One user's sessions together leave as much as they have. */
+/* All sessions of one user together leave as much address space as they have. */
 Test(rights, addresses_are_left_for_others, .timeout = 60)
 {
         FX_REQUEST(address_reserve, ADDRESS_RESERVE, AddressReserve, ADDRESS_RESERVE);
@@ -720,7 +718,7 @@ Test(rights, addresses_are_left_for_others, .timeout = 60)
 
 /* --- the calibration ---------------------------------------------------------------------------------------------- */
 
-/* How many cells there are; the connection's next answer. */
+/* Number of cells in the connection's next answer. */
 static size_t cells_there(ds_conn *conn)
 {
         FX_REQUEST(get_calibration, GET_CALIBRATION, GetCalibration, GET_CALIBRATION);
@@ -741,7 +739,7 @@ static size_t cells_there(ds_conn *conn)
         return n;
 }
 
-/* What it may say; what was there stays when it may not; workers are told. */
+/* A valid calibration is stored and sent to workers; an invalid one leaves the old one in place. */
 Test(rights, a_calibration_makes_sense_or_is_refused)
 {
         static const Detshare__CalibrationCell good = {
@@ -794,7 +792,7 @@ Test(rights, a_calibration_makes_sense_or_is_refused)
         cr_assert_eq(fx_status(conn), 0);
         fx_await_log(&f, "calibration of 0\n", 1);
         cr_assert_eq(cells_there(conn), 0);
-        /* more than there may be is no request at all */
+        /* more cells than the limit are an invalid request */
         for (size_t i = 0; i < DS_ARRAY_SIZE(pointers); i++)
                 pointers[i] = &cells[0];
         put_calibration.n_cells = DS_ARRAY_SIZE(pointers);

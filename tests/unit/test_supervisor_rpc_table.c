@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of requests and the schema say the same: every call of the schema has exactly one row under its own
- * name, no message contains itself, every repeated field has a limit, and every limit is a field.
+ * The table of requests equals the schema: every call of the schema has exactly one row with its name, no message
+ * contains itself, every repeated field has a limit, and every limit belongs to a field.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -59,14 +59,14 @@ Test(rpc_table, every_row_is_a_call)
 
                 cr_assert_not_null(field, "row %s", row->name);
                 cr_assert(is_call(field));
-                /* somebody answers: the supervisor's handler, or the worker for a session that has a window */
+                /* each call has one server: the supervisor's handler, or the worker for a session with a window */
                 cr_assert_eq(!row->handler, !!(row->flags & DS_RPC_WORKER), "row %s", row->name);
                 if (row->flags & DS_RPC_WORKER)
                         cr_assert(row->flags & DS_RPC_WINDOW, "row %s", row->name);
                 if (row->flags & DS_RPC_WORK)
                         cr_assert(row->flags & DS_RPC_WORKER, "row %s", row->name);
                 cr_assert_leq(row->fds, DS_FRAME_FDS_MAX);
-                /* the schema answers calls up to 39, and from 110 to 139 but for one, in the supervisor */
+                /* the supervisor answers calls up to 39, and 110 to 139 except one */
                 cr_assert_eq((int)row->call < 40 || ((int)row->call >= 110 && (int)row->call < 140 &&
                                                             row->call != DETSHARE__REQUEST__CALL_HINT_PHASE),
                         !(row->flags & DS_RPC_WORKER), "row %s", row->name);
@@ -84,7 +84,7 @@ Test(rpc_table, only_hello_comes_before_hello)
         cr_assert_eq(ds_rpc_find(DETSHARE__REQUEST__CALL_KILL)->right, DS_RIGHT_ANY, "the handler looks whose it is");
 }
 
-/* path: the messages from the root to here. */
+/* path: the messages from the root to this one. */
 static void walk(const ProtobufCMessageDescriptor *message, const ProtobufCMessageDescriptor **path, int depth)
 {
         cr_assert_lt(depth, DEPTH_MAX);
@@ -114,7 +114,7 @@ Test(rpc_table, no_recursion_and_every_repeated_field_limited)
                 walk(roots[i], path, 0);
 }
 
-/* What a full reply of the longest lists takes must fit into a frame. */
+/* A full reply of each of the longest lists fits into a frame. */
 Test(rpc_table, full_lists_fit_into_a_frame)
 {
         Detshare__KernelReply kernel = DETSHARE__KERNEL_REPLY__INIT;

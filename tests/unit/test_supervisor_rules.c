@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may what: users before groups before everybody, key by key; the most generous of several groups; administrators;
- * and the rate at which a user may ask, with all who wait for it in one line.
+ * Rights and limits: users win over groups, groups over all, key by key; the most generous of several groups counts;
+ * administrators. Then the rate of a user's requests, with one queue for all of its connections.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ Test(rules, the_short_form)
         cr_assert(rights.of[DS_RULE_CLASSES].value & DS_CLASS_BIT_LS);
         rights = of(&rules, 8, 1, NULL, 0, 0);
         cr_assert_not(rights.of[DS_RULE_CLASSES].value & DS_CLASS_BIT_LS);
-        /* a section that says something else wins */
+        /* a section with another value wins */
         set(&rules, DS_FROM_USER, 7, DS_RULE_CLASSES, 0);
         rights = of(&rules, 7, 1, &group, 1, 0);
         is(&rights, DS_RULE_CLASSES, 0, "[user 7] classes");
@@ -143,7 +143,7 @@ Test(rules, full_and_out_of_memory)
         for (uint32_t i = 0; i < DS_RULES_MAX; i++)
                 set(&rules, i % 2 ? DS_FROM_USER : DS_FROM_GROUP, i, DS_RULE_MEMORY, i);
         cr_assert_eq(ds_rules_set(&rules, DS_FROM_USER, 0, DS_RULE_MEMORY, 1, 0), DS_RULES_E_FULL);
-        set(&rules, DS_FROM_USER, 1, DS_RULE_PINNED, 1); /* it is there */
+        set(&rules, DS_FROM_USER, 1, DS_RULE_PINNED, 1); /* an existing entry */
         cr_assert_eq(ds_rules_set(&rules, DS_FROM_USER, 1, DS_RULE_SESSIONS, 1, 77), 0);
         cr_assert_eq(ds_rules_set(&rules, DS_FROM_USER, 1, DS_RULE_SESSIONS, 2, 77), DS_RULES_E_TWICE);
         ds_rules_deinit(&rules);
@@ -193,7 +193,7 @@ Test(rules, processes_of_one_user_have_the_more_generous_rights)
         cr_assert_eq(ds_user_limit(user, DS_CHARGE_MODULES), 1000, "no rule is about modules");
         cr_assert_eq(ds_charge_take(&a, user, DS_CHARGE_DEVICE_BYTES, 600), 0);
         cr_assert_eq(ds_charge_take(&b, user, DS_CHARGE_DEVICE_BYTES, 1), DS_CHARGE_E_USER);
-        /* lower limits take nothing away, and refuse what comes */
+        /* lower limits take nothing away, and refuse further charges */
         limits.user[DS_CHARGE_DEVICE_BYTES] = 10;
         limits.total[DS_CHARGE_DEVICE_BYTES] = 10000;
         ds_users_set_limits(users, &limits);
@@ -261,7 +261,7 @@ Test(rate, no_bound)
         rig_end();
 }
 
-/* A burst at once, the rest as time goes; nobody starves behind a greedy one. */
+/* A burst at once, the rest over time; a greedy connection does not starve others. */
 Test(rate, turns)
 {
         uint64_t begin;
@@ -278,9 +278,9 @@ Test(rate, turns)
         cr_assert_eq(rig.left[0], 97);
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         cr_assert_eq(rig.n, 140);
-        /* 137 beyond the burst; a slow machine takes longer */
+        /* 137 beyond the burst; a slow machine needs longer */
         cr_assert_geq(uv_hrtime() - begin, 137 * DS_NS_PER_S / 500);
-        /* in turn while all of them want something */
+        /* round robin while all of them wait */
         for (int k = 3; k < 3 + 5 * 10; k++)
                 of[rig.order[k]]++;
         for (int i = 0; i < WAITERS; i++) {
@@ -303,14 +303,14 @@ Test(rate, waiters_may_leave_and_rates_may_change)
         ds_rate_forget(&rig.rate, &rig.waiters[1]);
         ds_rate_forget(&rig.rate, &rig.waiters[1]);
         cr_assert_not(rig.waiters[1].waiting);
-        ds_rate_set(&rig.rate, DS_RIGHT_NONE, 0); /* a reload */
+        ds_rate_set(&rig.rate, DS_RIGHT_NONE, 0); /* as a reload does */
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         cr_assert_eq(rig.left[2], 0);
         cr_assert_eq(rig.left[1], 5);
         rig_end();
 }
 
-/* Coming again is no way around a rate. */
+/* Reconnecting does not bypass a rate. */
 Test(rate, outlives_its_user)
 {
         struct ds_rights rights = everybody;

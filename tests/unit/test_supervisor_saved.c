@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a supervisor leaves to the next one: records come back as they were written, a session that is taken back leaves
- * no trace, what is no state is refused; and a ledger that is restored from its replay says the same replay again and
- * charges the same, whatever the limits are now.
+ * State for the next supervisor: records are read back as written, a removed session leaves no trace, and invalid state
+ * is refused. A ledger restored from its replay gives the same replay again and charges the same, whatever the limits
+ * are now.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -163,7 +163,7 @@ Test(saved, bytes_inside_that_are_cut_are_damage)
         cr_assert_eq(ds_saved_next(reader, &read), 0);
         cr_assert(read->content && read->content->bytes.len == sizeof(bytes) && read->graph->graph == 5);
         ds_saved_reader_free(reader);
-        /* the length of the record is that of what is there, and the content's is not */
+        /* the record's length is that of the present bytes, but the content's length is not */
         size = (uint32_t)protobuf_c_message_pack(&record.base, packed) / 2;
         fd = memfd_create("state", MFD_ALLOW_SEALING);
         cr_assert_eq(write(fd, &size, 4), 4);
@@ -198,7 +198,7 @@ static const struct ds_window window = {.base = DS_WINDOW_AREA_BASE, .bytes = DS
 struct replay {
         uint8_t bytes[4096];
         size_t size;
-        ds_ledger *to; /* restored as it comes, NULL: only written down */
+        ds_ledger *to; /* the restored ledger; NULL: only record */
         ds_shares *shares;
 };
 
@@ -256,7 +256,7 @@ static void fill(ds_ledger *ledger, ds_user *user)
         cr_assert_eq(ds_ledger_apply(ledger, &entry, &beside), 0);
 }
 
-/* Memory with a handle, mapped twice, and a slab that others may have. */
+/* Memory with a handle, mapped twice, and a slab that other sessions may import. */
 static void fill_placed(ds_ledger *ledger, ds_shares *shares)
 {
         Detshare__Internal__Physical physical = DETSHARE__INTERNAL__PHYSICAL__INIT;

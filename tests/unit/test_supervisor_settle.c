@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The context beside the worker's: that it is there when the worker asks for turns and not for anything else, and what
- * becomes of one that fails, hangs, or is in the way of a stop
+ * The second context (supervisor/settle.h): its process starts only at the worker's request; it may fail, hang, or run
+ * during a stop
  */
 #include "tests/unit/supervisor_fixture.h"
 
@@ -40,7 +40,7 @@ static void alloc(ds_conn *conn)
         cr_assert_eq(fx_status(conn), 0);
 }
 
-/* A worker that says that something came is believed; what clients ask for makes nothing by itself. */
+/* Only a worker's report starts it; a client's requests do not. */
 Test(settle, on_request_of_the_worker)
 {
         for (int stirs = 0; stirs < 2; stirs++) {
@@ -53,7 +53,7 @@ Test(settle, on_request_of_the_worker)
                 if (stirs)
                         await_count(&f, "turn\n", 1);
                 else
-                        usleep(100000); /* nothing comes, however long one waits */
+                        usleep(100000); /* no process starts, however long the test waits */
                 cr_assert_eq(log_count(&f, "settle\n"), stirs);
                 ds_conn_free(conn);
                 fx_baseline(&f);
@@ -61,7 +61,7 @@ Test(settle, on_request_of_the_worker)
         }
 }
 
-/* One process takes all turns. */
+/* One process serves all requests. */
 Test(settle, turns)
 {
         struct fixture f;
@@ -81,7 +81,7 @@ Test(settle, turns)
         fx_stop(&f);
 }
 
-/* One that hangs is in nobody's way: not in the worker's, which is replaced, and not in that of a stop. */
+/* A hanging process delays neither a new worker nor a stop. */
 Test(settle, one_that_hangs)
 {
         struct fixture f;
@@ -95,7 +95,7 @@ Test(settle, one_that_hangs)
         conn = fx_session(&f);
         alloc(conn);
         fx_await_log(&f, "settle\n", 1);
-        fx_ask(conn, &query_r, NULL); /* the worker dies of it */
+        fx_ask(conn, &query_r, NULL); /* kills the worker */
         (void)fx_status(conn);
         fx_wait_serving(&f, pid);
         alloc(conn);
@@ -105,7 +105,7 @@ Test(settle, one_that_hangs)
         cr_assert_lt(fx_now_ms() - begin, 10000u);
 }
 
-/* The worker asked once: the next one is made all the same, though not at once. */
+/* The worker requests once: a failed switch is retried, though not at once. */
 static void check_again(const char *mode, int asks_on)
 {
         struct fixture f;
@@ -134,25 +134,25 @@ Test(settle, one_that_fails)
         check_again("stirs refuses", 0);
 }
 
-/* By whomever. */
+/* Somebody kills the process. */
 Test(settle, one_that_is_killed)
 {
         check_again("stirs perishes", 0);
 }
 
-/* It had waited for long, and was on its way out when the turn came. */
+/* The process had waited for long and was ending when the request came. */
 Test(settle, one_that_leaves)
 {
         check_again("stirs leaves", 0);
 }
 
-/* No more often for being asked for often. */
+/* Frequent requests do not make a failing process start more often. */
 Test(settle, one_that_fails_is_not_hurried)
 {
         check_again("stirs refuses", 1);
 }
 
-/* --- left alone --------------------------------------------------------------------------------------------------- */
+/* --- processes that are not awaited ------------------------------------------------------------------------------- */
 
 static int left_frame(void *user, const uint8_t *payload, size_t size)
 {
@@ -169,7 +169,7 @@ static void left_ended(void *user, const char *how, int killed)
         left_told(user);
 }
 
-/* Who leaves a process need not wait for its end. */
+/* The supervisor need not wait for the process's end. */
 Test(settle, a_process_that_is_left)
 {
         static const struct ds_process_ops left_ops = {left_frame, left_told, left_ended};

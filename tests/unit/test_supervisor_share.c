@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that more than one session may have: tokens that nobody can alter, the right user, charges until the last one
- * lets go, and the next life of the daemon.
+ * Memory shared by sessions: tokens that cannot be altered, the right user, charges until the last session releases it,
+ * and the next daemon after a restart.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ Test(share, only_the_token_and_only_the_user)
                 memcpy(other, token, sizeof(token));
                 other[bit / 8] ^= (uint8_t)(1u << bit % 8);
                 if (ds_shares_find(b.shares, other, sizeof(other), b.one, &found) == 0) {
-                        /* the place in the memory is only a hint, and lies in it */
+                        /* the position in the memory is only a hint */
                         cr_assert(bit / 8 >= 16 && bit / 8 < 32, "bit %zu", bit);
                         cr_assert(found.offset <= BYTES && found.size <= BYTES - found.offset);
                         ds_share_unref(found.share);
@@ -83,7 +83,8 @@ Test(share, only_the_token_and_only_the_user)
         close_books(&b);
 }
 
-/* A slab's allocations are charged while its maker has it; what others keep of it is charged to its maker then. */
+/* A slab's allocations are charged while its owner has it; parts that others keep are charged to the owner
+ * afterwards. */
 Test(share, its_maker_pays_to_the_end)
 {
         struct books b = open_books();
@@ -98,7 +99,7 @@ Test(share, its_maker_pays_to_the_end)
         cr_assert_eq(ds_user_usage(b.two, DS_CHARGE_DEVICE_BYTES), 0);
         ds_share_unref(kept);
         share = make(&b, 0);
-        ds_share_left(share); /* nobody else has it */
+        ds_share_left(share); /* no other session has it */
         cr_assert_eq(ds_user_usage(b.one, DS_CHARGE_DEVICE_BYTES), 0);
         ds_share_unref(share);
         close_books(&b);

@@ -2,10 +2,10 @@
 /*
  * The file of the listening socket in directories that other users can write
  *
- * The attacker is the owner of the directory, or a member of a group that may write it. At the worst moment, right
- * after bind, it replaces the socket by a symbolic link or a hard link to a file of somebody else, and that file must
- * keep its mode. To hit this moment always, this program has a bind() of its own that lets the attacker act before it
- * returns; the daemon's code is linked against it. What needs root (files of other users) is left out without it.
+ * The attacker owns the directory or belongs to a group that may write it. Right after bind it replaces the socket by a
+ * symbolic or hard link to another user's file, whose mode must not change. To hit this moment always, this program has
+ * a bind() of its own that lets the attacker act before it returns. Without root the cases with other users' files are
+ * left out.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "supervisor/socket_file.h"
 #include "util/macro.h"
 
-#define OTHER 12345 /* a uid and gid that nobody has */
+#define OTHER 12345 /* a uid and gid without a user */
 
 static char dir[64], sock[128], victim[96];
 static void (*attack)(void);
@@ -71,7 +71,7 @@ static void teardown(void)
 
 TestSuite(socket_file, .init = setup, .fini = teardown);
 
-/* Opens, says what it returned, and connects, closes and removes what there is. */
+/* Opens the socket and returns the result; connects to it, closes and removes it. */
 static int open_at(const char *path)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -105,7 +105,7 @@ Test(socket_file, a_directory_of_ones_own)
         cr_expect_eq(open_at(sock), 0, "%s", message);
 }
 
-/* /tmp itself: whoever may write it cannot replace what belongs to others. */
+/* /tmp itself: a user who may write there cannot replace others' files. */
 Test(socket_file, sticky_directories)
 {
         snprintf(sock, sizeof(sock), "%s.sock", dir);
@@ -136,7 +136,7 @@ Test(socket_file, directories_of_others)
         cr_expect_eq(open_at(sock), 0, "%s", message);
 }
 
-/* The last part of the directory is a link. */
+/* The last component of the directory is a link. */
 Test(socket_file, linked_directories)
 {
         char name[96], path[112];
@@ -158,7 +158,7 @@ Test(socket_file, linked_directories)
         cr_expect(strstr(message, "Not a directory"), "%s", message);
 }
 
-/* --- at the worst moment ------------------------------------------------------------------------------------------ */
+/* --- right after bind --------------------------------------------------------------------------------------------- */
 
 static void put_symbolic_link(void)
 {
@@ -219,7 +219,7 @@ Test(socket_file, replaced_after_bind)
                 skip_part("root, for a socket that belongs to another user");
 }
 
-/* What was put in the place of a socket that served is not removed at the end, nor what lies in another directory. */
+/* At its end the daemon removes neither a file that replaced its socket nor one in another directory. */
 Test(socket_file, replaced_before_the_end)
 {
         struct ds_socket_file file;
@@ -243,7 +243,7 @@ Test(socket_file, replaced_before_the_end)
         snprintf(sock, sizeof(sock), "%s/sock", dir);
 }
 
-/* A socket that nobody listens at is replaced; one that somebody does, or another file, is not. */
+/* A socket without a listener is replaced; one with a listener, or another file, is not. */
 Test(socket_file, existing_files)
 {
         struct ds_socket_file file, other;

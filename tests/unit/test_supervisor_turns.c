@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns: users are served round robin, however many connections each has, and nobody while nobody may be
+ * Round robin between users, however many connections each has; nobody is served while the worker is busy
  *
- * A user among others has its share of the time: however slow the machine is, what its requests took, times the shares
- * that there are, is no more than the time that has passed and what it may be ahead.
+ * Beside others a user has its share of time. On every machine the cost of its requests, times the number of shares, is
+ * at most the elapsed time plus the permitted advance.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "util/macro.h"
 
 #define USERS 3
-#define EACH 40 /* connections of a user */
-#define MANY 5  /* requests of a connection */
+#define EACH 40 /* connections per user */
+#define MANY 5  /* requests per connection */
 
 static struct {
         uv_loop_t loop;
@@ -26,7 +26,7 @@ static struct {
         } connections[USERS][EACH];
         int may, asked;
         unsigned served[USERS], total;
-        uint64_t cost_ns; /* that each request takes */
+        uint64_t cost_ns; /* cost of each request, ns */
         char order[USERS * EACH * MANY + 1];
 } fx;
 
@@ -74,7 +74,7 @@ static void teardown(void)
         cr_assert_eq(uv_loop_close(&fx.loop), 0);
 }
 
-/* n connections of that user ask so often. */
+/* n connections of that user send `times` requests each. */
 static void ask(unsigned user, unsigned n, unsigned times)
 {
         for (unsigned i = 0; i < n; i++) {
@@ -89,7 +89,7 @@ static void ask(unsigned user, unsigned n, unsigned times)
 
 TestSuite(turns, .init = setup, .fini = teardown, .timeout = 60);
 
-/* One connection of a user gets as many turns as forty of another. */
+/* One connection of a user gets as much service as forty of another. */
 Test(turns, users_alternate)
 {
         ask(0, EACH, MANY);
@@ -102,7 +102,7 @@ Test(turns, users_alternate)
         cr_assert_eq(strncmp(fx.order, "abcabcabcabcabcacacacacacaaaa", 29), 0, "%.40s", fx.order);
 }
 
-/* The connections of a user take turns among themselves. */
+/* The connections of a user are served round robin. */
 Test(turns, connections_alternate)
 {
         ask(0, EACH, 2);
@@ -114,7 +114,7 @@ Test(turns, connections_alternate)
         cr_assert_eq(fx.total, 2 * EACH);
 }
 
-/* Nobody is served, the loop does not turn idly, and nobody is forgotten. */
+/* While nobody may be served the loop does not spin, and no request is lost. */
 Test(turns, wait_while_nobody_may)
 {
         fx.may = 0;
@@ -145,7 +145,7 @@ Test(turns, removed_users_are_not_served)
         cr_assert_eq(fx.connections[0][1].left, 0);
 }
 
-/* So long, in which user 1 asks now and then; returns the time that has passed, ns. */
+/* Runs for ns, in which user 1 sends a request now and then. Returns the elapsed time, ns. */
 static uint64_t run_beside(uint64_t ns)
 {
         const uint64_t begin = uv_hrtime();
@@ -178,7 +178,7 @@ Test(turns, a_flood_has_its_share)
         uv_run(&fx.loop, UV_RUN_DEFAULT);
 }
 
-/* Nothing is kept from a user who is alone. */
+/* A user that is alone has all of the time. */
 Test(turns, alone_has_all)
 {
         fx.cost_ns = 50 * DS_NS_PER_US;
@@ -191,7 +191,7 @@ Test(turns, alone_has_all)
         uv_run(&fx.loop, UV_RUN_DEFAULT);
 }
 
-/* What an answer took counts as well. */
+/* The time of an answer counts as well. */
 Test(turns, answers_count)
 {
         const uint64_t now = uv_hrtime();
@@ -211,7 +211,7 @@ Test(turns, answers_count)
         cr_assert_eq(fx.total, 3);
 }
 
-/* However much a user had while it was alone, it is served again soon when another comes. */
+/* However much time a user had while alone, it is served again soon after another one comes. */
 Test(turns, a_debt_is_bounded)
 {
         const uint64_t now = uv_hrtime();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unpacking: random and mutated bytes never crash or take more than the budget, amplifying frames are refused, and
- * every repeated field's limit holds at exactly its value.
+ * Unpacking requests: random and mutated bytes never crash or exceed the budget, amplifying frames are refused, and
+ * every repeated field's limit is exact.
  */
 #include <criterion/criterion.h>
 #include <malloc.h>
@@ -51,11 +51,10 @@ Test(unpack, repeated_limit_is_exact)
         cr_assert_null(message);
 }
 
-/* A frame with this made the supervisor say something to the worker that the worker could not read, and so ended. */
+/* Unknown fields of a request must not reach the worker, which could not parse them and would end. */
 Test(unpack, unknown_fields_go_no_further)
 {
-        /* id 1; a tag of two bytes for field 0, which in one byte is refused, with two bytes in it; Sync, with field 99
-         */
+        /* id 1; a two-byte tag of field 0 (refused in one byte) with two bytes; Sync with field 99 */
         static const uint8_t bytes[] = {8, 1, 0x82, 0, 2, 8, 2, 0xf2, 3, 3, 0x98, 6, 1};
         ProtobufCMessage *message = NULL, *again = NULL;
         uint8_t packed[64];
@@ -93,7 +92,7 @@ Test(unpack, nested_repeated_limit)
         ds_unpack_free(message);
 }
 
-/* 64 KiB that would become megabytes: thousands of empty strings, thousands of unknown fields. */
+/* 64 KiB that would become megabytes: thousands of empty strings or unknown fields. */
 Test(unpack, amplification_meets_the_budget)
 {
         static uint8_t bytes[65536];
@@ -116,7 +115,7 @@ Test(unpack, amplification_meets_the_budget)
         bytes[4] = (uint8_t)((n - 5) >> 14);
         cr_assert_eq(unpack_request(bytes, n, DS_KIB(256), &message), DS_UNPACK_E_BUDGET);
         cr_assert_neq(unpack_request(bytes, n, DS_UNPACK_BUDGET, &message), 0);
-        /* unknown fields, 3 bytes each, kept by the library one by one */
+        /* unknown fields of 3 bytes each, which the library keeps one by one */
         for (n = 0; n + 3 <= sizeof(bytes);) {
                 bytes[n++] = (uint8_t)((200 << 3) & 0x7f) | 0x80;
                 bytes[n++] = (200 << 3) >> 7;
@@ -157,7 +156,7 @@ Test(unpack, random_and_mutated_bytes)
         cr_assert_gt(accepted, 1000, "the mutations must reach the inner parts");
 }
 
-/* Small messages have a block of their own; with that full, memory may be short for each piece of one. */
+/* Small messages have a block of their own; when that is full, each piece of a message may lack memory. */
 Test(unpack, out_of_memory)
 {
         ProtobufCMessage *message = NULL, *alive[400];

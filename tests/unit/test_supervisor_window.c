@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address windows: whatever is taken and given back in whatever order, windows are aligned, inside the area and
- * disjoint; an exhausted area says so; and when all are back the largest can be had again.
+ * Address windows: in any order of taking and releasing they are aligned, inside the area and disjoint. An exhausted
+ * area returns an error. After all releases the largest window is available again.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -114,7 +114,7 @@ Test(window, the_first_sessions_can_have_all_memory)
                 cr_assert_eq(held[i].bytes, DS_GIB(512));
         }
         cr_assert_leq(ds_windows_choose(w, H200, 0), DS_GIB(128));
-        /* one that comes back is a full one again */
+        /* a released window is available in full size */
         ds_windows_release(w, &held[3]);
         cr_assert_eq(ds_windows_choose(w, H200, 0), DS_GIB(512));
         for (unsigned i = 0; i < full; i++)
@@ -122,7 +122,7 @@ Test(window, the_first_sessions_can_have_all_memory)
         ds_windows_free(w);
 }
 
-/* Something in the way of the first is no reason for less; an address space that is limited ends at the smallest. */
+/* An obstacle at the first address does not shrink the window; a limited address space ends at the smallest window. */
 Test(window, refused_windows_shrink)
 {
         static const uint64_t gib[] = {512, 512, 256, 128, 64, 32, 16, 8, 4, 4, 4};
@@ -173,11 +173,11 @@ Test(window, a_smaller_one_when_the_size_is_gone)
         ds_windows_release(w, &a);
         ds_windows_release(w, &b);
         ds_windows_release(w, &c);
-        ds_windows_release(w, &c); /* empty: nothing happens */
+        ds_windows_release(w, &c); /* empty: no effect */
         ds_windows_free(w);
 }
 
-/* What was given out in one life of the daemon is taken again in the next, in any order; nothing else can be. */
+/* Windows of a previous daemon can be taken at their addresses in any order; no other address can. */
 Test(window, take_at_a_used_window)
 {
         for (unsigned seed = 1; seed <= 20; seed++) {
@@ -241,7 +241,7 @@ Test(window, take_at_refuses_invalid_windows)
         ds_windows_free(w);
 }
 
-/* What sessions have beside their windows is exact, is half of the area at most, and makes nobody's window smaller. */
+/* Address space outside of windows is exact, at most half of the area, and shrinks no window. */
 Test(window, beside_windows)
 {
         ds_windows *w = area(DS_WINDOW_AREA_BYTES);

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# DetShare's one Makefile.
+# The one Makefile of DetShare. `make help` lists the targets.
 #
-# Sources are found by folder: every .c of a layer goes into the daemon archive, except files named *main.c, which are the
-# programs. A new file needs no line here. Variants build beside each other: `make BUILD=build/asan SAN=address,undefined`.
+# Sources are found by folder: every .c file of a layer goes into the daemon archive, except *main.c, which are
+# programs. A new file needs no line here. Variants are built beside each other: `make BUILD=build/asan
+# SAN=address,undefined`.
 
 BUILD ?= build
 SAN ?=
@@ -14,7 +15,8 @@ PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
-# programs find the client library beside themselves; a package, whose libraries lie where the system looks, says no
+# Programs find the client library relative to their own path. A package says no: its libraries lie where the system
+# looks.
 RPATHS ?= yes
 rpath = $(if $(filter yes,$(RPATHS)),-Wl$(comma)-rpath$(comma)'$(1)')
 comma := ,
@@ -29,14 +31,15 @@ CPPFLAGS += -D_GNU_SOURCE -DDETSHARE_VERSION='"$(VERSION)"' -Idaemon -I. -Iclien
 CFLAGS += -std=gnu11 $(DEBUG) $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread
 LDFLAGS += -pthread -Wl,-z,relro,-z,now
 ifneq ($(SAN),)
-# the instrumentation hides from gcc what it knows otherwise: its guesses about variables and lengths are no errors here
+# Instrumentation takes information from gcc's analysis: its guesses about variables and lengths are no errors here.
 CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-error=maybe-uninitialized \
 	-Wno-error=format-truncation
 LDFLAGS += -fsanitize=$(SAN)
-# in every program of this build: it makes the reports arrive, and commits the defects that prove it
+# Linked into every program of a sanitized build: it delivers the reports, and commits the defects that prove the
+# gate.
 GATE_O := $(BUILD)/obj/tests/gate/sanitized.o
 endif
-# `make coverage`: programs that count what they execute
+# `make coverage` builds programs that count executed lines.
 ifneq ($(COVERAGE),)
 CFLAGS += --coverage -fprofile-update=atomic -Wno-error
 LDFLAGS += --coverage
@@ -62,13 +65,13 @@ proto_obj := $(proto_names:%=$(BUILD)/obj/gen/%.pb-c.o)
 core_obj := $(call obj,$(core_src))
 cudaface_obj := $(call obj,$(cudaface_src))
 cudart_obj := $(call obj,$(cudart_src) $(cudart_twice)) $(cudart_twice:%.c=$(BUILD)/obj/%.perthread.o)
-# with the probe of memory channels and the reader of their tables, which need little of the daemon's
+# detsharectl contains the probe of memory channels and the reader of their tables, which need little of the daemon.
 ctl_obj := $(call obj,$(ctl_src) lut/table.c lut/match.c lut/sectors.c $(filter-out lut/probe/bench_open.c lut/probe/paper.c,$(wildcard lut/probe/*.c)) \
 	$(addprefix daemon/util/,alloc.c error.c fd.c log.c sha256.c text.c))
 
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
 DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
-# the supervisor's alone
+# Libraries of the supervisor only.
 SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd -lsqlite3
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
@@ -76,14 +79,14 @@ PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec
 LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1 $(BUILD)/cuda/libcudart.so.13
 POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
 
-# a recipe that fails leaves no half of its target behind
+# A recipe that fails leaves no partial target behind.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 .PHONY: all help
 all: $(PROGRAMS) $(LIBRARIES) $(POLICIES) ## programs, libraries and policies into build/ (plain `make`) | 2 min
 
-# `## text | time or need` behind a target is its line in the table; tests/tree/help.sh wants one for each target that is
-# .PHONY, or `# internal` behind .PHONY
+# A target's line in the table of `make help` is the text after `##`: `## text | time or need`. tests/tree/help.sh
+# requires one for every .PHONY target, or `# internal` at the end of its .PHONY line.
 help: ## this table
 	@awk -f .ci/help.awk $(filter %Makefile %.mk,$(MAKEFILE_LIST))
 
@@ -101,14 +104,15 @@ $(BUILD)/obj/%.o: %.c | $(proto_hdr)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(notdir $(basename $<))) -MMD -MP -c -o $@ $<
 
-# names, lookup table and per-thread entries of libcuda.so.1, from the toolkit's own headers
+# Names, lookup table and per-thread entries of libcuda.so.1, from the toolkit's headers.
 cudaface_gen := $(addprefix $(BUILD)/gen/cuda/cuda_,stubs.c perthread.c procs.c jumps.S rename.txt names.h)
 cudaface_obj += $(patsubst $(BUILD)/gen/%.c,$(BUILD)/obj/gen/%.o,$(filter %.c,$(cudaface_gen)))
 $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
 $(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 
-# the names of libcudart.so.13, from the toolkit's own; what concerns the default stream is compiled for both of them
+# Names of libcudart.so.13, from the toolkit's library. Functions that use the default stream are compiled twice: for
+# the legacy one and for the per-thread one.
 CUDART := $(firstword $(wildcard $(addsuffix /libcudart.so.13,$(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib)))
 cudart_gen := $(BUILD)/gen/cudart/cudart_stubs.c
 cudart_obj += $(BUILD)/obj/gen/cudart/cudart_stubs.o
@@ -118,17 +122,18 @@ $(BUILD)/obj/%.perthread.o: %.c | $(proto_hdr)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM -MMD -MP -c -o $@ $<
 $(cudart_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
-# the cuda device speaks to the driver by the toolkit's headers; it links nothing of it
+# The cuda device calls the driver through the toolkit's headers. It links no part of the toolkit.
 $(BUILD)/obj/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
-# its one kernel, as machine code where there is a compiler (compiling it would cost every start 80 ms), else as text
+# The kernel of the cuda device: machine code if nvcc exists, because compiling text costs each start 80 ms; otherwise
+# text.
 $(BUILD)/gen/cuda_gpcs.h: daemon/device/cuda/gpcs.ptx
 	@mkdir -p $(@D)
 	if [ -x "$(NVCC)" ]; then $(NVCC) -gencode 'arch=compute_90,code=[sm_90,compute_90]' -fatbin -o $@.image $<; \
 		else cp $< $@.image; fi
 	{ od -An -v -tx1 $@.image | sed 's/ \([0-9a-f]*\)/0x\1,/g'; echo 0; } >$@.new && mv $@.new $@
 $(BUILD)/obj/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
-# the interpreter's lane loops are what the simulated GPU spends its time in: vectors where they pay, which is as fast as all of
-# gcc's -O3 and compiles in two thirds of the time; counting with locks would multiply that
+# The simulated GPU spends its time in the interpreter's lane loops. These options vectorise them: as fast as gcc's
+# -O3, at two thirds of its compile time. Coverage counts without locks here, which would multiply the time.
 LANES := $(if $(findstring clang,$(CC)),-O3,-O2 -fvect-cost-model=dynamic)
 $(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += $(if $(SAN),,$(if $(COVERAGE),-O1 -fprofile-update=single,$(LANES))) -fno-math-errno -ffp-contract=off
 
@@ -157,7 +162,7 @@ $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdets
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so.0 -Wl,--version-script=client-lib/core/libdetshare-client.sym \
 		-Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(core_obj) $(proto_obj) -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic
 	ln -sf libdetshare-client.so $@.0
-# what it exports are jumps to its own functions, which get names of their own for that
+# The exported symbols of libcuda.so.1 are jumps to its own functions. objcopy renames these functions for that.
 cudaface_procs := $(BUILD)/obj/gen/cuda/cuda_procs.o
 $(BUILD)/obj/gen/cuda/face.o: $(filter-out $(cudaface_procs),$(cudaface_obj)) | $(cudaface_gen)
 	$(CC) -nostdlib -r -o $@.all $(filter-out $(cudaface_procs),$(cudaface_obj))
@@ -170,7 +175,7 @@ $(BUILD)/cuda/libcuda.so.1: $(addprefix $(BUILD)/obj/gen/cuda/,face.o jumps.o) $
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
 		$(call rpath,$$ORIGIN/..) -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
-# lies beside libcuda.so.1 wherever that is, and is often found without LD_LIBRARY_PATH
+# libcudart.so.13 always lies beside libcuda.so.1, and programs often find it without LD_LIBRARY_PATH.
 $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(BUILD)/cuda/libcuda.so.1
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcudart.so.13 \
 		-Wl,--version-script=client-lib/cudart/libcudart.sym -Wl,-rpath,'$$ORIGIN' -o $@ $(cudart_obj) \
@@ -178,7 +183,7 @@ $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(B
 	ln -sf libcudart.so.13 $(@D)/libcudart.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
 	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols -lm
-# the daemon loads no policy that others may write, whatever the umask here is
+# The daemon refuses policies that others may write. The mode does not depend on the umask of the build.
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@install -d -m 755 $(@D)
 	$(CC) $(LDFLAGS) -shared -o $@ $<
@@ -194,16 +199,16 @@ include examples/examples.mk
 
 # --- manual pages, units ------------------------------------------------------------------------------------------------
 MAN := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(wildcard docs/man/*.scd))
-# those in which programs are named by where they will be, and those that are as they are
+# UNITS_IN contain paths of programs, which `make install` fills in. The socket unit contains none.
 UNITS_IN := detshared.service detshare-devices.service
 UNITS := $(UNITS_IN) detshared.socket
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
-# links between the documents hold where they are installed: README.md beside docs/
+# The installed documents keep the layout of the tree, README.md beside docs/, so their links stay valid.
 DOCUMENTS := $(wildcard README.md SECURITY.md CHANGELOG.md) $(shell find docs -name '*.md' -o -name '*.svg')
 DOC_DIR = $(DESTDIR)$(PREFIX)/share/doc/detshare
 PC_FILES := client-lib/detshare.pc.in policies/detshare-policy.pc.in
 PC_DIR = $(DESTDIR)$(LIBDIR)/pkgconfig
-# detshare-pack looks for its module beside the file that the link in bin/ leads to
+# detshare-pack looks for its module beside the file to which the link in bin/ points.
 PACK_DIR = $(DESTDIR)$(PREFIX)/share/detshare/offline
 .PHONY: man
 man: $(MAN) ## manual pages into build/man | scdoc
@@ -218,7 +223,7 @@ deps: ## install what the build and the tests need and this machine lacks | root
 lint: ## two compilers' warnings as errors, cppcheck, clang-format, direction of includes | 5 min
 	.ci/lint.sh
 
-# the worker, the helper and the policies are found relative to detshared, so a staged tree runs where it lies
+# detshared finds the worker, the helper and the policies relative to its own path, so a staged tree works in place.
 install: all man ## into DESTDIR, PREFIX (/usr), LIBDIR, SYSCONFDIR (/etc) | root, unless DESTDIR is yours
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
@@ -259,7 +264,7 @@ install: all man ## into DESTDIR, PREFIX (/usr), LIBDIR, SYSCONFDIR (/etc) | roo
 	for page in $(MAN); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 
-# what install has put there, but not the configuration
+# Removes every installed file except the configuration.
 uninstall: ## remove what `make install` has put there; the configuration stays | as install
 	rm -f $(addprefix $(UNIT_DIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
@@ -269,7 +274,7 @@ uninstall: ## remove what `make install` has put there; the configuration stays 
 	rm -f $(addprefix $(PC_DIR)/,detshare.pc detshare-policy.pc) $(DESTDIR)$(PREFIX)/bin/detshare-pack
 	rm -rf $(DOC_DIR) $(PACK_DIR) $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(PREFIX)/share/detshare/lut $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
 
-# Debian packages in build/deb, looked at by lintian; installs what building them needs
+# Debian packages in build/deb, checked by lintian. Installs the packages that building them needs.
 .PHONY: deb-run # internal
 .PHONY: deb
 deb: ## Debian packages into build/deb, checked by lintian | 3 min; root or sudo, if a package is missing

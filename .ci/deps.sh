@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Install what DetShare's build and tests need and this machine lacks: Debian packages by apt (as root, else through
-# sudo), and the CUDA toolkit's compiler and headers from NVIDIA's wheels into build/cuda-toolkit where there is
-# no toolkit. Prints what it does; does nothing, quickly, when nothing is missing.
+# Install the packages that DetShare's build and tests need and this machine lacks: Debian packages with apt (as root,
+# or with sudo), and, if there is no CUDA toolkit, its compiler and headers from NVIDIA's wheels into
+# build/cuda-toolkit. Prints each step. If nothing is missing, it does nothing, quickly, and needs no root.
 #
-# usage: .ci/deps.sh [triton] [PACKAGE...]   (further packages, for what is not built every day; triton: the Triton compiler's
-#        wheel into build/triton, for the tests' corpus of PTX)
+# usage: .ci/deps.sh [triton] [PACKAGE...]
+#        triton    also the Triton compiler's wheel, into build/triton, for the tests' corpus of PTX
+#        PACKAGE   further packages, for targets that are not built every day
 set -eu
 cd "$(dirname "$0")/.."
 triton=
@@ -69,7 +70,7 @@ if ! have_triton; then
                 echo "deps: the Triton wheel cannot be fetched: the tests' corpus of PTX needs it" >&2
                 exit 1
         }
-        # what compiles without a GPU stays: not its own assembler and profilers, not other vendors' parts
+        # Keep what compiles without a GPU. Remove Triton's own assembler and profilers, and other vendors' parts.
         cd build/triton/triton
         rm -rf backends/amd backends/nvidia/bin backends/nvidia/lib/cupti* backends/nvidia/include _C/libproton.so instrumentation \
                 plugins profiler tools/ptx* FileCheck include

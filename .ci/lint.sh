@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make lint: warnings of two compilers as errors, cppcheck, the house format, includes pointing down.
+# make lint: warnings of two compilers as errors, cppcheck, clang-format, and includes that point down.
 set -u
 cd "$(dirname "$0")/.."
 status=0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Build the Debian packages from the files of this tree that git knows (or, without git, all that is not built), and have
-# lintian look at them: an error or a warning of its fails. The packages come to BUILD/deb.
+# Build the Debian packages from the files that git knows (without git: all files that are not built), and check them
+# with lintian: its errors and warnings fail. The packages come to BUILD/deb.
 #
 # usage: systemd/build-deb.sh BUILD CUDA_ROOT
 set -eu

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Make the NVIDIA driver's device nodes where they are missing. NVIDIA's own program does it if it is installed; else the numbers
-# are read from /proc, as the driver's README describes. Nothing, quickly and silently, where there is no NVIDIA GPU.
+# Create missing device nodes of the NVIDIA driver. NVIDIA's own program does it if installed; otherwise the numbers
+# come from /proc, as the driver's README describes. Without an NVIDIA GPU it ends quickly and prints nothing.
 #
-# usage: detshare-devices [ROOT]     ROOT: instead of /, for tests: what would be made is printed
+# usage: detshare-devices [ROOT]     ROOT: for tests, replaces /; prints the nodes instead of making them
 set -eu
 root=${1:-}
 state=0
@@ -20,7 +20,7 @@ node() { # PATH MAJOR MINOR
         fi
 }
 
-# major NAME...: the first name that /proc/devices has
+# major NAME...: number of the first of these names in /proc/devices
 major() {
         for name in "$@"; do
                 awk -v name="$name" '$2 == name { print $1; found = 1; exit } END { exit !found }' "$root/proc/devices" && return

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What of the daemon, the client library and the policies the tests execute: unit and end-to-end tests on a build that
-# counts, a table by folder, details in BUILD/coverage/index.html and BUILD/coverage/files.txt. Exit status 1 when fewer lines than
-# FLOOR per cent were executed, or when the floor would not have tripped. Tests that fail are shown and judged by `make test`:
-# here everything is several times as slow, and some measure time.
+# The lines of the daemon, the client library and the policies that the tests execute: unit and end-to-end tests run
+# on a build that counts. Prints a table by folder; details are in BUILD/coverage/index.html and
+# BUILD/coverage/files.txt. Exits with 1 if less than FLOOR percent of the lines were executed, or if the check of the
+# floor itself does not work. Failed tests are shown but do not count: everything is several times slower here, and
+# some tests measure time. `make test` judges them.
 #
-# The daemon's processes are different users and share counters: those lie where all may write. What a process that is killed
-# had executed is not known; what needs a GPU is executed against the fake driver.
+# The daemon's processes have different users and share counters, which lie where all of them may write. The lines
+# that a killed process executed are lost. Code that needs a GPU runs against the fake driver.
 #
-# usage: tests/coverage.sh BUILD FLOOR [suite ...]   (the build lies in BUILD/cov; suites as tests/run.sh has them)
+# usage: tests/coverage.sh BUILD FLOOR [SUITE ...]   (the build lies in BUILD/cov; suites: tests/run.sh)
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$1/cov
@@ -20,7 +21,7 @@ counts=$(mktemp -d /tmp/detshare-coverage.XXXXXX)
 trap 'rm -rf "$counts"' EXIT
 chmod 755 "$counts"
 
-# every counter file is there before the first process, for whichever user comes first
+# Every counter file exists before the first process, whichever user starts first.
 objects=$(realpath "$build")/obj
 find "$objects" -name '*.gcda' -delete
 find "$objects" -name '*.gcno' | while read -r note; do
@@ -37,7 +38,7 @@ find "$counts" -name '*.gcda' -size +0 | while read -r counter; do
 done
 rm -rf "$report"
 mkdir -p "$report"
-# the interpreter counts without locks: what gcov makes of that may be negative
+# The interpreter counts without locks, so gcov's sums can be negative.
 gcovr -r . -j "$(nproc)" -f daemon/ -f client-lib/ -f policies/ -e '.*gen/.*' --exclude-unreachable-branches --gcov-ignore-parse-errors \
         --json "$report/coverage.json" --json-summary "$report/summary.json" --html-details "$report/index.html" \
         --txt "$report/files.txt" "$build"/obj/{daemon,client-lib,policies} >"$report/gcovr.log" 2>&1 || { tail "$report/gcovr.log"; exit 1; }

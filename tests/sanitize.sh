@@ -1,40 +1,41 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The sanitizer gate: a command under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer. It passes if it exits 0
-# and no process that it started, itself or through others, wrote a report: every report is a file here, named after the
-# program, whoever wrote it and whatever became of its standard error and exit status. What the gate cannot see: leaks of
-# processes that are killed or end by _exit. With --proof it is tried itself, on programs that must turn it red.
+# The sanitizer gate: runs a command under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer. The command
+# passes if it exits with 0 and none of its processes, direct or indirect, wrote a report. Each report is a file here,
+# named after its program, independent of standard error and exit status. The gate misses leaks of processes that are
+# killed or end with _exit. --proof tests the gate itself, with programs that must fail it.
 #
 # usage: tests/sanitize.sh BUILD NAME COMMAND...   (the sanitized build lies in BUILD/asan)
 #        tests/sanitize.sh BUILD --proof
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$1/asan
-# the worker and the helper are nobody's processes and write here, too
+# The worker and the helper run as unprivileged users and write here too.
 [ -n "${DETSHARE_TEST_PLACE+set}" ] || DETSHARE_TEST_PLACE=$(tests/support/place.sh "$1")
 reports=${DETSHARE_TEST_PLACE:-$(realpath "$build")}/reports
 shift
 passed=0
 failed=0
 
-# once NAME COMMAND...: 0 if it exits 0 and leaves no report
+# once NAME COMMAND...: 0 if the command exits with 0 and leaves no report
 once() {
         local dir=$reports/$1
         shift
         rm -rf "$dir"
         mkdir -p "$dir"
         chmod 1777 "$dir"
-        # what is freed is not used again for 32 MiB, which is a third of the page faults of 256; of who allocated 12 callers are kept
+        # Freed memory is not reused for 32 MiB, which causes a third of the page faults of 256 MiB. 12 callers of an
+        # allocation are kept.
         ASAN_OPTIONS="quarantine_size_mb=32:malloc_context_size=12:log_path=$dir/asan:log_exe_name=1:detect_leaks=1:abort_on_error=1:allocator_may_return_null=1" \
                 UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1" DETSHARE_UBSAN_LOG="$dir/ubsan" \
                 timeout 600 "$@" >"$dir.log" 2>&1 || return 1
         [ -z "$(ls -A "$dir")" ]
 }
 
-# undecided NAME: LeakSanitizer itself broke down in each process that wrote something, so nothing is known. It reads the
-# threads' own storage of libraries that were loaded late, which may be gone (a defect of the compiler's runtime); and it
-# says so where a thread has no registers any more, since the process was killed while it looked for leaks.
+# undecided NAME: 0 if LeakSanitizer itself failed in each process that wrote a report, so there is no verdict. Two
+# causes are known: it reads thread-local storage of libraries that were loaded late and may be gone (a defect of the
+# compiler's runtime); or the process was killed during the search, and a thread has no registers any more.
 undecided() {
         local report
         for report in "$reports/$1"/*; do
@@ -43,7 +44,7 @@ undecided() {
         done
 }
 
-# gate NAME COMMAND...: as once; asked again, twice at most, while there is no verdict
+# gate NAME COMMAND...: like once; repeated at most twice while there is no verdict
 gate() {
         once "$@" && return
         undecided "$1" && once "$@" && return
@@ -60,7 +61,7 @@ result() {
         fi
 }
 
-# reported DEFECT: each of the processes wrote of it
+# reported DEFECT: each of the processes has reported it
 reported() {
         local program report
         for program in detshared detshare-worker detshare-helper detsharectl saxpy; do
@@ -80,7 +81,7 @@ proof() {
                 result "it did not see the deliberate $error of any process" $?
                 reported "$error"
         done
-        # and assertions, which are our own: what they say, and that a test ends red
+        # Assertions are DetShare's own: their message must appear, and the test must fail.
         for error in assertion expectations; do
                 ! gate "proof-$error" env DETSHARE_PROOF="$error" "$build/tests/gate/proof"
                 result "it did not see the deliberate $error of a test" $?
@@ -94,7 +95,7 @@ proof() {
         result "a clean test did not pass" $?
         gate processes-clean tests/gate/processes.sh "$build"
         result "clean processes did not pass" $?
-        # no verdict the first time, then one of each kind
+        # Without a verdict the first time; then one run of each kind.
         for word in "LeakSanitizer has encountered a fatal error." "Unable to get registers from thread 1."; do
                 gate proof-undecided tests/gate/undecided.sh "$reports/tried" "$word" true
                 result "it did not ask again where there was no verdict: $word" $?
@@ -104,7 +105,7 @@ proof() {
         ! gate proof-undecided tests/gate/undecided.sh "$reports/tried" "ERROR: AddressSanitizer: Unable to get registers from thread 1." true
         result "it took a verdict for none" $?
         rm -f "$reports/tried"
-        # and ThreadSanitizer's gate, which is its exit status
+        # ThreadSanitizer's gate is its exit status.
         "${build%/asan}/tests/gate/race_proof" >"$build/race-proof.log" 2>&1
         [ $? = 66 ]
         result "ThreadSanitizer did not see a race" $?
@@ -119,7 +120,7 @@ if [ "$1" = --proof ]; then
         exit
 fi
 if gate "$@"; then
-        # how many tests that were, where it says so
+        # The number of tests, if the log has one.
         grep -a 'Synthesis: ' "$reports/$1.log" | tail -n 1
         grep -a '^SKIP ' "$reports/$1.log"
         exit 0

@@ -1,14 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The long forms of what `make test` does a little of: 10,000 client kills, 68,000
-# acknowledged kernels beside random kills of every process, 100 deaths of the daemon, a million hostile
-# frames, clients that come and go, idle ones, deaths of worker and helper, and the rest of the time a steady load. Ends
-# with a table and `N passed, N failed`. The figures are promises (docs of each program say which), so nothing else
-# should run on the machine.
+# The long forms of tests of `make test`: 10,000 client kills, 68,000 acknowledged kernels beside random kills of
+# every process, 100 deaths of the daemon, a million hostile frames, clients that connect and leave, idle clients,
+# deaths of worker and helper. A steady load fills the rest of the time. Ends with a table and `N passed, N failed`.
+# The tests hold the figures that the documents promise, so nothing else should run on the machine.
 #
-# usage: tests/soak.sh BUILD [MINUTES] [part ...]   (parts: kills daemon hostile failures endless churn idle
-# deaths steady; all without)
+# usage: tests/soak.sh BUILD [MINUTES] [PART ...]
+#        PART    kills daemon hostile failures endless churn idle deaths steady; default: all
 set -u
 cd "$(dirname "$0")/.."
 build=$1
@@ -58,13 +57,13 @@ part_hostile() {
                 [ -x "$t" ] && DETSHARE_SOAK=1 run "$(basename "$t")" "$t" "$build"
         done
 }
-# every call that a client's life makes the daemon make, instead of the first two
+# Every call that a client makes the daemon execute, instead of the first two.
 part_failures() { DETSHARE_SOAK=1 run failures "$build/tests/e2e/failures" "$build"; }
 part_endless() { run endless "$build/tests/e2e/endless_kernel" "$build" long; }
 part_churn() { run churn "$build/tests/soak" "$build" churn 60; }
 part_idle() { run idle "$build/tests/soak" "$build" idle 1000; }
 part_deaths() { run deaths "$build/tests/soak" "$build" deaths $((minutes < 5 ? minutes * 12 : 60)); }
-# what is left of the time
+# The steady load gets the rest of the time.
 part_steady() {
         local left=$((minutes * 60 - ($(date +%s) - start)))
         run steady "$build/tests/soak" "$build" steady $((left < 30 ? 30 : left))

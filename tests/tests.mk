@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests: every tests/unit/*.c is one Criterion program, every tests/race/*.c one plain program run under TSan,
-# every tests/programs/*.c an unmodified Driver API program, every tests/kernels .cu is compiled to PTX by nvcc.
+# Tests: every tests/unit/*.c is one Criterion program, every tests/race/*.c one plain program under ThreadSanitizer,
+# every tests/programs/*.c an unmodified Driver API program. nvcc compiles every tests/programs/kernels/*.cu to PTX.
 
 ARCHS := sm_75 sm_90
 kernel_cu := $(wildcard tests/programs/kernels/*.cu)
-# under the older standard the compiler's own headers are half as long; what includes C++ of the toolkit needs the newer one
+# With the older standard, the compiler's own headers are half as long. Files that include C++ of the toolkit need the
+# newer one.
 NVCC14 := $(NVCC) -std=c++14
 cu17 := $(shell grep -lE '^.include <(cooperative_groups|cuda|mma|thrust|cub)' tests/programs/kernels/*.cu \
 	tests/programs/kernels/corpus/*.cu tests/programs/runtime/*.cu tests/programs/runtime/parts/*.cu)
@@ -18,8 +19,9 @@ $(BUILD)/ptx/$(1)/%.ptx: tests/programs/kernels/%.cu
 	$(NVCC) $$(nvcc_std) -arch=$(1) -ptx -o $$@ $$<
 endef
 $(foreach a,$(ARCHS),$(eval $(call ptx_rule,$(a))))
-# `make test` is SHORT, unless it is told WHOLE=1: of sources that know nothing of targets nvcc writes the same text for both, but for
-# its .target, so that is written here; `make test-plain` has nvcc write both, and compares (same-text)
+# `make test` builds SHORT unless WHOLE=1. nvcc writes the same text for both targets, except for the .target line, if
+# the source does not test the target: SHORT derives the second text with sed. `make test-plain` runs nvcc for both
+# and compares the texts (same-text).
 own_cu := $(shell grep -lE '__CUDA_ARCH__|cooperative_groups|mma|cuda/' $(kernel_cu))
 same_ptx := $(patsubst tests/programs/kernels/%.cu,$(BUILD)/ptx/sm_90/%.ptx,$(filter-out $(own_cu),$(kernel_cu)))
 ifneq ($(SHORT),)
@@ -34,15 +36,17 @@ same-text: kernels
 .PHONY: kernels # internal
 kernels: $(kernel_ptx)
 
-# --- the corpus of the PTX front end: thematic files of CUDA C, and Triton kernels ------------------------------------------------
-# A file says for which targets it is compiled (`// targets: sm_80 sm_90+lineinfo`), of which the first and the variants are
-# for SHORT, too; the word behind + is a variant, which is options of nvcc and of ptxas. What ptxas makes of the compilers' own text is kept: a test compares what is printed with it.
+# --- the corpus of the PTX front end: files of CUDA C by subject, and Triton kernels
+# ------------------------------------- A file names its targets: `// targets: sm_80 sm_90+lineinfo`. SHORT takes the
+# first one and the variants. The word after + is a variant: options for nvcc and for ptxas. The build keeps the
+# cubins of the compilers' own texts; a test compares them with the cubins of what the printer writes.
 NVCC_debug := -G
 NVCC_lineinfo := -lineinfo
 NVCC_rdc := -rdc=true
 NVCC_fast := --use_fast_math
 NVCC_ftz := -ftz=true -prec-div=false -prec-sqrt=false -fmad=false
-# what is suppressed quotes the PTX and its line numbers, and nothing else (compared apart, see the test)
+# The suppressed sections quote the PTX and its line numbers, and nothing else. The round trip's test compares them
+# apart.
 PTXAS_debug := -g -suppress-debug-info
 PTXAS_lineinfo := -lineinfo -suppress-debug-info
 PTXAS_rdc := -c
@@ -62,8 +66,8 @@ $(BUILD)/ptx/corpus/$(1)/%.ptx: tests/programs/kernels/corpus/%.cu
 endef
 $(foreach t,$(sort $(patsubst %/,%,$(dir $(corpus_names)))),$(eval $(call corpus_rule,$(t))))
 
-# Triton kernels: one process compiles them all and has them assembled; which there are, and for what, the sources say; SHORT, each
-# for one of its targets, unless there are all of them already
+# Triton kernels: one process compiles and assembles all of them; their sources name the targets. SHORT compiles each
+# kernel for one of its targets, unless the whole set exists already.
 TRITON := build/triton
 triton_whole := $(BUILD)/ptx/corpus/triton.stamp
 triton_stamp := $(if $(SHORT),$(or $(wildcard $(triton_whole)),$(BUILD)/ptx/corpus/triton-short.stamp),$(triton_whole))
@@ -74,8 +78,8 @@ $(triton_stamp): $(wildcard tests/programs/triton/*.py)
 		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton) $(if $(filter %-short.stamp,$@),-O0 --short)
 	@touch $@
 
-# The assembler writes beside the target and its output is renamed: X.O0.cubin and X.cubin of one text never touch each other.
-# SHORT, the assembler does not optimise, which halves its work.
+# The assembler writes beside the target, and the output is renamed: X.O0.cubin and X.cubin of one text never touch
+# each other. SHORT does not optimise, which halves the assembler's time.
 define ptxas
 @cd $(@D) && { $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) $(1) \
 	-o $(@F).new $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F).new $(@F).log; exit 1; }; } && \
@@ -88,14 +92,15 @@ $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
 corpus := $(patsubst %.ptx,%$(if $(SHORT),.O0).cubin,$(filter-out $(if $(SHORT),$(same_ptx)),$(kernel_ptx)) $(corpus_nvcc)) $(same_ptx) $(triton_stamp)
 .PHONY: corpus corpus-load
 corpus: $(corpus) ## PTX and cubins that the tests of the PTX front end read | 5 min; CUDA toolkit, Triton
-# what of it the simulated device loads, and what it refuses by instruction
+# Lists which kernels of the corpus the simulated device loads, and which it refuses, by instruction.
 $(BUILD)/bench/corpus_load: $(BUILD)/obj/tests/bench/corpus_load.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 corpus-load: $(BUILD)/bench/corpus_load $(corpus) ## what of the corpus the simulated device loads, and what it refuses | as corpus
 	@find $(BUILD)/ptx/ -name '*.ptx' | sort | xargs $<
 
-# --- a libcuda.so.1 on the simulated device: a test tool, never installed -------------------------------------------------------
+# --- a libcuda.so.1 on the simulated device: a test tool, never installed
+# ------------------------------------------------
 FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1
 fake_cuda_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/fake_cuda/*.c))
 fake_cuda_sim := $(call obj,$(filter-out %main.c,$(foreach l,util image ptx ptx/interp ptx/pass device/sim,$(wildcard daemon/$(l)/*.c))))
@@ -104,13 +109,13 @@ $(FAKE_CUDA): $(fake_cuda_obj) $(fake_cuda_sim) tests/support/fake_cuda/fake.sym
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=tests/support/fake_cuda/fake.sym \
 		-o $@ $(fake_cuda_obj) $(fake_cuda_sim) -lzstd -llz4 -lxxhash -ldl -lm
-# where CUDA_HOME may point, so that the helper compiles with the assembler that belongs to it
+# CUDA_HOME can point to this folder: the helper then compiles with the assembler that belongs to the fake driver.
 FAKE_PTXAS := $(BUILD)/fake_cuda/bin/ptxas
 $(FAKE_PTXAS): tests/support/fake_cuda/ptxas
 	@mkdir -p $(@D)
 	printf '#!/bin/sh\nDETSHARE_REAL_PTXAS=%s exec %s "$$@"\n' $(CUDA_ROOT)/bin/ptxas $(abspath $<) >$@
 	chmod 755 $@
-# calls that fail in a program that knows nothing of it: preloaded by a test
+# A preloaded library whose calls fail on request, in programs that know nothing of it.
 FAULTS := $(BUILD)/faults/faults.so
 $(FAULTS): tests/support/faults/faults.c tests/support/faults/faults.h
 	@mkdir -p $(@D)
@@ -123,14 +128,15 @@ fake-cuda: $(FAKE_CUDA) $(FAKE_PTXAS)
 unit_src := $(wildcard tests/unit/*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(BUILD)/tests/unit/%)
 $(unit_bin): $(GATE_O)
-# binutils' other linker takes half the time, of many programs
+# gold takes half the time of binutils' other linker, and there are many programs.
 FAST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 ifneq ($(SAN),)
 LDFLAGS += $(FAST_LD)
 else
 $(unit_bin): private LDFLAGS += $(FAST_LD)
 endif
-# what Criterion draws differences with comes when there is one to draw: tests/support/late/late_git.c
+# Criterion loads libgit2 to show differences. This stub loads it only when there is one to show
+# (tests/support/late/late_git.c).
 CRITERION_GIT := $(shell ldd "$$($(CC) -print-file-name=libcriterion.so)" 2>/dev/null | sed -n 's/.*libgit2[^ ]* => \([^ ]*\).*/\1/p')
 ifneq ($(CRITERION_GIT),)
 LATE_GIT := $(BUILD)/tests/late/$(notdir $(CRITERION_GIT))
@@ -145,20 +151,20 @@ $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS) -lcriterion $(SUPERVISOR_LIBS)
 
-# tests of the client core go through the library's exported functions, against a daemon inside the test
+# Tests of the client core call the library's exported functions, against a daemon inside the test.
 support_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 $(BUILD)/tests/unit/test_core_%: $(BUILD)/obj/tests/unit/test_core_%.o $(support_obj) $(proto_obj) $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c -lcriterion
 
-# which of them `make test` builds and runs plain, and which only so: tests/unit/plain.txt
+# tests/unit/plain.txt lists the tests that `make test` also builds and runs plain, or only plain.
 unit_when = $(patsubst %.c,%,$(wildcard $(patsubst %,tests/unit/%.c,$(shell awk '!/^\#/ && $$2 ~ /$(1)/ { print $$1 }' tests/unit/plain.txt))))
 .PHONY: unit unit-plain # internal
 unit: $(if $(SAN),$(filter-out $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,^only$$)),$(unit_bin)),$(unit_bin))
 unit-plain: $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,.))
 
-# images that are files of their own: a source goes through the front end, which is most of nvcc's time, once for each target of
-# its text, whatever becomes of that
+# Images in files of their own. The front end takes most of nvcc's time, so a source passes it once per target; all
+# images of that target are made from the text.
 IMAGE_PTX := $(BUILD)/cubin/ptx
 define image_ptx_rule
 $(IMAGE_PTX)/%.$(1).ptx: tests/data/image/%.cu
@@ -168,49 +174,51 @@ endef
 $(foreach a,sm_75 sm_90 sm_90a,$(eval $(call image_ptx_rule,$(a))))
 .SECONDARY: $(foreach n,two.sm_75 two.sm_90 two.sm_90a waits.sm_75 waits.sm_90 plain.sm_75 plain.sm_90a talks.sm_75,$(IMAGE_PTX)/$(n).ptx)
 
-# what a test needs beside its source: data files to build, defines
+# Data files and defines that single tests need.
 -include $(wildcard tests/unit/*.mk)
 include tests/fuzz/fuzz.mk
 
-# what is only tested is not made fast
+# Test programs are not optimised.
 $(foreach d,unit e2e programs,$(BUILD)/obj/tests/$(d)/%.o): override OPT := -O0
-# what Criterion makes of its assertions would be half of it
+# asserts.h shortens Criterion's assertions, which would be half of each object.
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/serve/%.o: CPPFLAGS += -include tests/support/asserts.h
-# and of a test's own code addresses are checked, not arithmetic, which would cost as much as all of the daemon's; but for
-# tests that have a part of the product in them
-# (what it hands to the product has its guards: the checks that are left out are those of its own accesses, which are as long
-# to compile as all of the product)
+# In a test's own code the compiler checks addresses but not arithmetic, and no reads or writes: these checks would
+# take as long to compile as those of the whole daemon. The product has its own guards around what a test hands to it.
+# Tests that include product source have all checks.
 ifneq ($(findstring undefined,$(SAN)),)
 whole_src := $(shell grep -l '^#include "[a-z]*/.*[.]c"' $(unit_src))
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/programs/%.o: CFLAGS += $(if $(filter $<,$(whole_src)),,-fno-sanitize=undefined \
 	$(if $(findstring clang,$(CC)),,--param asan-instrument-reads=0 --param asan-instrument-writes=0))
 endif
 
-# what of the interpreter takes long to compile: instructions that have to do with nothing but the registers of a warp
+# The parts of the interpreter that take long to compile: instructions that use only the registers of a warp.
 arithmetic := $(patsubst %,daemon/ptx/interp/%.c,tensor int select half float bits cvt)
 
-# --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
-# What the toolkit compiles and what is generated is the same for every variant: a link to the plain build's.
-# one more than processors: compilers wait for files now and then
+# --- the sanitizer gate and its proof
+# ------------------------------------------------------------------------------------ Compiled CUDA files and
+# generated sources are the same for every variant, so a variant links to those of the plain build. JOBS is one more
+# than the processors: compilers sometimes wait for files.
 JOBS := $(or $(shell echo $$(($$(nproc) + 1))),3)
 shared := gen ptx e2e fatbin cubin compile
 share = @mkdir -p $(1) $(shared:%=$(BUILD)/%); \
 	for d in $(shared); do [ -L $(1)/$$d ] || rm -rf $(1)/$$d; ln -sfn ../$$d $(1)/$$d; done
 ASAN := $(BUILD)/asan
-# Compiling instrumented code costs more than running it: a check of addresses is a call and not inlined; null pointers are found by the
-# processor, lengths of objects by their guards. tensor.c is inlined many times over: optimising it with instrumentation costs 35 s of
-# compiler and gives its test 6 s back. `make fuzz` has all checks.
+# Compiling instrumented code takes longer than running it. So a check of an address is a call, not inlined; the
+# processor finds null pointers, and guards find wrong lengths of objects. tensor.c is inlined many times: optimising
+# it with instrumentation costs 35 s of compile time and saves its test 6 s. `make fuzz` has all checks.
 ASAN_OPT := -O1 --param asan-instrumentation-with-call-threshold=0
 ASAN_LESS := null,object-size,pointer-overflow
 ifneq ($(LESS),)
 CFLAGS += -fno-sanitize=$(LESS)
-# lanes are aligned by their type, and what a kernel accesses is checked by the interpreter; which is what sanitized tests spend
-# their time in, so there checks are inlined
+# Lanes are aligned by their type, and the interpreter checks each access of a kernel. Sanitized tests spend their
+# time there, so its checks are inlined.
 $(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += -fno-sanitize=alignment --param asan-instrumentation-with-call-threshold=7000
-# so are policies, what asks them thousands of times a test, what simulates time, and what learns from a million measurements
+# The same for policies, for the scheduler, which tests call thousands of times, for simulated time, and for the
+# learner, which reads a million measurements.
 often := $(wildcard policies/*.c daemon/sched/*.c lut/learn/*.c) lut/match.c $(patsubst %,daemon/device/sim/%.c,blocks clock room share)
 $(often:%.c=$(BUILD)/obj/%.o): CFLAGS += --param asan-instrumentation-with-call-threshold=7000
-# arithmetic over a warp's own registers: checks of overflows and shifts leave its loops vectors, those of addresses make them ten times as slow
+# Arithmetic on a warp's registers: its loops stay vectorised with checks of overflows and shifts; checks of addresses
+# would make them ten times slower.
 $(arithmetic:%.c=$(BUILD)/obj/%.o): CFLAGS += -O1 -ftree-vectorize -fvect-cost-model=dynamic -fno-sanitize=address,bounds
 endif
 .PHONY: asan
@@ -224,14 +232,15 @@ $(BUILD)/tests/gate/race_proof: tests/gate/race_proof.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $<
 
-# --- race programs: the client core compiled into the program, everything under ThreadSanitizer -------------------------------
+# --- race programs: the client core is compiled into the program, all of it under ThreadSanitizer
+# ------------------------
 TSAN_OPT := -O0
 TSAN_FLAGS = -g1 $(TSAN_OPT) -fsanitize=thread
 race_src := $(wildcard tests/race/*.c)
 race_bin := $(race_src:tests/race/%.c=$(BUILD)/tests/race/%)
 $(BUILD)/tests/race/libcuda_race: race_extra := $(cudaface_src) $(filter %.c,$(cudaface_gen)) -I$(CUDA_ROOT)/include
 $(BUILD)/tests/race/libcuda_race: $(cudaface_src) $(wildcard client-lib/cuda/*.h) $(cudaface_gen)
-# the runtime's table of names, over a driver of the test's own
+# The runtime's table of names, over a driver of the test's own.
 cudart_race_src := $(addprefix client-lib/cudart/,register.c init.c error.c)
 $(BUILD)/tests/race/cudart_race: race_extra := $(cudart_race_src) -I$(CUDA_ROOT)/include
 $(BUILD)/tests/race/cudart_race: $(cudart_race_src) $(wildcard client-lib/cudart/*.h)
@@ -242,13 +251,13 @@ $(BUILD)/tests/race/%: tests/race/%.c $(core_tsan) $(proto_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(TSAN_FLAGS) -o $@ $< $(race_extra) $(core_tsan) $(proto_obj) -lprotobuf-c
 
-# the devices and all that they stand on, object by object; but for arithmetic, which shares nothing, and for what reads an image
-# before any thread has it
+# The devices and everything below them, object by object. Two parts are plain: arithmetic, which shares nothing, and
+# the readers of images, which run before any other thread has the image.
 unshared := $(arithmetic) \
 	$(filter-out %main.c,$(foreach l,image ptx ptx/pass,$(wildcard daemon/$(l)/*.c)))
 tsan_src := $(filter-out %main.c $(unshared),$(foreach l,util ptx/interp device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
 tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o) $(unshared:%.c=$(BUILD)/obj/%.o)
-# what computes is made faster than what waits: that would be twice as long with the compiler
+# Code that computes is optimised. Code that waits is not: that would double the compile time.
 $(BUILD)/tsan/daemon/ptx/interp/%.o $(BUILD)/tsan/daemon/device/sim/%.o $(BUILD)/tests/race/device_race: private TSAN_OPT := -O1
 $(BUILD)/tsan/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(BUILD)/tsan/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
@@ -256,11 +265,11 @@ $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) $(TSAN_FLAGS) -MMD -MP -c -o $@ $<
 -include $(tsan_src:%.c=$(BUILD)/tsan/%.d)
-# the worker's one thread, alone
+# The only part of the worker that has a thread.
 $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
 -include $(BUILD)/tsan/daemon/worker/pages.d
 $(BUILD)/tests/race/pages_race: $(BUILD)/tsan/daemon/worker/pages.o
-# the supervisor's threads that close what clients sent
+# The supervisor's threads, which close descriptors that clients sent.
 foreign_tsan := $(patsubst %,$(BUILD)/tsan/daemon/supervisor/%.o,foreign charge deadline rate rules turns)
 $(foreign_tsan): | $(proto_hdr)
 -include $(foreign_tsan:.o=.d)
@@ -284,17 +293,18 @@ $(BUILD)/tests/e2e/%: $(BUILD)/obj/tests/e2e/%.o $(BUILD)/obj/tests/e2e/harness.
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 
-# systemd's part, played by a program
+# A program that plays systemd's part.
 TEST_MANAGER := $(BUILD)/tests/manager
 $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
 
-# those that kill share what their clients do
+# Tests that kill processes share the load of their clients.
 load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
 $(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills $(BUILD)/tests/e2e/kernel_kills: $(load_obj)
 
-# --- what only shows after a while: `make soak MINUTES=60` -------------------------------------------------------------------
+# --- defects that show only after a while: `make soak MINUTES=60`
+# --------------------------------------------------------
 $(BUILD)/tests/soak: $(BUILD)/obj/tests/soak/soak.o $(BUILD)/obj/tests/e2e/harness.o $(load_obj) $(proto_obj) $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
@@ -304,7 +314,7 @@ soak: deps ## random load, kills and restarts, for MINUTES=60 | an hour
 	@$(MAKE) --no-print-directory -s -j2 all e2e $(BUILD)/tests/soak
 	@tests/soak.sh $(BUILD) $(MINUTES)
 
-# the service under a booted systemd: once the root is there, `make test` boots it too
+# The service under a booted systemd. Once the root exists, `make test` boots it too.
 BOOT_ROOT := $(BUILD)/boot-root
 .PHONY: test-boot-run # internal
 .PHONY: test-boot
@@ -315,7 +325,7 @@ test-boot: deps ## the service under a booted systemd, in a Debian root that thi
 	@.ci/deps.sh debootstrap systemd-container
 	@$(MAKE) --no-print-directory -s -j2 test-boot-run
 
-# what a user of the public interface writes: nothing but the installed header and the library
+# A user of the public interface has only the installed header and the library.
 example_bin := $(patsubst tests/examples/%.c,$(BUILD)/tests/examples/%,$(wildcard tests/examples/*.c))
 $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h
 	@mkdir -p $(@D)
@@ -325,14 +335,15 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 e2e: man $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA) \
 	$(BUILD)/gpu/interp/corpus_diff $(addprefix $(BUILD)/tests/policies/,cells.so slow.so chaos.so) | $(corpus_nvcc)
 
-# --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
+# --- driver-API programs: linked as users link them, against the toolkit's stub library if there is one
+# -------------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))
 $(program_bin): $(GATE_O)
 CUDA_STUB := $(firstword $(wildcard $(CUDA_ROOT)/lib64/stubs/libcuda.so) $(BUILD)/cuda/libcuda.so.1)
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD) -lm
-# the containers that nvcc writes: zstd by default, LZ4 for speed
+# The containers that nvcc writes: zstd by default, LZ4 for speed.
 program_fatbins := $(foreach a,$(ARCHS),$(BUILD)/ptx/$(a)/prog_basic.fatbin $(BUILD)/ptx/$(a)/prog_basic.lz4.fatbin)
 $(BUILD)/ptx/%/prog_basic.fatbin: tests/programs/kernels/prog_basic.cu
 	@mkdir -p $(@D)
@@ -346,7 +357,7 @@ include tests/programs/runtime/runtime.mk
 
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
-# a program that a restart of the daemon goes on under
+# A program that continues while the daemon restarts.
 e2e: $(DEMO_BIN) $(BUILD)/demo/kernels.ptx $(BUILD)/e2e/handover.ptx $(TEST_MANAGER)
 $(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu
 	@mkdir -p $(@D)
@@ -355,12 +366,13 @@ $(BUILD)/obj/tests/demo/%.o $(BUILD)/obj/tests/programs/%.o: CPPFLAGS += -I$(CUD
 $(BUILD)/demo/demo: $(BUILD)/obj/tests/demo/demo.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
-# Driver API programs that read the device clock through detshare.h; libcuda is found at run time by LD_LIBRARY_PATH
+# Driver API programs that read the device clock through detshare.h. They find libcuda at run time through
+# LD_LIBRARY_PATH.
 $(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath-link,$(BUILD)
 
-# a program of the driver API and of detshare/coloured.h
+# A program that uses the Driver API and detshare/coloured.h.
 COLOURED := $(BUILD)/tests/channels/coloured
 $(BUILD)/obj/tests/channels/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(COLOURED): $(BUILD)/obj/tests/channels/coloured.o $(GATE_O) | $(LIBRARIES)
@@ -371,7 +383,7 @@ $(addprefix $(BUILD)/tests/channels/,truth measured): $(BUILD)/tests/channels/%:
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 e2e: $(COLOURED) $(addprefix $(BUILD)/tests/channels/,truth measured)
 
-# of the sanitized build: those of them that run there, and what these run
+# The tests of tests/e2e/sanitized.txt, and the programs that these run.
 sanitized := $(shell awk '!/^\#/ { print $$1 }' tests/e2e/sanitized.txt)
 .PHONY: e2e-sanitized # internal
 e2e-sanitized: $(filter $(sanitized:%=$(BUILD)/tests/e2e/%),$(e2e_bin)) $(example_bin) $(BUILD)/examples/hello $(TEST_MANAGER) $(BUILD)/demo/be_job \
@@ -380,7 +392,7 @@ e2e-sanitized: $(filter $(sanitized:%=$(BUILD)/tests/e2e/%),$(e2e_bin)) $(exampl
 .PHONY: demo-build test-build # internal
 .PHONY: demo test test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
-# the daemon of the runs below finds ptxas in a toolkit that deps has fetched, too
+# With this, the daemon of the runs below also finds ptxas in a toolkit that deps has fetched.
 WITH_TOOLKIT := CUDA_HOME="$${CUDA_HOME:-$(abspath $(CUDA_ROOT))}"
 .PHONY: demo-run # internal
 demo-run: demo-build
@@ -390,28 +402,29 @@ demo: deps ## a service beside a job under DetShare and without, on a GPU or sim
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 
 test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
-# deps first in a make of its own: what it installs decides what the next one finds
-# (make test WHOLE=1: with all that SHORT leaves out, and the long forms of tests)
+# deps runs first, in a make of its own: its packages decide what the next make finds. WHOLE=1 adds all that SHORT
+# leaves out and the long forms of tests.
 test: SHORT_OR_WHOLE := $(if $(WHOLE),,SHORT=1 DEBUG=-g1)
 test: deps ## every test that needs no GPU (WHOLE=1: the long forms too) | 10 min on two cores
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) test-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) asan
 	@$(if $(WHOLE),DETSHARE_TEST_WHOLE=1) tests/run.sh $(BUILD)
-# every unit test on the plain build, the random ones longer, and the whole corpus
+# Every unit test on the plain build, with all random rounds and the whole corpus.
 .PHONY: test-plain
 test-plain: deps ## every unit test on the plain build, with all random rounds and the whole corpus | 20 min
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all kernels programs unit same-text
 	@DETSHARE_TEST_WHOLE=1 tests/run.sh $(BUILD) unit
 
-# whether the order of builds matters: tests/e2e/orders.sh, whose short form `make test` runs
+# Checks that the order of builds does not matter: tests/e2e/orders.sh, whose short form is part of `make test`.
 .PHONY: test-orders
 test-orders: deps ## the builds of test, gpu-build and corpus in three orders: none may break another | an hour
 	@.ci/deps.sh triton
 	@tests/e2e/orders.sh $(BUILD) full
 
-# --- coverage: what the tests execute, with a floor ------------------------------------------------------------------------
+# --- coverage: which lines the tests execute, with a lower bound
+# ---------------------------------------------------------
 FLOOR ?= 85
 COV := $(BUILD)/cov
 .PHONY: coverage-build # internal
@@ -430,7 +443,7 @@ $(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/ha
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 
-# how fast profiles are replayed
+# The speed at which profiles are replayed.
 $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(POLICIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
@@ -476,7 +489,8 @@ e2e: $(EVAL_JOB)
 .PHONY: eval-build # internal
 eval-build: all $(EVAL_JOB)
 
-# which kernels of libraries wait for other blocks: make sass-scan SM=90 FILES=/usr/local/cuda/lib64/libcublas.so
+# Lists the kernels of libraries that wait for other blocks: make sass-scan SM=90
+# FILES=/usr/local/cuda/lib64/libcublas.so
 SM ?= 90
 $(BUILD)/bench/sass_scan: $(BUILD)/obj/tests/bench/sass_scan.o $(DAEMON_A)
 	@mkdir -p $(@D)
@@ -485,12 +499,13 @@ $(BUILD)/bench/sass_scan: $(BUILD)/obj/tests/bench/sass_scan.o $(DAEMON_A)
 sass-scan: $(BUILD)/bench/sass_scan ## which kernels of FILES= wait for other blocks (SM=90)
 	@$< $(SM) $(FILES)
 
-# how fast PTX is read and printed, and whether that is linear
+# The speed at which PTX is parsed and printed, and whether time grows linearly.
 $(BUILD)/bench/bench_ptx: $(BUILD)/obj/tests/bench/bench_ptx.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
-# the last: model packs under policies, on a GPU where there is one; not gemini, whose turns of 100 ms and more take a simulated one minutes
+# The last step runs model packs under policies, on a GPU if there is one. gemini is left out: its turns of 100 ms and
+# more take a simulated GPU minutes.
 BENCH_POLICIES := fifo,temporal,multistream,static,antman,tgs,reef,orion,tally,paella,krisp,sgdrc-static,sgdrc,detshare
 .PHONY: bench
 bench: deps ## cost of a request, of replaying, of reading PTX; packs under policies | 10 min
@@ -500,7 +515,7 @@ bench: deps ## cost of a request, of replaying, of reading PTX; packs under poli
 	@$(BUILD)/bench/bench_ptx $(BUILD)
 	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --policies $(BENCH_POLICIES) --json $(BUILD)/bench/packs.json
 
-# Driver API programs, natively and under DetShare; their kernels lie beside them
+# Driver API programs, run natively and under DetShare. Their kernels lie beside them.
 GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures graph load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)
 $(BUILD)/bench/%.fatbin: tests/bench/%.cu
 	@mkdir -p $(@D)
@@ -524,8 +539,9 @@ bench-gpu-run: bench-gpu-build
 bench-gpu: deps ## the same natively and under DetShare | a GPU
 	@$(MAKE) --no-print-directory -s -j2 bench-gpu-run
 
-# --- on a GPU -------------------------------------------------------------------------------------------------------------
-# what runs there needs no package: these stand on libc and on what the build makes
+# --- on a GPU
+# ------------------------------------------------------------------------------------------------------------- The
+# programs of this section need no package: only libc and files of the build.
 SANDBOX := $(BUILD)/tests/gpu/sandbox
 $(SANDBOX): $(BUILD)/obj/tests/gpu/sandbox.o
 	@mkdir -p $(@D)

@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzing: every tests/fuzz/fuzz_NAME.c is one target, tests/fuzz/corpus/NAME its corpus, tests/fuzz/NAME.dict its words.
+# Fuzzing: every tests/fuzz/fuzz_NAME.c is one target, tests/fuzz/corpus/NAME its corpus, tests/fuzz/NAME.dict its
+# words.
 #
-#   make fuzz SECONDS=60       libFuzzer, address and undefined-behaviour sanitizers; all targets, each that long
+#   make fuzz SECONDS=60       every target for that long under libFuzzer, with address and undefined-behaviour sanitizers
 #   make fuzz-afl SECONDS=60   the same targets under AFL++, which this installs
-#   make fuzz-coverage         what of the parsers the corpus reaches
-# `make test` runs the corpus through the sanitized targets (tests/fuzz/replay.sh). FUZZ=NAME,NAME... leaves the others out.
+#   make fuzz-coverage         lines of the parsers that the corpus reaches
+#
+# `make test` runs the corpus through the sanitized targets (tests/fuzz/replay.sh). FUZZ=NAME,NAME... leaves these
+# targets out.
 
 SECONDS ?= 60
 FUZZ ?=
-# replay_main.o, or none where -fsanitize=fuzzer brings a main of its own
+# replay_main.o; empty if -fsanitize=fuzzer brings its own main.
 FUZZ_MAIN ?= $(BUILD)/obj/tests/fuzz/replay_main.o
 FUZZ_ENGINE ?=
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
 fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/tests/fuzz/%)
-# worker_harness.h without Criterion
+# The shim lets fuzz targets use worker_harness.h without Criterion.
 $(BUILD)/obj/tests/fuzz/%.o: CPPFLAGS := -Itests/fuzz/shim $(CPPFLAGS)
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS) $(SUPERVISOR_LIBS)
 
-# the client core stands in the program: what it asks of the system is answered by the target
+# The client core is linked into the program, and the target answers the core's system calls.
 fuzz_wrap := socket connect setsockopt poll clock_gettime nanosleep clock_nanosleep syscall sendmsg recvmsg fwrite
 $(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN) $(core_obj) $(BUILD)/obj/daemon/util/log.o $(BUILD)/obj/daemon/util/text.o $(proto_obj)
 	@mkdir -p $(@D)
@@ -30,12 +33,12 @@ $(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN
 .PHONY: fuzz-targets # internal
 .PHONY: fuzz fuzz-afl fuzz-coverage
 fuzz-targets: $(fuzz_bin)
-# a sanitized build's tests are these, too
+# A sanitized build includes these targets in its tests.
 ifneq ($(SAN),)
 unit: fuzz-targets
 endif
 
-# instrumented code warns where plain code does not; what is linted is the plain build
+# Instrumented code causes warnings that plain code does not. `make lint` checks the plain build.
 fuzz_build = $(MAKE) --no-print-directory -s -j2 BUILD=$(1) OPT=-O1 WARN=-Wno-unknown-warning-option FUZZ_MAIN= \
 	FUZZ_ENGINE=-fsanitize=fuzzer
 fuzz: deps ## libFuzzer on every parser, each for SECONDS=60 (FUZZ=NAME,...) | 15 min

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every process that DetShare has, once, from its start to its end in order: daemon, worker, helper, a program on the
-# drop-in library, the command. Without DETSHARE_PLANT it fails if any of them does; with a defect planted in each of them
-# it does not care, so that what turns the gate red is the reports alone.
+# Runs each of DetShare's processes once, from start to orderly end: daemon, worker, helper, a program on the drop-in
+# library, the command. Fails if one of them fails. With DETSHARE_PLANT each process commits that defect and its
+# failure is ignored, so that only reports can fail the gate.
 #
 # usage: tests/gate/processes.sh BUILD
 set -u

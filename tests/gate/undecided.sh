@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# For the gate's proof: ends the first time as a process whose LeakSanitizer broke down, the second time as COMMAND does.
+# For the gate's proof: ends the first time like a process whose LeakSanitizer failed, the second time as COMMAND
+# does.
 #
-# usage: tests/gate/undecided.sh FILE WORDS COMMAND...   (FILE is there between the two; WORDS: what LeakSanitizer says)
+# usage: tests/gate/undecided.sh FILE WORDS COMMAND...
+#        FILE exists between the two runs; WORDS is LeakSanitizer's message
 file=$1
 words=$2
 shift 2

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-#
-# Counting what a test's script checks, for scripts that read this: `passed`, `failed`, and a line for each check.
+# Counts the checks of a script that sources this file: `passed`, `failed`, and one line per check.
 
 passed=0
 failed=0
 
-# result NAME STATUS [LOG]: 0 is good; what the log ends with is shown if not
+# result NAME STATUS [LOG]: STATUS 0 is a pass; otherwise prints the end of LOG
 result() {
         if [ "$2" = 0 ]; then
                 passed=$((passed + 1))
@@ -18,12 +17,12 @@ result() {
         fi
 }
 
-# skip NAME NEEDS: what this machine or user cannot run; tests/run.sh lists and counts these lines
+# skip NAME NEEDS: a check that this machine or user cannot run; tests/run.sh lists and counts these lines
 skip() {
         echo "SKIP $1: needs $2"
 }
 
-# check NAME COMMAND...: it succeeds; what it says goes to $tmp/check
+# check NAME COMMAND...: the command succeeds; its output goes to $tmp/check
 check() {
         local name=$1
         shift

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-#
-# A daemon for a test's script, which has set $build and $tmp: at $tmp/sock, what it says in $tmp/out and $tmp/log. A script that ends
-# early calls daemon_end from its trap.
+# A daemon for scripts that have set $build and $tmp. It listens at $tmp/sock; its output is in $tmp/out and $tmp/log.
+# A script that ends early calls daemon_end from its trap.
 
 daemon=
 
-# await FILE WORDS: until the file has them, for a minute: a machine may be slow
+# await FILE WORDS: waits until the file contains the words, at most a minute, because a machine may be slow
 await() {
         for _ in $(seq 1200); do
                 grep -q "$2" "$1" 2>/dev/null && return 0
@@ -15,7 +14,7 @@ await() {
         return 1
 }
 
-# daemon_start OPTION...: until it serves
+# daemon_start OPTION...: returns when the daemon serves
 daemon_start() {
         # shellcheck disable=SC2154
         : >"$tmp/out" # of the one before
@@ -25,7 +24,7 @@ daemon_start() {
         await "$tmp/out" serving
 }
 
-# its exit status
+# The daemon's exit status.
 daemon_stop() {
         kill -TERM "$daemon"
         wait "$daemon"

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A place that everybody can reach, for what the daemon's unprivileged processes open or execute
+# Makes a directory that every user can reach, for files that the daemon's unprivileged processes open or execute.
 #
-# The worker and the helpers of a daemon that root starts have no rights. In a tree below a directory that is
-# root's alone (/root, say) they can neither load the fake driver nor run the compilers that tests give them: those are
-# copied here. Prints the directory, which the caller removes, or nothing where the tree can be reached as it is.
+# The worker and the helpers of a daemon that root starts are unprivileged. In a tree below a directory that only root
+# may enter (/root), they can neither load the fake driver nor run the tests' compilers: this copies both. Prints the
+# directory, which the caller removes; prints nothing if every user can reach the tree.
 #
 # usage: tests/support/place.sh BUILD
 set -eu

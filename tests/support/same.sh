@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: Apache-2.0
 #
-# For scripts that compare what stands in two places: sets `bad` when the lines of A and B are not the same set, or A is empty.
+# For scripts that compare two lists: sets `bad` if the lines of A and B are not the same set, or if A is empty.
 bad=0
 
 # same WHAT A B

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The service under a real systemd: a Debian root is booted in systemd-nspawn with the staged tree (`make install`) in it. The socket
-# starts the daemon, programs run through the installed libcuda.so.1 inside the unit's sandbox, and start, status, reload,
-# restart, watchdog, stop and the journal do what detshared(8) says.
+# The service under a real systemd: systemd-nspawn boots a copy of a Debian root with the staged tree (`make install`)
+# in it. The socket starts the daemon, and programs use the installed libcuda.so.1 inside the unit's sandbox. Start,
+# status, reload, restart, watchdog, stop and the journal behave as detshared(8) says.
 #
-# It downloads nothing. Without systemd-nspawn, root's rights or a root to boot it says so and counts nothing; `make test-boot`
-# makes the root (debootstrap) and runs it. The root itself is not changed: a copy is.
+# It downloads nothing. Without systemd-nspawn, root or a root to boot it is skipped. `make test-boot` makes the root
+# (debootstrap) and runs it.
 #
 # usage: tests/systemd/boot.sh BUILD [ROOT]       ROOT: BUILD/boot-root
 set -u
@@ -60,14 +60,14 @@ inside() {
 property() {
         inside systemctl show -P "$1" detshared.service
 }
-# a minimal root has no procps
+# A minimal root has no procps.
 pid_of() {
         inside sh -c 'for p in /proc/[0-9]*; do [ "$(cat "$p/comm" 2>/dev/null)" != "$1" ] || echo "${p#/proc/}"; done' sh "$1"
 }
 signal() { # SIGNAL PID
         inside sh -c 'kill -s "$1" "$2"' sh "$@"
 }
-# until SECONDS COMMAND...: it succeeds some time
+# until SECONDS COMMAND...: waits until the command succeeds
 until_() {
         local end=$((SECONDS + $1))
         shift
@@ -77,7 +77,8 @@ until_() {
         done
 }
 
-# --- the root, with what would come as packages ---------------------------------------------------------------------------
+# --- the root, with the packages' files
+# ------------------------------------------------------------------------------------
 cp -a "$base" "$root"
 make -s --no-print-directory BUILD="$build" install DESTDIR="$root" PREFIX=/usr >"$work/install.log" 2>&1 ||
         { cat "$work/install.log"; bad "make install"; }
@@ -91,7 +92,7 @@ mkdir -p "$root/opt/ptx"
 cp -r "$build/tests/programs" "$build/tests/examples/hold" "$root/opt/"
 cp -r "$build/ptx/." "$root/opt/ptx/"
 chmod -R go+rX "$root/opt"
-# nothing of the container's own that would only cost time
+# Services of the container that only cost time are masked.
 for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer fstrim.timer man-db.timer dpkg-db-backup.timer \
         e2scrub_reap.service networking.service; do
         ln -sf /dev/null "$root/etc/systemd/system/$unit"
@@ -110,7 +111,8 @@ inside systemd-tmpfiles --create detshare.conf >/dev/null
 is "the worker's user" '^detshare:' "$(inside getent passwd detshare)"
 is "the administrators' group" '^detshare-admin:' "$(inside getent group detshare-admin)"
 
-# --- the socket starts it ---------------------------------------------------------------------------------------------------
+# --- start by the socket
+# ---------------------------------------------------------------------------------------------------
 inside systemctl enable --now --quiet detshared.socket
 equals "before anybody came" inactive "$(inside systemctl is-active detshared.service)"
 is "the first who comes" 'sim:h200' "$(inside detsharectl status)"
@@ -120,7 +122,8 @@ is "systemctl status" 'Status: "serving DetShare sim:h200: [0-9]+ sessions? \([0
 equals "the socket's rights" 666 "$(inside stat -c %a /run/detshare/detshared.sock)"
 is "no words of an error" '^$' "$(inside journalctl -q -p warning -u detshared.service -u detshare-devices.service -o cat)"
 
-# --- who runs there, and with what -----------------------------------------------------------------------------------------
+# --- users and rights of the processes
+# -------------------------------------------------------------------------------------
 main=$(property MainPID)
 worker=$(pid_of detshare-worker)
 helper=$(pid_of detshare-helper)
@@ -128,7 +131,7 @@ field() { # PID NAME
         inside sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
 }
 equals "the worker's user" detshare "$(inside stat -c %U "/proc/$worker")"
-# a namespace may have few numbers
+# A user namespace may have few ids.
 is "the helper's user is a number of its own" '^(65534|2[01][0-9]{8})$' "$(inside stat -c %u "/proc/$helper")"
 for pid in "$main" "$worker" "$helper"; do
         equals "no new privileges" 1 "$(field "$pid" NoNewPrivs)"
@@ -137,7 +140,7 @@ done
 equals "the worker's capabilities" 0000000000000000 "$(field "$worker" CapEff)"
 equals "the helper's capabilities" 0000000000000000 "$(field "$helper" CapEff)"
 equals "the supervisor's: KILL, SETGID, SETUID" 00000000000000e0 "$(field "$main" CapEff)"
-# a container may have fewer than the unit asks for
+# A container may have less than the unit asks for.
 is "open files" '^([0-9]+) \1$' "$(inside sed -n 's/^Max open files *\([0-9]*\) *\([0-9]*\) .*/\1 \2/p' "/proc/$main/limits")"
 
 # --- programs ---------------------------------------------------------------------------------------------------------------
@@ -163,8 +166,9 @@ rm "$root/etc/detshare/conf.d/90-broken.conf"
 inside systemctl reload detshared.service
 is "and good again" '^serving' "$(property StatusText)"
 
-# --- the journal ---------------------------------------------------------------------------------------------------------------
-# a client that talks nonsense
+# --- the journal
+# ----------------------------------------------------------------------------------------------------------- A client
+# that sends nonsense.
 inside setpriv --reuid=1000 --regid=1000 --clear-groups perl -MSocket -e '
         socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, sockaddr_un("/run/detshare/detshared.sock")) or die;
         syswrite(S, "\xff" x 64); sysread(S, $b, 1);'
@@ -183,8 +187,9 @@ is "what happened" '"MESSAGE_ID":"[0-9a-f]{32}"' "$entry"
 is "how bad" '"PRIORITY":"4"' "$entry"
 is "a refused configuration" '"MESSAGE_ID":"[0-9a-f]{32}"' "$(fields 'colour')"
 
-# --- restart, failure, watchdog ---------------------------------------------------------------------------------------------
-# a session with memory, over a restart of the daemon under it: it ends with its input, with 0 if it still is the one it was
+# --- restart, failure, watchdog
+# -------------------------------------------------------------------------------------------- A session with memory
+# while the daemon restarts: hold exits with 0, at the end of its input, if it still has its session.
 mkfifo "$work/in"
 exec 8<>"$work/in"
 inside env LD_LIBRARY_PATH="$lib/.." /opt/hold <"$work/in" >"$work/held" 2>&1 8>&- &
@@ -221,7 +226,7 @@ equals "stopped" inactive "$(inside systemctl is-active detshared.service)"
 equals "cleanly" success "$(property Result)"
 equals "nobody is left" "" "$(pid_of detshare-worker)$(pid_of detshare-helper)"
 inside test -e /run/detshare/detshared.sock && bad "the socket file stays" || ok
-# without the socket unit being enabled: `systemctl start` is enough
+# The socket unit need not be enabled: `systemctl start` is enough.
 inside systemctl disable --quiet detshared.socket
 inside systemctl start detshared.service
 equals "start alone" active "$(inside systemctl is-active detshared.service)"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A Debian root with systemd and nothing else, for tests/systemd/boot.sh. Needs root's rights and Debian's archive, once.
+# A Debian root with systemd and nothing else, for tests/systemd/boot.sh. Needs root, and once Debian's archive.
 #
 # usage: tests/systemd/make-root.sh ROOT
 set -eu
@@ -15,6 +15,6 @@ debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus bookworm "$roo
         tail -n 20 "$root.log" >&2
         exit 1
 }
-# `make test` as another user must be able to look at it
+# `make test` as another user must be able to read it.
 chmod 755 "$root.new"
 mv "$root.new" "$root"

@@ -8,11 +8,11 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/support/same.sh
 . tests/support/same.sh
 mapfile -t makefiles < <(git ls-files Makefile '*.mk' 2>/dev/null | grep . || find . -name '*.mk' -o -name Makefile -path ./Makefile)
-# examples/policy is a tree of its own
+# examples/policy is a tree of its own.
 phony=$(sed -n '/# internal$/d; s/^[.]PHONY: *//p' "${makefiles[@]}" | tr ' ' '\n' | grep .)
 help=$(make --no-print-directory help)
 same "targets that are .PHONY, and the table of make help" "$phony" "$(awk 'NR > 1 { print $1 }' <<<"$help")"
-# what stands there is short enough for a terminal, and the default stays the build
+# The table fits a terminal, and plain `make` is still the build.
 if [ "$(awk '{ print length($0) }' <<<"$help" | sort -n | tail -n 1)" -gt 160 ]; then
         echo "make help: a line has more than 160 columns"
         bad=1

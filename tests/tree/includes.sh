@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Folders are layers and includes point down only: each row says what a folder's files may include with quotes.
+# Folders are layers, and includes point down only: each row lists the prefixes that a folder's files may include with
+# quotes.
+#
 # usage: tests/tree/includes.sh [BUILD]
 set -u
 cd "$(dirname "$0")/../.."

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The manual pages are what the programs are: they can be built, every option of detshared and every command of detsharectl is in
-# its page, every message id and journal field too, and the pages name no other.
+# The manual pages agree with the programs. scdoc accepts every page. Each option of detshared, command of
+# detsharectl, message id and journal field is in its page, and the pages name no other.
 set -u
 cd "$(dirname "$0")/../.." || exit
 . tests/support/same.sh
@@ -28,7 +28,7 @@ if command -v scdoc >/dev/null; then
                 scdoc <"$page" >/dev/null || { echo "$page cannot be built"; bad=1; }
         done
 fi
-# references between our pages are to pages that exist
+# References between DetShare's pages name existing pages.
 grep -ohE '\*(detshare[a-z.-]*|libdetshare[a-z-]*)\*\([0-9]\)' docs/man/*.scd systemd/*.in | sort -u | tr -d '*)' | while IFS='(' read -r name section; do
         [ -e "docs/man/$name.$section.scd" ] || echo "there is no page $name($section)"
 done | grep . && bad=1

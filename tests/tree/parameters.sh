@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every parameter of a policy that serves is in docs/policies.md, and what looks like one there is one; the defaults that
-# detsharectl(1) names are theirs. Where the policies are built, the tables of the page are those of the plug-ins.
+# docs/policies.md lists every parameter of the policies, and no other. detsharectl(1) names their defaults. If the
+# policies are built, the page's tables are those of the plug-ins.
 #
 # usage: tests/tree/parameters.sh [BUILD]
 set -u
@@ -10,7 +10,8 @@ cd "$(dirname "$0")/../.." || exit
 bad=0
 page=docs/policies.md
 
-# as policies and what they share have them, .name = "x" or rows {"x", "help", default, least, most}; profile and calibrate serve nobody
+# Parameters in the sources: .name = "x", or rows {"x", "help", default, least, most}. profile and calibrate are left
+# out: they do not schedule.
 known=$(find policies -name '*.[ch]' ! -name profile.c ! -name calibrate.c \
         -exec sed -n 's/.*\.name = "\([a-z_]*\)".*/\1/p; s/.*[{]"\([a-z_]*\)",.*/\1/p' {} + | sort -u)
 [ "$(wc -l <<<"$known")" -ge 90 ] || { echo "only $(wc -l <<<"$known") parameters were found"; bad=1; }
@@ -18,13 +19,13 @@ for name in $known; do
         grep -q "\`${name}[\`= ]" $page || { echo "$page does not know $name"; bad=1; }
 done
 
-# the other way round: words with an underscore, in the sections of policies
+# In the other direction: words with an underscore in the sections of policies.
 # shellcheck disable=SC2016
 for name in $(sed '1,/^## /d' $page | grep -oE '`[a-z]+_[a-z_]+(`|=)' | tr -d '`=' | sort -u); do
         grep -qx "$name" <<<"$known" || grep -rqw --include='*.h' "$name" daemon policies client-lib || { echo "$page: there is no $name"; bad=1; }
 done
 
-# *x* (N) in the manual page; N is the default of a policy's x
+# *x* (N) in the manual page: N is the default of a policy's x
 rows=$(cat policies/*.c policies/*.h | tr -s ' \n' ' ')
 defaults=$(sed -n '/^# POLICIES/,$p' docs/man/detsharectl.1.scd | grep -oE '\*[a-z]+_[a-z_]+\* \([0-9]+\)' | tr -d '*()' | sort -u)
 [ -n "$defaults" ] || { echo "the manual page names no defaults"; bad=1; }

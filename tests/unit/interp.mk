@@ -2,7 +2,7 @@
 # The interpreter's tests run the kernel corpus.
 $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_interp_kernels_*.c tests/unit/test_interp_fuzz.c)): | $(kernel_ptx)
 
-# tests/bench/bench_interp: what the interpreter does per second; bench_cores: what a second core brings
+# tests/bench/bench_interp measures the interpreter's instructions per second; bench_cores the gain by a second core.
 $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores: $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(DAEMON_A) | $(kernel_ptx)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
@@ -11,7 +11,7 @@ bench-interp: $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores ## instruct
 	$< $(BUILD)/ptx/sm_75
 	$(BUILD)/bench/bench_cores $(BUILD)/ptx/sm_75
 
-# On a GPU: every instruction there and in the interpreter; the corpus there against the interpreter's references.
+# On a GPU: compares every instruction with the interpreter, and the corpus with the interpreter's references.
 interp_gpu := $(patsubst tests/unit/%.c,$(BUILD)/gpu/interp/%,$(wildcard tests/unit/test_interp_kernels_*.c))
 $(BUILD)/gpu/interp/test_interp_%: tests/unit/test_interp_%.c $(wildcard tests/support/interp_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of the drop-in libcuda.so.1: one opens the library as a program would, one links its parts.
+# Tests of the drop-in libcuda.so.1: one opens the library as a program does, one links its parts.
 
 LIBCUDA := $(BUILD)/cuda/libcuda.so.1
 CFLAGS_test_cuda_exports := -DDOCUMENT='"$(abspath docs/compatibility.md)"' -DLIBCUDA='"$(abspath $(LIBCUDA))"' -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
@@ -13,7 +13,7 @@ $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): $(cudaface_o
 $(BUILD)/tests/unit/test_cuda_parts: $(BUILD)/obj/tests/support/fake_daemon.o
 $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
 
-# a library in the place of NVIDIA's driver
+# A library in place of NVIDIA's driver.
 STANDIN := $(BUILD)/tests/standin/libcuda.so.1
 $(STANDIN): tests/support/standin/standin.c
 	@mkdir -p $(@D)

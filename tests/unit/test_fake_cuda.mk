@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The fake driver, and the assembler that makes the cubins it is given.
+# The fake driver, and the assembler that makes its cubins.
 
 fake_cuda_tests := test_fake_cuda test_cuda_device
 $(foreach t,$(fake_cuda_tests),$(eval CFLAGS_$(t) := -I$(CUDA_ROOT)/include \

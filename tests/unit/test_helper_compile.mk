@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiling for a GPU of silicon: the toolkit's ptxas, one that misbehaves, real PTX, fatbins and cubins.
+# Compiling for a real GPU: the toolkit's ptxas, one that misbehaves, real PTX, fatbins and cubins.
 
 COMPILE_DIR := $(BUILD)/compile
 compile_files := $(foreach f,plain talks,$(COMPILE_DIR)/$(f).ptx) $(COMPILE_DIR)/plain.sm_90a.ptx $(COMPILE_DIR)/many.fatbin \

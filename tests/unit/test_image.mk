@@ -9,7 +9,8 @@ image_files := $(foreach a,sm_75 sm_90 sm_90a,$(foreach m,balance speed size non
 $(IMAGE_DIR)/code_only.fatbin: $(IMAGE_PTX)/two.sm_90.ptx
 	@mkdir -p $(@D)
 	$(NVCC) -fatbin -gencode arch=compute_90,code=sm_90 -o $@ $<
-# as nvcc -fatbin does it, which writes the text of the older target, too, for one that is a GPU's own
+# These rules do what nvcc -fatbin does. For a target with an architecture-specific feature set (sm_90a) it also
+# writes the text of the older target.
 define image_rules
 $(IMAGE_DIR)/$(1).%.fatbin: $(IMAGE_PTX)/two.$(1).ptx $(IMAGE_DIR)/$(1).cubin $(IMAGE_PTX)/two.$(1:a=).ptx
 	@mkdir -p $$(@D)

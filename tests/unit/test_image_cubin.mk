@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Cubins of every architecture that differs in its header, and of everything that ds_cubin tells apart.
+# Cubins of every architecture with a header of its own, and of every case that ds_cubin distinguishes.
 
 CUBIN_DIR := $(BUILD)/cubin
 cubin_files := $(foreach a,sm_75 sm_80 sm_86 sm_90 sm_90a sm_100,$(CUBIN_DIR)/$(a).plain.cubin) \
@@ -9,7 +9,7 @@ cubin_files := $(foreach a,sm_75 sm_80 sm_86 sm_90 sm_90a sm_100,$(CUBIN_DIR)/$(
 $(CUBIN_DIR)/sm_90.variables.%.cubin: tests/data/image/variables.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -cubin -arch=sm_90 -DKIND=$* -o $@ $<
-# the text of an older target is assembled for newer ones, too
+# The text of an older target is also assembled for newer ones.
 define cubin_rule
 $(CUBIN_DIR)/$(2).$(1).cubin: $(IMAGE_PTX)/$(1).sm_75.ptx
 	@mkdir -p $$(@D)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A part of the client core that it does not export.
+# The test links an object of the client core that the library does not export.
 
 $(BUILD)/tests/unit/test_mapped: $(BUILD)/obj/client-lib/core/mapped.o

@@ -24,7 +24,7 @@ CFLAGS_test_ptx_colour = -DTEST_COLOUR_DIR='"$(CURDIR)/tests/golden/colour"' -DT
 	-DTEST_TREE_DIR='"$(CURDIR)"' -DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
 $(BUILD)/tests/unit/test_ptx_colour: | $(kernel_ptx)
 
-# On a GPU: what colouring kernels costs.
+# On a GPU: measures the cost of colouring kernels.
 $(BUILD)/tests/gpu/colour: $(BUILD)/obj/tests/gpu/colour.o $(call obj,$(wildcard serve/pack*.c) serve/arrivals.c serve/why.c) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)

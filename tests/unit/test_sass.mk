@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Machine code of every architecture that is looked into, at two levels of optimisation, and two that are to be linked.
+# Machine code of every architecture that the scanner reads, at two levels of optimisation, and two objects that still
+# have to be linked.
 
 SASS_DIR := $(BUILD)/cubin/sass
 sass_files := $(foreach a,sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a,$(SASS_DIR)/$(a).waits.cubin) \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Policies that only tests load: dice, and ones that the host must refuse; and all the real ones, so that a test finds
-# all that it switches between in one folder.
+# Policies that only tests load (a random one, and invalid ones that the host must refuse), beside all real ones:
+# tests find in one folder every policy to which they switch.
 
 test_policies := $(patsubst tests/policies/%.c,$(BUILD)/tests/policies/%.so,$(wildcard tests/policies/*.c))
 $(test_policies): $(BUILD)/tests/policies/%.so: $(BUILD)/obj/tests/policies/%.o

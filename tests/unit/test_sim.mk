@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# How far the simulated H200 is from an H200: `make sim-fit` prints the table of docs/simulator.md, with
-# SIM_FIT=--fit it looks for better constants (minutes).
+# Compares the simulated H200 with an H200: `make sim-fit` prints the table of docs/simulator.md. With SIM_FIT=--fit
+# it searches for better constants (minutes).
 $(BUILD)/bench/sim_fit: $(BUILD)/obj/tests/bench/sim_fit.o $(DAEMON_A) $(GATE_O)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
@@ -9,5 +9,5 @@ SIM_FIT ?=
 .PHONY: sim-fit
 sim-fit: $(BUILD)/bench/sim_fit ## how far the simulated H200 is from an H200 (SIM_FIT=--fit: look for constants)
 	@$< $(SIM_FIT)
-# the page is held against it
+# The test compares docs/simulator.md with the program's output.
 $(BUILD)/tests/unit/test_sim_fit: | $(BUILD)/bench/sim_fit

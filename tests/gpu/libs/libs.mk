@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs for NVIDIA's libraries, with the runtime's static library in them and the library as the machine has it. Included by
-# tests/tests.mk. A toolkit without a library's header (compilers alone) builds none of its programs.
+# Programs that use NVIDIA's libraries: the static runtime is linked in, the library is the machine's. tests/tests.mk
+# includes this file. A toolkit without a library's header (only compilers) builds none of its programs.
 LIBS_DIRS := $(wildcard $(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib)
 LIBS_OF_blas := cublas
 LIBS_OF_blaslt := cublasLt
@@ -12,13 +12,13 @@ LIBS_OF_nvrtc := nvrtc
 LIBS_OF_jitlink := nvJitLink nvrtc
 LIBS_OF_fft := cufft
 LIBS_OF_nccl := nccl
-# those whose libraries can be linked with here
+# Programs whose libraries the linker finds here.
 libs_has = $(foreach l,$(LIBS_OF_$(1)),$(if $(wildcard $(addsuffix /lib$(l).so,$(LIBS_DIRS))),,no))
 LIBS_NAMES := $(foreach n,blas blaslt dnn rand sparse solver nvrtc jitlink fft nccl,$(if $(strip $(call libs_has,$(n))),,$(n)))
 LIBS_STATIC := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(LIBS_DIRS))))
 LIBS_PROGRAMS := $(if $(LIBS_STATIC),$(LIBS_NAMES:%=$(BUILD)/gpu/libs/%))
 
-# their headers are not ours: what the compiler says of them is no error of ours
+# Warnings in NVIDIA's headers are not errors.
 $(BUILD)/obj/tests/gpu/libs/%.o: CPPFLAGS += -isystem $(CUDA_ROOT)/include
 $(LIBS_PROGRAMS): $(BUILD)/gpu/libs/%: $(BUILD)/obj/tests/gpu/libs/%.o $(BUILD)/obj/tests/gpu/libs/libs.o
 	@mkdir -p $(@D)

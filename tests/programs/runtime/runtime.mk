@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs of the Runtime API as users build them: every .cu here is one, compiled once and linked twice, with the shared
-# runtime (against our own library) and, for a GPU, with NVIDIA's static one. Options of one: NVCC_<name>, what else
-# it is linked from: PARTS_<name> (files of parts/), libraries that it opens: parts/lib*.cu. Most of a program's time with the
-# compiler is headers: those of TOGETHER_<group> are compiled as one (together.sh) and are links to it, but for programs that do
-# something before or after main.
+# Programs of the Runtime API as users build them. Every .cu file here is one. It is compiled once and linked twice:
+# with the shared runtime (against DetShare's library), and for GPUs with NVIDIA's static one.
+#
+#   NVCC_<name>        options of one program
+#   PARTS_<name>       files of parts/ that it is also linked from
+#   parts/lib*.cu      libraries that programs open
+#   TOGETHER_<group>   programs that are compiled as one file (together.sh) and linked as one program with several names
+#
+# Groups exist because the compiler spends most of its time on headers. A program that acts before or after main has
+# no group.
 
 RUNTIME := $(BUILD)/tests/runtime
 runtime_names := $(basename $(notdir $(wildcard tests/programs/runtime/*.cu)))
 runtime_libs := $(patsubst tests/programs/runtime/parts/%.cu,$(RUNTIME)/%.so,$(wildcard tests/programs/runtime/parts/lib*.cu))
 runtime_bin := $(runtime_names:%=$(RUNTIME)/%) $(runtime_libs)
 runtime_static := $(runtime_names:%=$(RUNTIME)/static/%) $(runtime_libs:$(RUNTIME)/%=$(RUNTIME)/static/%)
-# nothing here launches from the device; of a toolkit that came as wheels nvcc does not find the folder of libraries
+# No program here launches from the device. In a toolkit of Python wheels, nvcc does not find the folder of libraries.
 NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread -cudadevrt none -L$(dir $(CUDART))
 
 NVCC_per_thread_stream := --default-stream per-thread
 NVCC_per_thread_copies := --default-stream per-thread
 NVCC_rdc := -rdc=true
 NVCC_templates := --extended-lambda
-# functions of the host that templates of the toolkit call
+# Templates of the toolkit call functions of the host.
 NVCC_occupancy := -diag-suppress 20013,20014,20015
 PARTS_units := units_other
 TOGETHER_graphs := graph_clone graph_errors graph_events graph_mixed graph_nodes graph_update graph_capture capture_errors capture_info
@@ -30,7 +35,7 @@ TOGETHER_processes := forked reset ipc printing faulty asserting host_threads th
 TOGETHER_newer := cooperative clusters halves
 groups := $(patsubst TOGETHER_%,%,$(filter TOGETHER_%,$(.VARIABLES)))
 
-# the first of a group is linked for all of them
+# The first program of a group is linked for all of them.
 $(foreach g,$(groups),$(eval GROUP_$(firstword $(TOGETHER_$(g))) := group/$(g)))
 runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(or $(GROUP_$(1)),$(1)).o $(PARTS_$(1):%=parts/%.o))
 other_members = $(wordlist 2,99,$(TOGETHER_$(1)))
@@ -39,7 +44,7 @@ runtime_linked := $(filter-out $(foreach g,$(groups),$(call other_members,$(g)))
 $(BUILD)/obj/tests/programs/runtime/%.o: tests/programs/runtime/%.cu $(wildcard tests/programs/runtime/*.h)
 	@mkdir -p $(@D)
 	$(NVCC_RUNTIME) $(nvcc_std) $(NVCC_$(notdir $*)) -c -o $@ $<
-# the newer standard where a member needs it
+# The newer standard is for groups with a member that needs it.
 define group_rule
 $(BUILD)/gen/runtime/$(1).cu: tests/programs/runtime/together.sh tests/programs/runtime/runtime.mk $(TOGETHER_$(1):%=tests/programs/runtime/%.cu)
 	@mkdir -p $$(@D)
@@ -53,7 +58,8 @@ $(patsubst %,$(RUNTIME)/static/%,$(call other_members,$(1))): $(RUNTIME)/static/
 	ln -f $$< $$@
 endef
 $(foreach g,$(groups),$(eval $(call group_rule,$(g))))
-# linked by the compiler where device code is linked too, and once to show it; else without it, which is five times as fast
+# nvcc links programs with relocatable device code, and one more to test that. The C++ compiler links the others, five
+# times faster.
 by_nvcc := vector_add $(patsubst NVCC_%,%,$(foreach v,$(filter NVCC_%,$(.VARIABLES)),$(if $(findstring -rdc,$($v)),$v)))
 runtime_link = $(if $(filter $(by_nvcc),$(1)),$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart $(2) -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD),\
 	$(CXX) -pthread -Wl$(comma)-rpath-link$(comma)$(BUILD)/cuda:$(BUILD)) -o
@@ -74,6 +80,6 @@ $(RUNTIME)/static/lib%.so: tests/programs/runtime/parts/lib%.cu
 	$(NVCC_RUNTIME) $(nvcc_std) -Xcompiler -fPIC -shared -cudart static -o $@ $<
 
 .PHONY: runtime runtime-static # internal
-# one with the static runtime, which says what it lacks here
+# One program with the static runtime tests what that runtime reports here.
 runtime: $(runtime_bin) $(RUNTIME)/static/vector_add
 runtime-static: $(runtime_static)

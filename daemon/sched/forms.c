@@ -394,17 +394,17 @@ const char *ds_sched_form_reason(uint32_t reason)
 {
         static const char *const reasons[_DS_SCHED_FORM_REASONS] = {
                 [DS_SCHED_FORM_NONE] = "not launched yet",
-                [DS_SCHED_FORM_NEVER] = "nothing is transformed",
-                [DS_SCHED_FORM_MUST] = "everything is transformed",
+                [DS_SCHED_FORM_NEVER] = "the daemon's setting transform is never",
+                [DS_SCHED_FORM_MUST] = "the daemon's setting transform is always",
                 [DS_SCHED_FORM_UNFIT] = "blocks wait for others, or it is cooperative, has clusters or is too large",
                 [DS_SCHED_FORM_UNASKED] = "latency-sensitive, or the policy does not evict it",
                 [DS_SCHED_FORM_UNKNOWN] = "its time is not known yet",
-                [DS_SCHED_FORM_SHORT] = "its end is near enough",
+                [DS_SCHED_FORM_SHORT] = "it is shorter than the bound on evictions",
                 [DS_SCHED_FORM_TRIED] = "the form is being measured",
-                [DS_SCHED_FORM_CHEAPEST] = "the cheapest that lets go within the bound",
-                [DS_SCHED_FORM_SOONEST] = "blocks take longer than the bound: the form that lets go soonest",
-                [DS_SCHED_FORM_DEAR] = "no form lets go soon enough for what it costs",
-                [DS_SCHED_FORM_REFUSED] = "the device would not launch it otherwise: no room for what the form needs",
+                [DS_SCHED_FORM_CHEAPEST] = "the cheapest form that can be evicted within the bound",
+                [DS_SCHED_FORM_SOONEST] = "its blocks take longer than the bound: the form that can be evicted soonest",
+                [DS_SCHED_FORM_DEAR] = "every other form costs too much for the eviction time that it saves",
+                [DS_SCHED_FORM_REFUSED] = "the device refused the other forms: too few resources",
         };
 
         return reason < _DS_SCHED_FORM_REASONS ? reasons[reason] : "unknown";

@@ -232,7 +232,7 @@ static int action_not_ready(ds_sched *sched, const ds_coroutine *coroutine)
 {
         if (sched->snapshot.coroutine_views[coroutine->view].ready)
                 return ACTION_TOO_LATE;
-        return action_nonsense(sched, "a launch of what was not ready");
+        return action_nonsense(sched, "a launch of work that was not ready");
 }
 
 static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct detshare_action *action)
@@ -246,7 +246,7 @@ static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct 
         int r;
 
         if (action->rung >= sched->ladder.n || action->priority >= DS_DEVICE_PRIORITIES || !action->count)
-                return action_nonsense(sched, "a launch to no rung, with no priority, or of no operations");
+                return action_nonsense(sched, "a launch with an invalid rung or priority, or of no operations");
         if (ds_sched_session_held(coroutine->session))
                 return ACTION_NOT_NOW;
         if (!coroutine->runnable || coroutine->session->suspended)
@@ -262,7 +262,8 @@ static int action_kill(ds_coroutine *coroutine)
         if (r == DS_LET_GO_ALREADY)
                 return ACTION_NOT_NOW;
         if (!r)
-                return action_nonsense(coroutine->sched, "a kill of what is no idempotent kernel or not in flight");
+                return action_nonsense(
+                        coroutine->sched, "a kill of a coroutine without an idempotent kernel in flight");
         return r > 0 ? ACTION_DONE : r;
 }
 
@@ -275,14 +276,14 @@ static int action_evict(ds_sched *sched, ds_coroutine *coroutine)
         if (!r && sched->snapshot.coroutine_views[coroutine->view].evictable)
                 return ACTION_TOO_LATE;
         if (!r)
-                return action_nonsense(sched, "an eviction of what does not let go");
+                return action_nonsense(sched, "an eviction of work that cannot be evicted");
         return r > 0 ? ACTION_DONE : r;
 }
 
 static int action_memory_cap(ds_sched_session *session, uint64_t bytes)
 {
         if (!session->sched->memory_cap)
-                return action_nonsense(session->sched, "a memory cap where there are none");
+                return action_nonsense(session->sched, "a memory cap, which this daemon does not support");
         ds_sched_session_cap(session, bytes);
         return ACTION_DONE;
 }
@@ -321,7 +322,7 @@ static int host_apply(ds_sched *sched, const struct detshare_decision *decision,
 
         *ret_nonsense = decision->n > n;
         if (*ret_nonsense)
-                sched->host.nonsense = "more actions than there is room for";
+                sched->host.nonsense = "more actions than a decision may have";
         sched->stats.actions_ignored += decision->n - n;
         for (uint32_t i = 0; i < n; i++) {
                 r = action_apply(sched, &sched->host.actions[i]);
@@ -406,7 +407,7 @@ static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
         }
         if (result)
                 return "returned an error";
-        return host->overrun_score > DS_HOST_OVERRUN_LIMIT ? "overran its time too often" : NULL;
+        return host->overrun_score > DS_HOST_OVERRUN_LIMIT ? "exceeded its time budget too often" : NULL;
 }
 
 /* 1: the policy must be replaced. */
@@ -455,7 +456,7 @@ static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_
         *ret_again = decision.again != 0;
         r = host_apply(sched, &decision, &nonsense);
         if (!r && host_watch_answers(sched, nonsense) && host->fallback) {
-                snprintf(why_nonsense, sizeof(why_nonsense), "answered nonsense too often (the last: %s)",
+                snprintf(why_nonsense, sizeof(why_nonsense), "returned too many invalid actions (the last: %s)",
                         host->nonsense);
                 host_fall_back(sched, why_nonsense);
                 *ret_again = 0;
@@ -523,7 +524,7 @@ int ds_host_run(ds_sched *sched, uint64_t now_ns)
                 ds_sched_event_post(sched, &sched->timer_event);
         }
         if (now >= host->stall_ns && host->fallback)
-                host_fall_back(sched, "launches nothing and waits for nothing");
+                host_fall_back(sched, "launches no ready work and sets no timer");
         for (uint32_t i = 0; !r && i < DS_HOST_EVENTS_PER_STEP && (event = ds_sched_event_pop(sched)); i++) {
                 r = host_tell(sched, event);
                 if (until && host->wall_ns() >= until)

@@ -126,11 +126,11 @@ const char *ds_plugin_check(const struct detshare_policy *policy, const char *na
         if (policy->size < sizeof(struct detshare_policy))
                 return "its policy table is too short";
         if (!policy->name || strncmp(policy->name, name, DS_PLUGIN_NAME_MAX + 1))
-                return "it calls itself by another name";
+                return "its policy table has another name than its file";
         if (!policy->description || !policy->init || !policy->decide)
                 return "its description, init or decide is missing";
         if (policy->state_size > DS_PLUGIN_STATE_MAX)
-                return "it asks for too much state";
+                return "it requests too much state";
         return check_params(policy);
 }
 
@@ -286,7 +286,7 @@ int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char
                 return 0;
         }
         ds_free(state);
-        snprintf(message, message_size, "policy %s cannot work here: %s", policy->name,
+        snprintf(message, message_size, "policy %s cannot run on this GPU: %s", policy->name,
                 r < 0 && r > -4096 ? strerror(-r) : "its init failed");
         return DS_SCHED_E_REFUSED;
 }

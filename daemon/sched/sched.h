@@ -416,7 +416,7 @@ struct ds_sched_form_choice {
         struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
 };
 int ds_sched_form_chosen(ds_sched *sched, uint64_t key, struct ds_sched_form_choice *ret);
-/* Text of a reason: "let go within the bound", ...; never NULL. */
+/* Text of a reason: "the cheapest form that can be evicted within the bound", ...; never NULL. */
 const char *ds_sched_form_reason(uint32_t reason);
 /* Forgets all profiles; later launches count as first ones. */
 void ds_sched_profiles_forget(ds_sched *sched);

@@ -83,7 +83,7 @@ static void log_to_stderr(enum ds_log_level level, const char *line)
         }
         unread = atomic_exchange(&log_unread, 0);
         if (unread) {
-                snprintf(missing, sizeof(missing), "%u lines are missing here: nobody read the log", unread);
+                snprintf(missing, sizeof(missing), "%u lines are missing here, because nobody read the log", unread);
                 log_line(level, missing);
         }
         log_line(level, line);

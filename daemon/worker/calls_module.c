@@ -245,7 +245,7 @@ static int check_counted(const ds_worker *worker, const struct ds_kernel_info *k
                 without.grid[0] = without.grid[1] = without.grid[2] = 1;
                 if (ds_device_cluster_within(
                             kernel, DS_DEVICE_CLUSTER_ASKED, launch->cluster, launch->cluster, cluster, grid)) {
-                        *ret_why = "no such cluster can be asked for";
+                        *ret_why = "a cluster of this size is invalid, so it cannot be counted";
                         return DS_CUDA_INVALID_CLUSTER_SIZE;
                 }
         }
@@ -267,7 +267,7 @@ enum dsw_outcome dsw_calls_count_clusters(struct dsw_call *call, const Detshare_
         int r;
 
         if (!kernel)
-                return dsw_call_fail(call, DS_CUDA_INVALID_HANDLE, "clusters of an unknown kernel");
+                return dsw_call_fail(call, DS_CUDA_INVALID_HANDLE, "a count of clusters names an unknown kernel");
         launch.kernel = kernel->device;
         launch.params_size = kernel->info->params_size;
         r = check_counted(worker, kernel->info, &launch, &why);

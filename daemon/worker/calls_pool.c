@@ -27,7 +27,7 @@ enum dsw_outcome dsw_calls_get_channels(struct dsw_call *call, const Detshare__R
                 return pool_none(call);
         if (ask->table &&
                 !ds_ptx_colour_set(&layout, ask->window, ask->window_bytes, DSW_POOL_BASE, ask->table, &colour))
-                return dsw_call_fail(call, DS_CUDA_INVALID_VALUE, "no table can be for these addresses");
+                return dsw_call_fail(call, DS_CUDA_INVALID_VALUE, "a colour table cannot be placed at these addresses");
         result.word0 = colour.pool;
         result.word1 = colour.table;
         result.slabs_free = dsw_pool_free_slabs(pool);

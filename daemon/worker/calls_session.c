@@ -57,7 +57,8 @@ enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Re
 
         call->wake_ns = request->sleep_until->ns;
         if (call->wake_ns > now && call->wake_ns - now > DSW_SLEEP_MAX_NS)
-                return dsw_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER, "a sleep of more than an hour");
+                return dsw_call_fail(
+                        call, DETSHARE__STATUS__BAD_PARAMETER, "the sleep is longer than 3600 s, the maximum");
         if (call->wake_ns > now && dsw_clock_sleep(call))
                 return dsw_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
         return dsw_call_park(call, session_slept, session_finish_sleep);
@@ -70,7 +71,7 @@ enum dsw_outcome dsw_calls_hint_phase(struct dsw_call *call, const Detshare__Req
         uint32_t phase = request->hint_phase->phase;
 
         if (phase > DETSHARE_PHASE_DECODE)
-                return dsw_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER, "there is no phase %u", phase);
+                return dsw_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER, "unknown phase %u", phase);
         session->phase = phase;
         if (session->sched)
                 ds_sched_session_phase(session->sched, phase, session->worker->now_ns);
@@ -112,7 +113,8 @@ enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Requ
         if (ask->limit >= _DS_LIMIT_MAX)
                 return dsw_call_fail(call, SESSION_UNSUPPORTED_LIMIT, "no limit %u", ask->limit);
         if (ask->value > session_limit_max(worker, ask->limit))
-                return dsw_call_fail(call, DS_CUDA_OUT_OF_MEMORY, "more than a client may ask for: at most %llu",
+                return dsw_call_fail(call, DS_CUDA_OUT_OF_MEMORY,
+                        "the limit's value is too large: at most %llu is accepted",
                         (unsigned long long)session_limit_max(worker, ask->limit));
         if (worker->ops->limit_get(worker->device, (enum ds_device_limit)ask->limit) >= ask->value)
                 return dsw_call_ok(call);

@@ -42,7 +42,8 @@ static void vmm_finish_create(struct dsw_call *call)
                 r = dsw_vmm_add(call->session, 0, bytes, &own, 1, &handle);
         if (r)
                 dsw_call_fail(call, r, "%llu bytes of device memory: %s", (unsigned long long)bytes,
-                        r == DETSHARE__STATUS__QUOTA ? "too many pieces" : "no file for it");
+                        r == DETSHARE__STATUS__QUOTA ? "too many allocations without an address"
+                                                     : "the daemon cannot open a file for it");
         else
                 vmm_reply_physical(call, handle, bytes, fd);
 }

@@ -96,7 +96,7 @@ enum dsw_outcome dsw_calls_copy(struct dsw_call *call, const Detshare__Request *
         if (!stream)
                 return DSW_ANSWERED;
         if (ask->kind >= _DS_COPY_MAX)
-                return dsw_call_fail(call, DS_CUDA_INVALID_VALUE, "%u is no kind of copy", ask->kind);
+                return dsw_call_fail(call, DS_CUDA_INVALID_VALUE, "unknown kind of copy %u", ask->kind);
         status = dsw_work_copy(stream, &copy, &seq, &why);
         return work_answer(call, status, seq, why);
 }

@@ -174,8 +174,8 @@ static void clock_spend(ds_worker *worker, struct dsw_user *user, uint64_t held_
                 (!user->hold_said_wall_ns || user->hold_wall_ns - user->hold_said_wall_ns > CLOCK_SAY_NS)) {
                 user->hold_said_wall_ns = user->hold_wall_ns;
                 ds_log_limited(ds_log_budget_of(&worker->log, user->uid), worker->wall_ns(), DS_LOG_INFO,
-                        "uid %u held the device clock for 5 s while others waited; its declared threads are waited for "
-                        "during a quarter of the time",
+                        "uid %u held the virtual clock for 5 s while other users waited; from now on its declared "
+                        "threads may hold it for a quarter of the time",
                         (unsigned)user->uid);
         }
         user->hold_spent = 1;
@@ -237,7 +237,8 @@ static struct dsw_session *clock_find(ds_worker *worker)
                         return session;
                 }
                 ds_log_limited(ds_log_budget_of(&worker->log, session->uid), worker->wall_ns(), DS_LOG_INFO,
-                        "session %llu held the device clock in silence for 5 s; its %u declared threads are dropped",
+                        "session %llu held the virtual clock for 5 s without activity; its %u thread declarations are "
+                        "dropped",
                         (unsigned long long)session->id, session->declared);
                 dsw_clock_declare(session, -(int)session->declared);
         }

@@ -36,9 +36,9 @@
 #define FORMS_WHY_MAX 255
 
 static const char why_variables[] =
-        "it uses variables of its module, which the module that has the forms would have anew";
-static const char why_differs[] = "what was made of it has other parameters";
-static const char why_lost[] = "the device has no such kernel";
+        "it uses variables of its module, of which the transformed module has copies of its own";
+static const char why_differs[] = "the transformed kernel has other parameters";
+static const char why_lost[] = "the transformed module has no such kernel";
 
 void dsw_forms_init(struct dsw_forms *forms)
 {
@@ -429,7 +429,8 @@ void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__Modul
         int r;
 
         if (!forms || forms->report || forms->fd >= 0) {
-                dsw_message_answer(session->worker, answer, DETSHARE__STATUS__NO_SUCH, "no such module waits for it");
+                dsw_message_answer(
+                        session->worker, answer, DETSHARE__STATUS__NO_SUCH, "no module waits for these forms");
                 return;
         }
         r = come->bytes && *fd >= 0 ? forms_read_report(*fd, come->bytes, &forms->report, &forms->native) : 0;
@@ -446,7 +447,7 @@ void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__Modul
         if (!r)
                 r = forms_only_words(session->worker, module, come);
         dsw_message_answer(session->worker, answer, r ? DETSHARE__STATUS__INTERNAL : 0, "%s",
-                r ? "what was made of the module cannot be read" : "");
+                r ? "the transformed module cannot be read" : "");
 }
 
 /* --- answers to detsharectl explain ------------------------------------------------------------------------------- */
@@ -462,14 +463,14 @@ static const char *forms_why(const ds_worker *worker, const struct dsw_kernel *k
         const struct dsw_forms *forms = &kernel->module->forms;
 
         if (worker->transform == DS_SCHED_TRANSFORM_NEVER)
-                return "nothing is transformed here";
+                return "the daemon's setting transform is never";
         if (why)
                 return why;
         if (forms->why)
                 return forms->why;
         if (forms->fd >= 0)
-                return "it is made and waits to be loaded";
-        return forms->asked ? "it is being made" : "no best-effort client has launched it yet";
+                return "the transformed module waits to be loaded";
+        return forms->asked ? "the transformed module is being made" : "no best-effort client has launched it yet";
 }
 
 static void forms_entry(ds_worker *worker, const struct dsw_kernel *kernel, Detshare__FormsEntry *entry)

@@ -188,7 +188,7 @@ static int graph_load(
                 return graph_bad(ret_why, "the graph's file is too short or too long");
         if (header.version != DS_WIRE_VERSION || header.bytes != bytes || header.n_nodes > DS_GRAPH_NODES_MAX ||
                 header.n_nodes > bytes / sizeof(struct ds_graph_node))
-                return graph_bad(ret_why, "the header of the graph's file makes no sense");
+                return graph_bad(ret_why, "the header of the graph's file is invalid");
         r = graph_charge(session, graph, sizeof(*graph) + bytes + header.n_nodes * per_node, ret_why);
         if (r)
                 return r;
@@ -237,7 +237,7 @@ static int graph_frames(struct dsw_graph *graph, const char **ret_why)
                         at += node_at(graph, i)->size;
         }
         if (!r && at != graph->bytes)
-                r = graph_bad(ret_why, "the nodes are not all of the graph's file");
+                r = graph_bad(ret_why, "the graph's file has bytes behind its last node");
         return r;
 }
 
@@ -539,7 +539,7 @@ int dsw_graph_create(
         int r;
 
         if (id && graph_find(session, id))
-                return graph_refuse(DETSHARE__STATUS__BAD_REQUEST, ret_why, "there is such a graph");
+                return graph_refuse(DETSHARE__STATUS__BAD_REQUEST, ret_why, "a graph with this id exists already");
         if (session->n_graphs >= DSW_SESSION_GRAPHS_MAX)
                 return graph_refuse(DETSHARE__STATUS__QUOTA, ret_why, "the session has too many graphs");
         r = graph_make(session, id ? id : session->graph_id + 1, fd, bytes, &graph, ret_why);
@@ -580,7 +580,7 @@ int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t 
                 return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "update of an unknown graph");
         r = graph_make(session, id, fd, bytes, &graph, ret_why);
         if (!r && !graph_is_alike(old, graph))
-                r = graph_bad(ret_why, "an update has other nodes than its graph");
+                r = graph_bad(ret_why, "an update of a graph has other nodes than the graph");
         else if (r)
                 return r;
         if (!r) {

@@ -150,7 +150,8 @@ static void host_next_finish(struct dsw_call *call)
 
         if (session->error || session->ring) {
                 dsw_call_fail(call, session->error ? session->error : DS_CUDA_INVALID_VALUE, "%s",
-                        session->error ? session->error_text : "a session with a ring is called by its page");
+                        session->error ? session->error_text
+                                       : "a session with a ring gets host functions through its page only");
                 return;
         }
         DL_DELETE2(host->due, op, due_prev, due_next);
@@ -172,7 +173,8 @@ enum dsw_outcome dsw_calls_host_next(struct dsw_call *call, const Detshare__Requ
         struct dsw_op *op;
 
         if (session->ring)
-                return dsw_call_fail(call, DS_CUDA_INVALID_VALUE, "a session with a ring is called by its page");
+                return dsw_call_fail(
+                        call, DS_CUDA_INVALID_VALUE, "a session with a ring gets host functions through its page only");
         DL_FOREACH2(session->host.given, op, due_next)
         {
                 if (op->host_number == done)

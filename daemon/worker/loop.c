@@ -86,7 +86,7 @@ static int loop_open_device(ds_worker *worker, const struct ds_worker_config *co
 
         worker->ops = config->ops ? config->ops : ds_device_find(spec, &rest);
         if (!worker->ops) {
-                ds_log(DS_LOG_ERROR, "%s: no such device, there are sim:MODEL and cuda:N", spec);
+                ds_log(DS_LOG_ERROR, "%s: no such device; sim:MODEL and cuda:N are accepted", spec);
                 return DS_WORKER_E_REFUSED;
         }
         r = worker->ops->open(rest, &worker->device);
@@ -666,7 +666,7 @@ static void loop_free_device(ds_worker *worker)
 
         if (worker->sched && loop_drain(worker)) {
                 /* the process is about to end, which frees everything */
-                ds_log(DS_LOG_WARNING, "work is still in flight at the end");
+                ds_log(DS_LOG_WARNING, "the worker ends with work still in flight");
                 return;
         }
         HASH_ITER(hh, worker->sessions, session, next)

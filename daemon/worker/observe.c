@@ -219,7 +219,7 @@ void dsw_observe_trace_start(ds_worker *worker, uint64_t id, const Detshare__Tra
         int r;
 
         if (worker->trace.memory) {
-                dsw_message_answer(worker, id, DETSHARE__STATUS__BAD_PARAMETER, "a trace is being taken already");
+                dsw_message_answer(worker, id, DETSHARE__STATUS__BAD_PARAMETER, "a trace is running already");
                 return;
         }
         if (bytes < DS_TRACE_BYTES_MIN || bytes > DS_TRACE_BYTES_MAX) {
@@ -235,7 +235,7 @@ void dsw_observe_trace_start(ds_worker *worker, uint64_t id, const Detshare__Tra
                 r = ds_sched_trace_start(worker->sched, worker->trace.memory, bytes, worker->now_ns, until_ns);
         if (r) {
                 trace_clear(&worker->trace);
-                dsw_message_answer(worker, id, DETSHARE__STATUS__INTERNAL, "there is no memory for a trace");
+                dsw_message_answer(worker, id, DETSHARE__STATUS__INTERNAL, "out of memory for a trace");
                 return;
         }
         dsw_message_answer(worker, id, 0, "%s", "");
@@ -249,7 +249,7 @@ void dsw_observe_trace_stop(ds_worker *worker, uint64_t id)
         const struct ds_trace_header *header = trace->memory;
 
         if (!header) {
-                dsw_message_answer(worker, id, DETSHARE__STATUS__NO_SUCH, "no trace is being taken");
+                dsw_message_answer(worker, id, DETSHARE__STATUS__NO_SUCH, "no trace is running");
                 return;
         }
         (void)ds_sched_trace_stop(worker->sched, worker->now_ns);

@@ -143,7 +143,7 @@ static int make_slab(struct maker *maker, uint32_t i)
         int r = ops->mem_create(device, pool->facts.slab_bytes, &pool->slabs[i].fd);
 
         if (r == DS_CUDA_OUT_OF_MEMORY)
-                return none(maker, "the device has no memory for it");
+                return none(maker, "the device has too little free memory");
         if (!r)
                 r = ops->mem_map(device, maker->space, pool->slabs[i].fd, va, pool->facts.slab_bytes);
         if (!r)
@@ -231,14 +231,16 @@ static int make_plan(struct maker *maker, uint8_t **ret_classes)
         int r;
 
         if (maker->measured && maker->share.of != labels.n_channels)
-                return none(maker, "what pays was measured of %u channels, and here are %u: detsharectl calibrate",
+                return none(maker,
+                        "best effort's share was measured with %u channels, but this device has %u: run detsharectl "
+                        "calibrate",
                         maker->share.of, labels.n_channels);
         r = ds_sectors_plan(&labels, maker->share, DS_PTX_COLOUR_SECTOR_MIN, DS_SECTORS_LOST_PERMILLE, &plan);
 
         if (r == DS_SECTORS_E_SHARE)
-                return none(maker, "best effort cannot have so many of %u channels", labels.n_channels);
+                return none(maker, "best effort's share does not fit %u channels", labels.n_channels);
         if (r)
-                return r < 0 ? ds_error_trace(r) : none(maker, "its labels make no sense");
+                return r < 0 ? ds_error_trace(r) : none(maker, "the channel labels are inconsistent");
         *ret_classes = ds_alloc(labels.n_granules);
         if (!*ret_classes)
                 return ds_error_origin(-ENOMEM);
@@ -279,7 +281,7 @@ static int make_all(struct maker *maker, const struct ds_worker_config *config, 
                 return none(maker, "best effort's share of the channels is not given");
         make_sizes(maker, config->pool_bytes);
         if (!maker->n_pages)
-                return none(maker, "it must have 2 MiB at least");
+                return none(maker, "its size must be at least 2 MiB");
         r = make_slabs(maker);
         if (!r)
                 r = make_labels(maker, config);

@@ -247,6 +247,7 @@ enum dsw_outcome dsw_calls_shared_event(struct dsw_call *call, const Detshare__R
                 call->session->worker->n_shared_syncs++;
                 return dsw_call_park(call, shared_ready, shared_finish);
         default:
-                return dsw_call_fail(call, DETSHARE__STATUS__BAD_REQUEST, "%d is nothing to do with it", (int)ask->op);
+                return dsw_call_fail(
+                        call, DETSHARE__STATUS__BAD_REQUEST, "unknown operation %d on a shared event", (int)ask->op);
         }
 }

@@ -37,7 +37,7 @@ static int value_holds(const struct dsw_op *op, uint64_t there)
         case _DS_VALUE_KIND_MAX:
                 break;
         }
-        assert(0 && "no kind of wait");
+        assert(0 && "unknown kind of wait");
         return 1;
 }
 

@@ -60,7 +60,7 @@ static int open_device(ds_bench *bench, const struct ds_bench_ask *ask)
         bench->space = BENCH_SPACE;
         bench->ops = ds_device_find(ask->device, &rest);
         if (!bench->ops) {
-                ds_log(DS_LOG_ERROR, "%s: no such device, there are sim:MODEL and cuda:N", ask->device);
+                ds_log(DS_LOG_ERROR, "%s: no such device; sim:MODEL and cuda:N are accepted", ask->device);
                 return ds_error_origin(-ENODEV);
         }
         r = bench->ops->open(rest, &bench->device);

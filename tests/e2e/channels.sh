@@ -235,7 +235,7 @@ check "and it says that" why_not "does not pay on this GPU"
 stop "where channels do not pay"
 check "it was measured of other channels: it pays" "$build/tests/channels/measured" "$tmp/state" "DetShare sim:a2000/26" 12 4
 start a2000 pool_mib=2
-check "then nothing is set aside, which the log says" grep -q "what pays was measured of 12 channels, and here are 6" "$tmp/daemon.log"
+check "then nothing is set aside, which the log says" grep -q "share was measured with 12 channels, but this device has 6" "$tmp/daemon.log"
 check "the worker is killed, another serves" killed
 check "and channels were not looked for again" [ "$(grep -c 'no pool of coloured memory' "$tmp/daemon.log")" = 1 ]
 stop "measured of other channels"

@@ -128,8 +128,8 @@ replaced() {
         check "and no other" test "$(grep -c "takes over" "$tmp/log")" = "$(ctl status --json | jq .policy_fallbacks)"
 }
 
-replaced slow "overran its time"
-replaced chaos "answered nonsense"
+replaced slow "exceeded its time budget"
+replaced chaos "too many invalid actions"
 touch "$tmp/stop"
 check "the job ends" ends "$job"
 job=

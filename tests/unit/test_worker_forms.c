@@ -186,7 +186,7 @@ Test(worker_forms, that_cannot_be_loaded)
 
         launch_all(t, &client, kernels, 1);
         said = list(t, &client);
-        cr_assert_str_eq(said->forms->kernels[0]->why_persistent, "it is being made");
+        cr_assert_str_eq(said->forms->kernels[0]->why_persistent, "the transformed module is being made");
         wt_free(said);
         cr_assert_neq(come(t, &client, module, "no module", 9), 0);
         launch_all(t, &client, kernels, 3);
@@ -194,7 +194,7 @@ Test(worker_forms, that_cannot_be_loaded)
         said = list(t, &client);
         for (int i = 0; i < KERNELS; i++) {
                 cr_assert_eq(said->forms->kernels[i]->persistent, 0);
-                cr_assert_str_neq(said->forms->kernels[i]->why_persistent, "it is being made");
+                cr_assert_str_neq(said->forms->kernels[i]->why_persistent, "the transformed module is being made");
                 cr_assert_neq(said->forms->kernels[i]->why_persistent[0], 0);
                 cr_assert_null(strchr(said->forms->kernels[i]->why_persistent, '\n'));
         }

@@ -13,7 +13,7 @@
  * At the end are rows whose kernels are executed, so that what a block costs is the device's answer, too: held.
  * What is printed is a function of this file and the model: the same every time. Every figure is a simulator's.
  *
- * sim_fit [--fit]: the table as docs/simulator.md has it, or the constants that it finds.
+ * sim_fit [--fit]: the table as docs/simulator/accuracy.md has it, or the constants that it finds.
  */
 #include <errno.h>
 #include <math.h>

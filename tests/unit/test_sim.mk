@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compares the simulated H200 with an H200: `make sim-fit` prints the table of docs/simulator.md. With SIM_FIT=--fit
-# it searches for better constants (minutes).
+# Compares the simulated H200 with an H200: `make sim-fit` prints the table of docs/simulator/accuracy.md. With
+# SIM_FIT=--fit it searches for better constants (minutes).
 $(BUILD)/bench/sim_fit: $(BUILD)/obj/tests/bench/sim_fit.o $(DAEMON_A) $(GATE_O)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)

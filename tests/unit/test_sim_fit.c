@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * docs/simulator.md states the deviation of the simulated H200 from an H200; its tables must equal the program's output
+ * docs/simulator/accuracy.md states how far the simulated H200 is from an H200: its tables must equal the output
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -41,11 +41,11 @@ static char *printed(void)
 
 Test(sim_fit, the_page_equals_the_programs_output, .timeout = 120)
 {
-        FILE *f = fopen("docs/simulator.md", "r");
+        FILE *f = fopen("docs/simulator/accuracy.md", "r");
         char *page = read_all(f), *text = printed(), *begin = strstr(page, BEGIN), *end;
 
         fclose(f);
-        cr_assert_not_null(begin, "docs/simulator.md has no table");
+        cr_assert_not_null(begin, "docs/simulator/accuracy.md has no table");
         begin += strlen(BEGIN);
         end = strstr(begin, END);
         cr_assert_not_null(end);

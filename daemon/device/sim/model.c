@@ -11,8 +11,8 @@
  *
  * The h200 row's properties were read on one H200 (132 SMs, driver 580, CUDA 13.0). Its timing comes from measurements
  * on it: some constants are one measurement each, some were fitted to half of the measurements and checked against the
- * other half (make sim-fit), some are estimates. docs/simulator.md says which is which. The other rows take their
- * properties from the vendor's tables; their timing is scaled from the h200 row by clock, bandwidth and bus and has not
+ * other half (make sim-fit), some are estimates: see docs/simulator/accuracy.md. The other rows take their properties
+ * from the vendor's tables; their timing is scaled from the h200 row by clock, bandwidth and bus and has not
  * been measured. Every figure from this device is a simulator's.
  */
 #include "device/sim/model.h"

@@ -190,6 +190,7 @@ static int policies_page(dsc_session *s, struct dsc_policy **policies, size_t *n
                 TAKE_STRING(p->name, page->policies[i]->name);
                 TAKE_STRING(p->description, page->policies[i]->description);
                 TAKE_STRING(p->params, page->policies[i]->params);
+                TAKE_STRING(p->in_force, page->policies[i]->in_force);
                 p->active = page->policies[i]->active;
         }
         *more = page->more && page->n_policies > 0;

@@ -48,6 +48,7 @@ struct dsc_status {
         uint32_t pool_slabs, pool_slabs_lent, pool_sector_bytes, pool_granule_bytes, channels, channels_be;
         uint32_t pool_be_permille, pool_ls_permille, pool_lost_permille;
         char channels_source[128], channels_why[128], channels_be_list[512]; /* "0 3 5" */
+        char policy_fallback[448]; /* why the built-in policy replaced the one that was set; "" if it did not */
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
                 code_bytes;
 };
@@ -64,6 +65,7 @@ struct dsc_client {
 
 struct dsc_policy {
         char name[64], description[256], params[4096];
+        char in_force[4096]; /* of the active policy: "key=value" per parameter, joined by newlines; else "" */
         int active;
 };
 

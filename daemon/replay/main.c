@@ -3,7 +3,8 @@
  * detshare-replay: what would a policy have done with this load?
  *
  * Runs sessions of kernels with known durations on a simulated GPU, under the daemon's own scheduler and policy
- * plug-ins. Exit code 0: fine; 1: a file or a simulation failed; 2: the command line is wrong, with one line about it.
+ * plug-ins. Exit status 0: done; 1: a file or a simulation failed; 2: the command line is wrong, with one line about it;
+ * 3: done, but fifo replaced a policy that failed, and the report says why.
  */
 #include <errno.h>
 #include <glob.h>
@@ -21,8 +22,10 @@
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
+#define EXIT_FALLBACK 3
 #define ALONE_MAX_NS (60 * DS_NS_PER_S)
 #define PATH_MAX_ 4096
+#define DS_REPLAY_FELL_BACK 100 /* a result of this file beside the contract codes: fifo replaced a policy */
 
 static int complain(int r, const char *message)
 {
@@ -100,6 +103,16 @@ static int run_all(const struct ds_replay_options *o, struct ds_replay_config *c
         return ds_error_trace(r);
 }
 
+/* Did fifo replace one of the policies? */
+static int fell_back(const struct ds_replay_report *report)
+{
+        for (uint32_t i = 0; i < report->n; i++)
+                if (report->results[i].fallbacks)
+                        return 1;
+        return 0;
+}
+
+/* 0, DS_REPLAY_FELL_BACK after the report is printed, or an error. */
 static int run(const struct ds_replay_options *o, FILE *trace, char *message, size_t message_size)
 {
         ds_cleanup(ds_freep) struct ds_replay_result *results = NULL;
@@ -136,7 +149,7 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
         if (r)
                 return ds_error_trace(r);
         (o->json ? ds_replay_print_json : ds_replay_print)(&report, stdout);
-        return 0;
+        return fell_back(&report) ? DS_REPLAY_FELL_BACK : 0;
 }
 
 static int run_traced(const struct ds_replay_options *o, char *message, size_t message_size)
@@ -149,7 +162,7 @@ static int run_traced(const struct ds_replay_options *o, char *message, size_t m
                 return DS_REPLAY_E_BAD_FILE;
         }
         r = run(o, trace, message, message_size);
-        if (trace && (ferror(trace) | fclose(trace)) && !r) {
+        if (trace && (ferror(trace) | fclose(trace)) && (!r || r == DS_REPLAY_FELL_BACK)) {
                 snprintf(message, message_size, "%.200s: could not be written", o->trace);
                 return DS_REPLAY_E_BAD_FILE;
         }
@@ -227,11 +240,13 @@ int main(int argc, char **argv)
         r = ds_replay_options_read(&options, argc, argv, message, sizeof(message));
         if (!r)
                 r = act(&options, message, sizeof(message));
-        if (!r && fflush(stdout)) {
+        if ((!r || r == DS_REPLAY_FELL_BACK) && fflush(stdout)) {
                 snprintf(message, sizeof(message), "standard output: %s", strerror(errno));
                 r = DS_REPLAY_E_BAD_FILE;
         }
         ds_replay_options_free(&options);
         ds_text_make_safe(message); /* it quotes files that others may have written */
+        if (r == DS_REPLAY_FELL_BACK)
+                return EXIT_FALLBACK;
         return r ? complain(r, message) : 0;
 }

@@ -83,8 +83,12 @@ void ds_replay_print(const struct ds_replay_report *report, FILE *out)
                 r = &report->results[run];
                 fprintf(out, "%-24.24s %7.2f%% %12" PRIu64 " %12" PRIu64 " %10.3f %16.0f%s\n", report->policies[run],
                         100 * seconds(r->busy_ns) / seconds(config->duration_ns), r->kernels, r->decisions, r->real_s,
-                        per_second(r->kernels, r->real_s), r->fallbacks ? "  fell back to fifo" : "");
+                        per_second(r->kernels, r->real_s), r->fallbacks ? "  fifo in its place" : "");
         }
+        for (uint32_t run = 0; run < report->n; run++)
+                if (report->results[run].fallbacks)
+                        fprintf(out, "%s: %s; fifo replaced it, and the figures above are of both\n",
+                                report->policies[run], report->results[run].fallback);
 }
 
 static void json_session(const struct ds_replay_report *report, uint32_t run, uint32_t i, FILE *out)
@@ -129,9 +133,12 @@ void ds_replay_print_json(const struct ds_replay_report *report, FILE *out)
                 fprintf(out,
                         ", \"busy\": %.6f, \"kernels\": %" PRIu64 ", \"decisions\": %" PRIu64
                         ", \"migrations\": %" PRIu64 ", \"evictions\": %" PRIu64 ", \"fallbacks\": %" PRIu64
-                        ", \"real_s\": %.6f, \"kernels_per_s\": %.0f, \"sessions\": [",
+                        ", \"fallback\": ",
                         seconds(r->busy_ns) / seconds(config->duration_ns), r->kernels, r->decisions, r->migrations,
-                        r->evictions, r->fallbacks, r->real_s, per_second(r->kernels, r->real_s));
+                        r->evictions, r->fallbacks);
+                ds_replay_json_text(out, r->fallback);
+                fprintf(out, ", \"real_s\": %.6f, \"kernels_per_s\": %.0f, \"sessions\": [", r->real_s,
+                        per_second(r->kernels, r->real_s));
                 for (uint32_t i = 0; i < config->n_sessions; i++)
                         json_session(report, run, i, out);
                 fprintf(out, "\n    ]}");

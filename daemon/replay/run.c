@@ -595,6 +595,7 @@ static void run_result(struct run *run)
         run->result->migrations = stats.migrations;
         run->result->evictions = stats.evictions;
         run->result->fallbacks = stats.fallbacks;
+        snprintf(run->result->fallback, sizeof(run->result->fallback), "%s", stats.fallback);
         run->result->busy_ns = busy_sum(&run->busy);
         snprintf(run->result->policy, sizeof(run->result->policy), "%s", stats.policy);
 }

@@ -77,6 +77,7 @@ struct ds_replay_result {
         uint64_t busy_ns;     /* at least one kernel ran */
         double real_s, cpu_s; /* what it took: on the clock on the wall, of a processor */
         char policy[32];      /* at the end: another one if it fell back */
+        char fallback[224];   /* why fifo replaced the policy; "" if it did not */
 };
 
 #define DS_REPLAY_E_BAD_DEVICE 4

@@ -140,6 +140,7 @@ int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *pa
         ds_plugin_close(host->fallback);
         host->fallback = fallback;
         host_install(sched, plugin);
+        sched->stats.fallback[0] = 0;
         ds_trace_policy(sched, 0);
         return 0;
 }
@@ -150,6 +151,7 @@ static void host_fall_back(ds_sched *sched, const char *why)
 
         assert(host->fallback);
         ds_log(DS_LOG_WARNING, "policy %s %s: the built-in policy takes over", host->plugin->policy->name, why);
+        snprintf(sched->stats.fallback, sizeof(sched->stats.fallback), "policy %s %s", host->plugin->policy->name, why);
         sched->stats.fallbacks++;
         host_install(sched, DS_TAKE_PTR(host->fallback));
         ds_trace_policy(sched, 1);
@@ -199,6 +201,17 @@ int ds_sched_set_interference(ds_sched *sched, const struct detshare_interferenc
         host->n_interference = n_old;
         ds_free(copy);
         return ds_error_trace(r);
+}
+
+void ds_sched_policy_values(const ds_sched *sched, char *ret, size_t size)
+{
+        const ds_plugin *plugin = sched->host.plugin;
+        size_t at = 0;
+
+        ret[0] = 0;
+        for (uint32_t i = 0; i < plugin->policy->n_params && at < size; i++)
+                at += (size_t)snprintf(ret + at, size - at, "%s%s=%lld", i ? "\n" : "", plugin->policy->params[i].name,
+                        (long long)plugin->params[i]);
 }
 
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n)

@@ -230,6 +230,7 @@ struct ds_sched_stats {
         uint32_t n_coarse_rungs;          /* those of n_rungs that are made of groups of TPCs */
         uint64_t ladder_bytes, ladder_ns; /* device memory of the rungs, bytes, and their build time, ns */
         char policy[32];
+        char fallback[224]; /* why the built-in policy replaced the one that was set; "" if it did not */
 };
 
 struct ds_sched_session_stats {
@@ -350,6 +351,8 @@ struct ds_policy_listing {
         int active;
 };
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n);
+/* The parameters of the policy in force: "key=value" joined by newlines, cut to size. */
+void ds_sched_policy_values(const ds_sched *sched, char *ret, size_t size);
 void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats);
 /*
  * Lists kernels launched for the first time, or again after the statistics forgot them, for the keeper of profiles.

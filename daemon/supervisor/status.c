@@ -136,6 +136,7 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->queued = last->queued;
         status->device_now_ns = last->device_now_ns;
         status->policy_fallbacks = last->fallbacks;
+        status->policy_fallback = (char *)(last->fallback[0] ? last->fallback : ds_worker_fallback(supervisor->worker));
         status->quiesces = last->quiesces;
         status->quiesce_ns = last->quiesce_ns;
         status->migrations = last->migrations;
@@ -246,6 +247,7 @@ static void note_stats(struct ds_supervisor *supervisor, const Detshare__Interna
                 .persistent = stats->persistent,
                 .modules_transformed = stats->modules_transformed,
         };
+        snprintf(supervisor->last_figures.fallback, sizeof(supervisor->last_figures.fallback), "%s", stats->fallback);
         ds_worker_note_policy(supervisor->worker, stats->policy);
 }
 

@@ -93,6 +93,7 @@ struct ds_worker_figures {
         uint64_t migrations, loans, kills, nonsense, evictions, resumed, sliced, persistent;
         uint32_t modules_transformed;
         uint32_t in_flight, queued;
+        char fallback[224]; /* why the built-in policy replaced the one that was set; "" if it did not */
 };
 
 /* State of the messages to the service manager; announce.c */

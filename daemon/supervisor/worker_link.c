@@ -66,7 +66,8 @@ struct ds_worker_link {
         size_t n_params;
         char *params[DS_POLICY_PARAMS_MAX];
         char active_policy[64];
-        char reason[256]; /* last error message of a worker that failed to start */
+        char reason[256];   /* last error message of a worker that failed to start */
+        char fallback[448]; /* see ds_worker_fallback() */
 };
 
 static const struct ds_log_about worker_lost = {.event = DS_EVENT_WORKER_LOST};
@@ -552,6 +553,8 @@ static void suspect_policy(ds_worker_link *link, const char *why)
                 return;
         ds_log_about(&policy_replaced, DS_LOG_ERROR, "%s: the next worker has the policy %s instead of %s", why,
                 BUILTIN_POLICY, link->policy);
+        snprintf(link->fallback, sizeof(link->fallback), "policy %s: %s%s%s", link->policy, why,
+                link->reason[0] ? ": " : "", link->reason);
         snprintf(link->policy, sizeof(link->policy), "%s", BUILTIN_POLICY);
         drop_params(link);
 }
@@ -876,6 +879,7 @@ void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params
                 link->params[i] = params[i];
         link->n_params = n_params;
         snprintf(link->policy, sizeof(link->policy), "%s", name);
+        link->fallback[0] = 0;
         ds_worker_note_policy(link, name);
 }
 
@@ -897,6 +901,11 @@ void ds_worker_policy_again(ds_worker_link *link)
 const char *ds_worker_policy(const ds_worker_link *link)
 {
         return link->active_policy;
+}
+
+const char *ds_worker_fallback(const ds_worker_link *link)
+{
+        return link->fallback;
 }
 
 void ds_worker_note_policy(ds_worker_link *link, const char *name)

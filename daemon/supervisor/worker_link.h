@@ -120,6 +120,8 @@ void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params
 void ds_worker_policy_again(ds_worker_link *link);
 /* The active policy, as last known. */
 const char *ds_worker_policy(const ds_worker_link *link);
+/* Why the supervisor started the worker with the built-in policy instead of the one that was set; "" if it did not. */
+const char *ds_worker_fallback(const ds_worker_link *link);
 void ds_worker_note_policy(ds_worker_link *link, const char *name);
 
 /* Sends the configuration's changed times to the worker. */

@@ -18,7 +18,9 @@
 #include "worker/internal.h"
 
 #define CONTROL_POLICIES_MAX 12u /* per page; a page is one frame to a client */
-_Static_assert(CONTROL_POLICIES_MAX *(sizeof(struct ds_policy_listing) + 64) < 65536 - 1024, "a page fits a frame");
+#define CONTROL_VALUES_MAX 4096u /* bytes of the parameters in force */
+_Static_assert(CONTROL_POLICIES_MAX *(sizeof(struct ds_policy_listing) + 64) + CONTROL_VALUES_MAX < 65536 - 1024,
+        "a page fits a frame");
 #define CONTROL_POLICIES_KNOWN_MAX 256u
 _Static_assert(DS_POLICY_PARAMS_MAX == DETSHARE_POLICY_PARAMS_MAX, "all of them can be set at once");
 #define CONTROL_SESSIONS_MAX 256u
@@ -336,12 +338,14 @@ static void control_list_policies(ds_worker *worker, struct control_message *mes
         Detshare__PolicyList list = DETSHARE__POLICY_LIST__INIT;
         size_t after = message->body->list_policies->after;
         struct ds_sched_stats stats = {0};
+        char values[CONTROL_VALUES_MAX];
 
         if (control_look_at_policies(worker)) {
                 control_answer(worker, message, -ENOMEM, "listing the policies");
                 return;
         }
         ds_sched_stats(worker->sched, &stats);
+        ds_sched_policy_values(worker->sched, values, sizeof(values));
         for (size_t i = after; i < worker->n_policies && list.n_policies < CONTROL_POLICIES_MAX; i++) {
                 Detshare__PolicyEntry *entry = &entries[list.n_policies];
 
@@ -350,6 +354,7 @@ static void control_list_policies(ds_worker *worker, struct control_message *mes
                 entry->description = worker->policies[i].description;
                 entry->params = worker->policies[i].params;
                 entry->active = !strcmp(entry->name, stats.policy);
+                entry->in_force = entry->active ? values : (char *)"";
                 pointers[list.n_policies++] = entry;
         }
         list.policies = pointers;
@@ -378,6 +383,7 @@ static void control_stats(ds_worker *worker, struct control_message *message)
         stats.device_now_ns = worker->now_ns;
         stats.policy = sched.policy;
         stats.fallbacks = sched.fallbacks;
+        stats.fallback = sched.fallback;
         stats.migrations = sched.migrations;
         stats.loans = sched.loans;
         stats.kills = sched.kills;

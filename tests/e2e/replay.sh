@@ -165,5 +165,18 @@ refused 1 ": other.profile: the profile was measured on a GPU with 26 SMs; h200 
 printf 'name,ns,grid,block\nk,5,1,32\ncopy,9,,\nl,long,1,32\n' >"$dir/bad.csv"
 refused 1 "bad.csv: line 4: the duration is not a number" --convert "$dir/bad.csv"
 
+# --- a policy that fails ------------------------------------------------------------------------------------------------
+
+# failed_policy ARGUMENT...: exit status 3, and the results are there
+failed_policy() {
+        timeout 300 "$replay" --policy-dir "$dir/policies" --policy chaos "${load[@]}" --no-alone "$@" >"$dir/out" 2>"$dir/err"
+        check "a policy that fails is exit status 3: $?" test $? = 3
+}
+mkdir "$dir/policies" && cp "$build/tests/policies/chaos.so" "$dir/policies"
+failed_policy
+check "the reason is below the table" grep -q "^chaos: policy chaos answered nonsense .*; fifo replaced it" "$dir/out"
+failed_policy --json
+holds "d['runs'][0]['fallback'].startswith('policy chaos answered nonsense') and d['runs'][0]['fallbacks'] == 1"
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

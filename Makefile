@@ -182,7 +182,7 @@ $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(B
 		-L$(@D) -lcuda -Wl,-rpath-link,$(BUILD)
 	ln -sf libcudart.so.13 $(@D)/libcudart.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
-	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols -lm
+	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols -lm -lstdc++
 # The daemon refuses policies that others may write. The mode does not depend on the umask of the build.
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@install -d -m 755 $(@D)
@@ -216,6 +216,8 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@.new && mv $@.new $@
 
+# where the shells look for completions
+COMPLETIONS := bash-completion/completions/detsharectl zsh/vendor-completions/_detsharectl fish/vendor_completions.d/detsharectl.fish
 .PHONY: deps lint install uninstall clean
 deps: ## install what the build and the tests need and this machine lacks | root or sudo, if a package is missing
 	.ci/deps.sh
@@ -261,6 +263,9 @@ install: all man ## into DESTDIR, PREFIX (/usr), LIBDIR, SYSCONFDIR (/etc) | roo
 	install -m 644 systemd/tmpfiles.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/
 	[ -e $(DESTDIR)$(SYSCONFDIR)/detshare/detshared.conf ] || \
 		install -m 644 systemd/detshared.conf $(DESTDIR)$(SYSCONFDIR)/detshare/
+	for file in $(COMPLETIONS); do \
+		mkdir -p $(DESTDIR)$(PREFIX)/share/$${file%/*} && LD_LIBRARY_PATH=$(BUILD) $(BUILD)/detsharectl completion \
+			$$(echo $$file | sed 's/[-/].*//') >$(DESTDIR)$(PREFIX)/share/$$file || exit; done
 	for page in $(MAN); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 
@@ -270,6 +275,7 @@ uninstall: ## remove what `make install` has put there; the configuration stays 
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
 	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-lut detshare-serve)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,$(COMPLETIONS))
 	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
 	rm -f $(addprefix $(PC_DIR)/,detshare.pc detshare-policy.pc) $(DESTDIR)$(PREFIX)/bin/detshare-pack
 	rm -rf $(DOC_DIR) $(PACK_DIR) $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(PREFIX)/share/detshare/lut $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare

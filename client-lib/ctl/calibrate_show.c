@@ -115,7 +115,7 @@ void calibrate_times_text(uint32_t permille, uint32_t samples, uint32_t low, uin
                 snprintf(text, 64, "%.2fx", permille / 1000.0);
 }
 
-static int add_be(const struct calibrate_rows *rows, const struct dsc_calibration_cell *be, struct libscols_table *t)
+static int add_be(const struct calibrate_rows *rows, const struct dsc_calibration_cell *be, struct ctl_table *t)
 {
         char sms[16], blocks[16] = "any", ls[DSC_LOADS][64], rate[32];
         const char *cells[] = {calibrate_loads[be->be_load], sms, blocks, ls[0], ls[1], ls[2], rate};
@@ -150,7 +150,7 @@ static int is_first(const struct calibrate_rows *rows, size_t i)
 static int matrix_table(const struct calibrate_rows *rows, struct ctl_text *text)
 {
         static const char *const names[] = {"BE", "SMS", "BLOCKS", "LS COMPUTES", "LS READS", "LS WRITES", "BE RATE"};
-        struct libscols_table *t = ctl_table_new(1);
+        struct ctl_table *t = ctl_table_new(1);
         struct bound bound;
         int r = t ? 0 : CTL_FAILED;
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && t; i++)

@@ -39,8 +39,7 @@ static int is_first(const struct calibrate_channels *channels, size_t i)
         return 1;
 }
 
-static int add_be(
-        const struct calibrate_channels *channels, const struct dsc_channel_cell *be, struct libscols_table *t)
+static int add_be(const struct calibrate_channels *channels, const struct dsc_channel_cell *be, struct ctl_table *t)
 {
         const int nobody = be->be_load == DSC_LOAD_NONE;
         char part[32], blocks[16] = "any", ls[2][64], rate[32] = "-";
@@ -96,7 +95,7 @@ static void verdict_text(const struct calibrate_channels *channels, FILE *file)
 int calibrate_channels_table(const struct calibrate_channels *channels, int simulated, struct ctl_text *text)
 {
         static const char *const names[] = {"CHANNELS", "BE", "BLOCKS", "LS READS", "LS WRITES", "BE RATE"};
-        struct libscols_table *t = NULL;
+        struct ctl_table *t = NULL;
         int r = 0;
         if (channels->skipped[0])
                 fprintf(text->file, "\nMemory channels were not measured: %s\n", channels->skipped);

@@ -2,99 +2,35 @@
 /*
  * detsharectl calibrate: what kernels of one class do to those of the other beside them, on this GPU
  */
-#include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 
 #include "ctl/calibrate.h"
 
 #define SECONDS 40
 #define SECONDS_QUICK 10
-#define SECONDS_MAX 3600
 
-struct words {
-        struct calibrate_options o;
-        int show, forget, quick, channels;
-        unsigned long seconds; /* 0: not given */
-};
-
-static int parse_seconds(struct words *w)
+/* 0, or CTL_USAGE after the words. */
+static int take_options(const struct ctl_args *args, struct calibrate_options *o)
 {
-        char *end;
-        errno = 0;
-        w->seconds = strtoul(optarg, &end, 10);
-        if (optarg[0] < '0' || optarg[0] > '9' || *end || errno || w->seconds < 1 || w->seconds > SECONDS_MAX)
-                return ctl_usage("calibrate: --seconds takes a number from 1 to %d, not %s", SECONDS_MAX, optarg);
-        return 0;
-}
-
-static int parse_option(int c, char **argv, struct words *w)
-{
-        switch (c) {
-        case 'q':
-                w->quick = 1;
-                return 0;
-        case 's':
-                return parse_seconds(w);
-        case 'c':
-                w->channels = 1;
-                return 0;
-        case 'f':
-                w->o.force = 1;
-                return 0;
-        case 'w':
-                w->show = 1;
-                return 0;
-        case 'x':
-                w->forget = 1;
-                return 0;
-        case 'j':
-                w->o.as_json = 1;
-                return 0;
-        case ':':
-                return ctl_usage("calibrate: option %s needs a value", argv[optind - 1]);
-        default:
-                return ctl_usage("calibrate: unknown option %s", argv[optind - 1]);
-        }
-}
-
-/* -1 to go on, else the exit code. */
-static int parse(const struct ctl_command *self, int argc, char **argv, struct words *w)
-{
-        static const struct option options[] = {
-                {"quick", no_argument, NULL, 'q'},
-                {"seconds", required_argument, NULL, 's'},
-                {"channels", no_argument, NULL, 'c'},
-                {"force", no_argument, NULL, 'f'},
-                {"show", no_argument, NULL, 'w'},
-                {"forget", no_argument, NULL, 'x'},
-                {"json", no_argument, NULL, 'j'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
-        };
-        int c;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
-                if (c == 'h')
-                        return ctl_help(self);
-                const int code = parse_option(c, argv, w);
-                if (code)
-                        return code;
-        }
-        if (optind < argc)
-                return ctl_usage("calibrate: too many arguments: %s", argv[optind]);
-        if (w->show + w->forget + (w->quick || w->seconds || w->o.force || w->channels) > 1)
-                return ctl_usage("calibrate: --show and --forget stand alone");
-        if (w->quick && w->seconds)
+        const int quick = ctl_given(args, "quick"), channels = ctl_given(args, "channels");
+        const int show = ctl_given(args, "show"), forget = ctl_given(args, "forget");
+        const int measure = quick || channels || ctl_given(args, "seconds") || ctl_given(args, "force");
+        if (show + forget + measure > 1)
+                return ctl_usage("calibrate: --show and --forget go with no option but --json");
+        if (quick && ctl_given(args, "seconds"))
                 return ctl_usage("calibrate: either --quick or --seconds");
-        if (w->quick && w->channels)
+        if (quick && channels)
                 return ctl_usage("calibrate: either --quick or --channels");
-        if (w->forget && w->o.as_json)
-                return ctl_usage("calibrate: --forget prints nothing");
-        w->o.seconds = w->seconds ? (unsigned)w->seconds : w->quick ? SECONDS_QUICK : SECONDS;
-        w->o.matrix = !w->channels;
-        w->o.channels = !w->quick;
-        return -1;
+        if (forget && ctl_given(args, "json"))
+                return ctl_usage("calibrate: --forget prints nothing, so it does not go with --json");
+        *o = (struct calibrate_options){
+                .seconds = (unsigned)ctl_number(args, "seconds", quick ? SECONDS_QUICK : SECONDS),
+                .force = ctl_given(args, "force"),
+                .as_json = ctl_given(args, "json"),
+                .matrix = !channels,
+                .channels = !quick,
+        };
+        return 0;
 }
 
 static void take_channels(const struct dsc_channel_calibration *from, struct calibrate_channels *to)
@@ -106,7 +42,7 @@ static void take_channels(const struct dsc_channel_calibration *from, struct cal
                 to->rows[i].cell = from->cells[i];
 }
 
-static int show(const struct words *w)
+static int show(int as_json)
 {
         struct dsc_calibration stored;
         struct calibrate_rows rows = {.n = 0};
@@ -130,7 +66,7 @@ static int show(const struct words *w)
         for (size_t i = 0; i < stored.n; i++)
                 rows.rows[i].cell = stored.cells[i];
         take_channels(&stored.channels, &rows.channels);
-        return calibrate_show(&rows, w->o.as_json);
+        return calibrate_show(&rows, as_json);
 }
 
 static int forget(void)
@@ -146,17 +82,17 @@ static int forget(void)
         return code;
 }
 
-int cmd_calibrate(const struct ctl_command *self, int argc, char **argv)
+int cmd_calibrate(const struct ctl_args *args)
 {
-        struct words w = {.show = 0};
+        struct calibrate_options o;
         struct calibrate_rows rows;
-        int code = parse(self, argc, argv, &w);
-        if (code >= 0)
+        int code = take_options(args, &o);
+        if (code)
                 return code;
-        if (w.show)
-                return show(&w);
-        if (w.forget)
+        if (ctl_given(args, "show"))
+                return show(o.as_json);
+        if (ctl_given(args, "forget"))
                 return forget();
-        code = calibrate_run(&w.o, &rows);
-        return code ? code : calibrate_show(&rows, w.o.as_json);
+        code = calibrate_run(&o, &rows);
+        return code ? code : calibrate_show(&rows, o.as_json);
 }

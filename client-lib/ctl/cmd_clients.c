@@ -2,6 +2,7 @@
 /*
  * detsharectl clients, and the table of clients that status shows too
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -9,21 +10,25 @@
 
 #include "ctl/ctl.h"
 
+enum { COLUMN_CLASS = 3, COLUMN_ERRORS = 7 };
+
 static const struct {
         const char *name;
         int right;
+        size_t wrap;
+        int drop; /* see ctl_table_may() */
 } columns[] = {
-        {"ID", 1},
-        {"PID", 1},
-        {"USER", 0},
-        {"CLASS", 0},
-        {"NAME", 0},
-        {"MEMORY", 1},
-        {"LAUNCHES", 1},
-        {"ERRORS", 1},
-        {"QUEUED", 1},
-        {"DEVICE TIME", 1},
-        {"CONNECTED", 1},
+        {"ID", 1, 0, 0},
+        {"PID", 1, 0, 5},
+        {"USER", 0, 0, 3},
+        {"CLASS", 0, 0, 0},
+        {"NAME", 0, 14, 0},
+        {"MEMORY", 1, 0, 2},
+        {"LAUNCHES", 1, 0, 6},
+        {"ERRORS", 1, 0, 1},
+        {"QUEUED", 1, 0, 0},
+        {"DEVICE TIME", 1, 0, 4},
+        {"CONNECTED", 1, 0, 7},
 };
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
@@ -33,7 +38,7 @@ static const char *class_name(const struct dsc_client *c)
         return c->control_only ? "control" : c->is_ls ? "ls" : "be";
 }
 
-static int add_client(const struct dsc_client *c, struct libscols_table *table)
+static int add_client(const struct dsc_client *c, struct ctl_table *table)
 {
         char id[32], pid[32], uid[32], memory[32], launches[32], errors[32], queued[32], device[48], connected[32];
         const struct passwd *user = getpwuid(c->uid);
@@ -44,9 +49,12 @@ static int add_client(const struct dsc_client *c, struct libscols_table *table)
         snprintf(errors, sizeof(errors), "%" PRIu64, c->errors);
         snprintf(queued, sizeof(queued), "%" PRIu32, c->queued + c->in_flight);
         snprintf(device, sizeof(device), "%.3f s", (double)c->device_ns / 1e9);
-        return ctl_table_row(table, (const char *const[]){id, pid, user ? user->pw_name : uid, class_name(c), c->name,
-                                            ctl_bytes(c->memory_used, memory), launches, errors, queued, device,
-                                            ctl_duration(c->connected_ns, connected)});
+        const int r = ctl_table_row(table, (const char *const[]){id, pid, user ? user->pw_name : uid, class_name(c),
+                                                   c->name, ctl_bytes(c->memory_used, memory), launches, errors, queued,
+                                                   device, ctl_duration(c->connected_ns, connected)});
+        ctl_table_colour(table, COLUMN_CLASS, ctl_class_colour(class_name(c)));
+        ctl_table_colour(table, COLUMN_ERRORS, c->errors ? CTL_BAD : CTL_PLAIN);
+        return r;
 }
 
 static int is_number(const char *text)
@@ -54,46 +62,97 @@ static int is_number(const char *text)
         return text[0] && strspn(text, "0123456789") == strlen(text);
 }
 
-int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret)
+/* The numbers of the clients of that name, on stderr. */
+static void say_ambiguous(const struct dsc_client *clients, size_t n, const char *name, size_t found)
 {
-        struct dsc_client *clients = NULL;
-        size_t n = 0, found = 0;
-        uint64_t id = 0;
-        const int by_number = is_number(text);
-        if (by_number && ctl_parse_id(text, &id))
-                return CTL_USAGE;
-        const int r = dsc_control_clients(s, &clients, &n);
-        if (r)
-                return ctl_fail(r, "cannot list the clients");
+        char *ids = NULL;
+        size_t size = 0;
+        FILE *list = open_memstream(&ids, &size);
+        if (!list)
+                return;
+        for (size_t i = 0; i < n; i++)
+                if (!clients[i].control_only && !strcmp(clients[i].name, name))
+                        fprintf(list, " %" PRIu64, clients[i].session);
+        if (!fclose(list))
+                ctl_complain("%zu clients have the name %s; give the number of one of them:%s", found, name, ids);
+        free(ids);
+}
+
+static size_t find_name(const struct dsc_client *clients, size_t n, const char *name, struct dsc_client *ret)
+{
+        size_t found = 0;
         for (size_t i = 0; i < n; i++) {
-                if (by_number ? clients[i].session != id : strcmp(clients[i].name, text) != 0)
-                        continue;
-                /* what only asks is nobody's client */
-                if (!by_number && clients[i].control_only)
+                /* a program that only asks the daemon has no work to look at or to end */
+                if (clients[i].control_only || strcmp(clients[i].name, name) != 0)
                         continue;
                 *ret = clients[i];
                 found++;
         }
+        return found;
+}
+
+static size_t find_id(const struct dsc_client *clients, size_t n, uint64_t id, struct dsc_client *ret)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (clients[i].session != id)
+                        continue;
+                *ret = clients[i];
+                return 1;
+        }
+        return 0;
+}
+
+/* "12" as a number. 0, or CTL_USAGE after the words. */
+static int parse_id(const char *text, uint64_t *ret)
+{
+        errno = 0;
+        *ret = strtoull(text, NULL, 10);
+        return errno ? ctl_usage("%s is not the number of a client: too large", text) : 0;
+}
+
+int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret)
+{
+        struct dsc_client *clients = NULL;
+        size_t n = 0;
+        uint64_t id = 0;
+        const int by_number = is_number(text);
+        if (by_number && parse_id(text, &id))
+                return CTL_USAGE;
+        const int r = dsc_control_clients(s, &clients, &n);
+        if (r)
+                return ctl_fail(r, "cannot list the clients");
+        const size_t found = by_number ? find_id(clients, n, id, ret) : find_name(clients, n, text, ret);
+        if (found > 1)
+                say_ambiguous(clients, n, text, found);
+        else if (!found)
+                ctl_complain("there is no client %s that you may see; detsharectl clients lists them", text);
         free(clients);
-        if (found == 1)
-                return 0;
-        if (found)
-                ctl_complain("%zu clients are called %s: say which by its number", found, text);
-        else
-                ctl_complain("there is no client %s that you may see", text);
-        return found ? CTL_FAILED : CTL_NO_SUCH;
+        return found == 1 ? 0 : found ? CTL_FAILED : CTL_NO_SUCH;
+}
+
+int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret)
+{
+        struct dsc_client client;
+        /* a number goes to the daemon as it is: it knows clients that the caller may not see, and says so */
+        if (is_number(text))
+                return parse_id(text, ret);
+        const int code = ctl_find_client(s, text, &client);
+        *ret = code ? 0 : client.session;
+        return code;
 }
 
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text)
 {
-        struct libscols_table *table = ctl_table_new(1);
+        struct ctl_table *table = ctl_table_new(1);
         int r = 0;
         if (!table) {
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
-        for (size_t i = 0; i < N_COLUMNS; i++)
+        for (size_t i = 0; i < N_COLUMNS; i++) {
                 ctl_table_column(table, columns[i].name, columns[i].right);
+                ctl_table_may(table, columns[i].wrap, columns[i].drop);
+        }
         for (size_t i = 0; i < n && !r; i++)
                 r = add_client(&clients[i], table);
         if (!r && n > 0)
@@ -150,16 +209,13 @@ static int show(const struct dsc_client *clients, size_t n, int as_json)
         return ctl_text_close(&text, r);
 }
 
-int cmd_clients(const struct ctl_command *self, int argc, char **argv)
+int cmd_clients(const struct ctl_args *args)
 {
         struct dsc_client *clients = NULL;
         dsc_session *s = NULL;
         size_t n = 0;
-        int as_json = 0;
-        int code = ctl_options(self, argc, argv, &as_json, 0, 0);
-        if (code >= 0)
-                return code;
-        code = ctl_open(&s);
+        const int as_json = ctl_given(args, "json");
+        int code = ctl_open(&s);
         if (code)
                 return code;
         const int r = dsc_control_clients(s, &clients, &n);

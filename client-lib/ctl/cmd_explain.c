@@ -5,15 +5,16 @@
  * Where the time of a client's last requests went: what the daemon charged, part by part, which adds up to each
  * request's time; then the last one in words. And which other forms its kernels have, or why not.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl/ctl.h"
+#include "ctl/demangle.h"
 
-#define SHOWN 10 /* requests in the table; --json has all */
+#define KERNEL_SHOWN 48 /* characters of a kernel's name without --wide */
+#define SHOWN 10        /* requests in the table; --json has all */
 
 static const struct {
         const char *key, *heading, *words;
@@ -66,7 +67,7 @@ static void part_cell(const struct dsc_request *request, size_t part, char cell[
 
 /* --- for people --- */
 
-static int add_row(const struct dsc_request *request, const char *what, struct libscols_table *table)
+static int add_row(const struct dsc_request *request, const char *what, struct ctl_table *table)
 {
         char total[32], operations[32], cell[N_PARTS][64];
         const char *cells[N_PARTS + 3] = {what, operations, total};
@@ -94,7 +95,7 @@ static struct dsc_request sum_of(const struct dsc_request *requests, size_t n)
         return sum;
 }
 
-static int fill_table(const struct dsc_request *requests, size_t n, struct libscols_table *table)
+static int fill_table(const struct dsc_request *requests, size_t n, struct ctl_table *table)
 {
         const struct dsc_request all = sum_of(requests, n);
         char what[64], ago[32];
@@ -111,18 +112,33 @@ static int fill_table(const struct dsc_request *requests, size_t n, struct libsc
         return r || n == 1 ? r : add_row(&all, what, table);
 }
 
+/* The part that took the least time is the first to be left out; the one that took the most always stays. */
+static void rank_parts(const struct dsc_request *requests, size_t n, struct ctl_table *table)
+{
+        const struct dsc_request all = sum_of(requests, n);
+        for (size_t i = 0; i < N_PARTS; i++) {
+                int longer = 0;
+                for (size_t k = 0; k < N_PARTS; k++)
+                        longer +=
+                                part_of(&all, k) > part_of(&all, i) || (part_of(&all, k) == part_of(&all, i) && k < i);
+                ctl_table_rank(table, 3 + i, longer);
+        }
+}
+
 static int draw_table(const struct dsc_request *requests, size_t n, struct ctl_text *text)
 {
-        struct libscols_table *table = ctl_table_new(1);
+        struct ctl_table *table = ctl_table_new(1);
         if (!table) {
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
         ctl_table_column(table, "REQUEST", 0);
         ctl_table_column(table, "OPERATIONS", 1);
+        ctl_table_may(table, 0, N_PARTS + 1);
         ctl_table_column(table, "TIME", 1);
         for (size_t i = 0; i < N_PARTS; i++)
                 ctl_table_column(table, parts[i].heading, 1);
+        rank_parts(requests, n, table);
         int r = fill_table(requests, n, table);
         if (!r)
                 r = ctl_table_draw(table, text);
@@ -210,6 +226,19 @@ static void say(const struct dsc_request *requests, size_t n, FILE *f)
         fputc('\n', f);
 }
 
+static void say_wrapped(const struct dsc_request *requests, size_t n, FILE *file)
+{
+        char *bytes = NULL;
+        size_t size = 0;
+        FILE *words = open_memstream(&bytes, &size);
+        if (!words)
+                return;
+        say(requests, n, words);
+        if (!fclose(words))
+                ctl_wrap(file, bytes, 0, 0, ctl_width());
+        free(bytes);
+}
+
 /* --- for scripts --- */
 
 static void json_lists(const struct dsc_request *request, struct ctl_text *text)
@@ -258,7 +287,9 @@ static void json_request(const struct dsc_request *request, struct ctl_text *tex
 static void json_forms(const struct dsc_forms *forms, struct ctl_text *text)
 {
         ctl_json_begin(text, NULL, '{');
+        char demangled[1024];
         ctl_json_string(text, "kernel", forms->kernel);
+        ctl_json_string(text, "demangled", ctl_demangle(forms->kernel, demangled, sizeof(demangled)));
         ctl_json_number(text, "module", forms->module);
         ctl_json_number(text, "launches", forms->launches);
         ctl_json_bool(text, "sliced", forms->sliced);
@@ -326,8 +357,8 @@ static void forms_cells(const struct dsc_forms *forms, char have[static 512], ch
 
 static int draw_forms(const struct explained *e, struct ctl_text *text)
 {
-        struct libscols_table *table = e->n_forms ? ctl_table_new(1) : NULL;
-        char launches[32], have[512], used[256];
+        struct ctl_table *table = e->n_forms ? ctl_table_new(1) : NULL;
+        char name[1024], launches[32], have[512], used[256];
         int r = 0;
         if (!e->n_forms)
                 return 0;
@@ -336,11 +367,15 @@ static int draw_forms(const struct explained *e, struct ctl_text *text)
                 return CTL_FAILED;
         }
         ctl_table_column(table, "KERNEL", 0);
+        ctl_table_may(table, 16, 0);
         ctl_table_column(table, "LAUNCHES", 1);
         ctl_table_column(table, "OTHER FORMS", 0);
+        ctl_table_may(table, 14, 0);
         ctl_table_column(table, "LAST", 0);
+        ctl_table_may(table, 14, 0);
         for (size_t i = 0; i < e->n_forms && !r; i++) {
-                const char *cells[] = {e->forms[i].kernel, launches, have, used};
+                const char *cells[] = {name, launches, have, used};
+                ctl_kernel(e->forms[i].kernel, arg_wide ? sizeof(name) : KERNEL_SHOWN, name, sizeof(name));
                 snprintf(launches, sizeof(launches), "%" PRIu64, e->forms[i].launches);
                 forms_cells(&e->forms[i], have, used);
                 r = ctl_table_row(table, cells);
@@ -357,6 +392,7 @@ static int show(const struct explained *e, int as_json)
         const struct dsc_request *requests = e->requests;
         const size_t n = e->n;
         struct ctl_text text;
+        char line[256];
         int r = ctl_text_open(&text);
         if (r)
                 return r;
@@ -364,11 +400,12 @@ static int show(const struct explained *e, int as_json)
                 json(e, &text);
                 return ctl_text_close(&text, r);
         }
-        fprintf(text.file, "client %" PRIu64 " (%s), class %s%s\n", client->session, client->name,
+        snprintf(line, sizeof(line), "client %" PRIu64 " (%s), class %s%s", client->session, client->name,
                 client->is_ls ? "ls" : "be", e->simulated ? ", on a simulated device (sim)" : "");
+        ctl_wrap(text.file, line, 0, 0, ctl_width());
         if (n) {
                 r = draw_table(requests, n, &text);
-                say(requests, n, text.file);
+                say_wrapped(requests, n, text.file);
         } else {
                 fprintf(text.file, "it has made no requests\n");
         }
@@ -376,39 +413,14 @@ static int show(const struct explained *e, int as_json)
         return ctl_text_close(&text, r);
 }
 
-/* --json may also stand behind the client. -1 to go on, else the exit code. */
-static int parse(const struct ctl_command *self, int argc, char **argv, int *ret_json)
-{
-        static const struct option options[] = {
-                {"json", no_argument, NULL, 'j'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
-        };
-        int c;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
-                if (c == 'h')
-                        return ctl_help(self);
-                if (c != 'j')
-                        return ctl_usage("explain: unknown option %s", argv[optind - 1]);
-                *ret_json = 1;
-        }
-        if (argc - optind < 1)
-                return ctl_usage("explain: an argument is missing: CLIENT");
-        return argc - optind > 1 ? ctl_usage("explain: too many arguments: %s", argv[optind + 1]) : -1;
-}
-
-int cmd_explain(const struct ctl_command *self, int argc, char **argv)
+int cmd_explain(const struct ctl_args *args)
 {
         struct explained e = {0};
         struct dsc_status status;
         dsc_session *s = NULL;
-        int as_json = 0;
-        int code = parse(self, argc, argv, &as_json);
-        if (code >= 0)
-                return code;
-        const char *which = argv[optind];
-        code = ctl_open(&s);
+        const int as_json = ctl_given(args, "json");
+        const char *which = args->argv[0];
+        int code = ctl_open(&s);
         if (code)
                 return code;
         code = ctl_find_client(s, which, &e.client);

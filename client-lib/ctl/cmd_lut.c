@@ -6,7 +6,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -107,7 +106,7 @@ int ctl_lut_dir(char *ret, size_t size)
         return -1;
 }
 
-static int list_row(const char *name, const struct ds_lut *lut, struct libscols_table *t)
+static int list_row(const char *name, const struct ds_lut *lut, struct ctl_table *t)
 {
         const struct ds_lut_facts *facts = ds_lut_facts(lut);
         char channels[16], granule[32], patterns[16], share[32];
@@ -119,10 +118,10 @@ static int list_row(const char *name, const struct ds_lut *lut, struct libscols_
         return ctl_table_row(t, cells);
 }
 
-static struct libscols_table *list_table(void)
+static struct ctl_table *list_table(void)
 {
         static const char *const names[] = {"TABLE", "MODEL", "SOURCE", "CHANNELS", "GRANULE", "PATTERNS", "HELD OUT"};
-        struct libscols_table *t = ctl_table_new(1);
+        struct ctl_table *t = ctl_table_new(1);
         for (size_t i = 0; t && i < sizeof(names) / sizeof(names[0]); i++)
                 ctl_table_column(t, names[i], i > 2);
         return t;
@@ -132,7 +131,7 @@ static struct libscols_table *list_table(void)
 static int list(const char *directory, int as_json, struct ctl_text *text)
 {
         struct dirent **found = NULL;
-        struct libscols_table *t = as_json ? NULL : list_table();
+        struct ctl_table *t = as_json ? NULL : list_table();
         const int n = scandir(directory, &found, is_table, alphasort);
         int bad = 0, rows = 0, r = 0;
         if (n < 0) {
@@ -175,16 +174,14 @@ static int list(const char *directory, int as_json, struct ctl_text *text)
         return r ? r : bad ? CTL_FAILED : CTL_OK;
 }
 
-static int cmd_list(const struct ctl_command *self, int argc, char **argv)
+int lut_list(const struct ctl_args *args)
 {
         char directory[PATH_MAX + 32];
         struct ctl_text text;
-        int as_json = 0;
-        int code = ctl_options(self, argc, argv, &as_json, 0, 1);
-        if (code >= 0)
-                return code;
-        if (optind < argc) {
-                snprintf(directory, sizeof(directory), "%s", argv[optind]);
+        const int as_json = ctl_given(args, "json");
+        int code;
+        if (args->argc) {
+                snprintf(directory, sizeof(directory), "%s", args->argv[0]);
         } else if (ctl_lut_dir(directory, sizeof(directory)) < 0) {
                 ctl_complain("no tables are installed");
                 return CTL_NO_SUCH;
@@ -228,15 +225,12 @@ static void show(const struct ds_lut *lut, struct ctl_text *text)
         }
 }
 
-static int cmd_show(const struct ctl_command *self, int argc, char **argv)
+int lut_show(const struct ctl_args *args)
 {
         struct ds_lut *lut;
         struct ctl_text text;
-        int as_json = 0;
-        int code = ctl_options(self, argc, argv, &as_json, 1, 1);
-        if (code >= 0)
-                return code;
-        code = open_table(argv[optind], NULL, &lut);
+        const int as_json = ctl_given(args, "json");
+        int code = open_table(args->argv[0], NULL, &lut);
         if (code)
                 return code;
         code = ctl_text_open(&text);
@@ -254,42 +248,13 @@ static int cmd_show(const struct ctl_command *self, int argc, char **argv)
         return code;
 }
 
-static int cmd_verify(const struct ctl_command *self, int argc, char **argv)
+int lut_verify(const struct ctl_args *args)
 {
-        static const struct option options[] = {
-                {"help", no_argument, NULL, 'h'}, {"model", required_argument, NULL, 'm'}, {NULL, 0, NULL, 0}};
-        const char *model = NULL;
         struct ds_lut *lut;
-        int c, code;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
-                if (c == 'h')
-                        return ctl_help(self);
-                if (c != 'm')
-                        return ctl_usage("lut verify: %s %s", c == ':' ? "a word is missing behind" : "unknown option",
-                                argv[optind - 1]);
-                model = optarg;
-        }
-        if (argc - optind != 1)
-                return ctl_usage("lut verify takes one file");
-        code = open_table(argv[optind], model, &lut);
+        const int code = open_table(args->argv[0], ctl_value(args, "model"), &lut);
         if (code)
                 return code;
-        printf("%s: a table for %s, %s\n", argv[optind], ds_lut_facts(lut)->model, source_name(ds_lut_facts(lut)));
+        printf("%s: a table for %s, %s\n", args->argv[0], ds_lut_facts(lut)->model, source_name(ds_lut_facts(lut)));
         ds_lut_free(lut);
         return CTL_OK;
-}
-
-int cmd_lut(const struct ctl_command *self, int argc, char **argv)
-{
-        static const struct {
-                const char *name;
-                int (*run)(const struct ctl_command *self, int argc, char **argv);
-        } words[] = {{"list", cmd_list}, {"show", cmd_show}, {"verify", cmd_verify}};
-        if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
-                return ctl_help(self);
-        for (size_t i = 0; argc > 1 && i < sizeof(words) / sizeof(words[0]); i++)
-                if (!strcmp(argv[1], words[i].name))
-                        return words[i].run(self, argc - 1, argv + 1);
-        return ctl_usage("lut takes list, show or verify");
 }

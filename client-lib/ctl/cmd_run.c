@@ -9,7 +9,6 @@
  * already: programs count GPUs by other ways than the driver, too.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -28,97 +27,22 @@ struct run_options {
         const char *name;
 };
 
-/* --- options --- */
-
-static int parse_slo(const char *text, struct run_options *o)
+static int take_options(const struct ctl_args *args, struct run_options *o)
 {
-        char *end;
-        o->slo_ms = strtod(text, &end);
-        if (end == text || *end || !(o->slo_ms >= 1e-6) || o->slo_ms > 1e9)
-                return ctl_usage("run: %s is not a number of milliseconds", text);
-        o->has_slo = 1;
-        return 0;
-}
-
-static int parse_limit(const char *text, struct run_options *o)
-{
-        if (ctl_parse_bytes(text, &o->memory_limit))
-                return ctl_usage("run: %s is not a number of bytes", text);
-        o->has_limit = 1;
-        return 0;
-}
-
-static int parse_share(const char *text, double *ret)
-{
-        char *end;
-        *ret = strtod(text, &end);
-        if (end == text || *end || !(*ret == 0 || *ret >= 0.001) || *ret > 1)
-                return ctl_usage("run: %s is not a share: 0.001 to 1, or 0 for none", text);
-        return 0;
-}
-
-static int parse_percent(const char *text, struct run_options *o)
-{
-        char *end;
-        const long n = strtol(text, &end, 10);
-        if (end == text || *end || n < 1 || n > 100)
-                return ctl_usage("run: %s is not a percentage: 1 to 100", text);
-        o->sm_percent = (uint32_t)n;
-        return 0;
-}
-
-static int parse_option(const struct ctl_command *self, int c, char **argv, struct run_options *o)
-{
-        switch (c) {
-        case 'c':
-                o->has_class = 1;
-                return ctl_parse_class(optarg, &o->is_ls);
-        case 's':
-                return parse_slo(optarg, o);
-        case 'm':
-                return parse_limit(optarg, o);
-        case 'p':
-                return parse_percent(optarg, o);
-        case 'r':
-                return parse_share(optarg, &o->gpu_request);
-        case 'l':
-                return parse_share(optarg, &o->gpu_limit);
-        case 'n':
-                o->name = optarg;
-                return strlen(optarg) > 63 ? ctl_usage("run: a name has at most 63 bytes") : 0;
-        case ':':
-                return ctl_usage("run: option %s needs a value", argv[optind - 1]);
-        default:
-                return ctl_usage("run: unknown option %s", argv[optind - 1]);
-        }
-}
-
-/* -1 to go on, else the exit code. */
-static int parse(const struct ctl_command *self, int argc, char **argv, struct run_options *o)
-{
-        static const struct option options[] = {
-                {"class", required_argument, NULL, 'c'},
-                {"slo-ms", required_argument, NULL, 's'},
-                {"name", required_argument, NULL, 'n'},
-                {"mem-limit", required_argument, NULL, 'm'},
-                {"sm-percent", required_argument, NULL, 'p'},
-                {"gpu-request", required_argument, NULL, 'r'},
-                {"gpu-limit", required_argument, NULL, 'l'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
-        };
-        int c;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
-                if (c == 'h')
-                        return ctl_help(self);
-                const int code = parse_option(self, c, argv, o);
-                if (code)
-                        return code;
-        }
+        const char *class_ = getenv("DETSHARE_CLASS");
+        o->has_class = ctl_given(args, "class");
+        o->is_ls = o->has_class ? ctl_number(args, "class", 0) > 0 : class_ && !strcasecmp(class_, "ls");
+        o->has_slo = ctl_given(args, "slo-ms");
+        o->slo_ms = ctl_number(args, "slo-ms", 0);
+        o->has_limit = ctl_given(args, "mem-limit");
+        o->memory_limit = ctl_value_bytes(args, "mem-limit");
+        o->sm_percent = (uint32_t)ctl_number(args, "sm-percent", 0);
+        o->gpu_request = ctl_number(args, "gpu-request", -1);
+        o->gpu_limit = ctl_number(args, "gpu-limit", -1);
+        o->name = ctl_value(args, "name");
         if (o->gpu_limit > 0 && o->gpu_request > o->gpu_limit)
-                return ctl_usage("run: the share asked for is more than its limit");
-        return optind < argc ? -1 : ctl_usage("run: which command?");
+                return ctl_usage("run: --gpu-request %g is more than --gpu-limit %g", o->gpu_request, o->gpu_limit);
+        return 0;
 }
 
 /* --- the drop-in --- */
@@ -268,14 +192,13 @@ static int ask_daemon(const struct run_options *o)
         return code;
 }
 
-int cmd_run(const struct ctl_command *self, int argc, char **argv)
+int cmd_run(const struct ctl_args *args)
 {
-        const char *class_ = getenv("DETSHARE_CLASS");
-        struct run_options o = {.is_ls = class_ && !strcasecmp(class_, "ls"), .gpu_request = -1, .gpu_limit = -1};
-        int code = parse(self, argc, argv, &o);
-        if (code >= 0)
+        char **command = args->argv;
+        struct run_options o;
+        int code = take_options(args, &o);
+        if (code)
                 return code;
-        char **command = argv + optind;
         code = ask_daemon(&o);
         if (!code)
                 code = set_environment(&o);

@@ -2,31 +2,40 @@
 /*
  * detsharectl set-policy
  *
- * The daemon checks name and parameters; when it refuses, the old policy stays.
+ * The daemon checks name and parameters. If it refuses them, the policy in force stays.
  */
-#include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/ctl.h"
 
-int cmd_set_policy(const struct ctl_command *self, int argc, char **argv)
+/* The names there are, on stderr. */
+static void say_names(dsc_session *s)
 {
+        struct dsc_policy *policies = NULL;
+        size_t n = 0;
+        if (!dsc_control_policies(s, &policies, &n))
+                ctl_say_policies(policies, n);
+        free(policies);
+}
+
+int cmd_set_policy(const struct ctl_args *args)
+{
+        const char *name = args->argv[0];
+        char *const *params = args->argv + 1;
+        const int n = args->argc - 1;
         dsc_session *s = NULL;
-        int code = ctl_options(self, argc, argv, NULL, 1, -1);
-        if (code >= 0)
-                return code;
-        const char *name = argv[optind];
-        char *const *params = argv + optind + 1;
-        const int n = argc - optind - 1;
         for (int i = 0; i < n; i++)
                 if (!strchr(params[i], '=') || params[i][0] == '=')
                         return ctl_usage("set-policy: %s is not KEY=VALUE", params[i]);
-        code = ctl_open(&s);
+        int code = ctl_open(&s);
         if (code)
                 return code;
         const int r = dsc_control_set_policy(s, name, params, (size_t)n);
         if (r)
                 code = ctl_fail(r, "cannot set policy %s", name);
+        if (r == DSC_CONTROL_NO_SUCH)
+                say_names(s);
         dsc_control_close(s);
         return code;
 }

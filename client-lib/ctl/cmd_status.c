@@ -10,13 +10,13 @@
 
 #include "ctl/ctl.h"
 
-static int row(struct libscols_table *table, const char *key, const char *value)
+static int row(struct ctl_table *table, const char *key, const char *value)
 {
         return ctl_table_row(table, (const char *const[]){key, value});
 }
 
 /* What the GPU is made of, and what the daemon takes of its memory for itself. */
-static int topology(const struct dsc_status *s, struct libscols_table *table)
+static int topology(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], gpcs[32] = "", own[32];
         if (!s->n_sms)
@@ -53,7 +53,7 @@ static void gpcs_json(const struct dsc_status *s, struct ctl_text *text)
 }
 
 /* What became of the images of code since the daemon was started. */
-static int code_figures(const struct dsc_status *s, struct libscols_table *table)
+static int code_figures(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
         int r = 0;
@@ -73,7 +73,7 @@ static int code_figures(const struct dsc_status *s, struct libscols_table *table
 }
 
 /* What became of kernels' other forms. */
-static int forms_figures(const struct dsc_status *s, struct libscols_table *table, const char *since)
+static int forms_figures(const struct dsc_status *s, struct ctl_table *table, const char *since)
 {
         char value[256];
         if (!(s->forms_made + s->forms_found + s->forms_failed + s->modules_transformed))
@@ -90,7 +90,7 @@ static int forms_figures(const struct dsc_status *s, struct libscols_table *tabl
 }
 
 /* The pool of memory whose channels are known; nothing where none is asked for. */
-static int channel_figures(const struct dsc_status *s, struct libscols_table *table)
+static int channel_figures(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
         if (!s->pool_bytes)
@@ -106,7 +106,7 @@ static int channel_figures(const struct dsc_status *s, struct libscols_table *ta
         return r ? r : row(table, "", value);
 }
 
-static int figures(const struct dsc_status *s, struct libscols_table *table)
+static int figures(const struct dsc_status *s, struct ctl_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
         /* a worker counts from its own beginning */
@@ -132,7 +132,7 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
         return r ? r : row(table, "now", value);
 }
 
-static int fill(const struct dsc_status *s, struct libscols_table *table)
+static int fill(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
         int r;
@@ -152,6 +152,11 @@ static int fill(const struct dsc_status *s, struct libscols_table *table)
         else
                 snprintf(value, sizeof(value), "%s", s->policy[0] ? s->policy : "N/A");
         r = r ? r : row(table, "policy", value);
+        if (s->policy_fallback[0]) {
+                ctl_table_colour(table, 1, CTL_WARN);
+                r = r ? r : row(table, "fallback", s->policy_fallback);
+                ctl_table_colour(table, 1, CTL_WARN);
+        }
         snprintf(value, sizeof(value), "%" PRIu32 ", of them %" PRIu32 " latency-sensitive", s->sessions,
                 s->sessions_ls);
         r = r ? r : row(table, "sessions", value);
@@ -160,13 +165,14 @@ static int fill(const struct dsc_status *s, struct libscols_table *table)
 
 static int draw(const struct dsc_status *s, struct ctl_text *text)
 {
-        struct libscols_table *table = ctl_table_new(0);
+        struct ctl_table *table = ctl_table_new(0);
         if (!table) {
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
         ctl_table_column(table, "KEY", 0);
         ctl_table_column(table, "VALUE", 0);
+        ctl_table_may(table, 20, 0);
         int r = fill(s, table);
         if (!r)
                 r = ctl_table_draw(table, text);
@@ -203,17 +209,14 @@ static int show(const struct dsc_status *s, const struct dsc_client *clients, si
         return ctl_text_close(&text, r);
 }
 
-int cmd_status(const struct ctl_command *self, int argc, char **argv)
+int cmd_status(const struct ctl_args *args)
 {
         struct dsc_status status;
         struct dsc_client *clients = NULL;
         dsc_session *s = NULL;
         size_t n = 0;
-        int as_json = 0;
-        int code = ctl_options(self, argc, argv, &as_json, 0, 0);
-        if (code >= 0)
-                return code;
-        code = ctl_open(&s);
+        const int as_json = ctl_given(args, "json");
+        int code = ctl_open(&s);
         if (code)
                 return code;
         int r = dsc_control_status(s, &status);

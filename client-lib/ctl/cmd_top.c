@@ -6,7 +6,6 @@
  * but ANSI's moves and clears. Elsewhere, and with --once or --json, it is printed once.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -34,6 +33,8 @@ struct entry {
         const struct dsc_client *client;
         struct dsc_activity now; /* zeros where the worker does not know it yet */
 };
+
+enum { COLUMN_CLASS = 2, COLUMN_SLO = 10 };
 
 static volatile sig_atomic_t ended;
 
@@ -116,13 +117,22 @@ static void head(const struct top *top, struct ctl_text *text)
 {
         const struct dsc_status *s = &top->status;
         char a[32], b[32];
-        fprintf(text->file, "%s%s   policy %s   %s of %s used\n", s->device[0] ? s->device : "N/A",
+        char line[640];
+        snprintf(line, sizeof(line), "%s%s   policy %s   %s of %s used", s->device[0] ? s->device : "N/A",
                 s->simulated ? " (sim)" : "", s->policy[0] ? s->policy : "N/A", ctl_bytes(s->memory_used, a),
                 ctl_bytes(s->memory_total, b));
-        fprintf(text->file,
+        ctl_wrap(text->file, line, 0, 0, ctl_width());
+        if (s->policy_fallback[0]) {
+                snprintf(line, sizeof(line), "%s%s: %s is in force instead%s", ctl_colour(CTL_WARN), s->policy_fallback,
+                        s->policy, ctl_colour(CTL_PLAIN));
+                ctl_wrap(text->file, line, 0, 0, ctl_width());
+        }
+        snprintf(line, sizeof(line),
                 "%" PRIu32 " sessions, %" PRIu32 " latency-sensitive, %" PRIu32
-                " of them with a request   loans %" PRIu64 "   migrations %" PRIu64 "   quiesces %" PRIu64 "\n",
+                " of them with a request   loans" CTL_HARD_BLANK "%" PRIu64 "   migrations" CTL_HARD_BLANK "%" PRIu64
+                "   quiesces" CTL_HARD_BLANK "%" PRIu64,
                 s->sessions, s->sessions_ls, top->all.ls_active, top->all.loans, top->all.migrations, s->quiesces);
+        ctl_wrap(text->file, line, 0, 0, ctl_width());
 }
 
 static void slo_cell(const struct dsc_activity *now, char cell[static 32])
@@ -133,7 +143,17 @@ static void slo_cell(const struct dsc_activity *now, char cell[static 32])
                 snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_requests);
 }
 
-static int add_row(const struct entry *entry, struct libscols_table *table)
+/* Green if every recent request kept the objective, red if more than one in a hundred missed it. */
+static enum ctl_colour slo_colour(const struct dsc_activity *now)
+{
+        if (!now->slo_ns || !now->recent_requests)
+                return CTL_PLAIN;
+        if (now->recent_met == now->recent_requests)
+                return CTL_GOOD;
+        return (now->recent_requests - now->recent_met) * 100 > now->recent_requests ? CTL_BAD : CTL_WARN;
+}
+
+static int add_row(const struct entry *entry, struct ctl_table *table)
 {
         const struct dsc_activity *now = &entry->now;
         char id[32], queued[32], flight[32], rung[32] = "-", sms[32] = "-", share[32], p50[32] = "-", p99[32] = "-";
@@ -151,23 +171,47 @@ static int add_row(const struct entry *entry, struct libscols_table *table)
                 ctl_time(now->p99_ns, p99);
         }
         slo_cell(now, slo);
-        return ctl_table_row(
-                table, (const char *const[]){id, entry->client->name, entry->client->is_ls ? "ls" : "be", queued,
-                               flight, rung, sms, share, p50, p99, slo, ctl_bytes(entry->client->memory_used, memory)});
+        const char *class_name = entry->client->is_ls ? "ls" : "be";
+        const int r =
+                ctl_table_row(table, (const char *const[]){id, entry->client->name, class_name, queued, flight, rung,
+                                             sms, share, p50, p99, slo, ctl_bytes(entry->client->memory_used, memory)});
+        ctl_table_colour(table, COLUMN_CLASS, ctl_class_colour(class_name));
+        ctl_table_colour(table, COLUMN_SLO, slo_colour(now));
+        return r;
 }
+
+static const struct {
+        const char *name;
+        int right;
+        size_t wrap;
+        int drop; /* see ctl_table_may() */
+} columns[] = {
+        {"ID", 1, 0, 0},
+        {"NAME", 0, 12, 0},
+        {"CLASS", 0, 0, 0},
+        {"QUEUED", 1, 0, 2},
+        {"IN FLIGHT", 1, 0, 4},
+        {"RUNG", 1, 0, 5},
+        {"SMS", 1, 0, 1},
+        {"GPU TIME", 1, 0, 0},
+        {"P50", 1, 0, 0},
+        {"P99", 1, 0, 0},
+        {"IN SLO", 1, 0, 0},
+        {"MEMORY", 1, 0, 3},
+};
 
 static int rows(const struct top *top, struct ctl_text *text)
 {
-        static const char *const names[] = {"ID", "NAME", "CLASS", "QUEUED", "IN FLIGHT", "RUNG", "SMS", "GPU TIME",
-                "P50", "P99", "IN SLO", "MEMORY"};
-        struct libscols_table *table = ctl_table_new(1);
+        struct ctl_table *table = ctl_table_new(1);
         int r = 0;
         if (!table) {
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                ctl_table_column(table, names[i], i != 1 && i != 2);
+        for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+                ctl_table_column(table, columns[i].name, columns[i].right);
+                ctl_table_may(table, columns[i].wrap, columns[i].drop);
+        }
         for (size_t i = 0; i < top->n_entries && !r; i++)
                 r = add_row(&top->entries[i], table);
         if (!r && top->n_entries)
@@ -212,6 +256,7 @@ static void json(const struct top *top, struct ctl_text *text)
         ctl_json_string(text, "device", top->status.device);
         ctl_json_bool(text, "simulated", top->status.simulated);
         ctl_json_string(text, "policy", top->status.policy);
+        ctl_json_string(text, "policy_fallback", top->status.policy_fallback);
         ctl_json_number(text, "device_now_ns", top->all.now_ns);
         ctl_json_number(text, "sessions", top->status.sessions);
         ctl_json_number(text, "sessions_ls", top->status.sessions_ls);
@@ -310,50 +355,15 @@ static int live(dsc_session *s, struct top *top)
         return code;
 }
 
-static int parse(const struct ctl_command *self, int argc, char **argv, struct top *top)
+int cmd_top(const struct ctl_args *args)
 {
-        static const struct option options[] = {
-                {"once", no_argument, NULL, 'o'},
-                {"json", no_argument, NULL, 'j'},
-                {"delay", required_argument, NULL, 'd'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
+        struct top top = {
+                .json = ctl_given(args, "json"),
+                .once = ctl_given(args, "once") || ctl_given(args, "json"),
+                .delay = ctl_number(args, "delay", 1),
         };
-        char *end;
-        int c;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
-                switch (c) {
-                case 'o':
-                        top->once = 1;
-                        break;
-                case 'j':
-                        top->once = top->json = 1;
-                        break;
-                case 'd':
-                        top->delay = strtod(optarg, &end);
-                        if (end == optarg || *end || !(top->delay >= 0.1 && top->delay <= 3600))
-                                return ctl_usage("top: %s is not 0.1 to 3600 seconds", optarg);
-                        break;
-                case 'h':
-                        return ctl_help(self);
-                case ':':
-                        return ctl_usage("top: option %s needs a value", argv[optind - 1]);
-                default:
-                        return ctl_usage("top: unknown option %s", argv[optind - 1]);
-                }
-        }
-        return optind < argc ? ctl_usage("top: too many arguments: %s", argv[optind]) : -1;
-}
-
-int cmd_top(const struct ctl_command *self, int argc, char **argv)
-{
-        struct top top = {.delay = 1};
         dsc_session *s = NULL;
-        int code = parse(self, argc, argv, &top);
-        if (code >= 0)
-                return code;
-        code = ctl_open(&s);
+        int code = ctl_open(&s);
         if (code)
                 return code;
         code = look(s, &top);

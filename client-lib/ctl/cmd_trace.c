@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,39 +17,14 @@
 #include "ctl/ctl.h"
 #include "ctl/timeline.h"
 
-static int start(int argc, char **argv)
+int trace_start(const struct ctl_args *args)
 {
-        static const struct option options[] = {
-                {"seconds", required_argument, NULL, 's'},
-                {"size", required_argument, NULL, 'b'},
-                {NULL, 0, NULL, 0},
-        };
-        double seconds = 0;
-        uint64_t bytes = 0;
         dsc_session *s = NULL;
-        char *end;
-        int c, code;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, "+:", options, NULL)) >= 0) {
-                if (c == 's') {
-                        seconds = strtod(optarg, &end);
-                        if (end == optarg || *end || !(seconds > 0 && seconds <= 1e6))
-                                return ctl_usage("trace: %s is not a number of seconds", optarg);
-                } else if (c == 'b') {
-                        if (ctl_parse_bytes(optarg, &bytes) || !bytes)
-                                return ctl_usage("trace: %s is not a number of bytes", optarg);
-                } else if (c == ':') {
-                        return ctl_usage("trace: option %s needs a value", argv[optind - 1]);
-                } else {
-                        return ctl_usage("trace: unknown option %s", argv[optind - 1]);
-                }
-        }
-        if (optind < argc)
-                return ctl_usage("trace: too many arguments: %s", argv[optind]);
-        code = ctl_open(&s);
+        int code = ctl_open(&s);
         if (code)
                 return code;
-        const int r = dsc_control_trace_start(s, bytes, (uint64_t)(seconds * 1e9));
+        const int r = dsc_control_trace_start(
+                s, ctl_value_bytes(args, "size"), (uint64_t)(ctl_number(args, "seconds", 0) * 1e9));
         if (r)
                 code = ctl_fail(r, "cannot start a trace");
         dsc_control_close(s);
@@ -108,42 +82,26 @@ static FILE *open_file(const char *path, int *ret_made)
         return NULL;
 }
 
-static int stop(int argc, char **argv)
+int trace_stop(const struct ctl_args *args)
 {
+        const char *path = args->argv[0];
         dsc_session *s = NULL;
-        int fd = -1, code, made;
-        if (argc < 2)
-                return ctl_usage("trace: an argument is missing: stop FILE");
-        if (argc > 2)
-                return ctl_usage("trace: too many arguments: %s", argv[2]);
-        code = ctl_open(&s);
+        int fd = -1, made;
+        int code = ctl_open(&s);
         if (code)
                 return code;
-        FILE *file = open_file(argv[1], &made);
+        FILE *file = open_file(path, &made);
         if (!file) {
                 dsc_control_close(s);
                 return CTL_FAILED;
         }
         const int r = dsc_control_trace_stop(s, &fd);
-        code = r ? ctl_fail(r, "cannot stop the trace") : convert(fd, argv[1], file);
+        code = r ? ctl_fail(r, "cannot stop the trace") : convert(fd, path, file);
         if (fd >= 0)
                 close(fd);
         fclose(file);
         if (code && made)
-                unlink(argv[1]);
+                unlink(path);
         dsc_control_close(s);
         return code;
-}
-
-int cmd_trace(const struct ctl_command *self, int argc, char **argv)
-{
-        const int code = ctl_options(self, argc, argv, NULL, 1, -1);
-        if (code >= 0)
-                return code;
-        const int at = optind;
-        if (!strcmp(argv[at], "start"))
-                return start(argc - at, argv + at);
-        if (!strcmp(argv[at], "stop"))
-                return stop(argc - at, argv + at);
-        return ctl_usage("trace: %s is not start or stop", argv[at]);
 }

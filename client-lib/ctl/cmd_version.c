@@ -6,12 +6,9 @@
  */
 #include "ctl/ctl.h"
 
-int cmd_version(const struct ctl_command *self, int argc, char **argv)
+int cmd_version(const struct ctl_args *args)
 {
         dsc_session *s = NULL;
-        int code = ctl_options(self, argc, argv, NULL, 0, 0);
-        if (code >= 0)
-                return code;
         printf("detsharectl %s\n", DETSHARE_VERSION);
         if (dsc_control_open(arg_socket, 0, &s) == 0) {
                 printf("detshared %s\n", dsc_control_version(s));

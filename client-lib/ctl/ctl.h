@@ -2,9 +2,8 @@
 /*
  * detsharectl from the inside: what its commands share
  *
- * One command per file, one row per command in main.c. A command gets its own argv (argv[0] is its name), returns an
- * exit code, and writes to stdout only when it has succeeded; words about a failure go to stderr and begin with
- * `detsharectl: `.
+ * One file per subcommand, one row per subcommand in commands.c. A subcommand gets its parsed options, returns an exit
+ * code, and writes to stdout only if it succeeds. Errors go to stderr and begin with `detsharectl: `.
  */
 #pragma once
 
@@ -13,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/control.h"
+#include "ctl/options.h"
 
 enum ctl_exit {
         CTL_OK = 0,
@@ -26,19 +26,15 @@ enum ctl_exit {
         CTL_NOT_FOUND = 127,
 };
 
-struct ctl_command {
-        const char *name, *arguments, *summary;
-        const char *help; /* further lines, may be NULL */
-        int (*run)(const struct ctl_command *self, int argc, char **argv);
-};
+extern const char *arg_socket; /* --socket; NULL = DETSHARE_SOCKET or the default */
+extern int arg_wide;           /* --wide: tables and lines are as wide as they need to be */
 
-extern const char *arg_socket; /* --socket, NULL = the environment's or the default */
+/* --- error.c: errors and exit codes, and the connection to the daemon --- */
 
-/* --- main.c, error.c --- */
-
-int ctl_help(const struct ctl_command *command); /* to stdout; CTL_OK */
-/* A line on stderr, and how to get help. Returns CTL_USAGE. */
+/* Print an error and the command that prints the help. Returns CTL_USAGE. */
 __attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
+/* Name the subcommand whose help ctl_usage() points to ("profile list"). */
+void ctl_usage_of(const char *path);
 /* A line on stderr. */
 __attribute__((format(printf, 1, 2))) void ctl_complain(const char *format, ...);
 /* Say what went wrong with a request (a non-zero dsc_control_ result). what: "cannot kill session 5". Returns the exit
@@ -47,16 +43,6 @@ __attribute__((format(printf, 2, 3))) int ctl_fail(int error, const char *format
 /* 0 and a control session, or an exit code after the words. */
 int ctl_open(dsc_session **ret);
 int ctl_open_as(int ls, dsc_session **ret); /* asking for class ls */
-
-/*
- * The options that every command takes: --help, and --json when ret_json is not NULL. -1 to go on (optind is the
- * first argument), else the exit code. n_min and n_max bound the arguments; n_max -1 = any number.
- */
-int ctl_options(const struct ctl_command *command, int argc, char **argv, int *ret_json, int n_min, int n_max);
-/* A session's number. 0, or CTL_USAGE after the words. */
-int ctl_parse_id(const char *text, uint64_t *ret);
-/* "ls" or "be". 0, or CTL_USAGE after the words. */
-int ctl_parse_class(const char *text, int *ret_ls);
 
 /* --- text.c: output is gathered first and printed at once, when nothing can fail any more --- */
 
@@ -78,49 +64,107 @@ void ctl_json_begin(
 void ctl_json_end(struct ctl_text *text, char bracket);        /* '}' or ']' */
 void ctl_json_string(struct ctl_text *text, const char *key, const char *value);
 void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value);
+void ctl_json_signed(struct ctl_text *text, const char *key, int64_t value);
 void ctl_json_bool(struct ctl_text *text, const char *key, int value);
 
 /* "1.5 GiB" and "3:02:11"; static per call site's buffer. */
 const char *ctl_bytes(uint64_t bytes, char buffer[static 32]);
 const char *ctl_duration(uint64_t ns, char buffer[static 32]);
 
-/* --- table.c: boxes around smartcols --- */
+/* --- screen.c: the width of the output, lines that fit it, colours --- */
 
-struct libscols_table;
+#define CTL_HELP_WIDTH 80
 
-struct libscols_table *ctl_table_new(int headings);
-void ctl_table_free(struct libscols_table *table);
-void ctl_table_column(struct libscols_table *table, const char *name, int right);
+/* Columns of the terminal; if stdout is none, COLUMNS or 80. SIZE_MAX with --wide. */
+size_t ctl_width(void);
+/* Columns that `bytes` bytes of text take on a terminal; colours take none. */
+size_t ctl_display_width(const char *text, size_t bytes);
+/*
+ * Print text in lines of at most `width` columns, broken at blanks where possible, and a newline at the end. The first
+ * line begins in column `at`; the others are indented by `indent`. Control characters become '?'; newlines stay.
+ */
+void ctl_wrap(FILE *file, const char *text, size_t at, size_t indent, size_t width);
+/* The same text as a string with newlines, for a cell of a table. NULL: out of memory. */
+char *ctl_wrapped(const char *text, size_t width);
+
+enum ctl_colour {
+        CTL_PLAIN,
+        CTL_BOLD,
+        CTL_GOOD, /* green */
+        CTL_WARN, /* yellow */
+        CTL_BAD,  /* red */
+        CTL_LS,   /* cyan: class ls */
+        CTL_FAINT,
+};
+
+/* Does the terminal behind fd show colours? No if it is no terminal, TERM is dumb, or NO_COLOR is not empty. */
+int ctl_has_colours(int fd);
+/* The escape sequence that begins the colour on stdout, or ends it (CTL_PLAIN); "" where there are no colours. */
+const char *ctl_colour(enum ctl_colour colour);
+enum ctl_colour ctl_class_colour(const char *class_name);
+
+/* --- table.c: tables in boxes, drawn by smartcols --- */
+
+struct ctl_table;
+
+struct ctl_table *ctl_table_new(int headings);
+void ctl_table_free(struct ctl_table *table);
+void ctl_table_column(struct ctl_table *table, const char *name, int right);
+/*
+ * What may happen to the last column if the table is wider than ctl_width(). wrap: its cells may be broken into lines of
+ * at least that many columns; 0 = never. drop: rank in the order in which columns are left out, the highest first;
+ * 0 = never.
+ */
+void ctl_table_may(struct ctl_table *table, size_t wrap, int drop);
+/* The drop rank of the column of that number, from 0. */
+void ctl_table_rank(struct ctl_table *table, size_t column, int drop);
 /* One row: as many strings as columns. 0, or CTL_FAILED after the words. */
-int ctl_table_row(struct libscols_table *table, const char *const *cells);
-int ctl_table_draw(struct libscols_table *table, struct ctl_text *text);
+int ctl_table_row(struct ctl_table *table, const char *const *cells);
+/* Colour a cell of the last row. */
+void ctl_table_colour(struct ctl_table *table, size_t column, enum ctl_colour colour);
+/* Names the columns that it left out in a line below the table. 0, or CTL_FAILED after the words. */
+int ctl_table_draw(struct ctl_table *table, struct ctl_text *text);
 
 /* --- shared by status and clients --- */
 
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 
+/* cmd_policies.c: the names, in a line on stderr. */
+void ctl_say_policies(const struct dsc_policy *policies, size_t n);
+
 /* cmd_lut.c: where tables of memory channels are installed. 0, or -1: nowhere. */
 int ctl_lut_dir(char *ret, size_t size);
 
-/* A client by number or name among those that the caller sees. 0, or an exit code after the words. */
+/*
+ * A client by number or name among those that the caller sees. 0, or an exit code after the words: CTL_NO_SUCH, or
+ * CTL_FAILED if several have that name.
+ */
 int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret);
+/* The number of the client with that name; a number as it is, whether there is such a client or not. */
+int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret);
 /* "312 us", "2.31 ms" */
 const char *ctl_time(uint64_t ns, char buffer[static 32]);
 /* "12K" in bytes. 0, or -1. */
 int ctl_parse_bytes(const char *text, uint64_t *ret);
 
-int cmd_calibrate(const struct ctl_command *self, int argc, char **argv);
-int cmd_clients(const struct ctl_command *self, int argc, char **argv);
-int cmd_explain(const struct ctl_command *self, int argc, char **argv);
-int cmd_kill(const struct ctl_command *self, int argc, char **argv);
-int cmd_lut(const struct ctl_command *self, int argc, char **argv);
-int cmd_policies(const struct ctl_command *self, int argc, char **argv);
-int cmd_profile(const struct ctl_command *self, int argc, char **argv);
-int cmd_run(const struct ctl_command *self, int argc, char **argv);
-int cmd_set_class(const struct ctl_command *self, int argc, char **argv);
-int cmd_set_policy(const struct ctl_command *self, int argc, char **argv);
-int cmd_status(const struct ctl_command *self, int argc, char **argv);
-int cmd_top(const struct ctl_command *self, int argc, char **argv);
-int cmd_trace(const struct ctl_command *self, int argc, char **argv);
-int cmd_version(const struct ctl_command *self, int argc, char **argv);
+int cmd_calibrate(const struct ctl_args *args);
+int cmd_clients(const struct ctl_args *args);
+int cmd_explain(const struct ctl_args *args);
+int cmd_kill(const struct ctl_args *args);
+int cmd_policies(const struct ctl_args *args);
+int cmd_run(const struct ctl_args *args);
+int cmd_set_class(const struct ctl_args *args);
+int cmd_set_policy(const struct ctl_args *args);
+int cmd_status(const struct ctl_args *args);
+int cmd_top(const struct ctl_args *args);
+int cmd_version(const struct ctl_args *args);
+int completion_bash(const struct ctl_args *args);
+int completion_candidates(const struct ctl_args *args);
+int completion_fish(const struct ctl_args *args);
+int completion_zsh(const struct ctl_args *args);
+int lut_list(const struct ctl_args *args);
+int lut_show(const struct ctl_args *args);
+int lut_verify(const struct ctl_args *args);
+int trace_start(const struct ctl_args *args);
+int trace_stop(const struct ctl_args *args);

@@ -1,31 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words and exit codes for what can go wrong, and reaching the daemon
+ * Errors: their texts and exit codes; the connection to the daemon
  */
-#include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "ctl/ctl.h"
+
+static char usage_path[48]; /* the subcommand at work */
+
+/* "detsharectl: ", which is red on a terminal. */
+static void prefix(void)
+{
+        fprintf(stderr, ctl_has_colours(STDERR_FILENO) ? "\033[31mdetsharectl:\033[0m " : "detsharectl: ");
+}
 
 void ctl_complain(const char *format, ...)
 {
         va_list args;
         va_start(args, format);
-        fprintf(stderr, "detsharectl: ");
+        prefix();
         vfprintf(stderr, format, args);
         fputc('\n', stderr);
         va_end(args);
+}
+
+void ctl_usage_of(const char *path)
+{
+        snprintf(usage_path, sizeof(usage_path), "%s", path);
 }
 
 int ctl_usage(const char *format, ...)
 {
         va_list args;
         va_start(args, format);
-        fprintf(stderr, "detsharectl: ");
+        prefix();
         vfprintf(stderr, format, args);
-        fprintf(stderr, "\nTry 'detsharectl --help'.\n");
+        fprintf(stderr, "\nTry 'detsharectl %s%s--help'.\n", usage_path, usage_path[0] ? " " : "");
         va_end(args);
         return CTL_USAGE;
 }
@@ -52,7 +63,7 @@ int ctl_fail(int error, const char *format, ...)
         const char *words = dsc_message();
         va_list args;
         va_start(args, format);
-        fprintf(stderr, "detsharectl: ");
+        prefix();
         vfprintf(stderr, format, args);
         va_end(args);
         if (words[0])
@@ -82,23 +93,4 @@ int ctl_open_as(int ls, dsc_session **ret)
 int ctl_open(dsc_session **ret)
 {
         return ctl_open_as(0, ret);
-}
-
-int ctl_parse_id(const char *text, uint64_t *ret)
-{
-        char *end;
-        errno = 0;
-        const unsigned long long id = strtoull(text, &end, 10);
-        if (text[0] < '0' || text[0] > '9' || *end || errno)
-                return ctl_usage("%s is not the number of a client", text);
-        *ret = id;
-        return 0;
-}
-
-int ctl_parse_class(const char *text, int *ret_ls)
-{
-        if (strcmp(text, "ls") && strcmp(text, "be"))
-                return ctl_usage("%s is not a class: ls or be", text);
-        *ret_ls = !strcmp(text, "ls");
-        return 0;
 }

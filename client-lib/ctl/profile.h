@@ -30,8 +30,10 @@ int profile_export(const struct dsc_profiles *profiles, const char *path);
 /* From a file, "-" = standard input. gpu: that of the daemon. Rows are malloc'ed. */
 int profile_import(const char *path, const char *gpu, struct dsc_profile **ret, size_t *ret_n);
 
-int profile_run(const struct ctl_command *self, int argc, char **argv);
-/* Does a model pack lie there? */
-int profile_is_pack(const char *path);
-/* argv has the pack and options, in any order. */
-int profile_pack(const struct ctl_command *self, int argc, char **argv);
+int profile_cmd_list(const struct ctl_args *args);
+int profile_cmd_show(const struct ctl_args *args);
+int profile_cmd_forget(const struct ctl_args *args);
+int profile_cmd_export(const struct ctl_args *args);
+int profile_cmd_import(const struct ctl_args *args);
+int profile_run(const struct ctl_args *args);
+int profile_pack(const struct ctl_args *args);

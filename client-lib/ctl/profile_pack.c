@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -248,7 +247,7 @@ static int keep(struct pack_run *run)
 static int draw(const struct pack_run *run, struct ctl_text *text)
 {
         static const char *const columns[] = {"KERNEL", "BLOCKS", "ALONE", "BESIDE", "TIMES", "TOUCHES", "BOUND"};
-        struct libscols_table *table = ctl_table_new(1);
+        struct ctl_table *table = ctl_table_new(1);
         int r = 0;
         for (int i = 0; table && i < 7; i++)
                 ctl_table_column(table, columns[i], i > 0 && i < 6);
@@ -340,51 +339,25 @@ static int find_bounds(struct pack_run *run)
 /* `profile run -- detshare-serve PACK`. It leaves signals blocked, as one that ends the process may. */
 static int find_stairs(struct pack_run *run)
 {
-        static const struct ctl_command as_run = {"profile run", "", "", NULL, profile_run};
-        char *argv[] = {(char *)"run", (char *)"--json", (char *)"--", run->serve, (char *)run->pack,
-                (char *)"--requests", (char *)run->requests, NULL, NULL};
-        int argc = 7;
+        char *argv[10] = {(char *)"profile", (char *)"run"};
+        int argc = 2;
         sigset_t before;
         if (run->as_json)
                 argv[argc++] = (char *)"--json";
-        else {
-                memmove(&argv[1], &argv[2], 6 * sizeof(argv[0]));
-                argv[--argc] = NULL;
-        }
+        argv[argc++] = (char *)"--";
+        argv[argc++] = run->serve;
+        argv[argc++] = (char *)run->pack;
+        argv[argc++] = (char *)"--requests";
+        argv[argc++] = (char *)run->requests;
+        if (run->as_json)
+                argv[argc++] = (char *)"--json";
         sigprocmask(SIG_BLOCK, NULL, &before);
-        const int code = profile_run(&as_run, argc, argv);
+        const int code = ctl_dispatch(argc, argv);
         sigprocmask(SIG_SETMASK, &before, NULL);
         return code;
 }
 
-/* -1 to go on, else the exit code. */
-static int parse(const struct ctl_command *self, int argc, char **argv, struct pack_run *run)
-{
-        static const struct option options[] = {
-                {"requests", required_argument, NULL, 'n'},
-                {"json", no_argument, NULL, 'j'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
-        };
-        int c;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
-                if (c == 'h')
-                        return ctl_help(self);
-                if (c == 'n')
-                        run->requests = optarg;
-                else if (c == 'j')
-                        run->as_json = 1;
-                else
-                        return ctl_usage("profile: unknown option %s, or it needs a value", argv[optind - 1]);
-        }
-        if (optind + 1 != argc)
-                return ctl_usage("profile: one pack is enough");
-        run->pack = argv[optind];
-        return -1;
-}
-
-int profile_is_pack(const char *path)
+static int is_pack(const char *path)
 {
         char manifest[PATH_MAX];
         struct stat st;
@@ -392,15 +365,20 @@ int profile_is_pack(const char *path)
                !stat(manifest, &st) && S_ISREG(st.st_mode);
 }
 
-int profile_pack(const struct ctl_command *self, int argc, char **argv)
+int profile_pack(const struct ctl_args *args)
 {
-        struct pack_run run = {.requests = REQUESTS, .since_ms = now_ns(CLOCK_REALTIME) / 1000000u};
-        int code = parse(self, argc, argv, &run);
-        if (code >= 0)
-                return code;
+        struct pack_run run = {
+                .pack = args->argv[0],
+                .requests = ctl_given(args, "requests") ? ctl_value(args, "requests") : REQUESTS,
+                .as_json = ctl_given(args, "json"),
+                .since_ms = now_ns(CLOCK_REALTIME) / 1000000u,
+        };
+        if (!is_pack(run.pack))
+                return ctl_usage(
+                        "profile: %s is neither a subcommand nor a folder with a model pack (pack.txt)", run.pack);
         find_serve(run.serve);
-        /* while this process has no session and no thread */
-        code = calibrate_be_start(&run.be);
+        /* before this process has a session or a thread */
+        int code = calibrate_be_start(&run.be);
         if (code)
                 return code;
         code = find_stairs(&run);

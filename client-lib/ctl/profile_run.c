@@ -7,7 +7,6 @@
  * terminal sends (^C) reaches the command as well; what is sent to us alone is passed on. Then the table is shown.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,87 +24,24 @@ struct run_options {
         int as_json;
 };
 
-/* --- options --- */
-
-static int parse_number(const char *name, const char *text, unsigned long most, unsigned long *ret)
+static void add_param(struct run_options *o, const char *param, double value)
 {
-        char *end;
-        errno = 0;
-        *ret = strtoul(text, &end, 10);
-        if (text[0] < '0' || text[0] > '9' || *end || errno || *ret < 1 || *ret > most)
-                return ctl_usage("profile run: --%s takes a number from 1 to %lu, not %s", name, most, text);
-        return 0;
-}
-
-static int add_param(struct run_options *o, const char *name, const char *param, unsigned long most)
-{
-        unsigned long value;
-        if (o->n == sizeof(o->params) / sizeof(o->params[0]))
-                return ctl_usage("profile run: an option is given twice");
-        const int code = parse_number(name, optarg, most, &value);
-        if (code)
-                return code;
-        snprintf(o->params[o->n], sizeof(o->params[0]), "%s=%lu", param, value);
+        if (value < 1)
+                return;
+        snprintf(o->params[o->n], sizeof(o->params[0]), "%s=%.0f", param, value);
         o->list[o->n] = o->params[o->n];
         o->n++;
-        return 0;
-}
-
-static int parse_option(int c, char **argv, struct run_options *o)
-{
-        unsigned long seconds;
-        int code;
-        switch (c) {
-        case 'n':
-                return add_param(o, "samples", "samples", 4);
-        case 't':
-                return add_param(o, "tolerance", "tolerance_permille", 1000);
-        case 's':
-                code = parse_number("seconds", optarg, 86400, &seconds);
-                o->seconds = (unsigned)seconds;
-                return code;
-        case 'j':
-                o->as_json = 1;
-                return 0;
-        case ':':
-                return ctl_usage("profile run: option %s needs a value", argv[optind - 1]);
-        default:
-                return ctl_usage("profile run: unknown option %s", argv[optind - 1]);
-        }
-}
-
-/* -1 to go on, else the exit code. */
-static int parse(const struct ctl_command *self, int argc, char **argv, struct run_options *o)
-{
-        static const struct option options[] = {
-                {"samples", required_argument, NULL, 'n'},
-                {"tolerance", required_argument, NULL, 't'},
-                {"seconds", required_argument, NULL, 's'},
-                {"json", no_argument, NULL, 'j'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
-        };
-        int c;
-        optind = 0;
-        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
-                if (c == 'h')
-                        return ctl_help(self);
-                const int code = parse_option(c, argv, o);
-                if (code)
-                        return code;
-        }
-        return optind < argc ? -1 : ctl_usage("profile run: which command?");
 }
 
 /* --- the command --- */
 
+/* The child: waits until the daemon measures, then becomes the program as `detsharectl run` does. */
 static void become(int gate, const sigset_t *mask, char **command)
 {
-        static const struct ctl_command run = {"run", "", "", NULL, cmd_run};
         char *argv[256] = {(char *)"run", (char *)"--"};
         size_t n = 0;
         char go;
-        /* closed without a word: it is not to be */
+        /* the parent closed the pipe: the daemon refused to measure */
         if (read(gate, &go, 1) != 1)
                 _exit(CTL_FAILED);
         close(gate);
@@ -115,11 +51,11 @@ static void become(int gate, const sigset_t *mask, char **command)
                 n++;
         }
         if (command[n]) {
-                ctl_complain("profile run: the command has too many arguments");
+                ctl_complain("profile run: the command has more than %zu arguments", n);
                 _exit(CTL_USAGE);
         }
         argv[n + 2] = NULL;
-        _exit(cmd_run(&run, (int)n + 2, argv));
+        _exit(ctl_dispatch((int)n + 2, argv));
 }
 
 /* The child's pid, or -1 after the words. *ret_gate: to be written to when it may begin. */
@@ -225,18 +161,20 @@ static int measure(const struct run_options *o, char **command, const sigset_t *
         return code;
 }
 
-int profile_run(const struct ctl_command *self, int argc, char **argv)
+int profile_run(const struct ctl_args *args)
 {
-        struct run_options o = {.n = 0};
+        struct run_options o = {
+                .seconds = (unsigned)ctl_number(args, "seconds", 0),
+                .as_json = ctl_given(args, "json"),
+        };
         sigset_t set, before;
-        const int code = parse(self, argc, argv, &o);
-        if (code >= 0)
-                return code;
+        add_param(&o, "samples", ctl_number(args, "samples", 0));
+        add_param(&o, "tolerance_permille", ctl_number(args, "tolerance", 0));
         sigemptyset(&set);
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGHUP);
         sigaddset(&set, SIGCHLD);
         sigprocmask(SIG_BLOCK, &set, &before);
-        return measure(&o, argv + optind, &set, &before);
+        return measure(&o, args->argv, &set, &before);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl/demangle.h"
 #include "ctl/profile.h"
 
 #define NAME_MAX_SHOWN 56
@@ -92,14 +93,13 @@ static int by_name(const void *a, const void *b)
 
 /* --- lists --- */
 
-static int add_row(const struct dsc_profile *row, struct libscols_table *t)
+static int add_row(const struct dsc_profile *row, struct ctl_table *t)
 {
-        char grid[40], block[40], all[32], least[16], footprint[32], stairs[1024], name[NAME_MAX_SHOWN + 4];
+        char grid[40], block[40], all[32], least[16], footprint[32], stairs[1024], name[1024];
         uint32_t n_least;
         const uint64_t best = profile_best(row, &n_least);
         const struct dsc_profile_point *last = row->n_points ? &row->points[row->n_points - 1] : NULL;
-        snprintf(name, sizeof(name), "%.*s%s", NAME_MAX_SHOWN, row->kernel,
-                strlen(row->kernel) > NAME_MAX_SHOWN ? "..." : "");
+        ctl_kernel(row->kernel, arg_wide ? sizeof(name) : NAME_MAX_SHOWN, name, sizeof(name));
         snprintf(least, sizeof(least), "%" PRIu32, n_least);
         const char *cells[] = {name, shape_text(row->grid, grid), shape_text(row->block, block),
                 last ? time_text(last->mean_ns, all) : "", best ? least : "", bound_name(row->bound),
@@ -107,23 +107,35 @@ static int add_row(const struct dsc_profile *row, struct libscols_table *t)
         return ctl_table_row(t, cells);
 }
 
+static const struct {
+        const char *name;
+        int right;
+        size_t wrap;
+        int drop; /* see ctl_table_may() */
+} columns[] = {
+        {"KERNEL", 0, 16, 0},
+        {"BLOCKS", 1, 0, 3},
+        {"THREADS", 1, 0, 4},
+        {"ALL SMS", 1, 0, 0},
+        {"LEAST SMS", 1, 0, 0},
+        {"BOUND", 0, 0, 2},
+        {"TOUCHES", 1, 0, 5},
+        {"STAIRS", 0, 15, 1},
+};
+
 static int draw(const struct dsc_profiles *profiles, int measured, struct ctl_text *text)
 {
-        struct libscols_table *t = ctl_table_new(1);
+        struct ctl_table *t = ctl_table_new(1);
         size_t shown = 0;
         int r = 0;
         if (!t) {
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
-        ctl_table_column(t, "KERNEL", 0);
-        ctl_table_column(t, "BLOCKS", 1);
-        ctl_table_column(t, "THREADS", 1);
-        ctl_table_column(t, "ALL SMS", 1);
-        ctl_table_column(t, "LEAST SMS", 1);
-        ctl_table_column(t, "BOUND", 0);
-        ctl_table_column(t, "TOUCHES", 1);
-        ctl_table_column(t, "STAIRS", 0);
+        for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+                ctl_table_column(t, columns[i].name, columns[i].right);
+                ctl_table_may(t, columns[i].wrap, columns[i].drop);
+        }
         for (size_t i = 0; i < profiles->n && !r; i++) {
                 if (measured && !profiles->rows[i].n_points)
                         continue;
@@ -144,7 +156,9 @@ static void json_row(const struct dsc_profile *row, struct ctl_text *text)
         uint32_t least;
         const uint64_t best = profile_best(row, &least);
         ctl_json_begin(text, NULL, '{');
+        char demangled[1024];
         ctl_json_string(text, "kernel", row->kernel);
+        ctl_json_string(text, "demangled", ctl_demangle(row->kernel, demangled, sizeof(demangled)));
         snprintf(buffer, sizeof(buffer), "%016" PRIx64, row->key);
         ctl_json_string(text, "key", buffer);
         ctl_json_string(text, "grid", shape_text(row->grid, buffer));
@@ -202,11 +216,14 @@ int profile_list(struct dsc_profiles *profiles, int as_json, int measured, struc
 
 static void details(const struct dsc_profile *row, struct ctl_text *text)
 {
-        char grid[40], block[40], time[32];
+        char grid[40], block[40], time[32], name[1024];
         uint32_t least;
         profile_best(row, &least);
-        fprintf(text->file, "%s\n  grid %s, block %s, %" PRIu32 " bytes of dynamic shared memory, key %016" PRIx64 "\n",
-                row->kernel, shape_text(row->grid, grid), shape_text(row->block, block), row->shared_bytes, row->key);
+        ctl_wrap(text->file, ctl_demangle(row->kernel, name, sizeof(name)), 0, 2, ctl_width());
+        if (strcmp(name, row->kernel) != 0)
+                fprintf(text->file, "  %s\n", row->kernel);
+        fprintf(text->file, "  grid %s, block %s, %" PRIu32 " bytes of dynamic shared memory, key %016" PRIx64 "\n",
+                shape_text(row->grid, grid), shape_text(row->block, block), row->shared_bytes, row->key);
         if (row->bound)
                 fprintf(text->file, "  bound by %s\n", bound_name(row->bound));
         if (row->footprint)

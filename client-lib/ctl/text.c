@@ -114,6 +114,12 @@ void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value)
         fprintf(text->file, "%" PRIu64, value);
 }
 
+void ctl_json_signed(struct ctl_text *text, const char *key, int64_t value)
+{
+        put_key(text, key);
+        fprintf(text->file, "%" PRId64, value);
+}
+
 void ctl_json_bool(struct ctl_text *text, const char *key, int value)
 {
         put_key(text, key);

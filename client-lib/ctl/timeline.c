@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ctl/ctl.h"
+#include "ctl/demangle.h"
 #include "proto/trace.h"
 
 #define DEVICE_PID 1
@@ -18,11 +19,19 @@
 #define TID_POLICY 2
 #define TID_RUNG 100 /* of the first rung; so many lanes for each */
 #define LANES_MAX 64u
+#define SHOWN_MAX 1024u
+#define NAME_BYTES 1024
 
 struct session {
         uint64_t id;
         const char *name;
         int is_ls;
+};
+
+/* A name as it is shown, for the many operations of one kernel. */
+struct shown {
+        uint32_t name; /* in the trace */
+        char *text;    /* NULL: not used */
 };
 
 struct timeline {
@@ -38,6 +47,7 @@ struct timeline {
         uint64_t next_flow;
         FILE *file;
         int comma;
+        struct shown shown[SHOWN_MAX]; /* by name modulo SHOWN_MAX */
 };
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -213,6 +223,10 @@ static void operation_args(struct timeline *t, const struct ds_trace_record *rec
                 (double)between(record->submitted_ns, record->ready_ns) / 1e3,
                 (double)between(record->ready_ns, record->launched_ns) / 1e3,
                 (double)between(record->launched_ns, record->begin_ns) / 1e3);
+        if (!strncmp(name_at(t, record->name), "_Z", 2)) {
+                fputs(",\"mangled\":", t->file);
+                ctl_json_quote(t->file, name_at(t, record->name));
+        }
         if (record->part)
                 fprintf(t->file, ",\"waited\":\"%s\"", part_name(record->part));
         if (record->behind) {
@@ -237,10 +251,19 @@ static void operation_args(struct timeline *t, const struct ds_trace_record *rec
                 record->flags & DS_TRACE_SHARED ? ",\"told_with_others\":true" : "");
 }
 
-static const char *operation_name(const struct timeline *t, const struct ds_trace_record *record)
+static const char *operation_name(struct timeline *t, const struct ds_trace_record *record)
 {
         const char *name = name_at(t, record->name);
-        return name[0] ? name : "operation";
+        struct shown *shown = &t->shown[record->name % SHOWN_MAX];
+        char text[NAME_BYTES];
+        if (!name[0])
+                return "operation";
+        if (!shown->text || shown->name != record->name) {
+                free(shown->text);
+                shown->name = record->name;
+                shown->text = strdup(ctl_kernel(name, NAME_BYTES, text, sizeof(text)));
+        }
+        return shown->text ? shown->text : name;
 }
 
 /* An arrow from one operation of a stream to the next, which is on another rung. */
@@ -454,5 +477,7 @@ int ctl_timeline_write(const void *trace, size_t bytes, FILE *file, struct ctl_t
         }
         free(t.operations);
         free(t.sessions);
+        for (size_t i = 0; i < SHOWN_MAX; i++)
+                free(t.shown[i].text);
         return r;
 }

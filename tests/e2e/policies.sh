@@ -125,11 +125,16 @@ replaced() {
         before=$(wc -l <"$tmp/job")
         check "the job goes on" more "$tmp/job" $((before + 2))
         check "the log has one line about it" test "$(grep -c "policy $name .*$why.*: the built-in policy takes over" "$tmp/log")" = 1
+        check "status says why" sh -c "'$build/detsharectl' status | tr -d '\n|' | tr -s ' ' | grep -q 'policy $name .*$why'"
+        check "status --json says why" sh -c "'$build/detsharectl' status --json | jq -e '.policy_fallback | test(\"^policy $name .*$why\")'"
+        check "top says why" sh -c "'$build/detsharectl' top --once | tr '\\n' ' ' | grep -q 'policy $name .*$why'"
+        check "top --json says why" sh -c "'$build/detsharectl' top --json | jq -e '.policy_fallback | test(\"^policy $name .*$why\")'"
         check "and no other" test "$(grep -c "takes over" "$tmp/log")" = "$(ctl status --json | jq .policy_fallbacks)"
 }
 
 replaced slow "exceeded its time budget"
 replaced chaos "too many invalid actions"
+check "the next policy takes the reason away" sh -c "'$build/detsharectl' set-policy multistream && '$build/detsharectl' status --json | jq -e '.policy_fallback == \"\"'"
 touch "$tmp/stop"
 check "the job ends" ends "$job"
 job=

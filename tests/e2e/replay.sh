@@ -174,9 +174,9 @@ failed_policy() {
 }
 mkdir "$dir/policies" && cp "$build/tests/policies/chaos.so" "$dir/policies"
 failed_policy
-check "the reason is below the table" grep -q "^chaos: policy chaos answered nonsense .*; fifo replaced it" "$dir/out"
+check "the reason is below the table" grep -q "^chaos: policy chaos .*invalid actions .*; fifo replaced it" "$dir/out"
 failed_policy --json
-holds "d['runs'][0]['fallback'].startswith('policy chaos answered nonsense') and d['runs'][0]['fallbacks'] == 1"
+holds "'invalid actions' in d['runs'][0]['fallback'] and d['runs'][0]['fallbacks'] == 1"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

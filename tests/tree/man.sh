@@ -15,8 +15,8 @@ same "detshared --help" "$(sed -n '/^static void help/,/^}/p' daemon/supervisor/
 same "message ids" "$(grep -oE '"[0-9a-f]{32}"' daemon/supervisor/journal.c | tr -d '"')" "$(grep -oE '[0-9a-f]{32}' $page)"
 same "journal fields" "$(grep -oE '"(DETSHARE_[A-Z_]+)"' daemon/supervisor/journal.c | tr -d '"')" \
         "$(sed -n '/^# JOURNAL/,/^# ENVIRONMENT/p' $page | grep -oE 'DETSHARE_[A-Z_]+=\*' | tr -d '=*')"
-same "detsharectl's commands" "$(sed -n '/struct ctl_command commands/,/^};/s/^ *{"\([a-z-]*\)".*/\1/p' client-lib/ctl/main.c)" \
-        "$(sed -n '/^# COMMANDS/,/^# ENVIRONMENT/p' docs/man/detsharectl.1.scd | sed -n 's/^\*\([a-z-]*\)\*.*/\1/p')"
+same "detsharectl's commands" "$(sed -n '/struct ctl_command ctl_commands/,/^};/s/^ *[.]name = "\([^"]*\)",$/\1/p' client-lib/ctl/commands.c)" \
+        "$(sed -n '/^# COMMANDS/,/^# ENVIRONMENT/p' docs/man/detsharectl.1.scd | sed -n 's/^\*\([a-z-]*\)[* ].*/\1/p')"
 page=docs/man/detshare-replay.1.scd
 named() { sed -n '/^# OPTIONS/,/^# SESSIONS/p' $page | grep '^\*--' | grep -oE '\*--[a-z-]+' | tr -d '*'; }
 same "detshare-replay's options" "$(sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' daemon/replay/options.c)" "$(named)"

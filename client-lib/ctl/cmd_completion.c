@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl completion: what a shell offers while somebody types a command
+ *
+ * The scripts for bash, zsh and fish only hand the typed words to `detsharectl completion candidates`, which reads the
+ * table of subcommands and asks the daemon for the names of policies and clients. So the three shells offer the same,
+ * and a new option needs no change here. Without a daemon there are just no such names.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+#include "ctl/policy_text.h"
+
+/* --- scripts ------------------------------------------------------------------------------------------------------ */
+
+static const char bash_script[] =
+        "# bash completion for detsharectl\n"
+        "_detsharectl() {\n"
+        "    local cur=${COMP_WORDS[COMP_CWORD]} line word\n"
+        "    COMPREPLY=()\n"
+        "    while IFS= read -r line; do\n"
+        "        case $line in\n"
+        "        :files)\n"
+        "            compopt -o filenames 2>/dev/null\n"
+        "            while IFS= read -r word; do COMPREPLY+=(\"$word\"); done < <(compgen -f -- \"$cur\")\n"
+        "            ;;\n"
+        "        :programs)\n"
+        "            while IFS= read -r word; do COMPREPLY+=(\"$word\"); done < <(compgen -c -- \"$cur\")\n"
+        "            ;;\n"
+        "        *)\n"
+        "            word=${line%%$'\\t'*}\n"
+        "            [[ $word != *= ]] || compopt -o nospace 2>/dev/null\n"
+        "            [[ $word == *= ]] || printf -v word %q \"$word\"\n"
+        "            COMPREPLY+=(\"$word\")\n"
+        "            ;;\n"
+        "        esac\n"
+        "    done < <(\"${COMP_WORDS[0]}\" completion candidates -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+        "}\n"
+        "complete -F _detsharectl detsharectl\n";
+
+static const char zsh_script[] =
+        "#compdef detsharectl\n"
+        "_detsharectl() {\n"
+        "    local line\n"
+        "    local -a lines described\n"
+        "    lines=(\"${(@f)$($words[1] completion candidates -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)}\")\n"
+        "    for line in $lines; do\n"
+        "        case $line in\n"
+        "        :files) _files ;;\n"
+        "        :programs) _command_names -e ;;\n"
+        "        *) described+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\") ;;\n"
+        "        esac\n"
+        "    done\n"
+        "    (( ! $#described )) || _describe detsharectl described\n"
+        "}\n"
+        "_detsharectl \"$@\"\n";
+
+static const char fish_script[] =
+        "# fish completion for detsharectl\n"
+        "function __detsharectl_candidates\n"
+        "    set -l before (commandline -opc)\n"
+        "    set -l current (commandline -ct)\n"
+        "    for line in ($before[1] completion candidates -- $before[2..-1] \"$current\" 2>/dev/null)\n"
+        "        switch $line\n"
+        "            case ':files'\n"
+        "                __fish_complete_path \"$current\"\n"
+        "            case ':programs'\n"
+        "                complete -C \"$current\"\n"
+        "            case '*'\n"
+        "                echo $line\n"
+        "        end\n"
+        "    end\n"
+        "end\n"
+        "complete -c detsharectl -f -a '(__detsharectl_candidates)'\n";
+
+static int print(const char *script)
+{
+        return fputs(script, stdout) < 0 || fflush(stdout) ? CTL_FAILED : CTL_OK;
+}
+
+int completion_bash(const struct ctl_args *args)
+{
+        return print(bash_script);
+}
+
+int completion_zsh(const struct ctl_args *args)
+{
+        return print(zsh_script);
+}
+
+int completion_fish(const struct ctl_args *args)
+{
+        return print(fish_script);
+}
+
+/* --- candidates --------------------------------------------------------------------------------------------------- */
+
+/* The typed words, up to the one that is being typed. */
+struct typed {
+        const struct ctl_command *command;     /* NULL: none yet */
+        const struct ctl_command *subcommands; /* that may come next; NULL: none may */
+        const struct ctl_option *pending;      /* an option whose value is being typed */
+        const char *arguments[CTL_ARGUMENTS_MAX];
+        size_t n;         /* arguments before the word that is being typed */
+        int no_more;      /* options: behind "--" */
+        int program;      /* the words of another program */
+        const char *word; /* the one that is being typed, may be "" */
+};
+
+static void offer(const struct typed *t, const char *word, const char *meaning)
+{
+        if (!strncmp(word, t->word, strlen(t->word)))
+                printf("%s\t%s\n", word, meaning);
+}
+
+static const struct ctl_command *find_command(const struct ctl_command *commands, const char *name)
+{
+        for (; commands && commands->name; commands++)
+                if (!strcmp(commands->name, name))
+                        return commands;
+        return NULL;
+}
+
+static const struct ctl_option *find_option(const struct ctl_option *options, size_t max, const char *name)
+{
+        for (size_t i = 0; i < max && options[i].name; i++)
+                if (!strcmp(options[i].name, name))
+                        return &options[i];
+        return NULL;
+}
+
+/* The option that a word names, with the value "=..." cut off; NULL if the subcommand does not have it. */
+static const struct ctl_option *option_of(const struct typed *t, const char *word)
+{
+        return t->command ? find_option(t->command->options, CTL_OPTIONS_MAX, word + 2)
+                          : find_option(ctl_global_options, CTL_OPTIONS_MAX, word + 2);
+}
+
+static const struct ctl_argument *argument_of(const struct typed *t)
+{
+        size_t i = 0;
+        if (!t->command || !t->command->arguments[0].name)
+                return NULL;
+        while (i < t->n && i + 1 < CTL_ARGUMENTS_MAX && t->command->arguments[i + 1].name)
+                i++;
+        return i == t->n || t->command->arguments[i].many ? &t->command->arguments[i] : NULL;
+}
+
+static void take_argument(struct typed *t, const char *word)
+{
+        const struct ctl_argument *argument = argument_of(t);
+        if (argument && argument->kind == CTL_PROGRAM)
+                t->program = 1;
+        if (t->n < CTL_ARGUMENTS_MAX)
+                t->arguments[t->n] = word;
+        t->n++;
+}
+
+/* A word before the one that is being typed. */
+static void take_word(struct typed *t, const char *word)
+{
+        const struct ctl_command *command = t->n ? NULL : find_command(t->subcommands, word);
+        if (t->pending) {
+                if (!strcmp(t->pending->name, "socket"))
+                        arg_socket = word;
+                t->pending = NULL;
+        } else if (t->no_more || strncmp(word, "--", 2) != 0) {
+                if (command && !t->no_more) {
+                        t->command = command;
+                        t->subcommands = command->subcommands;
+                } else {
+                        take_argument(t, word);
+                }
+        } else if (!word[2]) {
+                t->no_more = 1;
+        } else {
+                const struct ctl_option *option = option_of(t, word);
+                t->pending = option && option->kind != CTL_FLAG ? option : NULL;
+        }
+}
+
+static void offer_clients(const struct typed *t, dsc_session *s)
+{
+        struct dsc_client *clients = NULL;
+        size_t n = 0;
+        char id[32], meaning[128];
+        if (dsc_control_clients(s, &clients, &n))
+                return;
+        for (size_t i = 0; i < n; i++) {
+                if (clients[i].control_only)
+                        continue;
+                snprintf(id, sizeof(id), "%llu", (unsigned long long)clients[i].session);
+                snprintf(meaning, sizeof(meaning), "%s, class %s", clients[i].name, clients[i].is_ls ? "ls" : "be");
+                offer(t, id, meaning);
+                if (!clients[i].name[strcspn(clients[i].name, "\n\t")])
+                        offer(t, clients[i].name, clients[i].is_ls ? "class ls" : "class be");
+        }
+        free(clients);
+}
+
+/* "depth=" of the policy that the argument before names */
+static void offer_parameters(const struct typed *t, const struct dsc_policy *policy)
+{
+        const char *at = policy->params;
+        struct ctl_param param;
+        int next;
+        while ((next = ctl_next_param(&at, &param))) {
+                char word[80];
+                snprintf(word, sizeof(word), "%s=", param.name);
+                if (next > 0)
+                        offer(t, word, param.help);
+        }
+}
+
+static void offer_policies(const struct typed *t, dsc_session *s, int parameters)
+{
+        struct dsc_policy *policies = NULL;
+        size_t n = 0;
+        if (dsc_control_policies(s, &policies, &n))
+                return;
+        for (size_t i = 0; i < n; i++) {
+                if (!parameters)
+                        offer(t, policies[i].name, policies[i].description);
+                else if (!strcmp(policies[i].name, t->arguments[0]))
+                        offer_parameters(t, &policies[i]);
+        }
+        free(policies);
+}
+
+static void offer_from_daemon(const struct typed *t, enum ctl_kind kind)
+{
+        dsc_session *s = NULL;
+        if (dsc_control_open(arg_socket, 0, &s))
+                return;
+        if (kind == CTL_CLIENT)
+                offer_clients(t, s);
+        else
+                offer_policies(t, s, kind == CTL_PARAMETER);
+        dsc_control_close(s);
+}
+
+/* words: "ls|be" for CTL_WORD. */
+static void offer_kind(const struct typed *t, enum ctl_kind kind, const char *words)
+{
+        switch (kind) {
+        case CTL_WORD:
+                while (*words) {
+                        char word[32];
+                        const size_t n = strcspn(words, "|");
+                        snprintf(word, sizeof(word), "%.*s", (int)n, words);
+                        offer(t, word, "");
+                        words += n + (words[n] == '|');
+                }
+                break;
+        case CTL_FILE:
+                puts(":files");
+                break;
+        case CTL_PROGRAM:
+                puts(":programs");
+                break;
+        case CTL_CLIENT:
+        case CTL_POLICY:
+        case CTL_PARAMETER:
+                offer_from_daemon(t, kind);
+                break;
+        default:
+                break;
+        }
+}
+
+static void offer_options(const struct typed *t)
+{
+        const struct ctl_option *options = t->command ? t->command->options : ctl_global_options;
+        char word[64];
+        for (size_t i = 0; i < CTL_OPTIONS_MAX && options[i].name; i++) {
+                snprintf(word, sizeof(word), "--%s", options[i].name);
+                offer(t, word, options[i].help);
+        }
+        if (t->command)
+                offer(t, "--help", "the help of this command");
+}
+
+static void offer_all(const struct typed *t)
+{
+        const struct ctl_argument *argument = argument_of(t);
+        if (t->program) {
+                puts(":files");
+        } else if (t->pending) {
+                offer_kind(t, t->pending->kind, t->pending->accepts);
+        } else if (t->word[0] == '-' && !t->no_more) {
+                offer_options(t);
+        } else {
+                for (const struct ctl_command *sub = t->n ? NULL : t->subcommands; sub && sub->name; sub++)
+                        offer(t, sub->name, sub->summary);
+                if (argument)
+                        offer_kind(t, argument->kind, argument->words);
+        }
+}
+
+int completion_candidates(const struct ctl_args *args)
+{
+        struct typed t = {.subcommands = ctl_commands};
+        for (int i = 0; i + 1 < args->argc; i++)
+                take_word(&t, args->argv[i]);
+        t.word = args->argv[args->argc - 1];
+        offer_all(&t);
+        return fflush(stdout) ? CTL_FAILED : CTL_OK;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/demangle.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 4096
+
+/* Of libstdc++, see <cxxabi.h>, which is for C++ only. */
+char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
+
+/* --- demangling --------------------------------------------------------------------------------------------------- */
+
+/*
+ * The namespaces and the name of "_ZN2at6native6kernelI...", of which the end is missing: "at::native::kernel<...>". 0 if
+ * nothing can be read.
+ */
+static int demangle_cut(const char *mangled, char *ret, size_t size)
+{
+        const char *at = mangled + 2;
+        size_t n = 0;
+        if (*at == 'N')
+                for (at++; *at && strchr("rVKRO", *at); at++)
+                        ;
+        while (isdigit((unsigned char)*at)) {
+                char *name;
+                const unsigned long length = strtoul(at, &name, 10);
+                if (length > strlen(name) || n >= size)
+                        break;
+                n += (size_t)snprintf(ret + n, size - n, "%s%.*s", n ? "::" : "", (int)length, name);
+                at = name + length;
+        }
+        if (n && n < size && *at == 'I')
+                snprintf(ret + n, size - n, "<...>");
+        return n > 0;
+}
+
+const char *ctl_demangle(const char *name, char *ret, size_t size)
+{
+        int status = -1;
+        char *demangled = strncmp(name, "_Z", 2) ? NULL : __cxa_demangle(name, NULL, NULL, &status);
+        if (demangled && !status)
+                snprintf(ret, size, "%s", demangled);
+        else if (strncmp(name, "_Z", 2) || !demangle_cut(name, ret, size))
+                snprintf(ret, size, "%s", name);
+        free(demangled);
+        return ret;
+}
+
+int ctl_kernel_contains(const char *name, const char *text)
+{
+        char demangled[NAME_MAX_BYTES];
+        return strstr(name, text) || strstr(ctl_demangle(name, demangled, sizeof(demangled)), text);
+}
+
+/* --- shortening --------------------------------------------------------------------------------------------------- */
+
+/* Parentheses outside of "<>" begin the parameters, but those of "(anonymous namespace)" and "operator()" do not. */
+static int begins_parameters(const char *name, const char *at)
+{
+        const int is_operator = at - name >= 8 && !strncmp(at - 8, "operator()", 10);
+        return *at == '(' && strncmp(at, "(anonymous namespace)", 21) != 0 && !is_operator;
+}
+
+/* Cut parameters and return type off. A name with an operator like "<" in it stays as it is. */
+static void cut_signature(char *name)
+{
+        int depth = 0;
+        char *begin = name, *at;
+        for (at = name; *at && !(depth == 0 && begins_parameters(name, at)); at++) {
+                depth += (*at == '<' || *at == '(') - (*at == '>' || *at == ')');
+                if (depth < 0)
+                        return;
+                if (*at == ' ' && depth == 0)
+                        begin = at + 1;
+        }
+        if (depth || begin == at)
+                return;
+        *at = '\0';
+        memmove(name, begin, strlen(begin) + 1);
+}
+
+/* "f<a, b<c> >::g<d>" becomes "f<...>::g<...>". */
+static void cut_templates(char *name)
+{
+        char short_name[NAME_MAX_BYTES];
+        size_t n = 0;
+        int depth = 0;
+        for (const char *at = name; *at && n + 8 < sizeof(short_name); at++) {
+                depth -= *at == '>';
+                if (depth < 0)
+                        return;
+                if (depth == 0)
+                        short_name[n++] = *at;
+                if (*at == '<' && depth++ == 0) {
+                        memcpy(short_name + n, "...", 3);
+                        n += 3;
+                }
+        }
+        short_name[n] = '\0';
+        strcpy(name, short_name);
+}
+
+/* "at::native::f" becomes "...::f", or "...::native::f" if that is short enough. */
+static void cut_namespaces(char *name, size_t most)
+{
+        char *rest = name;
+        for (char *at = strstr(name, "::"); at && strlen(rest) + 5 * (rest != name) > most; at = strstr(at + 2, "::"))
+                rest = at + 2;
+        if (rest == name)
+                return;
+        char short_name[NAME_MAX_BYTES + 8];
+        snprintf(short_name, sizeof(short_name), "...::%s", rest);
+        if (strlen(short_name) < strlen(name))
+                strcpy(name, short_name);
+}
+
+const char *ctl_kernel(const char *name, size_t most, char *ret, size_t size)
+{
+        char text[NAME_MAX_BYTES];
+        ctl_demangle(name, text, sizeof(text));
+        if (strcmp(text, name) != 0)
+                cut_signature(text);
+        if (strlen(text) > most)
+                cut_templates(text);
+        if (strlen(text) > most)
+                cut_namespaces(text, most);
+        snprintf(ret, size, "%s", text);
+        return ret;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of subcommands: names, options, kinds of arguments, help texts
+ *
+ * commands.c holds the table. The parser and the help (options.c) and the completion scripts (completion.c) all read
+ * it, so they cannot disagree. A new subcommand or option is a row in commands.c, and a function for a subcommand.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an option's value or an argument is: decides which values the parser accepts and what a shell completes. */
+enum ctl_kind {
+        CTL_FLAG,      /* an option without a value */
+        CTL_TEXT,      /* any text */
+        CTL_COUNT,     /* a whole number from min to max */
+        CTL_REAL,      /* a number from min to max */
+        CTL_SHARE,     /* 0, or a number from min to max */
+        CTL_BYTES,     /* a number of bytes from min on; K, M, G or T may follow it */
+        CTL_WORD,      /* one of `words` */
+        CTL_FILE,      /* a path */
+        CTL_CLIENT,    /* the number or the name of a session */
+        CTL_POLICY,    /* the name of a policy */
+        CTL_PARAMETER, /* KEY=VALUE of the policy that the argument before names */
+        CTL_PROGRAM,   /* a program and its arguments; options end before it */
+};
+
+struct ctl_option {
+        const char *name;  /* without "--" */
+        const char *value; /* name of the value in the help; NULL for a flag */
+        enum ctl_kind kind;
+        double min, max;     /* for numbers; max of CTL_TEXT: bytes at most, 0 = any */
+        const char *accepts; /* what the value is, for errors: "a number of milliseconds"; for CTL_WORD "ls|be" */
+        const char *help;
+};
+
+struct ctl_argument {
+        const char *name; /* in the help */
+        enum ctl_kind kind;
+        const char *words; /* CTL_WORD: "ls|be", else NULL */
+        int optional, many;
+};
+
+#define CTL_OPTIONS_MAX 8
+#define CTL_ARGUMENTS_MAX 3
+
+struct ctl_args;
+
+struct ctl_command {
+        const char *name, *summary;
+        const char *help; /* further lines, NULL if none */
+        int (*run)(const struct ctl_args *args);
+        const struct ctl_command *subcommands;            /* the last has no name; NULL if there are none */
+        struct ctl_option options[CTL_OPTIONS_MAX];       /* the last has no name */
+        struct ctl_argument arguments[CTL_ARGUMENTS_MAX]; /* the last has no name */
+};
+
+/* What the user gave. */
+struct ctl_args {
+        const struct ctl_command *command;
+        char path[48];                     /* "profile list" */
+        const char *text[CTL_OPTIONS_MAX]; /* the option's value, "" for a flag; NULL if not given */
+        double number[CTL_OPTIONS_MAX];    /* the value of a number or of a class (1 = ls) */
+        uint64_t bytes[CTL_OPTIONS_MAX];   /* the value of CTL_BYTES */
+        char **argv;                       /* arguments without options, ended by NULL */
+        int argc;
+};
+
+extern const struct ctl_command ctl_commands[];      /* the last has no name */
+extern const struct ctl_option ctl_global_options[]; /* before the subcommand; the last has no name */
+
+/*
+ * Find the subcommand that argv names, check its options and arguments, and run it. argv[0] is the subcommand's name.
+ * Returns the exit code; errors are printed.
+ */
+int ctl_dispatch(int argc, char **argv);
+void ctl_print_help(void); /* of detsharectl as a whole */
+
+/* The option `name`, which the command's row has. */
+int ctl_given(const struct ctl_args *args, const char *name);
+const char *ctl_value(const struct ctl_args *args, const char *name); /* NULL if not given */
+double ctl_number(const struct ctl_args *args, const char *name, double otherwise);
+uint64_t ctl_value_bytes(const struct ctl_args *args, const char *name); /* 0 if not given */
+
+/* A blank at which ctl_wrap() does not break a line. */
+#define CTL_HARD_BLANK "\001"
+
+/* "[--json] [--wide] CLIENT": what stands behind the subcommand's name in its usage line. */
+void ctl_synopsis(const struct ctl_command *command, char *ret, size_t size);

@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Completion of detsharectl in bash: the script is read, its function called as bash calls it, and what it offers compared. The scripts
+# for zsh and fish are read by these shells where they are installed. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/completion.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-completion.XXXXXX)
+export DETSHARE_SOCKET=$tmp/sock
+. tests/support/counted.sh
+daemon=
+holder=
+
+# shellcheck disable=SC2317
+finish() {
+        exec 9>&-
+        [ -z "$holder" ] || kill -KILL "$holder" 2>/dev/null
+        [ -z "$daemon" ] || kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# shellcheck disable=SC1090
+source <("$build/detsharectl" completion bash)
+result "bash reads the script" $?
+check "it completes detsharectl" complete -p detsharectl
+
+# offers WORD... : what bash would offer for the last one, in one line
+offers() {
+        COMP_WORDS=("$build/detsharectl" "$@")
+        COMP_CWORD=$#
+        COMPREPLY=()
+        _detsharectl 2>/dev/null
+        echo "${COMPREPLY[*]}"
+}
+
+# is EXPECTED WORD...
+is() {
+        local expected=$1
+        shift
+        check "$* offers $expected, not $(offers "$@")" test "$(offers "$@")" = "$expected"
+}
+
+# has WORD_OFFERED WORD...
+has() {
+        local word=$1
+        shift
+        check "$* offers $word" grep -qw -- "$word" <<<"$(offers "$@")"
+}
+
+is "status" sta
+is "set-policy set-class" set-
+is "--json --wide --help" status -
+is "--wide" status --w
+is "be ls" run --class ''
+is "start stop" trace s
+is "list show verify" lut ''
+is "" run --slo-ms ''
+has list profile ''
+is "--samples --seconds" profile run --s
+is "ls be" set-class 5 ''
+is "bash zsh fish candidates" completion ''
+is "--socket --help --version" --
+touch "$tmp/unique-file"
+is "$tmp/unique-file" trace stop "$tmp/uni"
+is "$tmp/unique-file" --socket "$tmp/uni"
+has ls run -- l
+is "$tmp/unique-file" run -- cat "$tmp/uni"
+is "" policies ''
+
+"$build/detshared" --device sim:h200 --socket "$tmp/sock" --policy fifo --foreground >"$tmp/out" 2>"$tmp/log" &
+daemon=$!
+for _ in $(seq 2000); do
+        grep -q serving "$tmp/out" && break
+        sleep 0.05
+done
+check "the daemon serves" grep -q serving "$tmp/out"
+mkfifo "$tmp/pipe"
+"$build/detsharectl" run --name "a client" -- "$build/tests/examples/hold" <"$tmp/pipe" >"$tmp/held" 2>&1 9>&- &
+holder=$!
+exec 9>"$tmp/pipe"
+for _ in $(seq 2000); do
+        [ -s "$tmp/held" ] && break
+        sleep 0.05
+done
+read -r id _ <"$tmp/held"
+
+is "multistream" policies mul
+is "multistream" set-policy mul
+is "ls_percent=" set-policy static ls_p
+is "$id a\\ client" kill ''
+is "a\\ client" explain a
+is "a\\ client" set-class a
+DETSHARE_SOCKET=/nowhere is "multistream" --socket "$tmp/sock" policies mul
+
+# --- other shells -------------------------------------------------------------------------------------------------------------------
+
+"$build/detsharectl" completion zsh >"$tmp/_detsharectl"
+"$build/detsharectl" completion fish >"$tmp/detsharectl.fish"
+check "the zsh script begins as zsh wants it" grep -q '^#compdef detsharectl' <(head -n 1 "$tmp/_detsharectl")
+if command -v zsh >/dev/null; then
+        check "zsh reads its script" zsh -n "$tmp/_detsharectl"
+        # zsh's own functions, replaced by ones that print
+        check "and completes with it" sh -c "zsh -f -c '
+_describe() { print -r -- \${(P)2} }
+words=($build/detsharectl set-policy mul) CURRENT=3
+source $tmp/_detsharectl' | grep -q '^multistream:LS on high-priority'"
+fi
+if command -v fish >/dev/null; then
+        check "fish reads its script" fish --no-execute "$tmp/detsharectl.fish"
+        check "and completes with it" sh -c "PATH=$build:\$PATH fish --no-config -c 'source $tmp/detsharectl.fish; complete -C \"detsharectl set-policy mul\"' | grep -q '^multistream.*LS on high-priority'"
+fi
+
+exec 9>&-
+kill -TERM "$daemon"
+wait "$daemon"
+result "the daemon stops" $?
+daemon=
+
+printf '%d passed, %d failed\n' $passed $failed
+exit $((failed > 0))

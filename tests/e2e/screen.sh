@@ -1,0 +1,148 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What detsharectl prints fits the terminal, and has colours only where they are wanted. A service and a job with long names and a dozen
+# further sessions run meanwhile. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/screen.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-screen.XXXXXX)
+export DETSHARE_SOCKET=$tmp/sock
+unset COLUMNS NO_COLOR
+export TERM=xterm
+. tests/support/counted.sh
+daemon=
+pids=()
+
+# shellcheck disable=SC2317
+finish() {
+        exec 9>&-
+        for pid in "${pids[@]}" $daemon; do
+                kill -KILL "$pid" 2>/dev/null
+        done
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+ctl() {
+        "$build/detsharectl" "$@"
+}
+
+# widest: the longest line of standard input, in characters, without colours and moves of the cursor
+widest() {
+        python3 -c '
+import re, sys
+text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stdin.buffer.read().decode())
+print(max(len(line.rstrip("\r")) for line in text.split("\n")))'
+}
+
+# fits COLUMNS FILE: it has lines, and none is longer
+fits() {
+        local n
+        n=$(widest <"$2")
+        [ -s "$2" ] && [ "$n" -le "$1" ] || { echo "the longest line has $n columns:"; cat "$2"; return 1; }
+}
+
+"$build/detshared" --device sim:h200 --socket "$tmp/sock" --policy detshare --foreground >"$tmp/out" 2>"$tmp/log" &
+daemon=$!
+for _ in $(seq 2000); do
+        grep -q serving "$tmp/out" && break
+        sleep 0.05
+done
+check "the daemon serves" grep -q serving "$tmp/out"
+
+service=inference-service-of-the-recommendation-team-with-a-long-name
+DETSHARE_CLASS=ls DETSHARE_SLO_MS=0.001 DETSHARE_NAME=$service LD_LIBRARY_PATH=$build/cuda:$build "$build/demo/ls_service" \
+        "$build/demo/kernels.ptx" tests/data/apollo_inter_arrival_s.json 100000 120 >/dev/null 2>&1 &
+pids+=($!)
+DETSHARE_CLASS=be DETSHARE_NAME="a job with blanks in its long name, for tests of the width of lines" \
+        LD_LIBRARY_PATH=$build/cuda:$build "$build/demo/be_job" "$build/demo/kernels.ptx" 1000000 "$tmp/stop" 96 64 1 >/dev/null 2>&1 &
+pids+=($!)
+mkfifo "$tmp/pipe"
+for i in $(seq 12); do
+        ctl run --name "session-$i-$(printf 'x%.0s' $(seq 40))" -- "$build/tests/examples/hold" <"$tmp/pipe" >"$tmp/held$i" 2>&1 9>&- &
+        pids+=($!)
+done
+exec 9>"$tmp/pipe"
+ready() {
+        for _ in $(seq 2400); do
+                [ "$(ctl top --json | jq '[.clients[] | select(.requests > 20)] | length')" = 2 ] &&
+                        [ "$(cat "$tmp"/held* | wc -l)" = 12 ] && return
+                sleep 0.05
+        done
+        return 1
+}
+check "14 sessions run" ready
+
+# --- width ------------------------------------------------------------------------------------------------------------------------
+
+commands=(status "top --once" clients "explain $service" policies "policies detshare" "profile list")
+for command in "${commands[@]}"; do
+        # shellcheck disable=SC2086
+        ctl $command >"$tmp/plain" 2>&1
+        check "$command: 80 columns where there is no terminal" fits 80 "$tmp/plain"
+        # shellcheck disable=SC2086
+        COLUMNS=100 ctl $command >"$tmp/plain" 2>&1
+        check "$command: what COLUMNS says" fits 100 "$tmp/plain"
+        # shellcheck disable=SC2086
+        COLUMNS=200 tests/support/terminal.py 80 "$build/detsharectl" $command >"$tmp/pty" 2>&1
+        check "$command: 80 columns on a terminal" fits 80 "$tmp/pty"
+done
+tests/support/terminal.py --keys q --after 2.5 80 "$build/detsharectl" top >"$tmp/pty"
+check "top, live: 80 columns" fits 80 "$tmp/pty"
+check "top, live: it shows sessions" grep -q inference "$tmp/pty"
+
+for command in status "top --once" clients "explain $service"; do
+        # shellcheck disable=SC2086
+        ctl $command --wide >"$tmp/wide" 2>&1
+        check "$command --wide: more than 80" test "$(widest <"$tmp/wide")" -gt 80
+done
+check "--wide has every column" sh -c "'$build/detsharectl' clients --wide | grep -q 'PID.*LAUNCHES.*ERRORS.*CONNECTED'"
+check "--wide has names whole" sh -c "'$build/detsharectl' clients --wide | grep -q '$service'"
+check "without it the columns that are left out are named" sh -c "'$build/detsharectl' clients | grep -q 'columns that do not fit, see --wide: .*CONNECTED'"
+check "wrapped names are whole" sh -c "'$build/detsharectl' clients | sed 's/^|[^|]*|[^|]*|[^|]*| //; s/ *|.*//' | tr -d '\n' | grep -q '$service'"
+check "JSON is the same whatever COLUMNS is" cmp <(COLUMNS=40 ctl policies --json) <(COLUMNS=400 ctl policies --json)
+check "JSON has names whole" sh -c "COLUMNS=40 '$build/detsharectl' clients --json | jq -e '[.clients[].name] | index(\"$service\")'"
+
+# --- colours ----------------------------------------------------------------------------------------------------------------------
+
+# has_escapes FILE
+has_escapes() {
+        grep -q $'\033' "$1"
+}
+
+for command in "top --once" clients policies; do
+        # shellcheck disable=SC2086
+        tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
+        check "$command: colours on a terminal" has_escapes "$tmp/pty"
+        # shellcheck disable=SC2086
+        NO_COLOR=1 tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
+        check "$command: none with NO_COLOR" sh -c "! grep -q '$(printf '\033')' '$tmp/pty'"
+        # shellcheck disable=SC2086
+        TERM=dumb tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
+        check "$command: none with TERM=dumb" sh -c "! grep -q '$(printf '\033')' '$tmp/pty'"
+        # shellcheck disable=SC2086
+        NO_COLOR='' tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
+        check "$command: an empty NO_COLOR counts as none" has_escapes "$tmp/pty"
+        # shellcheck disable=SC2086
+        ctl $command >"$tmp/plain" 2>&1
+        check "$command: none where there is no terminal" sh -c "! grep -q '$(printf '\033')' '$tmp/plain'"
+done
+tests/support/terminal.py 120 "$build/detsharectl" top --once >"$tmp/pty"
+check "class ls is cyan" grep -q $'\033\\[36mls' "$tmp/pty"
+check "an objective that requests miss is red" grep -q $'\033\\[31m *[0-9.]* %' "$tmp/pty"
+check "JSON has no colours" sh -c "tests/support/terminal.py 120 '$build/detsharectl' top --json | tr -d '\r' | jq -e .policy"
+tests/support/terminal.py 80 "$build/detsharectl" kill nobody >"$tmp/pty"
+check "errors begin with red" grep -q $'^\033\\[31mdetsharectl:' "$tmp/pty"
+
+exec 9>&-
+touch "$tmp/stop"
+kill -TERM "$daemon"
+wait "$daemon"
+result "the daemon stops" $?
+daemon=
+
+printf '%d passed, %d failed\n' $passed $failed
+exit $((failed > 0))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention in one kernel: scores, their softmax and the product with the values, where a block can hold its rows of scores in registers.
 
-A block takes some queries of one head: all keys at once, so the softmax is the plain one, and scores are never written to memory.
-Elementwise values between (a scale, a mask) and behind are in the kernel, too. Longer sequences than MOST_KEYS are three kernels as
-before.
+A block takes some queries of one head and all keys at once. So the softmax needs one pass, and no scores are written to memory. The
+kernel includes elementwise values before the softmax (a scale, a mask) and after the product. A sequence longer than MOST_KEYS takes
+three kernels.
 """
 from .code import Axis, Code, Launch, cdiv, power2
 
@@ -12,7 +12,7 @@ MOST_WIDTH = 128
 
 
 def parts(group, lower):
-    """The groups of scores and of their softmax, if `group` is their product with the values and nothing else wants them."""
+    """The groups of the scores and of their softmax, if `group` is their product with the values and has the only use of both."""
     root = group.root
     if root.op != "matmul" or root.inputs[1].op == "const" or len(root.shape) < 3:
         return None

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile kernels with Triton, without a GPU, and make one PTX module of them.
 
-The target is given, so no device is asked; the last stage of Triton's compiler, ptxas, is left out: the GPU's driver does it, or nobody
-(the simulated device executes PTX). What was compiled is kept in a cache (DETSHARE_PACK_CACHE, else ~/.cache/detshare-pack) by the hash
-of all that it was made from. Parameters carry what they are divisible by, so that loads are as wide as they can be.
+The target is an option, so the compiler queries no device. Triton's last stage, ptxas, is left out: the GPU's driver assembles the PTX,
+and the simulated device executes it as it is. A cache (DETSHARE_PACK_CACHE, default ~/.cache/detshare-pack) keeps compiled kernels by
+the hash of their inputs. Parameters carry their divisors, so that loads are as wide as possible.
 
-Triton's own tensor core code begins with sm_80. For a GPU before that its passes work for sm_80, without the copies that go beside a
-kernel's work, LLVM writes PTX for the GPU that is meant, and each product instruction becomes two of half the depth, which Turing has:
-the first takes the first half of the operands' registers, the second the other, so nothing moves.
+Triton's tensor core code requires sm_80. For an older GPU its passes run for sm_80 without asynchronous copies, and LLVM writes PTX for
+the real target. Each product instruction then becomes two of half the depth, which Turing has. The first takes the first half of the
+operands' registers and the second the other half, so no data moves.
 """
 import hashlib
 import importlib.util
@@ -40,7 +40,7 @@ def divisor(number):
 
 
 def attributes(launch):
-    """What each parameter is divisible by; 1 where it does not help."""
+    """The divisor of each parameter; 1 if a larger one has no use."""
     result = []
     for _, _, value in launch.code.params:
         result.append(divisor(value.offset * BYTES[value.dtype]) if isinstance(value, Store) else divisor(value))
@@ -78,7 +78,7 @@ def halves(found):
 
 
 def stages_for(arch):
-    """Triton's hook for its list of stages: no ptxas, and PTX for a GPU that its passes do not know."""
+    """Triton's hook for its stages: removes ptxas, and writes PTX for GPUs that its passes do not support."""
     def change(*arguments):
         if not arguments:
             return "no ptxas", "no ptxas"
@@ -138,7 +138,7 @@ def compile_all(launches, arch, jobs, log):
 
 
 class Alone:
-    """No other processes, for one kernel."""
+    """Replaces the pool of processes if there is one kernel."""
     def __enter__(self):
         return self
 
@@ -158,7 +158,7 @@ def merge(kernels, arch):
         head = text[:begin]
         left = re.sub(
             r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head)
-        # names of compiler options that LLVM leaves behind; nothing refers to them
+        # LLVM leaves names of compiler options in the text; nothing refers to them
         left = re.sub(r"\.global \.align 1 \.b8 (_\$_str\S*)\[\d+\] = \{[^}]*\};",
                       lambda m: "" if m[1] not in text[begin:] else m[0], left).strip()
         if left:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the generators of kernels share: parameters, index expressions, and the elementwise tail of a group.
+"""The common part of the kernel generators: parameters, index expressions, and the elementwise tail of a group.
 
-A kernel is Triton source. Its text depends on what is computed and on which strides are 0 or 1; all other sizes are parameters, so
-layers that differ in sizes alone share a kernel. An Axis is a vector (or scalar) of positions in some of the result's dimensions; an
-operand's address is the sum over axes of position times stride, where dimensions that lie evenly behind each other need no division.
+A kernel is Triton source. Its text depends on the computation and on which strides are 0 or 1. All other sizes are parameters, so layers
+that differ only in sizes share a kernel. An Axis is a vector (or scalar) of positions in some dimensions of the result. An operand's
+address is the sum over axes of position times stride; dimensions with contiguous strides need no division.
 """
 import dataclasses
 
@@ -18,7 +18,7 @@ LIMIT = 1 << 31
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
-    """Where a value lies: elements of a root (a Buffer of the arena, or a Weight) at an offset, by strides."""
+    """The place of a value: elements of a root (a Buffer of the arena, or a Weight) at an offset, by strides."""
     root: object
     offset: int
     shape: tuple
@@ -53,7 +53,7 @@ def merge(terms):
 
 
 class Code:
-    """One kernel that is being written, with the arguments of one launch of it."""
+    """One kernel under construction, with the arguments of one launch."""
 
     def __init__(self, kind):
         self.kind, self.params, self.lines, self.stores = kind, [], [], {}
@@ -86,7 +86,7 @@ class Code:
         return f"t{self.temporaries}"
 
     def along(self, axis, strides):
-        """The part of an address that an axis gives, or None if it gives none."""
+        """An axis's part of an address; None if it has none."""
         terms = merge([(size, strides[dim]) for dim, size in axis.dims])
         parts, inner = [], 1
         for i in range(len(terms) - 1, -1, -1):
@@ -100,7 +100,7 @@ class Code:
         return " + ".join(reversed(parts)) or None
 
     def address(self, axes, strides, full=False):
-        """The offset expression for a block, and the mask that guards it; `full`: of the block's shape also where an axis gives nothing."""
+        """The offset expression for a block, and the mask that guards it; `full`: in the block's shape, also if an axis adds nothing."""
         parts, masks = [], []
         for axis in axes:
             part = self.along(axis, strides) or (f"{axis.var} * 0" if full and (axis.spread or axis.mask) else None)
@@ -121,7 +121,7 @@ class Code:
         return name
 
     def tail(self, group, root, axes, store_of):
-        """The members behind the root; returns the name of the group's result."""
+        """Writes the members after the root; returns the name of the group's result."""
         known = {group.root.number: root} if root else {}
         shape = group.result.shape
         for value in group.members:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of one value with several matrices become one product, as of a transformer's query, key and value.
 
-One launch of three times the tiles fills a GPU better than three. Only products with constant matrices and a constant bias (or none)
-are taken, where nothing else reads the bare product; the parts are slices of the whole, which move no data.
+One launch with three times the tiles fills a GPU better than three launches. This joins products with constant matrices and a constant
+bias (or none), if nothing else reads the product without its bias. The parts are slices of the whole, which move no data.
 """
 import numpy as np
 
@@ -12,7 +12,7 @@ MOST_COLUMNS = 8192
 
 
 def biased(value, users):
-    """The sum of a product with a constant row, if that is all the product is for."""
+    """The sum of a product and a constant row, if the product has no other use."""
     if len(users[value.number]) == 1:
         user = users[value.number][0]
         if user.op == "pw" and user.attrs["fn"] == "add" and user.shape == value.shape:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model becomes a pack: the steps in their order, and the expected outputs.
+"""Compile a model into a pack: the steps in order, and the expected outputs.
 
 Expected outputs come from the model's own framework in f32 on the CPU: PyTorch for the models of models.py, ONNX Runtime for ONNX files
-(where it is not installed, onnx's reference evaluator). Inputs are rounded to f16 first, so that both compute the same. What may
-differ: f16 between kernels.
+(where it is not installed, onnx's reference evaluator). Inputs are rounded to f16 first, so that both
+start from the same values. The pack's results may differ by the f16 rounding between kernels.
 """
 import os
 
@@ -39,7 +39,7 @@ def seeded_inputs(values, seed, vocabulary):
 
 
 def onnx_reference(model, feeds):
-    """What ONNX Runtime gives, else the reference evaluator; and its name."""
+    """The outputs of ONNX Runtime, or of the reference evaluator; and its name."""
     try:
         import onnxruntime
     except ImportError:
@@ -50,13 +50,13 @@ def onnx_reference(model, feeds):
 
 
 def typed(model, values, arrays):
-    """The inputs as the model's own types want them."""
+    """The inputs in the types of the model."""
     kinds = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
     return {v.name: a.astype(kinds[v.name]) for v, a in zip(values, arrays)}
 
 
 def tolerance(wanted, other):
-    """(abs, rel): small beside the output's largest value and beside what another input changes, else a wrong kernel could pass."""
+    """(abs, rel): small compared with the output's largest value and with the effect of another input; otherwise a wrong kernel could pass."""
     if not all(np.isfinite(w).all() and np.abs(w).max(initial=0) < 60000 for w in (wanted, other)):
         raise Unsupported("the framework's own output is not finite in f16")
     change = float(np.sqrt(np.mean(np.square(wanted - other)))) if wanted.size else 0.0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values one kernel computes.
+"""Group the values that one kernel computes.
 
 A group is a root (a product, a convolution, a reduction, or an elementwise value) and the elementwise values that follow it with the
-same shape, as long as exactly one value leaves the group: what a kernel computes between stays in registers. Elementwise values that
-only the group needs join it. A group never takes a value that depends on it, so the groups have an order; each is emitted where its
-last member stands.
+same shape, as long as exactly one value leaves the group: intermediate values stay in registers. Elementwise values that only the group
+uses join it. A group never takes a value that depends on it, so the groups have an order: each is emitted at the position of its last
+member.
 """
 import dataclasses
 
@@ -44,7 +44,7 @@ class Fuser:
         return {s.number for v in members for s in v.inputs if s.number not in inside and not (s.op == "const" and s.size == 1)}
 
     def joins(self, value, members, mask):
-        """Members with what must come along if `value` joins, or None."""
+        """The members, `value` and all values that must join with it; None if it cannot join."""
         inside = {v.number for v in members}
         added = []
 
@@ -98,7 +98,7 @@ class Fuser:
         for value in self.order:
             if value.op not in ROOTS or value.number in self.group_of:
                 continue
-            # an elementwise value waits for a user that takes it along; else its own turn comes below
+            # an elementwise value waits until a user takes it into a group; otherwise it becomes its own group below
             if value.op == "pw" and self.taken_later(value):
                 continue
             groups.append(self.take(value))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products and convolutions with tensor cores: a tile of the result per block, K in steps, f32 sums, the group's tail at the end.
 
-A convolution of one by one is a product whose rows are the result's pixels. Any other is one whose K runs over (tap, channel): rows of
-the input are gathered as they are needed, nothing is unfolded in memory. With few input channels (an image's three) K is the flat index
-of (tap, channel). The order of summing is fixed by the tile, so results depend on nothing else. Weights are packed as the tiles read
+A convolution of one by one is a product whose rows are the result's pixels. In any other convolution K runs over (tap, channel): the
+kernel gathers rows of the input on use and unfolds nothing in memory. With few input channels (an image's three) K is the flat index
+of (tap, channel). The order of summing is fixed by the tile, so results depend only on it. Weights are packed as the tiles read
 them and padded with zeros, so reading them needs no mask.
 """
 from .code import Axis, Code, Launch, cdiv
@@ -12,7 +12,7 @@ from .tiles import choose
 
 
 def header(c, m, n, tile, plain):
-    """Positions rm, rn of the block's tile; blocks go down columns of eight rows of tiles, for the sake of L2."""
+    """Positions rm, rn of the block's tile; blocks go down columns of eight rows of tiles, which reuses data in L2."""
     c.line("pid = tl.program_id(0)")
     c.line(f"tiles_m = tl.cdiv({m}, {tile.m})")
     c.line(f"tiles_n = tl.cdiv({n}, {tile.n})")
@@ -23,7 +23,7 @@ def header(c, m, n, tile, plain):
     c.line(f"rn = inner // rows * {tile.n} + tl.arange(0, {tile.n})")
     c.line(f"mm = rm < {m}")
     c.line(f"mn = rn < {n}")
-    # rows beyond the last read the last: no mask, and nothing of them is kept
+    # rows beyond the last one read the last one: no mask is needed, and their results are dropped
     c.line(f"am = tl.minimum(rm, {m} - 1)")
     c.line(f"rk = tl.arange(0, {tile.k})")
     c.line(f"acc = tl.zeros(({tile.m}, {tile.n}), dtype=tl.float32)")

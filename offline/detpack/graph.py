@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a model: what the compiler knows of each operator's result.
+"""The values of a model: the result of each operator, with its kind, shape and type.
 
 A Value is made by one operator of few kinds: `input`, `const`, `pw` (an elementwise function with broadcasting), `permute`, `reshape`,
 `slice`, `expand` (which move no data where the strides can say it), and those with a kernel of their own: `conv`, `matmul`, `reduce`,
-`softmax`, `layernorm`, `window` (pooling), `concat`, `gather`. Shapes are tuples of numbers: packs are made for one batch size, so
-nothing is symbolic. Types are what a kernel computes with: every float is `f16` in memory between kernels and f32 within one.
+`softmax`, `layernorm`, `window` (pooling), `concat`, `gather`. Shapes are tuples of numbers, not symbols:
+a pack has one batch size. Types are those of computation: every float is `f16` in memory between kernels and f32 within one.
 """
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ _count = itertools.count()
 
 
 class Unsupported(Exception):
-    """The model needs what this compiler does not have; the text names the node."""
+    """The model uses an operator or option that this compiler lacks; the text names the node."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -42,7 +42,7 @@ class Value:
 
 
 def kind_of(dtype):
-    """Our name of a NumPy type."""
+    """The name in graph.py of a NumPy type."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return "f16"
@@ -65,7 +65,7 @@ FUNCTIONS = {
     "relu": (None, "tl.maximum({0}, 0.0)"), "sigmoid": (None, "(1.0 / (1.0 + tl.exp(-({0}))))"),
     "exp": (None, "tl.exp({0})"), "log": (None, "tl.log({0})"), "sqrt": (None, "tl.sqrt({0})"), "abs": (None, "tl.abs({0})"),
     "rsqrt": (None, "(1.0 / tl.sqrt({0}))"), "erf": (None, "tl.erf({0})"), "reciprocal": (None, "(1.0 / {0})"),
-    # through exp, which no input overflows: exp(2|x|) may be inf, then this is 1
+    # through exp, correct for every input: if exp(2|x|) is inf, this is 1
     "tanh": (None, "(1.0 - 2.0 / (1.0 + tl.exp(2.0 * ({0}))))"),
     "hardsigmoid": (None, "tl.minimum(tl.maximum({0} * {alpha} + {beta}, 0.0), 1.0)"),
     "hardswish": (None, "({0} * tl.minimum(tl.maximum({0} * {alpha} + {beta}, 0.0), 1.0))"),
@@ -127,7 +127,7 @@ def expand(x, shape):
 
 
 def topological(outputs):
-    """Every value that the outputs need, each behind its inputs."""
+    """Every value that the outputs need, each after its inputs."""
     order, state = [], {}
     stack = [(v, False) for v in reversed(outputs)]
     while stack:
@@ -142,7 +142,7 @@ def topological(outputs):
 
 
 def users_of(order):
-    """Value's number -> the values that take it, one entry per use."""
+    """Value's number -> the values that use it, one entry per use."""
     users = {v.number: [] for v in order}
     for value in order:
         for source in value.inputs:

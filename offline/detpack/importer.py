@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read an ONNX model: its nodes become values with known shapes; what depends on constants alone is computed here.
+"""Read an ONNX model: its nodes become values with known shapes, and constant expressions are computed.
 
-A dynamic dimension is the batch where it is an input's first, and must be given for others. What computes shapes (`Shape` and all that
-follows from it) vanishes this way. An operator that we do not have is refused with the node's name. Constants are computed by onnx's
+A dynamic dimension is the batch if it is an input's first one; for others an option must give it. So computations of shapes (`Shape` and
+its users) become constants. An unsupported operator is an error that names the node. Constants are computed by onnx's
 own reference evaluator. Batch normalisation behind a convolution goes into its weights; elsewhere it is a product and a sum.
 """
 import numpy as np
@@ -274,7 +274,7 @@ def pool(im, node, ins, attrs):
     size = []
     for i in range(2):
         n = out_size(x.shape[2 + i], kernel[i], strides[i], dilations[i], pads[i], pads[2 + i], bool(attrs.get("ceil_mode", 0)))
-        # a window that begins beyond the input and its padding is none
+        # a window that begins beyond the input and its padding does not count
         size.append(n - 1 if (n - 1) * strides[i] >= x.shape[2 + i] + pads[i] else n)
     kind = "max" if node.op_type == "MaxPool" else "avg"
     return Value("window", (x,), (*x.shape[:2], *size), x.dtype, {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From groups of values to launches: where each tensor lies, which kernel computes it.
+"""From groups of values to launches: the place of each tensor, and the kernel that computes it.
 
-Feature maps lie channels-last, whatever the model's shapes say; everything else row-major, unless who reads it is better off otherwise.
-Permutations, slices and most reshapes are other strides of the same bytes. What goes into a concatenation is written where the
-concatenation has it; concatenations that begin alike (those of a dense block) are one buffer. Constants become weights: f16 for
-matrices, f32 for what is added or multiplied elementwise.
+Feature maps lie channels-last, independent of the model's shapes. Other tensors lie row-major, unless another layout suits their reader.
+Permutations, slices and most reshapes are other strides of the same bytes. The parts of a concatenation are written directly to their
+places in it; concatenations with the same beginning (those of a dense block) share one buffer. Constants become weights: f16 for
+matrices, f32 for operands of elementwise operations.
 """
 import numpy as np
 
@@ -46,7 +46,7 @@ class Lower:
         self.place_concats()
 
     def shared(self, value):
-        """Whether more than one value, or somebody outside, reads it."""
+        """Whether more than one value reads it, or it is an output."""
         return len(self.users[value.number]) != 1 or value.number in self.output_numbers
 
     def find_attention(self):
@@ -65,7 +65,7 @@ class Lower:
         return Store(root, 0, tuple(shape), tuple(strides), dtype)
 
     def weight(self, key, make, dtype):
-        """A constant's bytes; those of one key are there once."""
+        """A constant's bytes, stored once per key."""
         if key not in self.packs:
             data = make()
             root = Weight(data)
@@ -82,7 +82,7 @@ class Lower:
         return self.weight((value.number, "i"), lambda: data.astype(np.int64), "i64")
 
     def half(self, value):
-        """A product's side, which is f16 also where it is constant."""
+        """One side of a product: f16, also if it is constant."""
         if value.op == "const":
             return self.constant(value, True)
         if value.op == "expand" and value.inputs[0].op == "const":
@@ -111,7 +111,7 @@ class Lower:
     def packed_depthwise(self, value):
         return self.weight((value.number, "dw"), lambda: halved(value.data.reshape(value.shape[0], -1).T), "f16")
 
-    # where values lie
+    # places of values
 
     def store(self, value):
         if value.op == "const":
@@ -140,7 +140,7 @@ class Lower:
         strides = view(source.shape, source.strides, shape)
         if strides is not None:
             return Store(source.root, source.offset, shape, strides, source.dtype)
-        # channels-last if the source is rather that, too, and the copy can be written so
+        # channels-last if the source mostly is, and if the copy can be written in that order
         target = channels_last(shape)
         inside = view(shape, target, source.shape)
         if len(shape) != 4 or source.strides[-1] == 1 or inside is None:
@@ -165,7 +165,7 @@ class Lower:
         return dense(value.shape)
 
     def permuted(self, value):
-        """The order in which the only reader wants a product: one that permutes and then reshapes."""
+        """The order of dimensions for the only reader of a product, if that permutes and then reshapes."""
         users = self.users[value.number]
         if len(users) != 1 or users[0].op != "permute":
             return None
@@ -175,7 +175,7 @@ class Lower:
     # concatenations
 
     def place_concats(self):
-        """Which concatenation's buffer each of its parts, and each shorter concatenation, lies in."""
+        """Finds the buffer of each part of a concatenation, and of each shorter concatenation inside of it."""
         concats = [v for v in self.order if v.op == "concat"]
         by_first = {}
         for value in concats:
@@ -212,7 +212,7 @@ class Lower:
         return Store(whole.root, whole.offset + begin * whole.strides[concat.attrs["axis"]], shape, whole.strides, whole.dtype)
 
     def fill(self, value):
-        """Copy what was not written in place."""
+        """Copy the parts that were not written in place."""
         whole, begin = self.concat_store(value), 0
         step = whole.strides[value.attrs["axis"]]
         for part in value.inputs:

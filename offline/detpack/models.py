@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models that have names: the eleven of the SGDRC paper and the small ones; and a user's ONNX file.
+"""The named models: the eleven of the SGDRC paper and small ones; and a user's ONNX file.
 
-The eleven need PyTorch, torchvision, timm and transformers; nothing is downloaded: weights are the libraries' own random ones from a
-seed. Untrained networks with batch normalisation lose their scale within some layers, so the statistics of one seeded batch are put in;
-parameters are rounded to f16 for the framework, too. The paper gives no numbers for its batch sizes: latency-sensitive models take 1,
-best-effort ones 32, where throughput on large GPUs has levelled off.
+The eleven need PyTorch, torchvision, timm and transformers; nothing is downloaded: the libraries
+initialise weights at random from a seed. Untrained networks with batch normalisation lose their scale within some layers, so they get
+the statistics of one seeded batch. Parameters are rounded to f16 for the framework too. The paper states no batch sizes:
+latency-sensitive models use 1, best-effort ones 32, beyond which throughput on large GPUs hardly grows.
 """
 import contextlib
 import dataclasses
@@ -99,7 +99,7 @@ def small_names():
 
 
 def settle(model, shape, torch):
-    """The running statistics that one seeded batch has."""
+    """Sets the running statistics to those of one seeded batch."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.train()
@@ -157,7 +157,7 @@ def export(model, args, names):
 
 
 def load(word, batch, seed, log):
-    """What MODEL means."""
+    """Loads the model that the argument MODEL names."""
     import onnx
     if word in MODELS:
         return load_named(word, batch or MODELS[word].batch, seed, log)
@@ -186,7 +186,7 @@ def load_python(path, function):
 
 
 def torch_reference(model):
-    """What the module gives for arrays, in f32 on the CPU."""
+    """The module's outputs for arrays, in f32 on the CPU."""
     import torch
 
     def reference(arrays):

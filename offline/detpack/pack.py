@@ -36,7 +36,7 @@ def described(word, name, store):
 
 
 def clean(name):
-    """A name of the model as a NAME of the format."""
+    """The model's name as a NAME of the format."""
     text = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_" for c in name)[:120]
     return text if text and not text.startswith(".") else f"n{text}"
 
@@ -96,7 +96,7 @@ def write(path, about, ins, outs, low, arena, kernels, ptx, cases):
         lines.append(f"kernel {name} {launch.warps * 32} {shared} {len(launch.code.params) + 2}")
         written.append(" ".join([f"x-writes {index[key]}"] + [str(i) for i, (param, _, _) in enumerate(launch.code.params) if param in launch.code.written]))
     for launch in low.launches:
-        # Triton's kernels end with two pointers to scratch memory that ours do not use
+        # Triton's kernels end with two pointers to scratch memory, which these kernels do not use
         words = [parameter(value) for _, _, value in launch.code.params] + ["null", "null"]
         lines.append(f"launch {index[launch.key]} {' '.join(map(str, launch.grid))} {' '.join(words)}")
     lines += [f"cost {i} {one.flops} {one.bytes}" for i, one in enumerate(low.launches)]

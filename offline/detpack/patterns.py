@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that a model spells out: layer normalisation of files before opset 17 is found again.
 
-What they compute in many steps would be right without this, but slower, and would round between the steps.
+Their many steps would be correct without this, but slower, and would round between the steps.
 """
 from .graph import Value, topological, users_of
 
@@ -11,7 +11,7 @@ def is_pw(value, fn):
 
 
 def mean_of(value):
-    """What the value is the mean of over its last axis, or None."""
+    """The value whose mean over the last axis this is, or None."""
     if value.op == "reduce" and value.attrs["kind"] == "mean" and value.attrs["axes"] == [len(value.shape) - 1]:
         return value.inputs[0]
     return None

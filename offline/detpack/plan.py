@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places in the arena for buffers whose lifetimes are known.
 
-A buffer is in use from the launch that writes it first to the last that touches it. The largest are placed first, each into the
-smallest gap that is long enough between those placed already that live at the same time, or behind them all: best fit. Not the optimum,
-which is NP-hard; the result never is less than `peak`, the most that lives at once, and what is printed says how far off it is.
+A buffer is in use from the first launch that writes it to the last that touches it. Best fit, largest buffer first: each goes into the
+smallest sufficient gap between placed buffers that live at the same time, or behind all of them. The optimum is NP-hard; `peak`, the
+most bytes in use at once, is a lower bound, and the compiler prints the difference.
 """
 import dataclasses
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and check a pack, with Python's standard library alone (docs/pack.md).
 
-Everything that the format promises is checked: words, numbers, limits, files and their hashes, that addresses lie within their blocks,
-that buffers which share bytes of the arena do not live at the same time, and that the module has the kernels. What these do with the
-addresses is not.
+Checks everything that the format promises: words, numbers, limits, files and their hashes; addresses lie within their blocks; buffers
+that share bytes of the arena do not live at the same time; the module has the kernels. It does not check how kernels use addresses.
 """
 import dataclasses
 import hashlib
@@ -18,7 +17,7 @@ ORDER = HEAD + ("file", "module", "weights", "arena", "input", "output", "kernel
 
 
 class Bad(Exception):
-    """The pack is not one; the text names the line."""
+    """The folder is not a valid pack; the text names the line."""
 
 
 @dataclasses.dataclass
@@ -173,7 +172,7 @@ def check_file(pack, file, size, digest):
 
 
 def check_buffers(pack):
-    """No two that live at the same time share a byte."""
+    """No two buffers that live at the same time share a byte."""
     events = sorted([(first, 1, offset, size) for offset, size, first, _ in pack.buffers] +
                     [(last + 1, 0, offset, size) for offset, size, _, last in pack.buffers])
     alive = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of rows: softmax, layer normalisation, sums and means over any axes, rows of a table.
 
-One block takes one row, or several short ones; a row of softmax or of a normalisation is in registers as a whole. The order of summing
-is that of the compiler's tree over the row, the same in every launch.
+One block takes one row, or several short ones. A row of a softmax or of a normalisation is in registers as a whole. The compiler's tree
+over the row fixes the order of summing, so every launch gives the same bits.
 """
 from .code import Axis, Code, Launch, cdiv, power2
 from .graph import Unsupported

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pack's cases on the CUDA driver API and compare: the compiler's own check. detshare-serve is what serves packs.
+"""Run a pack's cases on the CUDA driver API and compare: a check for the compiler. detshare-serve serves packs.
 
-Plain ctypes on libcuda.so.1: NVIDIA's driver, or DetShare's library where LD_LIBRARY_PATH says so. What is printed is JSON: per case
-and output whether it is right, the largest difference, the sha256 of the raw bytes; the median and least time of a run, launches to the
-end, and of one by itself.
+Uses ctypes on libcuda.so.1: NVIDIA's driver, or DetShare's library if LD_LIBRARY_PATH names it. Prints JSON: for each case and output
+whether it is right, the largest difference, and the sha256 of the raw bytes; the median and the shortest time of a run.
 """
 import array
 import ctypes
@@ -100,7 +99,7 @@ class Instance:
         self.driver("cuStreamSynchronize", self.stream)
 
     def each(self):
-        """Microseconds of every launch by itself, with the wait for it: what is large is worth looking at."""
+        """Microseconds of every launch, each waited for alone; finds the slow ones."""
         result = []
         for arguments, _ in self.launches:
             begin = time.perf_counter()
@@ -132,7 +131,7 @@ def compare(pack, case, index, data):
 
 
 def check(path, repeats=0, slowest=0):
-    """Everything about one pack, as what JSON can say."""
+    """All results of one pack, in types that JSON has."""
     pack, driver = reader.read(path), Driver()
     device = driver.open()
     instance = Instance(driver, pack)

@@ -15,7 +15,7 @@ def small(function):
 
 
 class Net:
-    """An ONNX graph that is being made."""
+    """An ONNX graph under construction."""
 
     def __init__(self, seed=7):
         self.random, self.nodes, self.constants, self.inputs, self.count = np.random.default_rng(seed), [], [], [], 0

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tile sizes of products and convolutions, from their shapes alone: there is no GPU here to try them on.
 
-The rule takes the smallest time of a simple model of an SM. A tile keeps its SM busy as long as its matrix instructions take, its reads
-of shared memory, its loads from L2, or its results on their way to memory, whichever is most; by itself it also takes a latency for
-every step along K, a beginning and an end. Tiles that fit on an SM together hide each other's latencies. A full round of tiles costs
-the same as one that is begun. The figures are per SM and cycle, of the order of an A100's and an H200's without `wgmma`; what matters
-is their ratios.
+The rule minimises the time of a simple model of an SM. A tile occupies its SM for the longest of four times: its matrix instructions, its
+reads of shared memory, its loads from L2, its results on their way to memory. A tile alone also has a latency per step along K, a
+beginning and an end. Tiles on the same SM hide each other's latencies. A partial round of tiles costs as much as a full one. The figures
+are per SM and cycle, near those of an A100 and of an H200 without `wgmma`; only their ratios matter.
 """
 import dataclasses
 
@@ -46,7 +45,7 @@ TILES = [Tile(*t) for t in (
 
 
 def from_shared(tile):
-    """Bytes that the warps read of shared memory per element of K: each its rows and its columns, in the best grid of warps."""
+    """Bytes of shared memory that the warps read per element of K: each warp reads its rows and columns, in the best grid of warps."""
     best = 1 << 30
     for down in (1, 2, 4, 8):
         across = tile.warps // down
@@ -68,7 +67,7 @@ def cycles(tile, m, n, k, count, rate, taps):
 
 def choose(m, n, k, count, plain=False, taps=1):
     """The tile for an m by n by k product, done `count` times; with taps, k is padded to whole steps for each. plain: for a GPU without
-    copies that go beside the work."""
+    asynchronous copies."""
     rate, most = (FMA_TURING, MOST_TURING) if plain else (FMA_PER_CYCLE, MOST_SHARED)
     most_k = max(16, power2(k))
     tiles = [dataclasses.replace(t, stages=1) for t in TILES] if plain else TILES

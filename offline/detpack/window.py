@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows over pixels, channel by channel: depthwise convolutions and pooling. Elementwise groups and copies are here, too.
 
-A block takes some pixels and some channels; taps are unrolled, so a tap's weights are one load for all pixels.
+A block takes some pixels and some channels. Taps are unrolled, so one load gets a tap's weights for all pixels.
 """
 from .code import Axis, Code, Launch, cdiv, merge, power2
 
@@ -47,7 +47,7 @@ def window(group, lower, out):
             c.line("acc = tl.maximum(acc, v)")
         else:
             c.line("acc += v")
-            # a window that hangs over the end of padding does not count what hangs over
+            # the part of a window beyond the padding does not count
             c.line("count += " + (f"((ih0 + {dy} < {name_h} + {at['pads'][2]}) & (iw0 + {dx} < {name_w} + {at['pads'][3]})).to(tl.float32)"
                                   if at["padded"] else "inside.to(tl.float32)"))
     if kind == "avg":

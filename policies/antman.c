@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * antman: opportunistic jobs slowed down until guaranteed ones recover
+ * antman: opportunistic jobs slow down until guaranteed ones recover
  *
- * The mechanisms of AntMan (Xiao et al., OSDI'20), as its public code has them. LS sessions are resource-guarantee
- * jobs, BE sessions opportunistic ones.
- *  - An opportunistic job runs at a perfControl of p percent: after what ran for t it sleeps until t * 100 / p have
- *    passed. 100: no sleep; 0: it is suspended.
- *  - Where guaranteed jobs lose more than `harm_permille`, p is lowered at the end of each `interval_ms` until they
- *    recover; then it is raised again, little by little. The coordinator that does so is in the paper (section 4.2) and
- *    not in the code; halving and adding `step_percent` are ours.
- *  - Memory is elastic: an opportunistic job may grow into what is free beyond what guaranteed jobs are entitled to and
- *    do not use yet (their memory limits), or `reserve_mib`; opportunistic ones that have work share it evenly. What
- *    it has it keeps: the code moves memory to the host then, a plain allocation cannot move.
+ * The mechanisms of AntMan (Xiao et al., OSDI'20), as its public code has them. LS sessions are its resource-guarantee
+ * jobs, BE sessions its opportunistic ones.
  *
- * What guaranteed jobs lose: AntMan's are trainings and tell it the time of a mini-batch. Here it is the shortest known
- * time of each of their kernels against the time in which they had work there or ready for it, over the intervals'
- * ends; the best such efficiency is that without harm. It is forgotten by `forget_permille` per interval, so that a mix
- * of jobs that is slower by itself does not keep opportunistic ones down for ever. When guaranteed work comes after
- * none for `gone_ms`, opportunistic jobs are suspended for one interval, in which that is measured. The code's wait is
- * 50 us shorter, for the lateness of its own timer; here there is none.
+ * - An opportunistic job runs at a perfControl of p percent: after work of time t it sleeps until t * 100 / p have
+ *   passed. 100: no sleep; 0: it is suspended.
+ * - While guaranteed jobs lose more than `harm_permille`, p falls at the end of each `interval_ms`, until they recover;
+ *   then it rises again step by step. The coordinator for that is in the paper (section 4.2) and not in the code;
+ *   halving and adding `step_percent` are ours.
+ * - Memory is elastic: an opportunistic job may grow into free memory that guaranteed jobs are not entitled to (their
+ *   unused memory limits, or `reserve_mib`). Opportunistic jobs with work share it evenly. A job keeps its memory: the
+ *   code then moves memory to the host, which a plain allocation cannot.
  *
- * Nobody starves: what opportunistic jobs do cannot be seen where p is 0, so p is raised after an interval; or, where
- * guaranteed jobs became slower by themselves, when it is forgotten that they were faster: after half a minute with the
- * defaults, if they take twice as long. With `forget_permille` 0 that is never.
+ * Loss of guaranteed jobs: AntMan's jobs are trainings that report the time of a mini-batch. Here the efficiency is the
+ * shortest known time of each of their kernels over the time in which they had work on the device or ready for it. The
+ * best efficiency counts as that without harm. It decays by `forget_permille` per interval, so a mix of jobs that is
+ * slower by itself does not keep opportunistic ones down for ever. When guaranteed work comes after none for `gone_ms`,
+ * opportunistic jobs are suspended for one interval, in which the efficiency is measured. The code's wait is 50 us
+ * shorter, for the lateness of its own timer; here there is none.
+ *
+ * Nothing starves. With p at 0 the effect of opportunistic jobs cannot be seen, so p rises after an interval. If
+ * guaranteed jobs became slower by themselves, p rises when the best efficiency has decayed: after half a minute with
+ * the defaults, if they take twice as long. With `forget_permille` 0 that is never.
  */
 #include "policies/round.h"
 #include "policies/table.h"
 
 #define ANTMAN_MS 1000000ull
-#define LEAST_NS (100 * 1000ull) /* of guaranteed work in an interval, to say anything */
+#define LEAST_NS (100 * 1000ull) /* least guaranteed work in an interval to count, ns */
 #define LATE_NS (50 * 1000ull)
-#define CAP_STEP (16ull << 20) /* bytes: a cap is told anew when it changes by so much */
+#define CAP_STEP (16ull << 20) /* change of a cap from which on it is set again, bytes */
 #define MIB (1ull << 20)
 
 struct job {
         struct table_row row;
-        uint64_t wake_ns;         /* opportunistic: nothing before */
-        uint64_t cap;             /* told; 0: nothing was */
-        uint64_t need, needed_ns; /* guaranteed: bytes it may yet ask for; when it was seen last */
-        uint64_t counted;         /* the last decision that it was seen at work in */
+        uint64_t wake_ns;         /* opportunistic: time before which it does not run */
+        uint64_t cap;             /* cap that was set, bytes; 0: none */
+        uint64_t need, needed_ns; /* guaranteed: bytes that it may still allocate; when that was seen last */
+        uint64_t counted;         /* number of the last decision that saw it at work */
 };
 
 struct kernel {
@@ -51,12 +52,12 @@ struct antman {
         double harm, forget;
         int64_t step, percent;
         uint32_t depth;
-        uint32_t is_watched; /* there is guaranteed work */
+        uint32_t is_watched; /* 1: there is guaranteed work */
         uint64_t seen_ns, last_ns, next_ns;
         uint64_t decision;
-        uint32_t n_active;          /* guaranteed jobs at work, at the last decision */
-        uint64_t best_ns, spent_ns; /* of this interval */
-        double efficiency;          /* the best one */
+        uint32_t n_active;          /* guaranteed jobs at work at the last decision */
+        uint64_t best_ns, spent_ns; /* sums of this interval, ns */
+        double efficiency;          /* the best efficiency */
         struct job jobs[TABLE_SESSIONS];
         struct kernel kernels[TABLE_KERNELS];
 };
@@ -155,7 +156,8 @@ static void watch_end(struct antman *antman)
         antman->percent = 100;
 }
 
-/* Guaranteed jobs that have work on the device or ready for it. What waits for its own host is nobody's harm. */
+/* Number of guaranteed jobs with work on the device or ready for it. A job that waits for its own host does not
+ * count. */
 static uint32_t count_active(struct antman *antman, const struct detshare_snapshot *snapshot)
 {
         uint32_t n = 0;
@@ -174,7 +176,7 @@ static uint32_t count_active(struct antman *antman, const struct detshare_snapsh
         return n;
 }
 
-/* Time in which guaranteed jobs were at work, since the last decision; and whether there are any. */
+/* Adds the time since the last decision in which guaranteed jobs were at work, and notes whether there are any. */
 static void watch(struct antman *antman, const struct detshare_snapshot *snapshot)
 {
         uint32_t n = count_active(antman, snapshot);
@@ -207,7 +209,7 @@ static void interval_end(struct antman *antman)
                 antman->percent = 100;
 }
 
-/* An interval with next to no guaranteed work says nothing against opportunistic work. */
+/* Ends an interval. One with almost no guaranteed work does not count against opportunistic work. */
 static void pass_time(struct antman *antman, uint64_t now_ns)
 {
         if (!antman->is_watched || now_ns < antman->next_ns)
@@ -222,8 +224,8 @@ static void pass_time(struct antman *antman, uint64_t now_ns)
 /* --- opportunistic jobs ------------------------------------------------------------------------------------------- */
 
 /*
- * It sleeps for what it ran, times what p leaves; what its streams ran adds up. What it overslept is taken off the next
- * sleep, as far as timers are late.
+ * Makes the job sleep for the time of its work, times the rest that p leaves; the times of its streams add up. The part
+ * that it overslept is subtracted from the next sleep, as far as timers are late.
  */
 static void opportunistic_end(struct antman *antman, const struct detshare_snapshot *snapshot)
 {
@@ -249,7 +251,7 @@ static void observe(struct antman *antman, const struct detshare_snapshot *snaps
                 opportunistic_end(antman, snapshot);
 }
 
-/* Earlier of the two. */
+/* Sets the timer to the earlier of two times. */
 static void timer(struct detshare_decision *decision, uint64_t at_ns)
 {
         if (at_ns < decision->next_timer_ns)
@@ -277,7 +279,7 @@ static void launch_opportunistic(
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* What is free and nobody guaranteed is entitled to. */
+/* Free memory that no guaranteed job is entitled to, bytes. */
 static uint64_t memory_left(struct antman *antman, const struct detshare_snapshot *snapshot)
 {
         uint64_t needed = 0;
@@ -327,7 +329,7 @@ static void cap_opportunistic(
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 const struct detshare_session_view *session = &snapshot->sessions[coroutine->session];
-                uint64_t bytes = UINT64_MAX; /* also of who was opportunistic */
+                uint64_t bytes = UINT64_MAX; /* also for a session that was opportunistic */
 
                 if (antman->is_watched && !is_guaranteed(snapshot, coroutine->session))
                         bytes = session->memory_used + left / (n ? n : 1);

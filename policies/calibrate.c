@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibrate: runs what `detsharectl calibrate` measures, where it is to be measured
+ * calibrate: runs LS beside BE on given SMs, for `detsharectl calibrate`
  *
- * Not for serving: the command sets it for each cell of the interference matrix, and the policy that was set comes back
- * when the command ends. LS goes at once to `ls_sms` SMs from the first TPC on, at high priority; BE goes at once to
- * `be_sms` SMs up to the last TPC, with no more than `be_blocks` of its blocks resident (0 = no bound). Together they
- * may be more than the GPU has: then they share SMs. Nothing waits for anything else. With by_priority=1 classes are
- * not those of sessions: streams of a raised priority are LS and all others BE, as one session has both that measures
- * in memory of its own.
+ * Not for serving: the command sets it for each cell of the interference matrix, and the previous policy returns when
+ * the command ends. LS goes at once to `ls_sms` SMs from the first TPC on, at high priority. BE goes at once to
+ * `be_sms` SMs up to the last TPC, with at most `be_blocks` of its blocks resident (0 = no bound). If both together
+ * exceed the GPU, they share SMs. Nothing waits for anything else. With by_priority=1, streams of a raised priority are
+ * LS and all others BE, whatever their session is: the session that measures in its own memory has both.
  */
 #include "policies/stair.h"
 
@@ -45,7 +44,7 @@ static const struct detshare_policy_param params[] = {
                 .max = 1},
 };
 
-/* The largest rung of the side with no more than so many SMs. 0, or -ENOTSUP: there is none. */
+/* Finds the largest rung of the side with at most `sms` SMs. Returns 0, or -ENOTSUP: there is none. */
 static int choose(const struct detshare_policy_config *config, uint32_t which, int64_t sms, uint32_t *ret)
 {
         struct stair_side side;

@@ -2,13 +2,13 @@
 /*
  * How much of a coroutine's work is on the device at once
  *
- * A few operations, so that the device never waits for the next one, and what came is decided late. When operations are
- * so short that telling and deciding takes longer than they do, a few are not enough: then as many more as are expected
- * to end within a given time. What is not known (nothing of its kind has ended yet) is not taken for short.
+ * A few operations, so that the device never waits for the next one, and decisions still come late. For very short
+ * operations a few are not enough, because reporting and deciding takes longer than they do. Then more are sent while
+ * all of them should end within a given time. An operation of unknown duration does not count as short.
  *
- * That time is longer while best-effort work is alone: a device told of more at once has to tell less often, and that
- * costs it 1 to 2 us between two kernels. Alone is who has seen no latency-sensitive work for a second; the first
- * request after that waits once for what was given to the device.
+ * That time is longer while best-effort work is alone. A device that has more work queued reports less often, which
+ * saves 1 to 2 us between two kernels. Alone means no latency-sensitive work for a second; the first request after that
+ * waits once for the queued work.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #define DEPTH_MAX 256u
 
-/* The parameters that say so, the same in every policy that has them, in this order. */
+/* The parameters for that, the same and in the same order in every policy that has them. */
 #define DEPTH_PARAMS                                                                                                 \
         {.name = "ls_depth",                                                                                         \
                 .help = "operations of an LS coroutine on the device at once",                                       \
@@ -44,7 +44,7 @@
 struct depth {
         uint32_t least[2]; /* by class */
         uint64_t ahead_ns, alone_ns;
-        uint64_t ls_seen_ns; /* 0: never */
+        uint64_t ls_seen_ns; /* time of the last LS work + 1, ns; 0: never */
 };
 
 /* params: the values of DEPTH_PARAMS. */
@@ -56,7 +56,7 @@ static inline void depth_init(struct depth *depth, const int64_t *params)
         depth->alone_ns = (uint64_t)params[3] * 1000;
 }
 
-/* At the beginning of every decision. */
+/* Called at the beginning of every decision. */
 static inline void depth_look(struct depth *depth, const struct detshare_snapshot *snapshot)
 {
         for (uint32_t i = 0; i < snapshot->n_sessions; i++)
@@ -64,7 +64,7 @@ static inline void depth_look(struct depth *depth, const struct detshare_snapsho
                         depth->ls_seen_ns = snapshot->now_ns + 1;
 }
 
-/* Operations of the coroutine to launch now: up to the least, and more of them while all are to end in time. */
+/* Number of the coroutine's operations to launch now: up to the least, and more while all should end in time. */
 static inline uint32_t depth_count(const struct depth *depth, const struct detshare_snapshot *snapshot,
         const struct detshare_coroutine_view *coroutine)
 {

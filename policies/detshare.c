@@ -1,97 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare: the tide goes by requests
+ * detshare: BE gives up SMs for the time of an LS request
  *
- * Best-effort (BE) work has the whole GPU while no latency-sensitive (LS) request is under way. When one begins, BE
- * ebbs; when it ends, BE flows back. The unit is the request and not the kernel, because a request is hundreds of
- * kernels of 1 to 2 us, and what hurts is waiting at each of them. The idea of reserving SMs for what the LS queue
- * needs, and of looking for that need offline, is SGDRC's (PPoPP'25, sections 4 and 7.1: tidal SM masking); requests,
- * stairs, prices and everything learnt are ours.
+ * Best-effort (BE) work has the whole GPU while no latency-sensitive (LS) request runs. When a request begins, BE ebbs:
+ * it gives up SMs. When the request ends, BE flows back. The unit is the request and not the kernel: a request is
+ * hundreds of kernels of 1 to 2 us, and a wait at each of them adds up. Reserving SMs for the needs of the LS queue,
+ * and looking for these needs offline, is SGDRC's idea (PPoPP'25, sections 4 and 7.1: tidal SM masking). Requests,
+ * stairs, prices and everything learned are ours. docs/policies/detshare.md explains the rule for users.
  *
- * Beginning and end. A request begins with its first launch. It ends when its queue is empty and the client has waited
- * for it, or when the queue stayed empty for a hold-off: the quantile `hold_percent` of the gaps that this session had
- * inside its requests (a program bound by its host has one between any two kernels).
+ * Begin and end. A request begins with its first launch. It ends when its queue is empty and the client has waited for
+ * it, or when the queue stayed empty for a hold-off: the quantile `hold_percent` of the gaps inside this session's
+ * requests (a program bound by its host has one between any two kernels).
  *
- * Two prices. A BE kernel beside LS need not give way: where its blocks are short, priority alone lets LS in within
+ * Prices. A BE kernel beside LS need not give way: where its blocks are short, priority alone lets LS in within
  * microseconds. Its harm is the mean rest of a block that LS finds on full SMs, less the gap that LS makes anyway,
- * times the LS kernels of a request (one that runs long counts once more per 10 us: it may be a graph). As long as that
- * is within the slack (`slo_permille` of what the SLO leaves of a request, without an SLO `slack_permille` of a
- * request's own length), it stays on the whole GPU. Else it goes to the upper rung with the lowest SM count of its own
- * stair (stair.h) that leaves the reserve, since below the first missing SM the next ones cost nothing.
+ * times the LS kernels of a request (a long one counts once more per 10 us, because it may be a graph). While that is
+ * within the slack, the kernel stays on the whole GPU. The slack is `slo_permille` of the time that the objective
+ * leaves of a request, or without an objective `slack_permille` of the request's own length. Otherwise the kernel goes
+ * to the upper rung with the lowest SM count of its own stair (stair.h) that leaves the reserve: below the first
+ * missing SM the next ones cost nothing.
  *
- * The reserve: the most SMs that an LS kernel among the first of the queues needs for its best latency, and the same
- * for what the session launched lately (the quantile `need_percent` of its kernels' time), up to `reserve_percent` of
- * the GPU. LS itself goes to the whole GPU with high priority: it begins in the reserve and spreads as BE blocks end
- * (`ls_overlap` 0: to the lower rung of its need, where that hurts; 2: to the SMs that BE leaves it by what is felt).
+ * The reserve is the most SMs that an LS kernel among the first of the queues needs for its best latency, and that the
+ * session's recent kernels needed (the quantile `need_percent` of their time), up to `reserve_percent` of the GPU. LS
+ * itself goes to the whole GPU with high priority: it begins in the reserve and spreads as BE blocks end. (`ls_overlap`
+ * 0: it goes to the lower rung of its need, where spreading hurts; 2: to the SMs outside of BE's part.)
  *
- * While no request is under way but an LS session was active lately (`recent_ms`, or four times the pauses that it
- * makes), one more wait is left: that of a request's first kernel for a BE block. Where that is more than the slack, BE
- * leaves a standing reserve, as large as the need if its kernel loses no more than `standing_permille` by that, else
- * smaller, else none: a kernel that would fall off its stair keeps all SMs.
+ * Standing reserve. While no request runs but an LS session was active lately (`recent_ms`, or four times its pauses),
+ * one wait remains: that of a request's first kernel for a BE block. Where that exceeds the slack, BE leaves SMs free:
+ * as many as the need if its kernel loses at most `standing_permille` by that, otherwise fewer, otherwise none. A
+ * kernel that would fall off its stair keeps all SMs.
  *
- * Pauses. A kernel that is likely to be still running when the next request comes (more than `meet_permille` of the
- * pauses that last as long as this one so far are over by then) is not launched on all SMs, where that request would
- * feel it. Requests that queue behind each other come within microseconds, so BE waits out that time after each; in the
- * pauses that are left it runs. What is longer than these will run beside the next request anyway, so it is placed as
- * if that had begun, and requests back to back do not move it to and fro: but not while they queue, and only where the
- * session would be busy for no more than `busy_permille` of its time if all its requests took what those beside BE do.
- * With little time left, and slower than alone, it would never get through its queue; so then BE waits, for `starve_ms`
- * at most. Kernels whose blocks must all be resident are launched in any pause.
+ * Pauses. A kernel is not launched on all SMs if it will probably still run when the next request comes, and that
+ * request would suffer. Probably means: more than `meet_permille` of the pauses that last as long as this one so far
+ * end by then. Queued requests follow each other within microseconds, so BE waits for that time after each; it runs in
+ * the remaining pauses. A kernel longer than the pauses runs beside the next request anyway. So it is placed as if that
+ * had begun, and requests back to back do not move it to and fro. But this holds only while no requests queue, and only
+ * beside a session that would be busy for at most `busy_permille` of its time if all its requests took what those
+ * beside BE take: a busier one would never get through its queue. Otherwise BE waits, for at most `starve_ms`. Kernels
+ * whose blocks must all be resident are launched in any pause.
  *
- * Parts have a price where the device says so (`mask_permille`): on an H200 every kernel that comes after some have run
- * on a part of the SMs begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h).
- * So only what takes long is sent to a part: where half of its time is more than what the next few requests lose by
- * that.
+ * Parts have a price where the device says so (`mask_permille`): on an H200, after kernels ran on a part of the SMs,
+ * every later kernel begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h). So
+ * a kernel goes to a part only if half of its time exceeds the loss of the next few requests.
  *
- * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
- * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier, and with LS within its slack: what is queued is
- * a wait of the next request, too. Beside LS, kernels known to be bound by compute or memory have no more blocks
- * resident than the calibration found to keep LS under `interference_permille`; kernels that are not known are not
- * bounded by it. BE sessions are kept within `fair_us` of device time of each other.
+ * Bounds. A BE coroutine gets the next operation when its work on the device should end within `be_ahead_us`
+ * (`be_alone_us` with no LS for a second), not earlier, and with LS within its slack: queued work delays the next
+ * request, too. Beside LS, kernels known to be bound by compute or memory have at most as many resident blocks as the
+ * calibration found to keep LS under `interference_permille`; unknown kernels are not bounded. BE sessions are kept
+ * within `fair_us` of device time of each other.
  *
- * A kernel whose blocks must all be resident and do not fit what BE may have borrows the whole GPU if every LS request
- * under way would still meet its slack; else it waits, for `starve_ms` at most.
+ * A kernel whose blocks must all be resident and do not fit BE's SMs borrows the whole GPU if every running LS request
+ * would still keep its slack. Otherwise it waits, for at most `starve_ms`.
  *
- * Felt. Prices are expectations. A session whose requests take longer beside BE than the slack, as felt.h finds by
- * timing them with and without, has all of BE keep to a half, a quarter or an eighth of the SMs while they run,
- * whichever is the most that they do not feel. Now and then one is tried that is more generous, until its request has
- * taken twice as long as usual. A kernel goes there only if it so ends sooner than on all SMs after the requests. Where
- * they feel even the least, BE is held: no kernel of it is launched, but for what `starve_ms` says.
+ * Felt. Prices are predictions. felt.h times a session's requests with and without BE. If they lose more than the
+ * slack, all of BE keeps to a half, a quarter or an eighth of the SMs while they run: the largest part that they do not
+ * feel. Now and then a more generous part is tried, until that request has taken twice its usual time. A kernel goes
+ * there only if it ends sooner there than on all SMs after the requests. If requests feel even the smallest part, BE is
+ * held: none of its kernels is launched, except after `starve_ms`.
  *
- * Evicting. A BE kernel of long blocks is asked for in a form that lets go (daemon/sched/forms.h), so that neither a
- * request has to wait for its end nor the SMs have to be kept free for one that may come. When one does, and BE runs
- * where it would not be sent now, it is evicted if its own end is farther off than that costs (`resume_us` and the time
- * that it takes), and goes on from there on the rung that leaves the reserve; and likewise back when the request is
- * over. So that it never starves it runs for
+ * Evicting. A BE kernel of long blocks is launched in an evictable form (daemon/sched/forms.h), so no request waits for
+ * its end, and no SMs stay free for a request that may come. When a request comes and BE runs where it would not be
+ * sent now, it is evicted if its own end is farther off than an eviction costs (its duration and `resume_us`). It
+ * resumes on the rung that leaves the reserve, and moves back likewise after the request. BE never starves: it runs for
  * `be_floor_permille` of the time since its last eviction before the next one, whatever LS needs.
  *
- * While LS is idle, and where parts have a price there was none lately, a kernel that is well known on few SM counts is
- * now and then sent to a rung where it is not, for its profile, for `explore_permille` of BE's time at most.
+ * Exploring. While LS is idle (and, where parts have a price, was idle for a while), a kernel with a good profile at
+ * few SM counts is now and then sent to an unknown rung, for at most `explore_permille` of BE's time.
  *
- * Several LS sessions: by deadline. The first to be due may have `ls_depth` operations on the device, others
+ * Several LS sessions go by deadline. The earliest may have `ls_depth` operations on the device, others
  * `ls_late_depth`.
  *
- * State is bounded: the LS and BE sessions seen last, so many of each; of more the one not seen for longest is learnt
- * anew.
+ * The state is bounded: it holds the LS and BE sessions seen last, so many of each. Of more sessions the one not seen
+ * for longest is forgotten and learned again.
  */
 #include "policies/interference.h"
 #include "policies/tide.h"
 
-#define DEPTH 256u /* most operations of a BE coroutine on the device */
-/* However many streams clients open, there must be room on the device for LS. */
-#define BE_MANY 512u            /* BE operations on the device: of each coroutine no more than one then ... */
-#define BE_MOST 3072u           /* ... and more go only when some have ended */
-#define QUEUED_NS 50000ull      /* requests that follow each other so closely were waiting already */
-#define TRIAL_TIMES 2u          /* what a request usually takes, after which a trial of more BE beside it is over */
-#define AHEAD_LEAST_NS 20000ull /* of work on the device, so that it is not idle until the next is there */
+#define DEPTH 256u /* maximum number of operations of a BE coroutine on the device */
+/* However many streams clients open, the device must have room for LS. */
+#define BE_MANY 512u            /* BE operations on the device from which on each coroutine has at most one ... */
+#define BE_MOST 3072u           /* ... and from which on more are sent only after some have ended */
+#define QUEUED_NS 50000ull      /* pause below which the next request was already waiting, ns */
+#define TRIAL_TIMES 2u          /* a trial of more BE ends after this many times a request's usual time */
+#define AHEAD_LEAST_NS 20000ull /* least work on the device, ns, so that it is not idle until the next arrives */
 
-/* --- launching ---------------------------------------------------------------------------------------------------- */
+/* --- launches ----------------------------------------------------------------------------------------------------- */
 
 struct place {
         uint32_t rung, blocks, evictable;
 };
 
-/* Adds to the action before where it is the same; 0: no room. */
+/* Adds to the previous action where it is the same. Returns 0 without room. */
 static int launch(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
         const struct place *place, uint32_t count)
 {
@@ -129,7 +128,7 @@ static uint32_t ls_rung(const struct detshare *d)
         return at < d->lower.n ? d->lower.rung[at] : 0;
 }
 
-/* The deadline of whoever is due first and has work ready. */
+/* The earliest deadline among LS sessions with ready work. */
 static uint64_t ls_first(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         uint64_t first = UINT64_MAX;
@@ -146,7 +145,7 @@ static uint64_t ls_first(struct detshare *d, const struct detshare_snapshot *sna
         return first;
 }
 
-/* In two rounds: those that are due first, then the others. */
+/* Two rounds: first the sessions with the earliest deadline, then the others. */
 static void ls_launch(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         uint64_t first = ls_first(d, snapshot);
@@ -171,7 +170,7 @@ static void ls_launch(struct detshare *d, const struct detshare_snapshot *snapsh
         }
 }
 
-/* The bound of the calibration for a kernel on so many SMs: of the SM count next above that was measured. */
+/* The calibration's bound on blocks for a kernel on n_sms SMs: that of the next higher measured SM count. */
 static uint32_t be_blocks(const struct detshare *d, const struct detshare_op_view *op, uint32_t n_sms)
 {
         uint32_t best = BLOCKS_MAX;
@@ -184,7 +183,7 @@ static uint32_t be_blocks(const struct detshare *d, const struct detshare_op_vie
         return best == BLOCKS_MAX ? 0 : d->bounds[best].blocks[op->bound];
 }
 
-/* The mean rest of a block that somebody finds who comes at any time; 0 where there is room beside the blocks. */
+/* Mean rest of a block at an arbitrary arrival, ns; 0 where there is room beside the blocks. */
 static uint64_t be_rest(const struct detshare *d, const struct detshare_op_view *op)
 {
         uint64_t block = stair_block(op, d->n_sms);
@@ -196,13 +195,13 @@ static uint64_t be_rest(const struct detshare *d, const struct detshare_op_view 
         return block <= us(d, P_SHORT) ? 0 : block / 2;
 }
 
-/* Whether LS loses less by a kernel that runs on a part of the GPU than by what is left of it, in the mean, on all. */
+/* Whether LS loses less by this kernel on a part of the GPU than by its remaining time, in the mean, on all SMs. */
 static int be_may_divide(const struct detshare *d, const struct detshare_op_view *op)
 {
         return !d->mask_ns || !stair_known(op) || stair_time(op, d->n_sms, d->n_sms) / 2 > d->mask_ns;
 }
 
-/* Whether the GPU may be lent to a kernel that takes so long. */
+/* Whether the GPU may be lent to a kernel that takes `ns`. */
 static int be_may_borrow(const struct detshare *d, uint64_t ns)
 {
         for (uint32_t i = 0; i < LS_MAX; i++) {
@@ -218,7 +217,7 @@ static int be_may_borrow(const struct detshare *d, uint64_t ns)
         return 1;
 }
 
-/* The upper rung beside LS: the one it is on, if that is as good as the best. upper.n: there is none. */
+/* The upper rung beside LS: its present one if that is as good as the best. upper.n: there is none. */
 static uint32_t be_masked(const struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint32_t reserve)
 {
@@ -239,8 +238,8 @@ static int be_may_evict(const struct detshare *d, const struct detshare_op_view 
 }
 
 /*
- * Whether a kernel ends sooner on so many SMs, behind what its coroutine has there, than on all of them when the
- * requests are over: what it is given beside them must not cost it more after them.
+ * Whether a kernel ends sooner on n_sms SMs, behind its coroutine's work there, than on all SMs after the requests.
+ * What it gets beside them must not cost it more after them.
  */
 static int be_ends_sooner(
         const struct detshare *d, const struct detshare_op_view *op, uint64_t queue_ns, uint32_t n_sms)
@@ -249,13 +248,13 @@ static int be_ends_sooner(
                                            max_u64(queue_ns, d->left_ns) + stair_time(op, d->n_sms, d->n_sms);
 }
 
-/* Until when the coroutine's head may be made to wait for LS. */
+/* Until when the coroutine's head may wait for LS. */
 static uint64_t be_until(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
 {
         return coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
 }
 
-/* 1 and where it goes beside LS, behind work of so long; 0: it waits. */
+/* Returns 1 and the place of a kernel beside LS, behind queue_ns of work; 0: it waits. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
@@ -286,8 +285,8 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
 }
 
 /*
- * Whether a kernel is to let go when it is evicted. One that does may hold its SMs until then, so not where priority
- * alone lets LS in soon enough.
+ * Whether a kernel is launched in an evictable form. Such a kernel may hold its SMs until it is evicted, so not where
+ * priority alone lets LS in soon enough.
  */
 static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_view *op, const struct place *place)
 {
@@ -298,11 +297,11 @@ static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_vi
         return be_rest(d, op) > d->soon_harmless_ns;
 }
 
-/* The rung that leaves a standing reserve; 0: not worth it, or needless. */
+/* The rung that leaves a standing reserve; 0: not worth it, or not needed. */
 static uint32_t be_standing(const struct detshare *d, const struct detshare_op_view *op)
 {
         if (d->standing_ns == UINT64_MAX)
-                return 0; /* there was no LS lately */
+                return 0; /* no recent LS */
         if (!d->p[P_STANDING] || be_rest(d, op) <= d->standing_ns || !stair_known(op) || !be_may_divide(d, op))
                 return 0;
         for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
@@ -311,16 +310,16 @@ static uint32_t be_standing(const struct detshare *d, const struct detshare_op_v
         return 0;
 }
 
-/* Whether its requests are known to be well with BE beside them, wherever the prices send it. */
+/* Whether trials have shown that its requests keep the slack with BE beside them, wherever the prices send it. */
 static int ls_bears(const struct detshare *d, const struct ls *ls)
 {
         return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, FELT_EBB, ls_slack_permille(d, ls));
 }
 
 /*
- * Whether the next request is likely to come while something runs that ends after so long: at once after a request,
- * where they often follow each other closely, and where that is longer than pauses are. Then it is to be looked at
- * again when more is known of this pause.
+ * Whether the next request will probably come before `ns` have passed: right after a request, where they often follow
+ * closely, and where `ns` exceeds the usual pauses. Then the timer asks for another look when more is known of this
+ * pause.
  */
 static int be_meets(struct detshare *d, uint64_t ns)
 {
@@ -340,8 +339,8 @@ static int be_meets(struct detshare *d, uint64_t ns)
 }
 
 /*
- * 1 and where a kernel goes, behind work of so long, while no request is under way; 0: it waits. One that takes longer
- * than pauses do goes where it would go if the next request had begun.
+ * Returns 1 and the place of a kernel while no request runs, behind queue_ns of work; 0: it waits. One that is longer
+ * than the pauses goes where it would go if the next request had begun.
  */
 static int be_between(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
@@ -369,7 +368,7 @@ static int be_between(struct detshare *d, const struct detshare_coroutine_view *
         return 1;
 }
 
-/* The upper rung that lies farthest from what is known of it; upper.n: it is known well enough. */
+/* The upper rung farthest from the kernel's known points; upper.n: it is known well enough. */
 static uint32_t be_unexplored(const struct detshare *d, const struct detshare_op_view *op)
 {
         uint32_t best = d->upper.n, best_distance = 0;
@@ -390,7 +389,7 @@ static uint32_t be_unexplored(const struct detshare *d, const struct detshare_op
         return best;
 }
 
-/* A rung to learn on, 0: none. Nothing else is on the GPU, or what is seen would mean nothing. */
+/* A rung to learn on; 0: none. Only with nothing else on the GPU, or the sample would mean nothing. */
 static uint32_t be_explore(
         struct detshare *d, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
 {
@@ -439,15 +438,15 @@ static int be_place(struct detshare *d, const struct detshare_coroutine_view *co
         return 1;
 }
 
-/* What a BE coroutine has on the device. */
+/* Operations of a BE coroutine on the device. */
 struct pipeline {
         uint32_t n;
         int known;
-        uint64_t all_ns;  /* of the operations */
-        uint64_t rest_ns; /* that is still to come */
+        uint64_t all_ns;  /* expected time of the operations, ns */
+        uint64_t rest_ns; /* remaining part of it, ns */
 };
 
-/* How long what runs of the coroutine has been running: it began when the one before it ended. */
+/* Time for which the coroutine's running operation has run: it began when the previous one ended. */
 static uint64_t be_runs_for(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
 {
         const struct ended *ended = &d->ended[coroutine->id % ENDED];
@@ -473,8 +472,9 @@ static struct pipeline be_pipeline(const struct detshare *d, const struct detsha
 }
 
 /*
- * Whether the next operation is to follow now. An end is told of late where others follow, so what should have ended
- * counts as ended, but only so far: of kernels that take longer than they did there must not be more and more.
+ * Whether the next operation should be sent now. The device reports ends late where others follow, so an operation that
+ * should have ended counts as ended, but only up to a limit: kernels that are slower than expected must not pile up
+ * there.
  */
 static int be_follows(struct detshare *d, const struct pipeline *pipeline, const struct detshare_op_view *op)
 {
@@ -498,7 +498,7 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
         struct be *oldest = &d->be[0], *last = &d->be[d->be_last];
         int crowd;
 
-        /* a session's coroutines come one behind the other */
+        /* the coroutines of a session come one after the other */
         if (last->seen && last->id == view->id)
                 return last;
         for (uint32_t i = 0; i < BE_MAX; i++) {
@@ -509,7 +509,7 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
                 if (d->be[i].seen < oldest->seen)
                         oldest = &d->be[i];
         }
-        /* of more sessions than have a place each comes anew all the time, and is no other BE for that */
+        /* with more sessions than places each is new all the time; that is no change of BE */
         crowd = oldest->seen && oldest->seen + 1 >= d->decision;
         *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
         for (uint32_t i = 0; i < LS_MAX && !crowd; i++) {
@@ -519,7 +519,7 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
         return oldest;
 }
 
-/* The next operations of a coroutine, just in time. 0: the decision is full. */
+/* Sends the next operations of a coroutine, just in time. Returns 0 if the decision is full. */
 static int be_launch(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine)
 {
@@ -552,11 +552,11 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
         return 1;
 }
 
-/* --- evicting ----------------------------------------------------------------------------------------------------- */
+/* --- evictions ---------------------------------------------------------------------------------------------------- */
 
 /*
- * BE never starves: between two evictions of a coroutine it runs for a share of the time, whatever LS needs. Where it
- * has not, the policy looks again when it will have.
+ * Ensures that BE never starves: between two evictions of a coroutine it runs for a share of the time, whatever LS
+ * needs. If it has not yet, a timer asks for another look.
  */
 static int be_has_run(struct detshare *d, const struct detshare_coroutine_view *coroutine, uint64_t runs_for)
 {
@@ -574,8 +574,8 @@ static int be_has_run(struct detshare *d, const struct detshare_coroutine_view *
 }
 
 /*
- * Whether LS would wait longer for the coroutine's work to end than an eviction takes, on SMs that it needs. Of what
- * has run for longer than expected as much again is expected.
+ * Whether LS would wait longer for the coroutine's work to end than an eviction takes, on SMs that LS needs. A kernel
+ * that has run for longer than expected is expected to run as long again.
  */
 static int be_to_be_evicted(
         struct detshare *d, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
@@ -597,8 +597,8 @@ static int be_to_be_evicted(
 }
 
 /*
- * LS is done, and the coroutine's work is where it had to give way to it: whether moving it back wins more than twice
- * what that costs. Once: it may have reasons to be there.
+ * Whether moving the coroutine's work back to all SMs after the requests gains more than twice the cost. Only once per
+ * kernel: it may have reasons to be where it is.
  */
 static int be_flows_back(
         struct detshare *d, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
@@ -618,7 +618,7 @@ static int be_flows_back(
         return 1;
 }
 
-/* What goes on later: beside LS, or when LS is done on all SMs. */
+/* Evicts the BE work that resumes elsewhere: beside LS, or on all SMs after LS. */
 static void be_evict_all(
         struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
@@ -639,8 +639,8 @@ static void be_evict_all(
 }
 
 /*
- * Virtual times; who has had nothing to do lately begins where the others are, and so does who waits for LS: nobody
- * waits for it. What runs counts already: others do not wait for the end of a long kernel.
+ * Updates virtual times. A session that had no work lately starts where the others are, and so does one that waits for
+ * LS; nobody waits for it. A running operation counts already, so others do not wait for the end of a long kernel.
  */
 static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
@@ -696,8 +696,8 @@ static void be_launch_all(
 }
 
 /*
- * Whether the trial of a more generous regime has gone on for so long that it is known how it ends: each of hundreds of
- * kernels may be waiting for a block, and who comes behind this request for all of them.
+ * Whether a trial of a more generous regime has lasted so long that its result is known. Each of hundreds of kernels
+ * may wait for a block, and the request behind this one waits for all of them.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
@@ -711,9 +711,9 @@ static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 }
 
 /*
- * The regime that a request under way asks for, as long as it is not its own host that it waits for. One that is
- * stricter for the measure alone is so for `starve_ms` at most: its next end may be a long way off. After a trial of a
- * more generous one that is over it is the one in force.
+ * The regime that a running request requires, unless it waits for its own host. A regime that is stricter only for a
+ * measurement lasts at most `starve_ms`, because its next end may be far off. After a trial of a more generous one has
+ * ended it is the one in force.
  */
 static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 {
@@ -727,8 +727,8 @@ static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 }
 
 /*
- * The strictest regime of the requests under way is in force. Only those of sessions that do not know what BE costs,
- * but hold it all the same, give way to one that finds out: else none of several that overlap ever would.
+ * Sets the strictest regime of the running requests. Only sessions that hold BE because they do not know its cost give
+ * way to a trial; otherwise none of several overlapping ones would ever finish one.
  */
 static void tide_regime(struct detshare *d)
 {
@@ -748,7 +748,7 @@ static void tide_regime(struct detshare *d)
         d->reserve = (uint32_t)max_u64(d->reserve, d->n_sms - (d->n_sms >> d->part));
 }
 
-/* Who had BE beside it, and under which regime. */
+/* Notes for each session whether BE ran beside it, and under which regime. */
 static void ls_feel(struct detshare *d)
 {
         for (uint32_t i = 0; i < LS_MAX; i++) {

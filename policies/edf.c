@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * edf: the request that is due first
+ * edf: earliest deadline first (Liu and Layland, JACM 1973), without preemption inside an operation
  *
- * Earliest deadline first (Liu and Layland, JACM 1973) where nothing can be preempted inside an operation: whenever the
- * GPU is free it is given to the session whose request is due first. A request is due when its session's SLO has passed
- * since its begin. One that is late is still served first: it has the earliest deadline of all.
+ * Whenever the GPU is free, the session whose request has the earliest deadline gets it. A request's deadline is its
+ * begin plus the objective of its session. A late request has the earliest deadline of all, so it is still served
+ * first.
  *
- *  - One session at a time has the GPU; another one's turn begins when what is in flight has ended. Known short
- *    operations are sent ahead as far as they are expected to begin within `ahead_us`, for the sake of the way there.
- *  - What has no deadline (best effort, sessions without an SLO) is due `due_ms` after its operation came to the head
- *    of its queue. So it comes after all that has a sensible SLO, first come, first served among itself, and nobody
- *    starves where more is asked for than the GPU can do. With 0 it is never due and may starve.
- * Classes and priorities mean nothing beside the deadlines.
+ * - One session at a time has the GPU. Another one's turn begins when everything in flight has ended. Operations that
+ *   are known and short are sent ahead if they should begin within `ahead_us`, to hide the time of a launch.
+ * - An operation without an objective (best effort, sessions without one) is due `due_ms` after it reaches the head of
+ *   its queue. So it comes after requests with sensible objectives, first come first served, and nothing starves under
+ *   overload. With 0 it is never due and may starve.
+ *
+ * Classes and priorities do not matter.
  */
 #include "policies/round.h"
 
@@ -60,7 +61,7 @@ static int is_before(const struct edf *edf, const struct detshare_snapshot *snap
         return due_a != due_b ? due_a < due_b : a->head_since_ns < b->head_since_ns;
 }
 
-/* NULL: nobody has anything ready. */
+/* The coroutine with the earliest deadline; NULL: none is ready. */
 static const struct detshare_coroutine_view *first_due(const struct edf *edf, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *best = NULL;

@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Felt: what BE really costs an LS session's requests
+ * Felt: measures what BE costs the requests of an LS session
  *
- * A rule that prices BE's kernels by their blocks and stairs knows nothing of caches, memory and the order in which an
- * SM takes blocks: on an H200 a BERT that was to lose 5 % beside another one lost 50 %. So requests are timed under
- * several regimes of BE, each stricter than the one before:
+ * Prices from blocks and stairs know nothing of caches, memory and the order in which an SM takes blocks: on an H200 a
+ * BERT with a predicted loss of 5% beside another one lost 50%. So requests are timed under several regimes of BE, each
+ * stricter than the previous one:
  *
  *      EBB                       BE goes where the prices send it
- *      HALF, QUARTER, EIGHTH     all kernels of BE keep to that part of the SMs while the request goes on
- *      HELD                      none is launched
+ *      HALF, QUARTER, EIGHTH     all kernels of BE keep to that part of the SMs during the request
+ *      HELD                      no kernel of BE is launched
  *
- * One is in force. Which one it begins with is the caller's choice (`first`), and beside BE that was not there before
- * it is no more generous than that: with HELD, what BE costs is found by a few requests of many, with EBB by all of the
- * first. A regime whose requests surely break the slack is left for the
- * most generous one that surely keeps it, or HELD if none is known to; and whenever a more generous one surely keeps
- * it, that is in force. Sure is what lies outside twice the standard error (as the mean deviation estimates it); in
- * between all stays as it is, so requests that vary by themselves decide nothing. One that takes more than twice the
- * mean counts as twice: a single one that somebody else held up must not decide, either.
+ * One regime is in force. The caller chooses the first one (`first`), and a new BE session is treated no more
+ * generously than that. With HELD first, a few requests of many find what BE costs; with EBB first, all of the first
+ * requests pay for it.
  *
- * Compared are neighbours: a session's own speed may change by more than the slack for seconds (clocks, memory, its own
- * program), and times of before and after are then no measure of anything. Most requests run under the regime in force;
- * the mean of the last few is the base. One of RENEW is HELD: the base and that one are a pair, what requests take with
- * BE and without. One of TRIAL runs under a more generous regime, whose pair it makes with the base (and with what is
- * known of that), one of SOON while too little is known of it, or one says that it costs far less than it did: fewer
- * than the one of a hundred that a 99th percentile sees, for one that takes twice as long may hold up others (the rest
- * of it has the regime in force: who calls this sees to that). The means of a regime's pairs are compared, and forget:
- * the last FELT_SAMPLES or so count. If the base has become longer than the slack since, it is not known whether that
- * is BE, so pairs come as often as at first. Requests that met no BE at all are as good as HELD ones. Time is per
- * operation: where requests come in several sizes, or follow each other so closely that they look like one, their
- * lengths say little. What goes on for longer than FELT_PIECE_NS is looked at in pieces of that.
+ * A regime whose requests surely lose more than the slack is left for the most generous one that surely keeps it, or
+ * for HELD if none is known to. A more generous regime comes into force as soon as it surely keeps the slack. Sure
+ * means outside of twice the standard error (estimated from the mean deviation). In between nothing changes, so
+ * requests that vary by themselves decide nothing. A request of more than twice the mean counts as twice, so one that
+ * another program delayed does not decide either.
+ *
+ * Only neighbours are compared, because a session's own speed may change by more than the slack for seconds (clocks,
+ * memory, its own program). Most requests run under the regime in force; the mean of the last few is the base. One of
+ * RENEW is HELD: with the base it makes a pair, requests with BE and without. One of TRIAL runs under a more generous
+ * regime; with the base (and the known cost of that regime) it makes a pair of that regime. It is one of SOON while too
+ * little is known of the regime, or after a trial that cost far less than earlier ones. These are fewer than the one in
+ * a hundred that a p99 sees, because a request that takes twice as long may delay others. (The caller ends such a trial
+ * early.)
+ *
+ * The means of a regime's pairs are compared, and only the last FELT_SAMPLES or so count. If the base has become longer
+ * than the slack, BE may or may not be the cause, so pairs come as often as at first. Requests that met no BE count as
+ * HELD. Time is per operation: where requests have several sizes, or follow each other so closely that they look like
+ * one, their lengths say little. Requests longer than FELT_PIECE_NS are measured in pieces of that.
  */
 #pragma once
 
@@ -36,19 +39,19 @@
 
 #define FELT_PIECE_NS 5000000u
 #define FELT_SAMPLES 16u
-#define FELT_KNOWN 4u /* samples before a mean says anything */
+#define FELT_KNOWN 4u /* samples before a mean counts */
 #define FELT_BASE 8u  /* requests in the base */
-#define FELT_NEAR 32u /* requests after which it is no neighbour any more */
+#define FELT_NEAR 32u /* requests after which the base is no neighbour any more */
 #define FELT_RENEW 64u
-#define FELT_FIRST 4u /* of the pairs, while the regime in force is not known */
+#define FELT_FIRST 4u /* interval of pairs while the regime in force is unknown, requests */
 #define FELT_TRIAL 1000u
-#define FELT_SOON 128u /* of a more generous regime, while that is not known */
+#define FELT_SOON 128u /* interval of trials of a more generous regime that is unknown, requests */
 #define FELT_SLACK_MAX 1000000u
-#define FELT_RATIO 1024u /* 1 */
+#define FELT_RATIO 1024u /* a ratio of 1 */
 
 enum felt_regime {
         FELT_EBB,
-        FELT_HALF, /* the part is 1 / 2^regime */
+        FELT_HALF, /* part of the SMs: 1 / 2^regime */
         FELT_QUARTER,
         FELT_EIGHTH,
         FELT_HELD,
@@ -57,17 +60,18 @@ enum felt_regime {
 struct felt {
         struct {
                 uint32_t n;
-                uint64_t with, without, deviation; /* means of the time per operation, in 1/16 ns */
+                uint64_t with, without, deviation; /* means of the time per operation, 1/16 ns */
         } of[FELT_HELD];
         struct {
-                uint32_t n, at; /* at: the number of the request that was the last in it */
+                uint32_t n, at; /* at: number of the last request in it */
                 uint64_t mean;
         } base;
         uint32_t requests;
         uint32_t now, first; /* enum felt_regime; first is set before the first request */
 };
 
-/* What BE may make of requests that take so long without it. An SLO may be any number, so the slack may be, too. */
+/* Longest time with BE that keeps the slack, from the time without. An objective may be any number, and so may the
+ * slack. */
 static inline uint64_t felt_may(const struct felt *felt, uint32_t regime, uint64_t slack_permille)
 {
         const uint64_t slack = slack_permille < FELT_SLACK_MAX ? slack_permille : FELT_SLACK_MAX;
@@ -104,7 +108,7 @@ static inline uint64_t felt_difference(uint64_t a, uint64_t b)
         return a > b ? a - b : b - a;
 }
 
-/* A value is at most twice the mean, and at least half of it. */
+/* The value, limited to between half of the mean and twice the mean. */
 static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
 {
         if (n > 1 && value > 2 * mean)
@@ -112,7 +116,7 @@ static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
         return n > 1 && value < mean / 2 ? mean / 2 : value;
 }
 
-/* Requests of a regime take so long with BE, and so long without. */
+/* Adds a pair of a regime: times of requests with BE and without. */
 static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, uint64_t without)
 {
         const uint32_t n = felt->of[regime].n < FELT_SAMPLES ? ++felt->of[regime].n : FELT_SAMPLES;
@@ -126,7 +130,7 @@ static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, 
                 felt->of[regime].deviation = 0;
                 return;
         }
-        /* of what BE costs; sums, because it may be less than nothing */
+        /* deviation of BE's cost; sums, because the cost may be negative */
         away = felt_difference(with + felt->of[regime].without, without + felt->of[regime].with);
         learn_part(&felt->of[regime].with, with, n);
         learn_part(&felt->of[regime].without, without, n);
@@ -135,7 +139,7 @@ static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, 
 }
 
 /*
- * Whether BE costs so much less in this pair than in those before that it must have changed: by more than four
+ * Whether BE costs so much less in this pair than in earlier ones that it must have changed: by more than four
  * deviations, and by more than a thirty-second of the time.
  */
 static inline int felt_changed(const struct felt *felt, uint32_t regime, uint64_t with, uint64_t without)
@@ -146,7 +150,7 @@ static inline int felt_changed(const struct felt *felt, uint32_t regime, uint64_
                felt->of[regime].with + without > with + felt->of[regime].without + least;
 }
 
-/* What requests would take without BE, as the base and what is known of its regime say; 0: not known. */
+/* Expected time of requests without BE, from the base and its regime; 0: unknown. */
 static inline uint64_t felt_without(const struct felt *felt)
 {
         uint64_t ratio;
@@ -159,19 +163,19 @@ static inline uint64_t felt_without(const struct felt *felt)
         return felt->base.mean * (ratio < 4 * FELT_RATIO ? ratio : 4 * FELT_RATIO) / FELT_RATIO;
 }
 
-/* Whether there is a base that a request of another regime can be compared with. */
+/* Whether a base exists that a request of another regime can be compared with. */
 static inline int felt_has_base(const struct felt *felt)
 {
         return felt->base.n >= FELT_KNOWN && felt->requests - felt->base.at <= FELT_NEAR;
 }
 
-/* Whether what took so long took at least twice what others do, whoever they are beside. */
+/* Whether a request took at least twice the base, whatever ran beside it. */
 static inline int felt_is_bad(const struct felt *felt, uint64_t ns, uint32_t operations)
 {
         return felt_has_base(felt) && ns * 16 / operations >= 2 * felt->base.mean;
 }
 
-/* A request of so many operations, at least 1, took so long. */
+/* Learns a request of `operations` (at least 1) that took `ns`. */
 static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, uint32_t operations)
 {
         const uint64_t value = ns * 16 / operations, without = felt_without(felt);
@@ -187,14 +191,14 @@ static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, u
                 felt_pair(felt, felt->now, felt->base.mean, value);
         } else if (without) {
                 if (felt_changed(felt, regime, value, without))
-                        felt->of[regime].n = 0; /* so the next trials of it come soon */
+                        felt->of[regime].n = 0; /* so its next trials come soon */
                 felt_pair(felt, regime, value, without);
         }
 }
 
 /*
- * The regime in force, by what is known. slack_permille: by so much BE may make requests longer. steps: how many
- * regimes there are besides HELD, from EBB on: at least 1.
+ * The regime in force, from the known costs. slack_permille: slowdown that BE may cause. steps: number of regimes besides
+ * HELD, from EBB on, at least 1.
  */
 static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille, uint32_t steps)
 {
@@ -215,9 +219,9 @@ static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille, uint
 }
 
 /*
- * Whether this request is the one among so many that runs under another regime. It has another place among each so
- * many: of a program that does this and that in turn, the one would run under one regime only and the other under the
- * other. 37 has no divisor in common with any number that this is asked for.
+ * Whether this request is the one of `many` that runs under another regime. Its place differs from group to group;
+ * otherwise a program that alternates between two kinds of requests would run only one of them so. 37 shares no divisor
+ * with any `many` in use.
  */
 static inline int felt_other(uint32_t number, uint32_t many)
 {
@@ -232,7 +236,7 @@ static inline int felt_is_unknown(const struct felt *felt, uint32_t regime, uint
                                          !felt_breaks(felt, regime, slack_permille));
 }
 
-/* Whether requests under the regime in force take longer than they did, by more than the slack. */
+/* Whether requests under the regime in force have become longer by more than the slack. */
 static inline int felt_suspects(const struct felt *felt, uint64_t slack_permille)
 {
         const uint64_t with = felt->of[felt->now].with, more = felt_may(felt, felt->now, slack_permille);
@@ -242,8 +246,8 @@ static inline int felt_suspects(const struct felt *felt, uint64_t slack_permille
 }
 
 /*
- * The more generous regime that is to be known soon, FELT_HELD: none. EBB first, then the strictest: where that breaks
- * the slack those between them are likely to, and have the trials that all have in turn.
+ * The more generous regime that needs trials soon; FELT_HELD: none. EBB comes first, then the strictest one: if that
+ * breaks the slack, those in between probably do too, and have the regular trials.
  */
 static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permille, uint32_t generous)
 {
@@ -258,21 +262,21 @@ static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permi
         return FELT_HELD;
 }
 
-/* Whether it holds BE for no other reason than that it does not know what BE costs. */
+/* Whether it holds BE only because it does not know what BE costs. */
 static inline int felt_is_ignorant(const struct felt *felt)
 {
         return felt->now == FELT_HELD && felt->first == FELT_HELD && felt->of[FELT_EBB].n < FELT_KNOWN;
 }
 
 /*
- * The regime of the request that begins now; slack_permille and steps as for felt_now(). sessions: how many have
- * trials, at least 1: who is ignorant has to bear those of others, too, so each has fewer.
+ * The regime of the request that begins now; slack_permille and steps as for felt_now(). sessions: number of sessions
+ * with trials, at least 1. An ignorant session also bears the trials of others, so each has fewer.
  */
 static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps, uint32_t sessions)
 {
         const uint32_t number = ++felt->requests;
         const uint32_t now = number > 1 ? felt_now(felt, slack_permille, steps) : (felt->now = felt->first);
-        const uint32_t generous = now < steps ? now : steps; /* so many are more generous */
+        const uint32_t generous = now < steps ? now : steps; /* number of more generous regimes */
         const uint32_t wanted = felt_wanted(felt, slack_permille, generous);
         const int uncertain =
                 now < FELT_HELD && (felt_is_unknown(felt, now, slack_permille) || felt_suspects(felt, slack_permille));
@@ -286,7 +290,7 @@ static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, u
         return generous && felt_other(number, FELT_TRIAL) ? number / FELT_TRIAL % generous : now;
 }
 
-/* BE is another one now: what it costs is not known. */
+/* Another BE session runs now, so the learned cost is discarded. */
 static inline void felt_forget(struct felt *felt)
 {
         for (uint32_t i = 0; i < FELT_HELD; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fifo: whoever came first
+ * fifo: first come, first served
  *
  * Every operation goes to the whole GPU at one priority, in the order in which clients submitted the heads of their
- * queues. Classes mean nothing. `depth` bounds how far one coroutine runs ahead on the device. This is what programs
- * get that share a GPU without anybody's help, the baseline of every comparison, and the policy that takes over when
+ * queues. Classes do not matter. `depth` bounds how far one coroutine runs ahead on the device. Programs that share a
+ * GPU without any help behave like this. It is the baseline of every comparison, and the policy that takes over when
  * another one fails.
  */
 #include "policies/detshare_policy.h"
@@ -34,7 +34,7 @@ static uint64_t arrival(const struct detshare_snapshot *snapshot, uint64_t corou
         return snapshot->coroutines[coroutine_index].ahead[0].submitted_ns;
 }
 
-/* Insert so that earlier heads come first; `reserved` of an action holds the coroutine's index meanwhile. */
+/* Inserts the action so that earlier heads come first; its `reserved` holds the coroutine's index meanwhile. */
 static void insert(
         const struct detshare_snapshot *snapshot, struct detshare_decision *decision, uint32_t index, uint32_t count)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gaps and other times that are learnt as they are seen
+ * Gaps and other times that a policy learns from what it sees
  *
- * Bounded and cheap: how often a time was below 1, 2, 4, ... us, halved from time to time so that what is long ago
- * counts less; and running means, one of which stays low among what it sees.
+ * Memory and time are bounded. A histogram counts how often a time was below 1, 2, 4, ... us, and is halved from time
+ * to time so that old samples count less. There are also running means, one of which stays near the low values.
  */
 #pragma once
 
 #include <stdint.h>
 
 #define GAPS 24u        /* buckets: below 1 us, 2 us, 4 us, ... */
-#define GAPS_MIN 8u     /* samples before a quantile means something */
-#define GAPS_MAX 512u   /* samples after which all count half */
-#define GAPS_NS 1000ull /* the first bucket's edge */
+#define GAPS_MIN 8u     /* samples before a quantile counts */
+#define GAPS_MAX 512u   /* samples after which all counts are halved */
+#define GAPS_NS 1000ull /* edge of the first bucket, ns */
 
-/* How often a gap was shorter than 1 << bucket microseconds. */
+/* Number of gaps shorter than 1 << bucket microseconds. */
 struct gaps {
         uint16_t n[GAPS], total;
 };
@@ -45,7 +45,7 @@ static inline void gaps_learn(struct gaps *gaps, uint64_t ns)
         }
 }
 
-/* A time that so many percent of the gaps are shorter than; UINT64_MAX while too little is known. */
+/* A time that `percent` of the gaps are shorter than; UINT64_MAX while too little is known. */
 static inline uint64_t gaps_quantile(const struct gaps *gaps, uint32_t percent)
 {
         uint32_t sum = 0, bucket = 0;
@@ -61,8 +61,8 @@ static inline uint64_t gaps_quantile(const struct gaps *gaps, uint32_t percent)
 }
 
 /*
- * Thousandths of the gaps longer than `since` that are over `ns` later. Those of a bucket are taken to be spread evenly
- * over it. 0: none was so long, or too little is known.
+ * Permille of the gaps longer than `since_ns` that end within another `ns`. The gaps of a bucket count as spread evenly
+ * over it. 0: no gap was so long, or too little is known.
  */
 static inline uint32_t gaps_over_permille(const struct gaps *gaps, uint64_t since_ns, uint64_t ns)
 {
@@ -83,7 +83,7 @@ static inline uint32_t gaps_over_permille(const struct gaps *gaps, uint64_t sinc
         return longer ? (uint32_t)(over * 1000 / longer) : 0;
 }
 
-/* The next edge of a bucket, where what is known of the rest of a gap changes. */
+/* The next edge of a bucket, where the estimate of a gap's rest changes. */
 static inline uint64_t gaps_edge(uint64_t since_ns)
 {
         uint64_t edge = GAPS_NS;
@@ -93,13 +93,13 @@ static inline uint64_t gaps_edge(uint64_t since_ns)
         return edge;
 }
 
-/* Nearer to what is seen by one part in n of the difference. */
+/* Moves a mean towards a sample by one n-th of the difference. */
 static inline void learn_part(uint64_t *mean, uint64_t seen, uint32_t n)
 {
         *mean = seen > *mean ? *mean + (seen - *mean) / n : *mean - (*mean - seen) / n;
 }
 
-/* What a session takes after a while when it is often asked: down at once by a quarter of the difference, up slowly. */
+/* Learns a low value among samples: falls at once by a quarter of the difference, rises slowly. */
 static inline void learn_low(uint64_t *value, uint64_t seen)
 {
         if (!*value)
@@ -110,7 +110,7 @@ static inline void learn_low(uint64_t *value, uint64_t seen)
                 learn_part(value, seen, 64);
 }
 
-/* A mean of the last few dozen. */
+/* Learns a mean over the last few dozen samples. */
 static inline void learn_slowly(uint64_t *mean, uint64_t seen)
 {
         if (!*mean)

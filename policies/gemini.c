@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemini: a token, with a request and a limit of the GPU's time over a sliding window
+ * gemini: an exclusive token, with a request and a limit of GPU time over a sliding window
  *
  * The rule of Gemini, the scheduler of KubeShare (Yeh, Chen, Chou, HPDC'20; Chen et al., Gemini), as its public code
- * has it (scheduler.cpp). One session at a time holds the GPU, for a quota of time; its gpu_request and gpu_limit are
- * shares of the time in the last 10 s, and what counts is for how long it held the token.
- *  - Who is at its limit gets no token. If that is everybody who wants one, the GPU is idle until the window has slid.
- *  - Who never had it goes first. Then who is below its request: whoever misses most of it. Then who had least.
- *  - After each turn the quota becomes half of what it was plus half of the session's longest burst in the last 3 s;
- *    the first one is 250 ms, none is shorter than 100 ms or longer than the limit in a window. A burst is a time of
- *    kernels less than 2 ms apart.
- *  - A kernel cannot be stopped: the token comes back when all that is in flight has ended, and that counts, too.
+ * has it (scheduler.cpp). One session at a time holds the GPU, for a quota of time. Its gpu_request and gpu_limit are
+ * shares of the time in the last 10 s; the time for which it held the token counts.
  *
- * A session that said nothing has no request and no limit. Requests may add up to more than the GPU: then nobody's is
- * met, and all miss the same part. The third word of the code's lines, memory, is the session's memory limit here.
+ * - A session at its limit gets no token. If all sessions with work are, the GPU is idle until the window has slid.
+ * - A session that never had the token goes first. Then one below its request, the one that misses most of it first.
+ *   Then the one that had least.
+ * - After each turn the quota becomes half of its old value plus half of the session's longest burst in the last 3 s.
+ *   The first one is 250 ms; none is shorter than 100 ms or longer than the limit in a window. A burst is a time of
+ *   kernels less than 2 ms apart.
+ * - A kernel cannot be stopped: the token returns when everything in flight has ended, and that time counts, too.
  *
- * What differs: a session that has nothing to do for 2 ms (`gap_ms`) gives up the token, where the code lets its quota
- * run out. Who waits for each of its steps has nothing ready at the moment at which its turn ends; in the middle of a
- * burst it wants the next turn all the same, else its request could not be met. No turn is longer than what is left
- * below the limit, so that the limit is one; who has less left than the shortest quota waits until it is that. What is
- * queued goes ahead as far as it is expected to begin within the turn. The window slides in steps of a hundredth, the
- * oldest weighed.
+ * A session without settings has no request and no limit. Requests may add up to more than the GPU: then none is met,
+ * and all miss the same part. The third word of the code's lines, memory, is the session's memory limit here.
  *
- * Nobody below its limit starves: all that have work come to the end of the line by having had the token.
+ * Differences. A session without work for 2 ms (`gap_ms`) gives up the token; the code lets its quota run out. A
+ * session that waits for each of its steps has nothing ready when its turn ends; in the middle of a burst it wants the
+ * next turn all the same, otherwise its request could not be met. No turn is longer than the time left below the limit,
+ * so the limit is one. A session with less left than the shortest quota waits until it has that. Queued operations are
+ * sent ahead as far as they should begin within the turn. The window slides in steps of a hundredth, the oldest
+ * weighted.
+ *
+ * No session below its limit starves: having had the token moves a session to the end of the line.
  */
 #include "policies/round.h"
 #include "policies/table.h"
 
 #define GEMINI_MS 1000000ull
 #define GEMINI_SLICES 100u
-#define BURST_SLOTS 4u /* of a second: the last three, and one that is being written */
+#define BURST_SLOTS 4u /* slots of a second: the last three, and the one being written */
 #define BURST_NS (1000 * GEMINI_MS)
 
 struct member {
         struct table_row row;
-        uint32_t held;   /* it has had the token */
-        uint32_t unused; /* zero */
+        uint32_t held;   /* 1: it has had the token */
+        uint32_t unused; /* always zero */
         uint64_t quota_ns;
-        uint64_t slice;                        /* the newest that is written */
-        uint64_t used_ns[GEMINI_SLICES + 1];   /* a ring */
-        uint64_t burst_begin_ns, burst_end_ns; /* end 0: none in this turn */
+        uint64_t slice;                        /* the newest slice that is written */
+        uint64_t used_ns[GEMINI_SLICES + 1];   /* time per slice, a ring */
+        uint64_t burst_begin_ns, burst_end_ns; /* burst of this turn; end 0: none yet */
         uint64_t burst_second[BURST_SLOTS], burst_ns[BURST_SLOTS];
 };
 
@@ -48,7 +50,7 @@ struct gemini {
         uint32_t depth;
         uint32_t is_held;
         uint64_t holder, granted_ns, expires_ns;
-        uint64_t idle_since_ns; /* + 1; 0: the holder has work */
+        uint64_t idle_since_ns; /* time since which the holder has no work + 1, ns; 0: it has work */
         struct member members[TABLE_SESSIONS];
 };
 
@@ -89,7 +91,7 @@ static int gemini_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* --- what they had ------------------------------------------------------------------------------------------------ */
+/* --- times of the token ------------------------------------------------------------------------------------------- */
 
 static struct member *member_of(struct gemini *gemini, uint64_t session, uint64_t now_ns)
 {
@@ -193,15 +195,15 @@ static void take_back(struct gemini *gemini, uint64_t now_ns)
         gemini->is_held = 0;
 }
 
-/* What a session that has something ready has to say for itself. */
+/* Claim of a session with ready work. */
 struct claim {
         const struct detshare_session_view *session;
         struct member *member;
         uint64_t used_ns, left_ns;
-        uint64_t missing; /* of its request, in millionths */
+        uint64_t missing; /* missing part of its request, millionths */
 };
 
-/* 0: it is at its limit. */
+/* Returns 0 if the session is at its limit. */
 static int claim_make(
         struct gemini *gemini, const struct detshare_session_view *session, uint64_t now_ns, struct claim *ret_claim)
 {
@@ -213,7 +215,7 @@ static int claim_make(
                 return 0;
         claim.left_ns = most_ns - claim.used_ns;
         if (claim.left_ns < gemini->least_ns && claim.used_ns > gemini->least_ns)
-                return 0; /* too little for a turn, and it will be more soon */
+                return 0; /* too little for a turn, and soon it will be more */
         if (claim.used_ns < wanted_ns)
                 claim.missing = (wanted_ns - claim.used_ns) * 1000 / (wanted_ns / 1000);
         *ret_claim = claim;
@@ -231,7 +233,7 @@ static int is_before(const struct claim *a, const struct claim *b)
         return a->session->id < b->session->id;
 }
 
-/* A claim of this session is made, and is *best if there is none before it. */
+/* Makes the session's claim, which becomes *best if none goes before it. */
 static int claim(
         struct gemini *gemini, const struct detshare_session_view *session, uint64_t now_ns, struct claim *best)
 {
@@ -243,7 +245,7 @@ static int claim(
         return 1;
 }
 
-/* It has had the last turn, and is in the middle of a burst. */
+/* Whether it had the last turn and is in the middle of a burst. */
 static int is_pausing(
         struct gemini *gemini, const struct detshare_session_view *session, const struct detshare_snapshot *snapshot)
 {
@@ -285,9 +287,9 @@ static void grant(struct gemini *gemini, const struct detshare_snapshot *snapsho
         gemini->idle_since_ns = is_idle ? snapshot->now_ns + 1 : 0;
 }
 
-/* --- deciding ----------------------------------------------------------------------------------------------------- */
+/* --- decisions ---------------------------------------------------------------------------------------------------- */
 
-/* What the holder has: on the device; there or ready to go. */
+/* Work of the holder: on the device; on the device or ready. */
 struct work {
         int in_flight, any;
 };

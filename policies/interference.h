@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the calibration of the GPU says of bounds on BE's resident blocks
+ * Bounds on BE's resident blocks from the calibration of the GPU
  *
- * Beside which blocks, so many, LS takes how long was measured (detsharectl calibrate); of LS kernels of all kinds the
- * worst counts, and of BE's those that a bound is for: they compute, or they read or write.
+ * `detsharectl calibrate` measured how long LS takes beside BE with a given number of blocks. Of LS kernels of all
+ * kinds the worst counts; of BE kernels those of the bound's kind count: compute, or read and write.
  */
 #pragma once
 
 #include "policies/stair.h"
 
-#define INTERFERENCE_SAME 30u /* permille: LS times beside BE that differ by no more are as good */
+#define INTERFERENCE_SAME 30u /* LS times beside BE that differ by at most this count as equal, permille */
 
 static inline int interference_is_about(uint32_t be_load, uint32_t bound)
 {
         return (be_load == DETSHARE_LOAD_COMPUTE) == (bound == DETSHARE_BOUND_COMPUTE);
 }
 
-/* The worst that BE of this kind does to LS with so many blocks on so many SMs; 0: not measured. */
+/* The longest LS time beside BE of this kind with so many blocks on so many SMs, permille; 0: not measured. */
 static inline uint32_t interference_worst(
         const struct detshare_policy_config *config, uint32_t n_sms, uint32_t blocks, uint32_t bound)
 {
@@ -33,8 +33,8 @@ static inline uint32_t interference_worst(
 }
 
 /*
- * The most blocks under the limit, no bound before all. When nothing is under it, the most that are as good as the best
- * there is: a launch beside anything takes longer than one alone, and fewer blocks do not change that.
+ * The most blocks that keep LS under the limit; no bound counts as the most. If none keeps it, the most that are as
+ * good as the best: a launch beside anything takes longer than one alone, and fewer blocks do not change that.
  */
 static inline uint32_t interference_bound(
         const struct detshare_policy_config *config, uint32_t n_sms, uint32_t bound, uint32_t permille)

@@ -3,33 +3,37 @@
  * krisp: every kernel on a partition of its own size
  *
  * The rule of KRISP (Chow, Jahanshahi, Wong, HPCA'23): a kernel's right size is the least number of compute units at
- * which it takes no longer than on all of them, known from a profile. A partition is made for each kernel of that size
- * and not for each model; kernels that run at one time get partitions that do not overlap, as far as they fit. There
- * are no classes: clients are equals.
+ * which it takes no longer than on all of them, known from a profile. Each kernel gets a partition of that size, not
+ * each model. Kernels that run at one time get disjoint partitions as far as they fit. There are no classes: clients
+ * are equals.
  *
- * Written from the paper's abstract; we know of no public code to compare with. What is ours: "no longer" is within
- * `tolerance_permille`. Partitions are rungs of the ladder, which lie at its two ends, so at most two kernels have
- * partitions apart from each other; AMD's masks allow more. A kernel for which no rung of its size is free takes a
- * smaller free one that has at least `shrink_percent` of its size, else the one of its size that has fewest TPCs in
- * common with others, if these are no more than `overlap_percent` of it. Else it waits for an end; where the parameters
- * make kernels wait, they are served in the order in which they came to the head of their queues, and when one has
- * waited for `patience_ms` nobody overtakes it any more, so nobody starves. Kernels of a coroutine that have the same
- * partition follow each other without a gap, up to `depth`, and the next one on another partition is sent behind them;
- * the one after that only when the first partition is empty. Copies and memsets take no SMs and go at once.
+ * Written from the paper's abstract; we know of no public code to compare with. Ours are these choices:
+ *
+ * - "No longer" is within `tolerance_permille`.
+ * - Partitions are rungs of the ladder, which lie at its two ends, so at most two kernels have disjoint partitions; AMD's
+ *   masks allow more.
+ * - A kernel without a free rung of its size takes a smaller free one with at least `shrink_percent` of its size.
+ *   Otherwise it takes the rung of its size that shares fewest TPCs with others, if these are at most `overlap_percent`.
+ *   Otherwise it waits for the end of a kernel.
+ * - Where kernels wait, they are served in the order in which they reached the head of their queues. After `patience_ms`
+ *   no other kernel overtakes one, so nothing starves.
+ * - Kernels of a coroutine with the same partition follow each other without a gap, up to `depth`. The next one on
+ *   another partition is sent behind them; the one after that only when the first partition is empty.
+ * - Copies and memsets take no SMs and go at once.
  */
 #include "policies/round.h"
 #include "policies/stair.h"
 
 #define MS 1000000ull
-#define TRIES 64u /* coroutines looked at for a partition in one decision, those that waited longest */
+#define TRIES 64u /* coroutines that one decision tries to place, longest waiting first */
 
 #define MOVES 64u /* coroutines that change their partition at one time; others wait until theirs is empty */
 
 /* A coroutine with kernels on two partitions. */
 struct move {
         uint64_t coroutine;
-        uint32_t from;  /* the older one */
-        uint32_t since; /* operations sent to the other; what is in flight beyond these is on the older one */
+        uint32_t from;  /* the older partition */
+        uint32_t since; /* operations sent to the newer one; more in flight are on the older one */
 };
 
 struct krisp {
@@ -39,7 +43,7 @@ struct krisp {
         struct move moves[MOVES];
 };
 
-/* TPCs by which somebody's kernels run. */
+/* TPCs on which kernels run. */
 struct taken {
         uint64_t tpcs[2];
 };
@@ -106,7 +110,7 @@ static const struct detshare_coroutine_view *find(const struct detshare_snapshot
         return NULL;
 }
 
-/* Forgets those whose older partition is empty. */
+/* Removes the coroutines whose older partition is empty. */
 static void moves_look(struct krisp *krisp, const struct detshare_snapshot *snapshot)
 {
         uint32_t n = 0;
@@ -128,7 +132,7 @@ static struct move *move_find(struct krisp *krisp, uint64_t coroutine)
         return NULL;
 }
 
-/* What all others run on, and what this decision gave away. */
+/* TPCs of all other kernels, and those that this decision gave away. */
 static struct taken taken_by_others(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
         const struct detshare_decision *decision, const struct detshare_coroutine_view *self)
 {
@@ -164,7 +168,7 @@ static uint32_t free_rung(
         return best;
 }
 
-/* The rung of this size that has least in common with others; of two that have the same, the smaller one. */
+/* The rung of this size that shares least with others; of two equal ones the smaller. */
 static uint32_t shared_rung(
         const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct taken *taken, uint32_t size)
 {
@@ -197,7 +201,7 @@ static uint32_t partition(const struct krisp *krisp, const struct detshare_snaps
         return rung != DETSHARE_RUNG_NONE ? rung : shared_rung(krisp, snapshot, taken, size);
 }
 
-/* Operations from the head on that go to the same partition, and copies between them. */
+/* Number of operations from the head on that go to the same partition, with copies between them. */
 static uint32_t run_of(const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct taken *taken,
         const struct detshare_coroutine_view *self, uint32_t rung)
 {
@@ -210,7 +214,7 @@ static uint32_t run_of(const struct krisp *krisp, const struct detshare_snapshot
         return n;
 }
 
-/* Notes that n operations go to this rung. 0: the coroutine is on two partitions as it is. */
+/* Notes that n operations go to this rung. Returns 0 if the coroutine already is on two partitions. */
 static int move_to(struct krisp *krisp, const struct detshare_coroutine_view *self, uint32_t rung, uint32_t n)
 {
         struct move *move = move_find(krisp, self->id);
@@ -225,7 +229,7 @@ static int move_to(struct krisp *krisp, const struct detshare_coroutine_view *se
         return 1;
 }
 
-/* 0: it waits, and if it has waited for long, everybody behind it does. */
+/* Returns 0 if it waits; if it has waited for long, all behind it wait, too. */
 static int serve(struct krisp *krisp, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *self)
 {
@@ -252,7 +256,7 @@ static int serve(struct krisp *krisp, const struct detshare_snapshot *snapshot, 
         return 1;
 }
 
-/* The ready coroutine whose head has waited longest behind `after`; NULL: none. Equal times go by id. */
+/* The ready coroutine whose head has waited longest after `after`; NULL: none. Equal times go by id. */
 static const struct detshare_coroutine_view *next_oldest(const struct krisp *krisp,
         const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *after)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * multistream: stream priorities, nothing else
+ * multistream: stream priorities only
  *
  * Latency-sensitive work goes to high-priority streams, best-effort work to low-priority ones, both on the whole GPU.
  * The hardware prefers blocks of the higher priority whenever an SM has room. It never takes room back, so beside
  * kernels with long blocks a latency-sensitive kernel waits for the shortest of them.
  *
- * The SGDRC paper (PPoPP'25, section 9) compares with a baseline of this name. There each class has one stream, and its
- * clients' requests go to that in turn; here every stream of a client is one on the device.
+ * The SGDRC paper (PPoPP'25, section 9) has a baseline of this name. There each class has one stream that takes the
+ * requests of its clients in turn; here every stream of a client is one on the device.
  */
 #include "policies/depth.h"
 

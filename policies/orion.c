@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * orion: best-effort kernels beside latency-sensitive ones that need something else
+ * orion: best-effort kernels beside latency-sensitive ones with another bottleneck
  *
- * The rule of Orion (Strati, Ma, Klimovic, EuroSys'24) as its public code has it (eth-easl/orion, busy_wait_profile):
- * latency-sensitive (high-priority) work is launched at once. Best-effort clients take turns, one operation each per
+ * The rule of Orion (Strati, Ma, Klimovic, EuroSys'24) as its public code has it (eth-easl/orion, busy_wait_profile).
+ * Latency-sensitive (high-priority) work is launched at once. Best-effort clients take turns, one operation each per
  * round, and an operation goes if one of these holds:
- *  (a) no latency-sensitive request is being served, or it is no kernel;
- *  (b) the system is still in its first ten iterations, or the latency-sensitive client has finished;
- *  (c) the latency-sensitive client trains and is in its update phase (its first `update_start` kernels have ended),
- *      and the kernel needs no more than SM_THRESHOLD SMs;
- *  (d) it and what was sent in this round need no more than SM_THRESHOLD SMs, and its bottleneck (compute or memory) is
- *      another one than that of the latency-sensitive kernel launched last, or one of the two is not known.
- * When the expected times of the best-effort kernels launched since the last drain pass DUR_THRESHOLD, nothing more
- * goes until all of them have ended. The authors set it to 2.5% of the latency of a high-priority request.
- * SM_THRESHOLD is all SMs for inference; for latency-sensitive training it starts at half and every ten iterations
- * moves by binary search, up if an iteration took no longer than `hp_limit_us` on average, else down.
  *
- * What differs: the code has one high-priority client, here are all LS sessions, and a request of theirs is an
- * iteration. The code knows how many kernels an iteration has; here one is from the first launch until nothing is
- * queued or running, so a client that leaves its queue empty inside a request makes several short ones of it: best
- * effort goes in between, and what is learnt from their lengths is too small. Sessions have no known end: the client
- * counts as finished when no LS work was seen for `finished_ms`. The code knows each client's iterations, so its (b)
- * counts those of the best-effort client; here LS requests count. Where DUR_THRESHOLD is not given it is taken from the
- * shortest request latency seen, which drifts up slowly when requests become longer; before the first request it is 100
- * us, theirs for MobileNetV2. A kernel of unknown duration counts as the whole threshold (Orion has none: it profiles
- * before). Rounds follow each other at once, so (d) bounds what goes in a round and not what is on the device, unless
- * sm_in_flight says so.
+ *  (a) no latency-sensitive request is being served, or it is no kernel;
+ *  (b) the system is in its first ten iterations, or the latency-sensitive client has finished;
+ *  (c) the latency-sensitive client trains and is in its update phase (its first `update_start` kernels have ended),
+ *      and the kernel needs at most SM_THRESHOLD SMs;
+ *  (d) it and the operations sent in this round need at most SM_THRESHOLD SMs, and its bottleneck (compute or memory)
+ *      differs from that of the latency-sensitive kernel launched last, or one of the two is unknown.
+ *
+ * When the expected times of the best-effort kernels launched since the last drain exceed DUR_THRESHOLD, nothing more
+ * goes until all of them have ended. The authors set it to 2.5% of the latency of a high-priority request. SM_THRESHOLD
+ * is all SMs for inference. For latency-sensitive training it starts at half, and every ten iterations moves by binary
+ * search: up if an iteration took at most `hp_limit_us` on average, else down.
+ *
+ * Differences:
+ *
+ * - The code has one high-priority client; here it is all LS sessions, and a request of theirs is an iteration.
+ * - The code knows the number of kernels of an iteration. Here one lasts from the first launch until nothing is queued
+ *   or running. So a client that leaves its queue empty inside a request makes several short ones of it: best effort
+ *   goes in between, and the learned lengths are too small.
+ * - Sessions have no known end: the client counts as finished when no LS work was seen for `finished_ms`.
+ * - The code's (b) counts the iterations of the best-effort client; here LS requests count.
+ * - Without a setting DUR_THRESHOLD follows the shortest request latency seen, which drifts up slowly when requests
+ *   become longer. Before the first request it is 100 us, theirs for MobileNetV2.
+ * - A kernel of unknown duration counts as the whole threshold (Orion has none: it profiles first).
+ * - Rounds follow each other at once, so (d) bounds a round and not the work on the device, unless sm_in_flight is 1.
  *
  * A best-effort kernel with the bottleneck of the latency-sensitive ones, or that needs more SMs, waits for ever beside
  * a client whose requests follow each other without a gap: that is the rule.
@@ -36,28 +40,28 @@
 #define MS 1000000ull
 #define DURATION_FIRST_NS (100 * US)
 #define SEARCH_ITERATIONS 10u
-#define LATENCY_DRIFT 64u /* a longer request moves the known latency by this part of the difference */
+#define LATENCY_DRIFT 64u /* a longer request moves the known latency by one part of the difference in this many */
 
 struct orion {
         uint32_t sm_threshold, sm_low;
-        uint64_t duration_ns, limit_ns, finished_ns; /* 0: learnt, inference */
+        uint64_t duration_ns, limit_ns, finished_ns; /* duration 0: learned; limit 0: inference */
         uint32_t permille, update_start, first_iterations, sm_in_flight, ls_depth, sm_high;
 
         uint64_t last_be; /* coroutine served last */
-        uint64_t sum_ns;  /* of the best-effort kernels since the last drain */
+        uint64_t sum_ns;  /* expected time of the best-effort kernels since the last drain, ns */
         uint32_t drain;
-        uint32_t round_sms; /* of the best-effort kernels of this round */
+        uint32_t round_sms; /* SMs of the best-effort kernels of this round */
 
-        uint64_t ls_seen_ns; /* + 1; 0: never */
-        uint32_t ls_bound;   /* of the LS kernel launched last */
+        uint64_t ls_seen_ns; /* time of the last LS work + 1, ns; 0: never */
+        uint32_t ls_bound;   /* bottleneck of the LS kernel launched last */
         uint64_t request_session, request_begin_ns;
-        uint32_t request_kernels; /* that have ended */
+        uint32_t request_kernels; /* kernels of the request that have ended */
         uint32_t iterations;
-        uint64_t iterations_ns; /* of the last ten */
+        uint64_t iterations_ns; /* time of the last ten iterations, ns */
         uint64_t latency_ns;
 };
 
-/* state of one decision */
+/* State of one decision */
 struct gate {
         struct orion *orion;
         uint32_t pass, in_flight, in_flight_sms;
@@ -124,12 +128,12 @@ static int orion_init(void *state, const struct detshare_policy_config *config)
         orion->ls_depth = (uint32_t)value[8];
         if (!orion->limit_ns)
                 return 0;
-        orion->sm_high = orion->sm_threshold; /* the upper end of the search */
+        orion->sm_high = orion->sm_threshold; /* upper end of the search */
         orion->sm_threshold /= 2;
         return 0;
 }
 
-/* --- what there is to learn --------------------------------------------------------------------------------------- */
+/* --- learning ----------------------------------------------------------------------------------------------------- */
 
 static void learn_latency(struct orion *orion, uint64_t ns)
 {
@@ -201,7 +205,7 @@ static int complementary(const struct orion *orion, const struct detshare_op_vie
         return !op->bound || !orion->ls_bound || op->bound != orion->ls_bound;
 }
 
-/* (a) to (d) */
+/* Conditions (a) to (d) */
 static int may_join(const struct gate *gate, const struct detshare_op_view *op)
 {
         const struct orion *orion = gate->orion;

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * paella: the job with the least left to do, as much at once as fits
+ * paella: the job with the least remaining work first, as much at once as fits
  *
  * The rule of Paella (Ng, Demoulin, Liu, SOSP'23), as its public code has it. A job is a request of a session, a stage
  * one operation of it.
- *  - Shortest remaining first: what is left of a job is the sum over its stages of length x share of the GPU, and the
- *    job with the least goes first. A stage's length is learnt: (old + new) / 2 at each end.
- *  - A stage is dispatched when the ones before it have ended and its blocks fit beside those that are on the GPU, so
- *    that what comes later can still go first. What does not fit goes, too, as long as no more than `extra_kernels` (2)
- *    of these wait on the device: it hides the way there.
- *  - Fairness: with each dispatch every session that has work gets 1/n of a credit, and the one that was served gives
- *    one back. Who has `unfair` credits is served first. The published default is a million, that is never: long jobs
- *    wait as long as shorter ones come, and may starve.
  *
- * What differs: Paella's kernels report the begin and the end of their blocks, ours are not changed: a kernel holds the
- * SMs that all its blocks need (sms_needed) from its launch to its end. The code's jobs are compiled models whose
- * stages are known; here what is left of a job is what is queued, or what the session's last jobs had in all less what
- * has been done, if that is more: (old + new) / 2 again. A job ends when the client has waited for it, or an LS
- * session's queues are empty. The code gives credit to types of jobs; here each session is one. `ahead` (1) operations
- * behind one that runs are on the device when nothing else waits to be dispatched, since the way there is longer than
- * Paella's. Classes mean nothing.
+ * - Shortest remaining first: the remaining work of a job is the sum over its stages of length x share of the GPU, and
+ *   the job with the least goes first. The length of a stage is learned: (old + new) / 2 at each end.
+ * - A stage is dispatched when its predecessors have ended and its blocks fit beside those on the GPU, so that later
+ *   stages can still go first. At most `extra_kernels` (2) stages that do not fit wait on the device, to hide the launch.
+ * - Fairness: with each dispatch every session with work gets 1/n of a credit, and the served one gives one back. A
+ *   session with `unfair` credits is served first. The published default is a million, so never: long jobs wait as long
+ *   as shorter ones come, and may starve.
+ *
+ * Differences. Paella's kernels report the begin and the end of their blocks; here kernels are unchanged, and one holds
+ * the SMs that all its blocks need (sms_needed) from its launch to its end. The code's jobs are compiled models with
+ * known stages. Here the remaining work of a job is its queue, or the work of the session's last jobs less what is
+ * done, if that is more: (old + new) / 2 again. A job ends when the client has waited for it, or an LS session's queues
+ * are empty. The code gives credit to types of jobs; here each session is a type. `ahead` (1) operations wait on the
+ * device behind a running one when nothing else waits for dispatch, because a launch takes longer than Paella's.
+ * Classes do not matter.
  */
 #include "policies/round.h"
 #include "policies/table.h"
 
-#define PAELLA_SORT 256u /* coroutines with something on the device that are looked at */
+#define PAELLA_SORT 256u /* coroutines with work on the device that are looked at */
 #define PAELLA_POPS 32u  /* operations per decision */
 
 struct job {
         struct table_row row;
-        uint64_t done, total; /* of the one under way; learnt of a whole one */
-        uint64_t queued;      /* in this snapshot */
+        uint64_t done, total; /* work of the running job; learned work of a whole one */
+        uint64_t queued;      /* queued work in this snapshot */
         int64_t credit;       /* millionths */
-        uint64_t counted;     /* the last pop that it was given credit for */
+        uint64_t counted;     /* number of the last pop that gave it credit */
 };
 
 struct stage {
@@ -82,7 +82,7 @@ static struct job *job_of(struct paella *paella, const struct detshare_snapshot 
         return TABLE_TAKE(paella->jobs, snapshot->sessions[coroutine->session].id, snapshot->now_ns);
 }
 
-/* --- what is left ------------------------------------------------------------------------------------------------- */
+/* --- remaining work ----------------------------------------------------------------------------------------------- */
 
 static uint64_t work_of(const struct detshare_op_view *op, uint64_t ns, uint32_t n_sms)
 {
@@ -106,7 +106,7 @@ static uint64_t stage_work(
         return work_of(op, ns, snapshot->n_sms);
 }
 
-/* A stage has ended: its length, and what it was of its job. */
+/* Learns from a stage that ended: its length, and its part of the job. */
 static void stage_end(struct paella *paella, const struct detshare_snapshot *snapshot, struct job *job)
 {
         const struct detshare_op_view *op = &snapshot->event_op;
@@ -136,7 +136,7 @@ static void observe(struct paella *paella, const struct detshare_snapshot *snaps
         job->done = 0;
 }
 
-/* Operations beyond those that are shown count as the mean of these. */
+/* Queued work of a coroutine; operations that are not visible count as the mean of the visible ones. */
 static uint64_t queued_work(struct paella *paella, const struct detshare_snapshot *snapshot,
         const struct detshare_coroutine_view *coroutine)
 {
@@ -165,7 +165,7 @@ static uint64_t remaining(const struct job *job)
         return learnt > job->queued ? learnt : job->queued;
 }
 
-/* --- what is on the device ---------------------------------------------------------------------------------------- */
+/* --- work on the device ------------------------------------------------------------------------------------------- */
 
 struct residency {
         uint32_t n_sms, used_sms;
@@ -180,7 +180,7 @@ static void residency_add(struct residency *residency, uint32_t sms)
                 residency->unfit++;
 }
 
-/* In the order in which they were launched those that fit hold SMs, one of each coroutine; others wait for room. */
+/* Residency in the order of launches: operations that fit hold SMs, one of each coroutine; others wait for room. */
 static struct residency look(const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *order[PAELLA_SORT];
@@ -203,9 +203,9 @@ static struct residency look(const struct detshare_snapshot *snapshot)
         return residency;
 }
 
-/* --- dispatching -------------------------------------------------------------------------------------------------- */
+/* --- dispatch ----------------------------------------------------------------------------------------------------- */
 
-/* Operations of the coroutine that this decision launches, to be added to. NULL: none yet. */
+/* The action of this decision for the coroutine, to add operations to; NULL: none yet. */
 static struct detshare_action *action_of(
         struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine)
 {
@@ -232,7 +232,7 @@ static int is_before(const struct paella *paella, const struct job *a, const str
         return remaining(a) < remaining(b);
 }
 
-/* The job that goes first, of those that have a stage whose predecessors have ended; NULL: there is none. */
+/* The job that goes first among those with a stage whose predecessors have ended; NULL: none. */
 static const struct detshare_coroutine_view *choose(struct paella *paella, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, struct job **ret_job)
 {
@@ -253,7 +253,7 @@ static const struct detshare_coroutine_view *choose(struct paella *paella, const
         return best;
 }
 
-/* One pop: 1/n for each session that has work, 1 from the one that is served. */
+/* One pop: 1/n of a credit for each session with work, 1 from the served one. */
 static void give_credit(struct paella *paella, const struct detshare_snapshot *snapshot, struct job *served)
 {
         uint32_t n = 0;
@@ -283,7 +283,7 @@ static int push(struct detshare_decision *decision, const struct detshare_corout
         return 1;
 }
 
-/* 1: nothing waits to be dispatched. */
+/* Returns 1 if nothing waits for dispatch. */
 static int dispatch(struct paella *paella, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         struct residency residency = look(snapshot);
@@ -307,7 +307,7 @@ static int dispatch(struct paella *paella, const struct detshare_snapshot *snaps
         return 0;
 }
 
-/* What comes next in streams that run goes after them. */
+/* Sends the next operations of running streams after the dispatched ones. */
 static void dispatch_ahead(
         struct paella *paella, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile: measures time against SMs
+ * profile: measures time against SM count
  *
- * Not for serving: `detsharectl profile run` sets it while one program runs. Everything goes to the GPU one by one, so
- * that what a kernel takes is its own; and a kernel of which more is to be known goes to the rung on which it is to be
- * known. Library kernels cost stairs, not slopes: times change where the number of waves of blocks does. So for each
- * kernel it measures all SMs and the fewest, and then halves every part of the ladder over whose ends the times differ
- * by more than `tolerance_permille` and `noise_ns`, the largest difference first, until each stair lies between two
- * neighbours on the ladder. That is a binary search per stair: about 6 rungs of 60 for a kernel with one.
+ * Not for serving: `detsharectl profile run` sets it while one program runs. Operations go to the GPU one by one, so
+ * each time is the kernel's own, and a kernel with an incomplete profile goes to the rung to be measured. Times of
+ * library kernels fall in steps: they change where the number of waves of blocks does. So the policy measures each
+ * kernel on all SMs and on the fewest. Then it halves every part of the ladder over which the times differ by more than
+ * `tolerance_permille` and `noise_ns`, the largest difference first, until each step lies between two neighbouring
+ * rungs. That is a binary search per step: about 6 rungs of 60 for a kernel with one.
  *
- * Measured is what the host has `samples` clean samples of: its profile (detshare_op_view.points) is the memory, so
- * what was known before is not measured again. Of its own the policy remembers only how often it has asked for a point:
- * one that does not come (the host had to lend the whole GPU, the kernel failed) is given up, and so are kernels with
- * so many stairs that a profile could not hold them.
+ * A point is measured when the host has `samples` clean samples of it. The kernel's profile (detshare_op_view.points)
+ * is the memory, so known points are not measured again. The policy itself remembers only how often it tried a point.
+ * It gives up a point that never comes (the host had to lend the whole GPU, the kernel failed), and kernels with more
+ * steps than a profile can hold.
  */
 #include "policies/detshare_policy.h"
 
@@ -20,9 +20,10 @@
 #include <string.h>
 
 #define STEPS_MAX 64u
-#define TRIES_MAX 4096u                          /* a power of two */
-#define TRIES_SPARE 6u                           /* launches that may fail to give a sample */
-#define POINTS_ENOUGH (DETSHARE_POINTS_MAX - 2u) /* of a kernel: the host would have to forget others for more */
+#define TRIES_MAX 4096u /* a power of two */
+#define TRIES_SPARE 6u  /* launches that may fail to give a sample */
+/* points of a kernel from which on the host would have to forget others */
+#define POINTS_ENOUGH (DETSHARE_POINTS_MAX - 2u)
 
 struct tries {
         uint64_t kernel;
@@ -73,18 +74,18 @@ static int explorer_init(void *state, const struct detshare_policy_config *confi
         e->tolerance_permille = (uint64_t)config->params[1];
         e->noise_ns = (uint64_t)config->params[2];
         add_step(e, &config->rungs[0]);
-        /* where LS would run; those that take large clusters only for sizes that the others do not have */
+        /* rungs where LS would run; those for large clusters only for sizes that the others do not have */
         for (uint32_t i = 1; i < config->n_rungs; i++)
                 if (config->rungs[i].side == DETSHARE_SIDE_LOWER && config->rungs[i].family == DETSHARE_FAMILY_FINE)
                         add_step(e, &config->rungs[i]);
         for (uint32_t i = 1; i < config->n_rungs; i++)
                 add_step(e, &config->rungs[i]);
-        return e->n_steps > 1 ? 0 : -ENOTSUP; /* a GPU with one rung has no stairs */
+        return e->n_steps > 1 ? 0 : -ENOTSUP; /* a GPU with one rung has no steps */
 }
 
-/* --- what is known, and what was asked for ------------------------------------------------------------------------ */
+/* --- known points and tries --------------------------------------------------------------------------------------- */
 
-/* The mean, or 0: too little is known. */
+/* The mean of a point, ns; 0: too little is known. */
 static uint64_t known(const struct explorer *e, const struct detshare_op_view *op, uint32_t step)
 {
         for (uint32_t i = 0; i < op->n_points; i++)
@@ -105,7 +106,7 @@ static int given_up(struct explorer *e, const struct detshare_op_view *op, uint3
         const struct tries *tries = tries_of(e, op->kernel, e->sms[step]);
 
         if (op->all_resident && (uint64_t)op->blocks_per_sm * e->sms[step] < op->blocks)
-                return 1; /* it would go elsewhere */
+                return 1; /* the host would move it elsewhere */
         return tries->kernel == op->kernel && tries->n_sms == e->sms[step] && tries->n >= e->samples + TRIES_SPARE;
 }
 
@@ -120,7 +121,7 @@ static void note_try(struct explorer *e, const struct detshare_op_view *op, uint
 
 /* --- the search --------------------------------------------------------------------------------------------------- */
 
-/* Between two steps, the nearest to their middle that can be measured; `high` when none is left. */
+/* The step nearest to the middle between two that can be measured; `high` when none is left. */
 static uint32_t middle(struct explorer *e, const struct detshare_op_view *op, uint32_t low, uint32_t high)
 {
         uint32_t mid = low + (high - low) / 2;
@@ -134,7 +135,7 @@ static uint32_t middle(struct explorer *e, const struct detshare_op_view *op, ui
         return high;
 }
 
-/* Permille by which `low`, a time on fewer SMs, is longer than `high`; 0: they are of one stair. */
+/* Permille by which `low`, a time on fewer SMs, is longer than `high`; 0: both are on one step. */
 static uint64_t rise(const struct explorer *e, uint64_t low, uint64_t high)
 {
         uint64_t permille;
@@ -145,7 +146,7 @@ static uint64_t rise(const struct explorer *e, uint64_t low, uint64_t high)
         return permille > e->tolerance_permille ? permille : 0;
 }
 
-/* The step on which the kernel is to be measured next; n_steps: all is known that can be. */
+/* The step on which the kernel is measured next; n_steps: the profile is complete. */
 static uint32_t next_step(struct explorer *e, const struct detshare_op_view *op)
 {
         const uint32_t full = e->n_steps - 1;

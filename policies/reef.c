@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reef: best-effort kernels are killed for real-time ones, and pad them
+ * reef: real-time kernels kill best-effort ones, and best-effort ones pad them
  *
  * The rule of REEF (Han, Zhang, Chen, Chen, OSDI'22) as its public code has it (SJTU-IPADS/reef, scheduler.cpp), with
  * LS as its real-time and BE as its best-effort tasks:
- *  - Real-time mode, while there is LS work: nothing of the best-effort queues is launched. When LS work arrives, what
- *    best effort has on the device is reset: kernels that are proven idempotent are killed and go back to the head of
- *    their queue, where the device can do that; the others are waited for. Best effort has never more than two
- *    operations of a queue on the device (the device queue cap), so that there is little to reset.
- *  - Best-effort mode, while there is none: every best-effort queue launches, up to the cap.
- *  - Dynamic kernel padding: beside an LS kernel the first best-effort kernel goes that does not delay it. With
- *    layers = ceil(blocks / SMs) the LS kernel keeps ceil(blocks / layers) SMs. On the others a best-effort kernel may
- *    run for as long as the LS kernel does: SMs left x (LS time / time of one layer of its blocks, rounded down) x
- *    blocks resident on an SM is how many blocks that is. Both times must be known.
  *
- * What differs: REEF runs models compiled for it on AMD GPUs, whose command processor it can reset; NVIDIA GPUs end no
- * single kernel, so there can_kill is 0 and everything is waited for, as in the authors' REEF-N. LS is launched at once
- * at high priority and not only when the last best-effort kernel has gone. REEF merges the two kernels of a padding to
- * one and may run a part of the best-effort kernel's blocks; here they are two launches on complementary rungs, so a
- * best-effort kernel pads only if all its blocks fit, and REEF's test that the merged kernel still has the LS kernel's
- * occupancy means nothing. Padding is per kernel: an LS kernel that can be padded is launched when the one before it
- * has ended, the others as far ahead as their queue allows. With several LS queues at work nothing is padded; REEF
- * serves one real-time task after the other.
+ * - Real-time mode, while there is LS work: no best-effort kernel is launched. When LS work arrives, best-effort work on
+ *   the device is reset: kernels that are proven idempotent are killed and return to the head of their queue, where the
+ *   device can do that; the others are waited for. Best effort has at most two operations of a queue on the device (the
+ *   device queue cap), so there is little to reset.
+ * - Best-effort mode, while there is none: every best-effort queue launches, up to the cap.
+ * - Dynamic kernel padding: beside an LS kernel goes the first best-effort kernel that does not delay it. With
+ *   layers = ceil(blocks / SMs) the LS kernel keeps ceil(blocks / layers) SMs. On the others a best-effort kernel may
+ *   run for as long as the LS kernel does. Its blocks may be: SMs left x (LS time / time of one layer of its blocks,
+ *   rounded down) x blocks resident on an SM. Both times must be known.
  *
- * Best effort waits for as long as LS work follows LS work, but for what pads: that is the rule. What was killed has
- * lost its time and may be killed again.
+ * Differences:
+ *
+ * - REEF runs models compiled for it on AMD GPUs, whose command processor it can reset. NVIDIA GPUs end no single
+ *   kernel, so there can_kill is 0 and everything is waited for, as in the authors' REEF-N.
+ * - LS is launched at once at high priority, and not only when the last best-effort kernel has gone.
+ * - REEF merges the two kernels of a padding and may run a part of the best-effort kernel's blocks. Here they are two
+ *   launches on complementary rungs, so a best-effort kernel pads only if all its blocks fit, and REEF's test of the
+ *   merged kernel's occupancy does not apply.
+ * - Padding is per kernel: an LS kernel that can be padded is launched when its predecessor has ended, the others as far
+ *   ahead as their queue allows. With several LS queues at work nothing is padded; REEF serves one real-time task after
+ *   the other.
+ *
+ * Best effort waits while LS work follows LS work, except for padding: that is the rule. A killed kernel has lost its
+ * time and may be killed again.
  */
 #include "policies/round.h"
 #include "policies/size.h"
@@ -33,18 +37,18 @@
 #define FLIGHTS 64u /* best-effort coroutines whose kernels in flight are known; others are never killed */
 #define ALL_IDEMPOTENT UINT32_MAX
 
-/* What a best-effort coroutine has on the device. */
+/* Work of a best-effort coroutine on the device. */
 struct flight {
         uint64_t coroutine;
-        uint32_t idempotent; /* the last so many launches are idempotent kernels */
+        uint32_t idempotent; /* number of last launches that are idempotent kernels */
         uint32_t killed;
-        uint32_t is_new, before; /* one more was sent than there were before: it is not known yet whether it went */
+        uint32_t is_new, before; /* one more was sent than `before`; whether it went is not known yet */
 };
 
 struct reef {
         uint32_t cap, padding, ls_depth;
-        uint32_t real_time; /* there was LS work */
-        uint32_t padded;    /* the LS kernel in flight has a best-effort one beside it */
+        uint32_t real_time; /* 1: there was LS work */
+        uint32_t padded;    /* 1: the LS kernel in flight has a best-effort one beside it */
         uint32_t n;
         struct flight flights[FLIGHTS]; /* by coroutine, ascending */
 };
@@ -69,7 +73,7 @@ static int reef_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* --- what is in flight -------------------------------------------------------------------------------------------- */
+/* --- work in flight ----------------------------------------------------------------------------------------------- */
 
 static struct flight *flight_find(struct reef *reef, uint64_t coroutine)
 {
@@ -79,7 +83,7 @@ static struct flight *flight_find(struct reef *reef, uint64_t coroutine)
         return NULL;
 }
 
-/* Where the device took nothing more it is not known which operations are there. */
+/* The flight as it is: where the device took nothing more, its operations there are unknown. */
 static struct flight flight_settled(const struct flight *flight, const struct detshare_coroutine_view *coroutine)
 {
         struct flight settled = *flight;
@@ -90,7 +94,7 @@ static struct flight flight_settled(const struct flight *flight, const struct de
         return settled;
 }
 
-/* Forgets whoever has nothing on the device any more. */
+/* Removes coroutines without work on the device. */
 static void flights_look(struct reef *reef, const struct detshare_snapshot *snapshot)
 {
         uint32_t n = 0, i = 0;
@@ -106,8 +110,8 @@ static void flights_look(struct reef *reef, const struct detshare_snapshot *snap
 }
 
 /*
- * The coroutine gets one operation more. What it had before, if that is not known here, was not idempotent. Whether it
- * went is seen in the next call, which must come before anything ends.
+ * Adds one operation to the coroutine. Earlier unknown work counts as not idempotent. The next call shows whether the
+ * operation went, and must come before anything ends.
  */
 static void flight_add(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine)
@@ -176,7 +180,7 @@ static int is_known_kernel(const struct detshare_op_view *op)
                !op->all_resident;
 }
 
-/* Blocks of a best-effort kernel that run on so many SMs in the LS kernel's time. */
+/* Number of blocks of a best-effort kernel that run on `sms` SMs in the LS kernel's time. */
 static uint64_t be_blocks(const struct detshare_snapshot *snapshot, const struct detshare_op_view *ls,
         const struct detshare_op_view *be, uint32_t sms)
 {
@@ -186,7 +190,7 @@ static uint64_t be_blocks(const struct detshare_snapshot *snapshot, const struct
         return be_ns ? sms * (ls_ns * size_waves(be, snapshot->n_sms) / be_ns) * be->blocks_per_sm : 0;
 }
 
-/* The best-effort kernel that may join this LS operation, and where both go. 0: none. */
+/* Finds the best-effort kernel that may join this LS operation, and both rungs. Returns 0 if there is none. */
 static int pad(const struct detshare_snapshot *snapshot, const struct detshare_op_view *op, struct padding *padding)
 {
         uint32_t needed;
@@ -212,7 +216,7 @@ static int pad(const struct detshare_snapshot *snapshot, const struct detshare_o
         return 0;
 }
 
-/* One LS coroutine: what cannot be padded goes ahead, what can goes alone with what pads it. */
+/* Launches one LS coroutine: operations that cannot be padded go ahead, one that can goes alone with its padding. */
 static void launch_padded(struct reef *reef, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, const struct detshare_coroutine_view *ls)
 {
@@ -268,7 +272,7 @@ static void real_time(struct reef *reef, const struct detshare_snapshot *snapsho
                 launch_padded(reef, snapshot, decision, ls);
 }
 
-/* One operation of each queue that is below the cap; one at a time, so that what is in flight stays known. */
+/* Launches one operation of each queue below the cap; one at a time, so the work in flight stays known. */
 static void best_effort(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         reef->real_time = 0;

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launching in turn: what several policies share
+ * Launching in turns: helpers that several policies share
  *
- * Latency-sensitive work that goes to the whole GPU at once; operations of one class that are taken one by one, round
- * robin over their coroutines, each asked for leave; and what there is to count in a snapshot. Nothing here has a state
- * of its own. The turn begins behind the coroutine that was served last: its id is enough to go on from, also when it
- * is gone.
+ * They launch latency-sensitive work on the whole GPU at once, launch operations of a class one by one, round robin
+ * over its coroutines, if the policy permits each, and count what a snapshot has. They keep no state. A round begins
+ * after the coroutine that was served last: its id is enough, even when it is gone.
  */
 #pragma once
 
 #include "policies/detshare_policy.h"
 
-/* Operations of one coroutine on the device at once where a published rule knows no bound. */
+/* Operations of one coroutine on the device at once where a published rule has no bound. */
 #define ROUND_DEPTH 64u
 
-/* How many LS operations are on the device at once, the same parameter in every policy that has it. */
+/* Maximum number of LS operations on the device, the same parameter in every policy that has it. */
 #define ROUND_LS_DEPTH_PARAM                                                                                           \
         {                                                                                                              \
                 .name = "ls_depth", .help = "operations of an LS coroutine on the device at once", .def = ROUND_DEPTH, \
                 .min = 1, .max = 1024                                                                                  \
         }
 
-/* 0: the decision is full, and the host will ask again. */
+/* Returns 0 if the decision is full; the host then calls again. */
 static inline int round_launch(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
         uint32_t rung, uint32_t count)
 {
@@ -39,7 +38,7 @@ static inline int round_launch(struct detshare_decision *decision, const struct 
         return 1;
 }
 
-/* All that is ready of a class, on the whole GPU, `depth` operations of a coroutine at once. */
+/* Launches all ready work of a class on the whole GPU, `depth` operations of a coroutine at once. */
 static inline void round_launch_class(
         const struct detshare_snapshot *snapshot, struct detshare_decision *decision, uint32_t class_, uint32_t depth)
 {
@@ -54,8 +53,8 @@ static inline void round_launch_class(
 }
 
 /*
- * Operations of a coroutine to send now: one if nothing of it is on the device, and those whose predecessors are
- * expected to end within left_ns. What is not known goes alone.
+ * Number of the coroutine's operations to send now: one if it has none on the device, and those whose predecessors
+ * should end within left_ns. An operation of unknown duration goes alone.
  */
 static inline uint32_t round_within(const struct detshare_coroutine_view *coroutine, uint64_t left_ns, uint32_t depth)
 {
@@ -70,7 +69,7 @@ static inline uint32_t round_within(const struct detshare_coroutine_view *corout
         return n;
 }
 
-/* Operations of a class on the device. */
+/* Number of operations of a class on the device. */
 static inline uint32_t round_in_flight(const struct detshare_snapshot *snapshot, uint32_t class_)
 {
         uint32_t n = 0;
@@ -82,8 +81,8 @@ static inline uint32_t round_in_flight(const struct detshare_snapshot *snapshot,
 }
 
 /*
- * Whether anything of the class is on the device or could go there. What waits for something else, a host function for
- * example, keeps nobody waiting.
+ * Whether the class has work on the device or ready for it. Work that waits for something else, such as a host
+ * function, does not count.
  */
 static inline int round_is_busy(const struct detshare_snapshot *snapshot, uint32_t class_)
 {
@@ -96,7 +95,7 @@ static inline int round_is_busy(const struct detshare_snapshot *snapshot, uint32
         return 0;
 }
 
-/* Whether an LS session is inside a request. */
+/* Whether an LS session runs a request. */
 static inline int round_request_active(const struct detshare_snapshot *snapshot)
 {
         for (uint32_t i = 0; i < snapshot->n_sessions; i++)
@@ -105,7 +104,7 @@ static inline int round_request_active(const struct detshare_snapshot *snapshot)
         return 0;
 }
 
-/* Index of the first coroutine whose turn comes behind `last`: the one to begin a round with. */
+/* Index of the first coroutine after `last`, with which a round begins. */
 static inline uint32_t round_first(const struct detshare_snapshot *snapshot, uint64_t last)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
@@ -121,11 +120,12 @@ static inline const struct detshare_coroutine_view *round_at(
         return &snapshot->coroutines[(first + n) % snapshot->n_coroutines];
 }
 
-/* Whether this operation may go now, in which pass over the coroutines. What it allows is launched. */
+/* Whether this operation may go now, in this pass over the coroutines. If so, it is launched. */
 typedef int (*round_may_fn)(
         void *state, uint32_t pass, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op);
 
-/* One action without operations for each ready coroutine of the class, in turn; `reserved` is its index meanwhile. */
+/* Adds an action without operations for each ready coroutine of the class, in turn; `reserved` is its index
+ * meanwhile. */
 static inline void round_gather(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         uint32_t class_, uint64_t last, uint32_t depth)
 {
@@ -142,7 +142,7 @@ static inline void round_gather(const struct detshare_snapshot *snapshot, struct
         }
 }
 
-/* One operation more of each that may; how many that were. */
+/* Adds one operation for each coroutine that may launch one; returns their number. */
 static inline uint32_t round_pass(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         uint32_t begin, uint32_t depth, uint32_t pass, round_may_fn may, void *state, uint64_t *last)
 {
@@ -164,7 +164,7 @@ static inline uint32_t round_pass(const struct detshare_snapshot *snapshot, stru
         return n;
 }
 
-/* Drops the actions from `begin` on that got no operation, and what `reserved` held. */
+/* Drops the actions from `begin` on that have no operation, and clears `reserved`. */
 static inline void round_compact(struct detshare_decision *decision, uint32_t begin)
 {
         uint32_t n = begin;
@@ -179,8 +179,8 @@ static inline void round_compact(struct detshare_decision *decision, uint32_t be
 }
 
 /*
- * Operations of a class in turn, one of each coroutine per pass, until none may any more. *last: who was served last,
- * kept by the caller.
+ * Launches operations of a class in turn, one of each coroutine per pass, until none may any more. *last: the coroutine
+ * served last, which the caller keeps.
  */
 static inline void round_robin(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         uint32_t class_, uint32_t depth, round_may_fn may, void *state, uint64_t *last)

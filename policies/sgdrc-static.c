@@ -2,11 +2,11 @@
 /*
  * sgdrc-static: SGDRC with a fixed, even split
  *
- * The baseline "SGDRC (Static)" of the SGDRC paper (PPoPP'25, section 9): resources are divided statically and evenly
- * between LS and BE. One kernel of each class at once, round robin, as sgdrc has it (sgdrc.h); each class always has
- * its half of the SMs, whether the other has work or not. How the split is made is `static`'s way: the pair of
- * complementary rungs next to `ls_percent`; what `static` does not have is one kernel at a time. The paper divides the
- * VRAM channels as well, which needs coloured memory and is another mechanism.
+ * The baseline "SGDRC (Static)" of the SGDRC paper (PPoPP'25, section 9): LS and BE have a static and even share of the
+ * resources. One kernel of each class runs at once, round robin, as in sgdrc (sgdrc.h). Each class always has its half
+ * of the SMs, whether the other has work or not. The split is made as in `static`: the pair of complementary rungs
+ * nearest to `ls_percent`; but `static` runs any number of kernels at a time. The paper also divides the VRAM channels,
+ * which needs coloured memory and is no part of a policy.
  */
 #include "policies/sgdrc.h"
 

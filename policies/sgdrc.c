@@ -3,35 +3,39 @@
  * sgdrc: tidal SM masking, kernel by kernel
  *
  * The rule of SGDRC (PPoPP'25, sections 4 and 7.1), as the paper has it:
- *  - one latency-sensitive and one best-effort kernel at once, tasks of a class round robin (sgdrc.h);
- *  - monopolisation: while the LS queue is empty, a BE kernel has all SMs;
- *  - colocation: an LS kernel is given the least SMs at which it has its best latency. What is reserved for the next LS
- *    kernel is the most that one in a sliding window over the LS queue needs; BE kernels get the other SMs;
- *  - an LS kernel that meets a BE kernel on all SMs evicts it; that one begins again beside LS.
  *
- * What the paper leaves open, and what is done here. How long the window is: what LS has on the device and the next
- * `window` operations of each LS stream. How needs are found: from profiles of time against SMs, within
- * `tolerance_permille`; what has none is guessed from its blocks (stair.h). Whether an LS kernel has SMs beyond its own
- * need: it runs on what is reserved, as far as the BE kernel that runs leaves that; with no BE work anywhere on all
- * SMs. What if an LS kernel needs all: BE waits until it has left the window. Eviction in the paper is a flag that its
- * transformed kernels read at the end of a block, and the kernel restarts; here a BE kernel that has a form that lets
- * go is evicted likewise, and goes on from where it was. Else it is ended and launched anew where the device can do
- * that and the kernel is proven idempotent; else the LS kernel waits on its SMs for blocks to end. The paper also
- * divides VRAM channels (bimodal tensors), which changes memory and is another mechanism than a policy.
+ * - one latency-sensitive and one best-effort kernel at once, tasks of a class round robin (sgdrc.h);
+ * - monopolisation: while the LS queue is empty, a BE kernel has all SMs;
+ * - colocation: an LS kernel gets the least SMs at which it has its best latency. Reserved for the next LS kernel is the
+ *   greatest need in a sliding window over the LS queue; BE kernels get the other SMs;
+ * - an LS kernel that meets a BE kernel on all SMs evicts it; the BE kernel restarts beside LS.
+ *
+ * Questions that the paper leaves open, and the answers here:
+ *
+ * - Length of the window: the LS kernels on the device and the next `window` operations of each LS stream.
+ * - Needs: from profiles of time against SMs, within `tolerance_permille`; without a profile from the blocks (stair.h).
+ * - SMs of an LS kernel beyond its need: it runs on the reserved SMs as far as the running BE kernel leaves them, and on
+ *   all SMs where there is no BE work.
+ * - An LS kernel that needs all SMs: BE waits until it has left the window.
+ * - Eviction: in the paper a flag that its transformed kernels read at the end of a block, after which the kernel
+ *   restarts. Here an evictable BE kernel is evicted likewise and resumes. Another one is killed and launched again
+ *   where the device can kill and the kernel is proven idempotent. Otherwise the LS kernel waits for blocks to end.
+ *
+ * The paper also divides VRAM channels (bimodal tensors); that changes memory and is no part of a policy.
  */
 #include "policies/sgdrc.h"
 
-#define NEEDS 256u /* as many as there may be on the device */
-#define LOOK 512u  /* operations of the windows of all streams that are looked at: a decision must not take long */
+#define NEEDS 256u /* as many kernels as may be on the device */
+#define LOOK 512u  /* operations in the windows of all streams that one decision looks at, to bound its time */
 
 struct sgdrc {
         uint32_t n_sms, window, tolerance;
         struct stair_side lower, upper;
         struct sgdrc_turn ls, be;
-        uint32_t ls_sms[NEEDS]; /* that the LS kernels launched last need, a ring */
+        uint32_t ls_sms[NEEDS]; /* SMs that the LS kernels launched last need, a ring */
         uint32_t ls_launched;
-        uint32_t be_rung;       /* where the BE kernels are that run */
-        uint32_t be_idempotent; /* all of them are */
+        uint32_t be_rung;       /* rung of the running BE kernels */
+        uint32_t be_idempotent; /* 1: all running BE kernels are idempotent */
 };
 
 static const struct detshare_policy_param params[] = {
@@ -61,7 +65,7 @@ static int sgdrc_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* What waits for something else, a host function for example, is not in the class's queue yet. */
+/* Whether the class has work. A coroutine that waits for a host function, for example, is not in the queue yet. */
 static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
@@ -97,7 +101,7 @@ static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapsho
         return most;
 }
 
-/* The lower rung for what is reserved, as far as the BE kernel leaves it; the whole GPU where nothing is to be left. */
+/* The lower rung for the reserved SMs, as far as the BE kernel leaves it; the whole GPU without BE work. */
 static uint32_t ls_rung(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot, uint32_t reserved)
 {
         uint32_t at = stair_at_least(&sgdrc->lower, reserved), most = sgdrc->lower.n;
@@ -120,10 +124,10 @@ static void ls_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snaps
         if (!next)
                 return;
         if (be && !sgdrc->be_rung && be->evictable)
-                sgdrc_push(decision, be, DETSHARE_ACTION_EVICT, 0); /* its turn is over when it has let go */
+                sgdrc_push(decision, be, DETSHARE_ACTION_EVICT, 0); /* its turn is over when the eviction is */
         else if (be && !sgdrc->be_rung && sgdrc->be_idempotent && snapshot->can_kill &&
                  sgdrc_push(decision, be, DETSHARE_ACTION_KILL, 0))
-                sgdrc->be_idempotent = 0; /* once; its turn is over when it has ended */
+                sgdrc->be_idempotent = 0; /* only once; its turn is over when it has ended */
         sgdrc->ls_sms[sgdrc->ls_launched++ % NEEDS] = stair_need(&next->ahead[0], sgdrc->n_sms, sgdrc->tolerance);
         sgdrc_launch(&sgdrc->ls, decision, next, ls_rung(sgdrc, snapshot, reserved), 0);
 }
@@ -161,7 +165,7 @@ static int sgdrc_decide(void *state, const struct detshare_snapshot *snapshot, s
         reserved = reserve(sgdrc, snapshot);
         owner = sgdrc_coroutine(snapshot, sgdrc->be.owner);
         if (owner && sgdrc_other_ready(owner))
-                sgdrc->be_idempotent = 0; /* something goes with its kernels that cannot be ended */
+                sgdrc->be_idempotent = 0; /* an operation that cannot be killed goes with its kernels */
         sgdrc_launch_others(snapshot, decision);
         ls_launch(sgdrc, snapshot, decision, reserved);
         be_launch(sgdrc, snapshot, decision, reserved);

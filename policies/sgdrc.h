@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SGDRC's queues: what sgdrc and sgdrc-static share
+ * SGDRC's queues: shared by sgdrc and sgdrc-static
  *
  * From Zhang et al., "SGDRC: Software-Defined Dynamic Resource Control for Concurrent DNN Inference on NVIDIA GPUs"
- * (PPoPP'25), section 4: latency-sensitive and best-effort kernels have a queue each, to which the tasks of the class
- * give their kernels round robin, and at any time one kernel of each class runs.
+ * (PPoPP'25), section 4: latency-sensitive and best-effort kernels have a queue each. The tasks of a class put their
+ * kernels into it round robin, and one kernel of each class runs at a time.
  *
- * A queue here is a turn that goes round the coroutines of a class. Whose turn it is owns the class's part of the GPU
- * until what it launched has ended; then comes the next one with a kernel ready. An owner may give a few kernels to the
- * device ahead (`ls_depth`, `be_depth`): its stream runs them one by one, so one of the class runs all the same, and
- * the time that a launch takes is not lost in between. While others wait its turn is over after `turn` kernels: in the
- * paper's queue, which is one stream, the next kernel may be another task's at no cost; here the turn passes when the
- * end of the last kernel has been seen, which costs more than most LS kernels take, so it does not pass at each of
- * them. With `turn` 1 it does. Copies and memsets are no kernels and go at once.
+ * Here a queue is a turn that goes round the coroutines of a class. The owner of the turn has the class's part of the
+ * GPU until its launched kernels have ended; then the next coroutine with a ready kernel owns it. An owner may send a
+ * few kernels ahead (`ls_depth`, `be_depth`). Its stream runs them one by one, so one kernel of the class runs all the
+ * same, and the time of a launch is hidden.
+ *
+ * While others wait, a turn ends after `turn` kernels. In the paper's queue, which is one stream, the next kernel may
+ * be another task's at no cost. Here the turn passes after the end of the last kernel has been seen, which takes longer
+ * than most LS kernels, so it does not pass at each kernel. With `turn` 1 it does. Copies and memsets are not kernels
+ * and go at once.
  */
 #pragma once
 
@@ -26,10 +28,10 @@
         }
 
 struct sgdrc_turn {
-        uint64_t owner;       /* coroutine, 0: nobody */
-        uint64_t last;        /* whose turn it was */
-        uint32_t depth, most; /* kernels on the device, and in a turn */
-        uint32_t n;           /* of this turn */
+        uint64_t owner;       /* coroutine that owns the turn; 0: none */
+        uint64_t last;        /* coroutine that owned the turn last */
+        uint32_t depth, most; /* kernels on the device at once, and in one turn */
+        uint32_t n;           /* kernels launched in this turn */
 };
 
 /* params: the values of SGDRC_DEPTH_PARAMS. */
@@ -60,7 +62,7 @@ static inline int sgdrc_other_ready(const struct detshare_coroutine_view *corout
         return coroutine->ready && coroutine->n_ahead && coroutine->ahead[0].kind != DETSHARE_OP_KERNEL;
 }
 
-/* Whether the owner's turn is over. What an earlier policy has left on the device is somebody's turn, too. */
+/* Updates the owner: whether its turn is over. Work of an earlier policy on the device also counts as a turn. */
 static inline void sgdrc_look(struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
 {
         const struct detshare_coroutine_view *owner = sgdrc_coroutine(snapshot, turn->owner);
@@ -72,7 +74,7 @@ static inline void sgdrc_look(struct sgdrc_turn *turn, const struct detshare_sna
                         turn->owner = snapshot->coroutines[i].id;
 }
 
-/* The coroutine whose kernel is the next of the class, NULL: none may go now. */
+/* The coroutine with the next kernel of the class; NULL: none may go now. */
 static inline const struct detshare_coroutine_view *sgdrc_next(
         const struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
 {
@@ -94,11 +96,11 @@ static inline const struct detshare_coroutine_view *sgdrc_next(
         }
         if (!turn->owner)
                 return behind ? behind : first;
-        /* it alone may go on, and while others wait not for ever */
+        /* the owner may continue while it is alone; while others wait, only until its turn is over */
         return owner && owner->in_flight < turn->depth && (n == 1 || turn->n < turn->most) ? owner : NULL;
 }
 
-/* 0: the decision is full. */
+/* Returns 0 if the decision is full. */
 static inline int sgdrc_push(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
         uint32_t kind, uint32_t rung)
 {
@@ -124,10 +126,10 @@ static inline void sgdrc_launch(struct sgdrc_turn *turn, struct detshare_decisio
         decision->actions[decision->n - 1].evictable = evictable;
         turn->n = turn->owner ? turn->n + 1 : 1;
         turn->owner = turn->last = coroutine->id;
-        decision->again = 1; /* there may be a next one */
+        decision->again = 1; /* there may be another kernel */
 }
 
-/* Copies and memsets. */
+/* Launches copies and memsets. */
 static inline void sgdrc_launch_others(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stairs: how long a kernel takes on fewer SMs, and which rung that makes
+ * Stairs: the time of a kernel on fewer SMs, and the rung that suits it
  *
- * Kernels of libraries have a grid made for the SM count of the GPU, so their time over the number of SMs is a stair:
- * twice as long as soon as one SM is missing, and then the same down to half of them. What is known are points (SMs,
- * mean time); what lies between them is estimated so that a kernel looks rather slower on fewer SMs than it is:
- *  - a time is never better than the busiest SM: it goes with ceil(blocks / SMs), from the next point above;
- *  - it is never worse than that of the next point below, since fewer SMs never help;
- *  - below the lowest and above the highest point only the busiest SM is left to go by;
- *  - without a point the mean over all rungs stands for the whole GPU, and without that only ratios mean something.
+ * Library kernels have a grid made for the SM count of the GPU. So their time over the SM count is a stair: twice as
+ * long as soon as one SM is missing, and then the same down to half of them. Known are points (SMs, mean time). Between
+ * them the time is estimated so that a kernel looks rather slower on fewer SMs than it is:
  *
- * Times that differ by no more than a tolerance are the same step of the stair.
+ * - a time is never better than the busiest SM allows: it goes with ceil(blocks / SMs), from the next point above;
+ * - it is never worse than that of the next point below, since fewer SMs never help;
+ * - below the lowest and above the highest point only the busiest SM counts;
+ * - without a point the mean over all rungs stands for the whole GPU; without that only ratios mean something.
  *
- * The source of "the least SMs at the best latency" is the SGDRC paper (PPoPP'25), section 7.1, which searches for it
- * offline in the same way; that BE belongs on the lowest SM count of its step was measured on an H200.
+ * Times that differ by at most a tolerance are the same step of the stair.
+ *
+ * "The least SMs at the best latency" is from the SGDRC paper (PPoPP'25), section 7.1, which searches for it offline in
+ * the same way. That BE belongs on the lowest SM count of its step was measured on an H200.
  */
 #pragma once
 
 #include "policies/detshare_policy.h"
 
 #define STAIR_RUNGS_MAX 128u
-#define STAIR_NS 1000u /* of a block, where nothing is known: a unit */
+#define STAIR_NS 1000u /* time of a block where nothing is known: a unit, ns */
 
-/* Blocks of the SM that has most of them. */
+/* Blocks of the SM with the most of them. */
 static inline uint64_t stair_busiest(const struct detshare_op_view *op, uint32_t n_sms)
 {
         uint64_t blocks = op->blocks ? op->blocks : 1;
@@ -30,7 +31,7 @@ static inline uint64_t stair_busiest(const struct detshare_op_view *op, uint32_t
         return (blocks + n_sms - 1) / n_sms;
 }
 
-/* What takes `ns` on `from` SMs, on `to` of them. */
+/* Time on `to` SMs of a kernel that takes `ns` on `from` SMs. */
 static inline uint64_t stair_scale(const struct detshare_op_view *op, uint64_t ns, uint32_t from, uint32_t to)
 {
         uint64_t a = stair_busiest(op, from), b = stair_busiest(op, to);
@@ -38,13 +39,13 @@ static inline uint64_t stair_scale(const struct detshare_op_view *op, uint64_t n
         return ns >> 31 ? ns / a * b : ns * b / a;
 }
 
-/* Whether its time is known and not only its shape. */
+/* Whether its time is known, and not only its shape. */
 static inline int stair_known(const struct detshare_op_view *op)
 {
         return op->n_points || op->samples;
 }
 
-/* Time on n_sms of a GPU's n_all SMs. */
+/* Time on n_sms of the GPU's n_all SMs, ns. */
 static inline uint64_t stair_time(const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all)
 {
         const struct detshare_profile_point *above, *below;
@@ -90,13 +91,13 @@ static inline uint32_t stair_lowest(
         return high;
 }
 
-/* The least SMs at the best latency: what it is to have when it must not wait. */
+/* The least SMs at its best latency: its need when it must not wait. */
 static inline uint32_t stair_need(const struct detshare_op_view *op, uint32_t n_all, uint32_t permille)
 {
         return stair_lowest(op, n_all, n_all, permille);
 }
 
-/* Thousandths that it takes longer on n_sms than on all, up to 1000000. */
+/* Slowdown on n_sms against all SMs, permille, up to 1000000. */
 static inline uint64_t stair_loss(const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all)
 {
         uint64_t all = stair_time(op, n_all, n_all), ns = stair_time(op, n_sms, n_all);
@@ -113,7 +114,7 @@ static inline int stair_fills(const struct detshare_op_view *op, uint32_t n_sms)
         return (uint64_t)op->blocks >= (uint64_t)op->blocks_per_sm * n_sms;
 }
 
-/* How long a block lasts on the whole GPU, from its time and its waves. */
+/* Time of one block on the whole GPU, from its time and its waves, ns. */
 static inline uint64_t stair_block(const struct detshare_op_view *op, uint32_t n_all)
 {
         uint64_t slots = (uint64_t)op->blocks_per_sm * n_all;
@@ -122,7 +123,7 @@ static inline uint64_t stair_block(const struct detshare_op_view *op, uint32_t n
         return stair_time(op, n_all, n_all) / (waves ? waves : 1);
 }
 
-/* The rungs of one side in one family, ascending; kernels that these do not take the host moves by itself. */
+/* Rungs of one side in one family, ascending. The host itself moves kernels that do not fit there. */
 struct stair_side {
         uint32_t n;
         uint32_t rung[STAIR_RUNGS_MAX], n_sms[STAIR_RUNGS_MAX];
@@ -148,7 +149,7 @@ static inline void stair_side_init(
         }
 }
 
-/* Index of the smallest with at least n_sms, side->n when none has so many. */
+/* Index of the smallest rung with at least n_sms; side->n if there is none. */
 static inline uint32_t stair_at_least(const struct stair_side *side, uint32_t n_sms)
 {
         uint32_t i = 0;
@@ -159,8 +160,8 @@ static inline uint32_t stair_at_least(const struct stair_side *side, uint32_t n_
 }
 
 /*
- * Index of the rung for a kernel that may have n_sms at most: the smallest that is on the same step of its stair as
- * the largest it may have. side->n when even the smallest is too large.
+ * Index of the rung for a kernel that may have at most n_sms: the smallest on the same step of its stair as the largest
+ * it may have. side->n if even the smallest is too large.
  */
 static inline uint32_t stair_choose(const struct stair_side *side, const struct detshare_op_view *op, uint32_t n_sms,
         uint32_t n_all, uint32_t permille)

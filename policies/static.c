@@ -2,9 +2,9 @@
 /*
  * static: a fixed split of the SMs
  *
- * Latency-sensitive work has one part of the GPU, best-effort work the rest, always, whether the other class has work
- * or not. Neither ever waits for the other's blocks; each loses the SMs of the other. The split is the pair of
- * complementary rungs on the ladder that comes nearest to `ls_percent`.
+ * Latency-sensitive work has one part of the GPU and best-effort work the rest, whether the other class has work or
+ * not. Neither ever waits for the other's blocks, and each loses the SMs of the other. The split is the pair of
+ * complementary rungs of the ladder nearest to `ls_percent`.
  */
 #include "policies/depth.h"
 
@@ -24,8 +24,8 @@ static const struct detshare_policy_param params[] = {
         DEPTH_PARAMS,
 };
 
-/* The rung that holds exactly the TPCs that `rung` does not; 0 (the whole GPU, nobody's complement) when there is none.
- */
+/* The rung with exactly the TPCs that `rung` does not have; 0 (the whole GPU, which has no complement) if there is
+ * none. */
 static uint32_t complement(const struct detshare_policy_config *config, uint32_t rung)
 {
         const struct detshare_rung_view *all = &config->rungs[0], *of = &config->rungs[rung];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a policy remembers of sessions and kernels, in bounded memory
+ * A policy's memory of sessions and kernels, with a bounded size
  *
- * A table of a fixed number of rows in the policy's state, found by id in a set of eight. Nothing is ever taken out:
- * who comes new to a full set gets the row that was used longest ago, zeroed. So what is gone from the snapshots costs
- * nothing and is overwritten in time, and more sessions than there are rows cost a policy memory of some of them, never
- * its correctness.
+ * A table has a fixed number of rows in the policy's state; an id is found in a set of eight. Rows are never removed: a
+ * new id in a full set gets the row that was used longest ago, zeroed. So a session that is gone costs nothing and is
+ * overwritten in time. More sessions than rows cost a policy its memory of some of them, never its correctness.
  */
 #pragma once
 
@@ -17,10 +16,10 @@
 #define TABLE_SESSIONS 256u
 #define TABLE_KERNELS 4096u
 
-/* The first member of every row. */
+/* First member of every row. */
 struct table_row {
         uint64_t id;
-        uint64_t used_ns; /* + 1; 0: nobody's */
+        uint64_t used_ns; /* time of the last use + 1, ns; 0: free row */
 };
 
 static inline struct table_row *table_row(void *rows, size_t size, uint32_t i)
@@ -28,7 +27,7 @@ static inline struct table_row *table_row(void *rows, size_t size, uint32_t i)
         return (struct table_row *)((char *)rows + size * i);
 }
 
-/* The row of an id in a table of n rows, a multiple of TABLE_WAYS: the one it has, or a new one. */
+/* The row of an id in a table of n rows (a multiple of TABLE_WAYS): the existing one, or a new one. */
 static inline void *table_take(void *rows, size_t size, uint32_t n, uint64_t id, uint64_t now_ns)
 {
         uint32_t set = (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) % (n / TABLE_WAYS) * TABLE_WAYS;

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tally: best-effort work in the gaps, one kernel at a time, in a form that latency-sensitive work need not wait for
+ * tally: best-effort work in the gaps, one kernel at a time, in a form that latency-sensitive work waits for only
+ * briefly
  *
  * The priority rule of Tally (Zhao, Jayarajan, Pekhimenko, ASPLOS'25) as its public code has it (tally-project/tally,
  * scheduler/priority.cpp):
- *  - LS (high-priority) work is launched at once, at high priority.
- *  - Best effort has at most one kernel in flight, and only where LS has nothing queued, nothing on the device, and has
- *    been idle for 0.1 ms.
- *  - Each best-effort kernel runs in the fastest form whose turnaround (how long LS would wait for it) is expected to
- *    be at most 0.1 ms: the original, or one that gives way.
- *  - After 100 ms without LS work kernels run as originals.
  *
- *  - LS work that arrives takes the GPU back from a form that gives way, and is not launched any later for that. The
- *    kernel goes on from where it was, by the rules above.
+ * - LS (high-priority) work is launched at once, at high priority.
+ * - Best effort has at most one kernel in flight, and only while LS has nothing queued, nothing on the device, and has
+ *   been idle for 0.1 ms.
+ * - Each best-effort kernel runs in the fastest form with an expected turnaround (the time that LS would wait for it) of
+ *   at most 0.1 ms: the original, or one that can be interrupted.
+ * - After 100 ms without LS work kernels run as originals.
+ * - LS work that arrives takes the GPU back from an interruptible form, and is not launched later for that. The kernel
+ *   resumes where it was, by the rules above.
  *
- * What differs: Tally's forms that give way are kernels it rewrote: persistent blocks that look at a flag, and slices.
- * It times each with several numbers of blocks or slices and takes the fastest; where none is good enough it takes
- * fewer blocks or more slices, as many as should keep the bound, or the original. Here the forms are these, from the
- * fastest on:
- *  - the original, on all SMs: LS waits for all of it, as Tally has it, so its turnaround is its expected time;
- *  - one that lets go at the end of its blocks, on all SMs, where the daemon has transformed the kernel: it is evicted
- *    when LS work arrives. Persistent or in slices, and of how many blocks, is the host's choice
- *    (daemon/sched/forms.h), by measured cost as in Tally. Its turnaround is half of what an eviction takes at most, as
- *    Tally has it for persistent blocks. `evict=0`: as if there was none;
- *  - confined to a rung of the upper side, from the largest to the smallest, since most kernels (machine code without
- *    PTX) have no such form, and Tally runs those as originals: LS starts on the SMs that are left. If as many are left
- *    as the kernels of LS needed lately (the largest need of the last one to two seconds), it does not wait; if fewer,
- *    for half a wave of the kernel's blocks;
- *  - not at all, where even the smallest rung is too slow (below a tenth of the original's speed, Tally's lowest step)
- *    or LS would wait too long: until LS has been idle for 100 ms, or the kernel has waited for `patience_ms`.
+ * Differences. Tally rewrites kernels: persistent blocks that look at a flag, and slices. It times each with several
+ * numbers of blocks or slices and takes the fastest. Where none is good enough it takes fewer blocks or more slices, as
+ * many as should keep the bound, or the original. Here the forms are these, fastest first:
+ *
+ * - the original, on all SMs: LS waits for all of it, as in Tally, so its turnaround is its expected time;
+ * - an evictable form, on all SMs, where the daemon has transformed the kernel: it is evicted when LS work arrives. The
+ *   host chooses persistent or sliced, and the number of blocks, by measured cost as in Tally (daemon/sched/forms.h).
+ *   Its turnaround is half of an eviction's maximum, as Tally has it for persistent blocks. `evict=0` excludes it;
+ * - confined to a rung of the upper side, from the largest to the smallest, because most kernels (machine code without
+ *   PTX) have no evictable form, and Tally runs those as originals. LS starts on the remaining SMs. If these are as many
+ *   as LS kernels needed lately (the largest need of the last one to two seconds), it does not wait; otherwise for half
+ *   a wave of the kernel's blocks;
+ * - not at all, where even the smallest rung is too slow (below a tenth of the original's speed, Tally's lowest step) or
+ *   LS would wait too long: until LS has been idle for 100 ms, or the kernel has waited for `patience_ms`.
+ *
  * A kernel of unknown duration runs as the original, which is how Tally profiles it. A kernel whose blocks must all be
- * resident has no confined form where they do not fit. Copies and memsets count as one kernel that is original.
+ * resident has no confined form where they do not fit. Copies and memsets count as one original kernel.
  *
- * Nobody starves except beside LS work that leaves no gap of 0.1 ms: that is the rule.
+ * Only beside LS work that leaves no gap of 0.1 ms does best effort starve: that is the rule.
  */
 #include "policies/round.h"
 #include "policies/size.h"
@@ -46,8 +47,8 @@ struct tally {
         uint32_t slowest; /* percent of the original's speed */
         uint32_t ls_depth, evict;
 
-        uint64_t idle_ns; /* since when LS is idle; 0: always was */
-        uint32_t busy;    /* it was, the last time */
+        uint64_t idle_ns; /* time since when LS is idle, ns; 0: it never had work */
+        uint32_t busy;    /* 1: LS had work at the last decision */
         uint32_t need, need_before;
         uint64_t need_until_ns;
         uint64_t last_be;
@@ -83,9 +84,9 @@ static const struct detshare_policy_param params[] = {
                 .max = 1},
 };
 
-/* How a kernel runs. */
+/* Form of a kernel. */
 struct form {
-        uint32_t rung; /* DETSHARE_RUNG_NONE: not at all */
+        uint32_t rung; /* DETSHARE_RUNG_NONE: it does not run */
         uint32_t lets_go;
 };
 
@@ -103,7 +104,7 @@ static int tally_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* The largest need of an LS kernel, over the present second and the one before. */
+/* The largest need of an LS kernel, over the present second and the previous one. */
 static void look_at_need(struct tally *tally, const struct detshare_snapshot *snapshot)
 {
         if (snapshot->now_ns >= tally->need_until_ns) {
@@ -120,7 +121,7 @@ static void look_at_need(struct tally *tally, const struct detshare_snapshot *sn
         }
 }
 
-/* How long LS would wait for a kernel on this rung. */
+/* Time that LS would wait for a kernel on this rung, ns. */
 static uint64_t turnaround(const struct tally *tally, const struct detshare_snapshot *snapshot,
         const struct detshare_op_view *op, uint32_t rung)
 {
@@ -146,13 +147,13 @@ static int is_form(const struct tally *tally, const struct detshare_snapshot *sn
                stair_time(op, snapshot->n_sms, snapshot->n_sms) * 100;
 }
 
-/* Whether it lets go, and soon enough in the mean. */
+/* Whether it can be evicted, and soon enough in the mean. */
 static int lets_go(const struct tally *tally, const struct detshare_op_view *op)
 {
         return tally->evict && op->evict_ns && op->evict_ns / 2 <= tally->bound_ns;
 }
 
-/* The fastest form that LS need not wait for. */
+/* The fastest form with a turnaround within the bound. */
 static struct form choose(
         const struct tally *tally, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
 {
@@ -176,7 +177,7 @@ static void wake_at(struct detshare_decision *decision, uint64_t at_ns)
                 decision->next_timer_ns = at_ns;
 }
 
-/* The next best-effort coroutine in turn whose kernel may go now. */
+/* Launches the next best-effort coroutine in turn whose kernel may go now. */
 static void launch_be(struct tally *tally, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         uint32_t first = round_first(snapshot, tally->last_be);
@@ -203,7 +204,7 @@ static void launch_be(struct tally *tally, const struct detshare_snapshot *snaps
         }
 }
 
-/* LS work is there: what lets go does. */
+/* LS work is there: evicts the best-effort kernels that can be evicted. */
 static void take_back(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {

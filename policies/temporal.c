@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * temporal: round robin by time slice
+ * temporal: round robin by time slices
  *
- * One session has the whole GPU at a time. Sessions with work take turns, in the order of their ids, each for a slice
- * of time; who runs out of work gives up the rest of its slice. A kernel cannot be stopped, so a switch waits until all
- * that is in flight has ended; of what is queued only as much is sent ahead as is expected to begin within the slice.
- * Classes and priorities mean nothing.
+ * One session at a time has the whole GPU. Sessions with work take turns in the order of their ids, each for a time
+ * slice; a session without work gives up the rest of its slice. A kernel cannot be stopped, so a switch waits until
+ * everything in flight has ended. Only operations that should begin within the slice are sent ahead. Classes and
+ * priorities do not matter.
  *
- * This is time slicing as every system has it that shares a GPU by turns: XSched's processes in turn (OSDI'25, policy
- * PUP, whose slice of 5 ms is the default here, without its weights and saved slices), nvshare's lock, the driver's own
- * time slices without preemption inside a kernel. Nobody starves: a turn ends with the first operation that ends after
- * the slice.
+ * Other systems that share a GPU in turns do the same: XSched's processes in turn (OSDI'25, policy PUP, whose slice of
+ * 5 ms is the default here, without its weights and saved slices), nvshare's lock, and the driver's own time slices
+ * without preemption inside a kernel. Nothing starves: a turn ends with the first operation that ends after the slice.
  */
 #include "policies/round.h"
 
@@ -30,11 +29,11 @@ static const struct detshare_policy_param params[] = {
                 .max = 1024},
 };
 
-/* What there is to know of the sessions' work in one snapshot. */
+/* Work of the sessions in one snapshot. */
 struct work {
-        int in_flight;    /* anybody's */
-        int holder;       /* the holder has something ready or in flight */
-        int others_ready; /* somebody else has something ready */
+        int in_flight;    /* 1: any session has work in flight */
+        int holder;       /* 1: the holder has work ready or in flight */
+        int others_ready; /* 1: another session has ready work */
 };
 
 static int temporal_init(void *state, const struct detshare_policy_config *config)
@@ -66,7 +65,7 @@ static struct work look(const struct temporal *temporal, const struct detshare_s
         return work;
 }
 
-/* The next session with something ready takes the GPU: the smallest id behind the last holder's, else the smallest. */
+/* Gives the GPU to the next session with ready work: the smallest id after the last holder's, else the smallest. */
 static void take(struct temporal *temporal, const struct detshare_snapshot *snapshot)
 {
         uint64_t next = UINT64_MAX, smallest = UINT64_MAX;

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tgs: best-effort work at a rate at which latency-sensitive work does not lose progress
+ * tgs: best-effort work at a rate at which latency-sensitive work keeps its progress
  *
  * The closed loop of TGS (Wu, Zhang, Bai, Liu, Jin, NSDI'23) as its public code has it (pkusys/TGS,
- * low_priority_hijack_call.c). The unit is the thread block. Every control interval the blocks that LS ran are one
- * sample of its rate, and best-effort work may launch kernels as long as the blocks it launched in the present window
- * (50 ms) do not exceed a limit, which grows while LS keeps the highest rate it was seen to have and shrinks when it
- * does not. With delta = |rate - highest| / highest:
- *  - slow start: delta <= 3%: limit = 1.5 limit + 1; else limit /= 1.5, and on to congestion avoidance;
- *  - congestion avoidance: delta <= 3%: limit += max(0.025% of the highest rate, 1000); else limit -= max(8%, 1000);
- *    delta >= 9%: limit /= 10 and back to slow start;
- *  - delta >= 12% for 20 samples: the highest rate is taken for too high: it becomes 80%, limit /= 2, slow start;
- *  - no limit grows beyond the larger of three times what best effort launched in the last window and 2^40 (slow
- *    start) or 2^32;
- *  - three of the last five samples below 1000 blocks, after 15 samples: LS is idle, no limit; exactly two of them: LS
- *    comes back, the limit is 20000 again, which is also the first limit.
+ * low_priority_hijack_call.c). The unit is the thread block. Every control interval the number of blocks that LS ran is
+ * one sample of its rate. Best-effort work may launch kernels as long as its blocks launched in the present window (50
+ * ms) do not exceed a limit. The limit grows while LS keeps its highest known rate and shrinks when it does not. With
+ * delta = |rate - highest| / highest:
+ *
+ * - slow start: delta <= 3%: limit = 1.5 limit + 1; else limit /= 1.5, and on to congestion avoidance;
+ * - congestion avoidance: delta <= 3%: limit += max(0.025% of the highest rate, 1000); else limit -= max(8%, 1000);
+ *   delta >= 9%: limit /= 10 and back to slow start;
+ * - delta >= 12% for 20 samples: the highest rate counts as too high: it becomes 80%, limit /= 2, slow start;
+ * - no limit grows beyond the larger of three times the launches of best effort in the last window and 2^40 (slow
+ *   start) or 2^32;
+ * - three of the last five samples below 1000 blocks, after 15 samples: LS is idle, no limit; exactly two of them: LS
+ *   comes back, the limit is 20000 again, which is also the first limit.
+ *
  * The highest rate is the largest mean of two adjacent samples of the five before this one. While it is profiled (the
- * first five samples, and until it holds within 5%) best effort gets next to nothing: one kernel per window, the limit
- * being 0. Later a change within 10% can only raise it, one of more than 20% sets it anew (2.5% below or above what was
- * seen) and starts another profile, during which the limit stays as it is.
+ * first five samples, and until it holds within 5%) best effort gets almost nothing: one kernel per window, with a
+ * limit of 0. Later a change within 10% can only raise it. One of more than 20% sets it again (2.5% below or above the
+ * sample) and starts another profile, during which the limit stays as it is.
  *
- * What differs: the code has one job of each kind; here all LS work together is one, and best-effort clients take turns
- * within the limit. Samples are taken every `interval_ms` and not every 5 s, which is too slow for inference; rates are
- * per 5 s all the same, so that the constants are the published ones. Blocks of LS are counted when they end. The
- * code's profile does not end while the rate does not change at all; here five samples are enough. A side is taken to
- * be gone when it had no work for `gone_ms`: then nothing is limited. While there is only LS its highest rate is
- * followed as the code's LS side does it; with the first best-effort work control begins. Memory moves by quotas here,
- * not by the policy.
+ * Differences:
  *
- * The rule is made for training, whose rate is steady. Requests that arrive at random vary more than 3% from one
- * sample to the next by themselves, which looks like harm: best effort then gets next to nothing. `smooth_permille`
- * weighs the rate so far against the new sample (the code has such a weight, and sets it to 0); 980 makes the rate one
- * of about the published 5 s again.
+ * - The code has one job of each kind; here all LS work together is one, and best-effort clients take turns within the
+ *   limit.
+ * - Samples are taken every `interval_ms` and not every 5 s, which is too slow for inference. Rates are per 5 s all the
+ *   same, so that the constants are the published ones. Blocks of LS are counted when they end.
+ * - The code's profile does not end while the rate does not change at all; here five samples are enough.
+ * - A side counts as gone after `gone_ms` without work; then nothing is limited. While there is only LS its highest rate
+ *   is followed as the code's LS side does it; with the first best-effort work control begins.
+ * - Memory moves by quotas here, not by the policy.
  *
- * Nobody starves: with the limit at 0 one kernel still goes in every window.
+ * The rule is made for training, whose rate is steady. Requests that arrive at random vary by more than 3% from one
+ * sample to the next, which looks like harm, so best effort gets almost nothing. `smooth_permille` weighs the previous
+ * rate against the new sample (the code has such a weight, and sets it to 0); 980 makes the rate one of about the
+ * published 5 s again.
+ *
+ * Nothing starves: with the limit at 0 one kernel still goes in every window.
  */
 #include "policies/round.h"
 
 #define TGS_MS 1000000ull
-#define TGS_RATE_NS (5000 * TGS_MS) /* what the constants are per */
+#define TGS_RATE_NS (5000 * TGS_MS) /* time to which the constants refer */
 #define TGS_WINDOW 5
 #define PROFILE_SAMPLES 5u
 #define LIMIT_FIRST 20000.0
@@ -57,14 +62,14 @@ struct tgs {
         uint32_t ls_depth;
         double smooth;
 
-        uint32_t sampled;    /* LS is there */
-        uint32_t controlled; /* both are */
+        uint32_t sampled;    /* 1: LS is there */
+        uint32_t controlled; /* 1: both are there */
         uint64_t ls_seen_ns, be_seen_ns, next_sample_ns, next_window_ns;
-        double ls_blocks;          /* since the last sample */
+        double ls_blocks;          /* blocks since the last sample */
         double window[TGS_WINDOW]; /* samples, the newest first */
-        double rate, highest;      /* of LS: now; the highest */
-        uint32_t profiling;        /* samples of the profile so far + 1; 0: none is being made */
-        uint32_t samples, worse;   /* since control began; one after the other with delta >= 12% */
+        double rate, highest;      /* rates of LS: now; the highest */
+        uint32_t profiling;        /* samples of the profile so far + 1; 0: no profile is being made */
+        uint32_t samples, worse;   /* samples since control began; those in a row with delta >= 12% */
         enum tgs_state state;
         double limit;             /* blocks of BE per window */
         double launched, current; /* blocks of BE in this window, in the last one */
@@ -119,7 +124,7 @@ static double smaller(double a, double b)
 
 /* --- the highest rate --------------------------------------------------------------------------------------------- */
 
-/* The largest mean of two adjacent samples, before the new one joins them. */
+/* Adds a sample; returns the largest mean of two adjacent earlier samples. */
 static double shift(struct tgs *tgs, double rate)
 {
         double highest = 0;
@@ -137,7 +142,7 @@ static double relative(double value, double to)
         return (value - to) / larger(to, 1);
 }
 
-/* The highest rate follows what was seen, from 2.5% below or above. */
+/* Moves the highest rate to 2.5% below or above the sample. */
 static void follow(struct tgs *tgs, double seen)
 {
         if (seen > tgs->highest)
@@ -160,7 +165,7 @@ static void profile(struct tgs *tgs, double seen)
                 tgs->profiling = 0;
 }
 
-/* 1: the highest rate is to be profiled anew. */
+/* Returns 1 if the highest rate must be profiled again. */
 static int watch(struct tgs *tgs, double seen)
 {
         double change = relative(seen, tgs->highest);
@@ -230,7 +235,7 @@ static uint32_t idle_samples(const struct tgs *tgs)
         return n;
 }
 
-/* Without best-effort work the highest rate is what is seen, or a little more if it was that before. */
+/* Without best-effort work the highest rate is the sample, or a little more if it was that before. */
 static void sample_alone(struct tgs *tgs, double seen)
 {
         double change = relative(seen, tgs->highest);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tide: what latency-sensitive (LS) sessions are doing and what they need, as `detshare` sees it
+ * The tide: what latency-sensitive (LS) sessions do and need, as `detshare` sees it
  *
- * For each LS session that was seen lately: whether a request is under way (see detshare.c for when one begins and
- * ends), how long its requests are, how many kernels they have and what lies between these, the SMs that they need, how
- * long the session is idle between requests, and under which regime of best effort (BE) its requests are felt to be
- * well. tide_look() sums that up for one decision: is a request under way, how much is to be left free, how long a wait
- * is harmless. Nothing here launches anything.
+ * For each recent LS session the policy knows: whether a request runs (detshare.c defines begin and end), the length of
+ * its requests, their number of kernels and the gaps between these, the SMs they need, the pauses between requests, and
+ * the regime of best effort (BE) under which requests keep their slack. tide_look() sums that up for one decision:
+ * whether a request runs, how many SMs to leave free, how long a wait is harmless. Nothing here launches anything.
  *
- * The state of the whole policy is declared here, too, with its parameters: both parts read it.
+ * The state of the whole policy and its parameters are declared here, because both parts read them.
  */
 #pragma once
 
@@ -20,19 +19,19 @@
 #define MS 1000000ull
 #define LS_MAX 32u
 #define BE_MAX 64u
-#define NEEDS 32u         /* buckets of needs, in parts of the GPU */
-#define DELAY_NS 10000ull /* an LS operation that takes longer is delayed once more per so much */
+#define NEEDS 32u         /* buckets of needs, each a part of the GPU */
+#define DELAY_NS 10000ull /* an LS operation counts as delayed once more per this much of its time, ns */
 #define ALONE_NS 1000000000ull
-#define RECENT_PERCENT 99u   /* so many of a session's pauses are shorter than one ... */
-#define RECENT_TIMES 4u      /* ... and one that is so many times as long says that it is gone for now */
-#define ENDED 128u           /* coroutines by id; of two with one place the last counts */
-#define CAME_BACK UINT64_MAX /* of free_ns: BE was gone in this request, and came again */
+#define RECENT_PERCENT 99u   /* share of a session's pauses that are shorter than its long pause, percent ... */
+#define RECENT_TIMES 4u      /* ... and multiple of that pause after which the session counts as gone */
+#define ENDED 128u           /* coroutines by id; of two in one place the last counts */
+#define CAME_BACK UINT64_MAX /* value of free_ns: BE was gone during this request and came back */
 #define BLOCKS_MAX 32u       /* SM counts of the calibration */
-#define LS_LOOK 256u /* operations that are looked at for the window, of all queues: a decision must not take long */
+#define LS_LOOK 256u /* operations that one decision looks at for the window, of all queues, to bound its time */
 
-#define MASK_REQUESTS 4u /* of a busy session that come before the GPU has turned to another context, at the least */
+#define MASK_REQUESTS 4u /* fewest requests of a busy session before the GPU has switched to another context */
 
-/* ls_overlap */
+/* Values of ls_overlap */
 #define LS_OVERLAP 1
 #define LS_APART 2
 
@@ -144,51 +143,53 @@ static const struct detshare_policy_param params[PARAMS] = {
 
 struct ls {
         uint64_t id;
-        uint64_t seen;                /* number of the decision that saw it last; 0: nobody */
-        uint64_t active_ns;           /* when it had work last */
-        uint64_t works_ns;            /* when some of it was on the device, or could have been */
-        uint64_t begin_ns, empty_ns;  /* of the request that goes on, or the last one; 0: none yet */
-        uint64_t slo_ns, deadline_ns; /* UINT64_MAX: none */
-        uint8_t open;                 /* a request goes on */
-        uint8_t busy;                 /* it has work queued or on the device */
-        uint8_t synchronised;         /* while it has none: its client has waited for all */
-        uint8_t gapped;               /* this request had gaps */
-        uint8_t mixed;                /* another regime than its own was in force, too */
-        uint8_t beside;               /* BE was on the device */
-        uint8_t cut;                  /* the trial of a more generous regime was given up in this piece */
-        struct gaps inside, between;  /* of requests */
-        uint32_t delays, idle_ns;     /* of this request: kernels, and time without work */
-        uint32_t need;                /* of the window, now */
-        uint32_t needs[NEEDS];        /* time of kernels by what they need, in us */
-        uint64_t length_ns;           /* of a request without BE, low among those seen; 0: unknown */
-        uint64_t idle_between_ns;     /* from one request to the next, low among those seen; 0: unknown */
-        uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns; /* of requests, those beside BE, pauses; 0: unknown */
-        uint32_t mean_delays, mean_gap;                        /* of a request; ns between two kernels */
+        uint64_t seen;      /* number of the last decision that saw it; 0: free place */
+        uint64_t active_ns; /* time of its last work */
+        uint64_t works_ns;  /* last time at which work was on the device or could have been */
+        /* begin of the running or last request, and the time since when its queue is empty; 0: none yet */
+        uint64_t begin_ns, empty_ns;
+        uint64_t slo_ns, deadline_ns; /* objective and deadline, ns; UINT64_MAX: none */
+        uint8_t open;                 /* 1: a request runs */
+        uint8_t busy;                 /* 1: it has work queued or on the device */
+        uint8_t synchronised;         /* 1: its client has waited for everything; only while it has no work */
+        uint8_t gapped;               /* 1: this request had gaps */
+        uint8_t mixed;                /* 1: another regime than its own was in force, too */
+        uint8_t beside;               /* 1: BE was on the device */
+        uint8_t cut;                  /* 1: the trial of a more generous regime was ended in this piece */
+        struct gaps inside, between;  /* gaps inside requests, and between them */
+        uint32_t delays, idle_ns;     /* kernels of this request, and its time without work, ns */
+        uint32_t need;                /* SMs that the window needs now */
+        uint32_t needs[NEEDS];        /* time of kernels by the SMs they need, us */
+        uint64_t length_ns;           /* length of a request without BE, near the low ones seen, ns; 0: unknown */
+        uint64_t idle_between_ns;     /* pause between two requests, near the low ones seen, ns; 0: unknown */
+        /* means of request lengths, of those beside BE, and of pauses, ns; 0: unknown */
+        uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns;
+        uint32_t mean_delays, mean_gap; /* kernels of a request; gap between two kernels, ns */
         struct felt felt;
-        uint64_t free_ns;            /* since when this request has no BE on the device; 0: it has; or CAME_BACK */
-        uint64_t piece_ns;           /* when a piece of this request began that is looked at by itself */
-        uint32_t regime, operations; /* of the piece: what it has BE do, and what of it has ended */
+        uint64_t free_ns;            /* time since when this request has no BE on the device; 0: it has; or CAME_BACK */
+        uint64_t piece_ns;           /* begin of the piece of this request that is measured by itself */
+        uint32_t regime, operations; /* regime of the piece, and operations of it that ended */
 };
 
 struct be {
         uint64_t id, seen;
-        uint64_t waits;     /* number of the decision that had it wait for LS last */
-        uint64_t device_ns; /* as its view says */
+        uint64_t waits;     /* number of the last decision in which it waited for LS */
+        uint64_t device_ns; /* device time in its view, ns */
         uint64_t virtual_ns;
 };
 
-/* When an operation of a BE coroutine ended last. */
+/* Time of the last end of an operation of a BE coroutine. */
 struct ended {
         uint64_t coroutine, ns;
 };
 
-/* When a BE coroutine was evicted last. */
+/* Time of the last eviction of a BE coroutine. */
 struct evicted {
         uint64_t coroutine, ns;
-        uint32_t back; /* so that it has all SMs again */
+        uint32_t back; /* 1: it was evicted to get all SMs back */
 };
 
-/* Blocks that BE may have resident on so many SMs beside LS; 0: no bound. */
+/* Resident blocks that BE may have on n_sms SMs beside LS; 0: no bound. */
 struct bound {
         uint32_t n_sms, blocks[DETSHARE_BOUND_MEMORY + 1];
 };
@@ -202,31 +203,33 @@ struct detshare {
         uint64_t decision;
         struct ls ls[LS_MAX];
         struct be be[BE_MAX];
-        uint32_t be_last; /* that was found last */
+        uint32_t be_last; /* index found last */
         struct ended ended[ENDED];
         struct evicted evicted[ENDED];
-        uint64_t be_ns, explored_ns; /* BE's time, and what of it went to exploring */
-        uint64_t ls_seen_ns;         /* + 1; 0: never */
+        uint64_t be_ns, explored_ns; /* BE's time, and its part spent on exploring, ns */
+        uint64_t ls_seen_ns;         /* time of the last LS work + 1, ns; 0: never */
 
-        /* of one decision */
+        /* state of one decision */
         uint64_t now_ns, timer_ns;
         int wet, alone;
-        uint32_t regime; /* of BE: the strictest of the requests under way */
+        uint32_t regime; /* regime of BE: the strictest of the running requests */
         uint32_t reserve;
-        uint32_t part;         /* of the GPU that all of BE keeps to: 1 / 2^part; 0: where the prices send it */
-        uint64_t left_ns;      /* of the requests under way */
-        uint64_t harmless_ns;  /* rest of a block that LS can bear at each of its kernels */
-        uint64_t standing_ns;  /* and at the first one, while it is idle; UINT64_MAX: whatever */
-        uint32_t standing_sms; /* needed then */
-        uint64_t soon_ns;      /* while it is idle: how long it usually is; UINT64_MAX: who knows */
+        uint32_t part;        /* all of BE keeps to 1 / 2^part of the GPU; 0: the prices decide */
+        uint64_t left_ns;     /* expected rest of the running requests, ns */
+        uint64_t harmless_ns; /* rest of a block that LS can bear at each of its kernels, ns */
+        /* rest of a block that LS can bear at its first kernel, while idle, ns; UINT64_MAX: any */
+        uint64_t standing_ns;
+        uint32_t standing_sms; /* SMs needed then */
+        uint64_t soon_ns;      /* while LS is idle: usual length of its pause, ns; UINT64_MAX: unknown */
         uint64_t soon_harmless_ns;
-        /* what it costs the session with the shortest requests that a kernel runs on a part of the GPU; 0: nothing */
+        /* cost of a kernel on a part of the GPU for the session with the shortest requests, ns; 0: none */
         uint64_t mask_ns;
-        uint32_t busy_permille;     /* of the time of the LS session that is busiest, if BE were always beside it */
-        uint32_t ls_recent;         /* LS sessions that are there, as of the decision before */
-        uint64_t fair_ns;           /* virtual time of the BE session with ready work that has least */
-        int fair_runs;              /* what it has on the device counts as it runs: with time it has more */
-        uint32_t be_flying, flying; /* BE operations on the device; coroutines that have anything there */
+        /* share of time that the busiest LS session would be busy if BE were always beside it, permille */
+        uint32_t busy_permille;
+        uint32_t ls_recent;         /* LS sessions present at the previous decision */
+        uint64_t fair_ns;           /* least virtual time among BE sessions with ready work */
+        int fair_runs;              /* 1: its running work already counts, so its virtual time grows */
+        uint32_t be_flying, flying; /* BE operations on the device; coroutines with any operation there */
 };
 
 static inline uint64_t us(const struct detshare *d, enum param param)
@@ -245,7 +248,7 @@ static inline void wake_at(struct detshare *d, uint64_t ns)
                 d->timer_ns = ns;
 }
 
-/* --- what is learnt ----------------------------------------------------------------------------------------------- */
+/* --- learning ----------------------------------------------------------------------------------------------------- */
 
 static inline void needs_learn(struct detshare *d, struct ls *ls, uint32_t need, uint64_t ns)
 {
@@ -294,7 +297,7 @@ static inline struct ls *ls_find(struct detshare *d, uint64_t id, int make)
         return oldest;
 }
 
-/* How long its queue must be empty for the request to be over. */
+/* How long its queue must be empty before a request has ended, ns. */
 static inline uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
 {
         uint64_t hold = gaps_quantile(&ls->inside, number(d, P_HOLD));
@@ -304,7 +307,7 @@ static inline uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
         return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
 }
 
-/* A trial that was given up tells something only where it shows in spite of that what that was for. */
+/* Learns a request. A trial that was ended early counts only if it shows its result all the same. */
 static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 {
         const uint64_t ns = end_ns - ls->piece_ns;
@@ -316,9 +319,9 @@ static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 }
 
 /*
- * What a request takes without BE: at most what it took, and at least what it went on for when the device was free of
- * BE. What it took beside BE must not count: more is then harmless, so more of BE would be beside the next. So while BE
- * never leaves the device, which it does for requests that it is held during, this can only become less.
+ * Learns the length of a request without BE: at most its duration, and at least the time for which the device was free
+ * of BE. The duration beside BE must not count: then more BE would look harmless, and more of it would run beside the
+ * next request. So while BE never leaves the device (it does for requests that hold it) the length can only fall.
  */
 static inline void ls_learn_length(struct ls *ls, uint64_t length)
 {
@@ -346,7 +349,7 @@ static inline void ls_close(struct ls *ls)
         learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
 }
 
-/* What BE may cost one of its requests. */
+/* Time that BE may cost one of its requests, ns. */
 static inline uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
 {
         if (!ls->length_ns)
@@ -361,13 +364,13 @@ static inline uint64_t ls_slack_permille(const struct detshare *d, const struct 
         return ls->length_ns ? ls_slack(d, ls) / (ls->length_ns / 1000 + 1) : 0;
 }
 
-/* Parts of the GPU are not tried where they alone cost more than the slack. */
+/* Number of regimes to try: parts of the GPU only if they alone cost no more than the slack. */
 static inline uint32_t ls_steps(const struct detshare *d, const struct ls *ls)
 {
         return (uint64_t)d->p[P_MASK] > ls_slack_permille(d, ls) ? FELT_HALF : number(d, P_FEEL);
 }
 
-/* What comes now of a request is looked at by itself. */
+/* Begins a new piece of the request, which is measured by itself. */
 static inline void ls_piece(const struct detshare *d, struct ls *ls)
 {
         ls->mixed = ls->beside = ls->cut = 0;
@@ -409,7 +412,7 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
         ls->synchronised = 0;
 }
 
-/* view: NULL when it has none, which means that it has no work. */
+/* view: NULL if the session has none, which means that it has no work. */
 static inline void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_view *view)
 {
         int busy = view && view->request_active;
@@ -420,7 +423,7 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
         }
         if (busy && !ls->busy)
                 ls_wake(d, ls);
-        /* an SLO is what a client says: it may be any number */
+        /* a client may set any objective */
         ls->deadline_ns = ls->slo_ns && ls->slo_ns < UINT64_MAX - ls->begin_ns ? ls->begin_ns + ls->slo_ns : UINT64_MAX;
         if (busy)
                 ls->active_ns = d->now_ns;
@@ -438,8 +441,8 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
 }
 
 /*
- * Whether a request that goes on waits for its own host and has for longer than gaps usually are: it is none as far as
- * best effort is concerned.
+ * Whether a running request waits for its own host for longer than its usual gaps. For best effort it then does not
+ * count as a request.
  */
 static inline int ls_stalls(struct detshare *d, const struct ls *ls)
 {
@@ -450,7 +453,7 @@ static inline int ls_stalls(struct detshare *d, const struct ls *ls)
         return d->now_ns >= until;
 }
 
-/* What the first of its queues need, and which of them have something to do. */
+/* SMs that the first operations of its queues need, and which queues have work. */
 static inline void ls_window(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         uint32_t left = LS_LOOK;
@@ -477,8 +480,8 @@ static inline void ls_window(struct detshare *d, const struct detshare_snapshot 
 }
 
 /*
- * What a kernel of BE costs a session by running on a part of the GPU, where the device says so: all requests until the
- * GPU has turned to another context are longer.
+ * Cost for a session of a BE kernel on a part of the GPU, where the device reports one: all requests until the GPU has
+ * switched to another context are longer.
  */
 static inline uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
 {
@@ -487,7 +490,7 @@ static inline uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
 
 /* --- the tide ----------------------------------------------------------------------------------------------------- */
 
-/* Whether its next request is to be expected: it has not been idle for far longer than it ever is. */
+/* Whether a next request is expected: the session has not been idle for far longer than ever. */
 static inline int tide_recent(const struct detshare *d, const struct ls *ls)
 {
         uint64_t idle = gaps_quantile(&ls->between, RECENT_PERCENT), recent = (uint64_t)d->p[P_RECENT] * MS;
@@ -558,7 +561,8 @@ static inline void tide_look(struct detshare *d, const struct detshare_snapshot 
         d->standing_sms = (uint32_t)min_u64(max_u64(d->standing_sms, number(d, P_RESERVE_LEAST)), most);
 }
 
-/* An operation of LS ended: before its request may end by it, so that one of a single operation has one. */
+/* Counts an LS operation that ended. Called before its request may end by it, so that a request of one operation has
+ * one. */
 static inline void tide_count(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         struct ls *ls;
@@ -571,7 +575,8 @@ static inline void tide_count(struct detshare *d, const struct detshare_snapshot
                 ls->operations++;
 }
 
-/* An operation ended. Of what a device tells of together only the sum is right, so the mean counts. */
+/* Learns from an operation that ended. Where the device reports several at once only the sum is right, so the mean
+ * counts. */
 static inline void tide_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_session_view *view;

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tpot-first: the next token of those who are being answered comes before anybody's first one
+ * tpot-first: the next token of running answers comes before the first token of new ones
  *
- * For servers of language models. The abstract of DetShare's paper (arXiv 2603.15042) names a policy TPOT-First, under
- * which fewer tokens take longer than their objective; its rule is not there, and the one here is ours: where the time
- * to first token (TTFT) and the time per output token (TPOT) cannot both be kept, it is TPOT. An LS session is a
- * server, its SLO the time per output token (`tpot_ms` if it has none).
- *  - A decode step begins when the last one ended, or with its first operation if that is more than the SLO later. Its
- *    slack is what the SLO leaves after the time since then and what the step, as it was lately, yet needs. A server
- *    whose last step was a decode step is in the middle of an answer: its slack counts also while it queues nothing,
- *    until the SLO is over.
- *  - Decode steps go at once, on the whole GPU at high priority, those with the least slack first, of
- *    `decode_streams` streams at once.
- *  - Prefill comes next, at low priority. A server that has begun its prompt goes before one that has not, and among
- *    them the older prompt. But a new one whose TTFT slack (of `ttft_ms` from its first operation) has come below
- *    `late_percent` goes before a begun one that has more of it, or none any more.
- *  - Beside an answer prefill is bounded: `prefill_depth` operations on the device. One on the whole GPU delays the
- *    kernels of the decode step: half of one of its blocks each, in the mean, and all of it the next step. If the least
- *    slack of all covers that, it may go there; else to `prefill_percent` of the SMs with `prefill_blocks` resident
- *    blocks per SM; and where there is no slack left, it waits.
- *  - Best effort has what is left: nothing while prefill waits or there is no slack, `be_percent` of the SMs and
- *    `be_depth` operations beside servers at work, and the whole GPU otherwise.
- *  - Nobody starves: what has been at the head of its queue for `starve_ms` goes, one at a time, to the SMs it has.
+ * For servers of language models. The abstract of DetShare's paper (arXiv 2603.15042) names a policy TPOT-First under
+ * which fewer tokens take longer than their objective. It does not give the rule; this one is ours. Where the time to
+ * first token (TTFT) and the time per output token (TPOT) cannot both be kept, TPOT is. An LS session is a server; its
+ * objective is the time per output token (`tpot_ms` without one).
  *
- * Which work is what: as the client says (phase hints). Where it says nothing the launch pattern does: what is launched
- * between two synchronisations (of a client that never synchronises, two times without work) is a sequence, and so is
- * what a client says to be one phase. One with the kernels of the last one, give or take a few, that takes no longer
- * than the SLO is a decode step; its kernels are known from then on, as bits of a sketch. A kernel that is not among
- * them and whose grid fills the GPU makes the rest of its sequence prefill. Anything else is taken for decode: what is
- * not known is protected. A step that does prefill and decode at once is what its client says, or prefill the first
- * time and a decode step when it repeats in time.
+ * - A decode step begins when the last one ended, or with its first operation if that is more than the objective later.
+ *   Its slack is the objective less the time since then and less what the step, by its recent length, still needs. A
+ *   server whose last step was a decode step is in the middle of an answer: its slack counts also while it queues
+ *   nothing, until the objective has passed.
+ * - Decode steps go at once, on the whole GPU at high priority, least slack first, from `decode_streams` streams at once.
+ * - Prefill comes next, at low priority. A server that has begun its prompt goes before one that has not, and among
+ *   them the older prompt. But a new one whose TTFT slack (of `ttft_ms` from its first operation) is below
+ *   `late_percent` goes before a begun one with more slack, or with none left.
+ * - Beside an answer, prefill has `prefill_depth` operations on the device. On the whole GPU a prefill operation delays
+ *   each kernel of the decode step by half of a block in the mean, and the next step by all of it. If the least slack of
+ *   all servers covers that, it may go there. Otherwise it goes to `prefill_percent` of the SMs with `prefill_blocks`
+ *   resident blocks per SM. Without any slack it waits.
+ * - Best effort gets the rest: nothing while prefill waits or there is no slack, `be_percent` of the SMs and `be_depth`
+ *   operations beside working servers, and the whole GPU otherwise.
+ * - Nothing starves: an operation at the head of its queue for `starve_ms` goes, one at a time, to the SMs of its kind.
  *
- * A server that queues its next step before the last has ended shows no ends of steps; then a new one is taken to begin
- * after twice the SLO.
+ * Kind of work: the client's phase hint decides. Without a hint the launch pattern does. A sequence is what is launched
+ * between two synchronisations (of a client that never synchronises: between two times without work), or what a client
+ * declares as one phase. A sequence with about the kernels of the last one, that takes no longer than the objective, is
+ * a decode step; its kernels are then known as bits of a sketch. A kernel that is not among them and fills the GPU
+ * makes the rest of its sequence prefill. Everything else counts as decode, so unknown work is protected. A step that
+ * does prefill and decode at once is what its client says; otherwise prefill the first time, and a decode step when it
+ * repeats in time.
+ *
+ * A server that queues its next step before the last has ended shows no ends of steps; then a new step counts as begun
+ * after twice the objective.
  */
 #include "policies/round.h"
 #include "policies/size.h"
@@ -40,7 +40,7 @@
 #include "policies/table.h"
 
 #define TPOT_MS 1000000ll
-#define TPOT_SLO_MOST_NS (10000ull * TPOT_MS) /* as the parameter's most */
+#define TPOT_SLO_MOST_NS (10000ull * TPOT_MS) /* the parameter's maximum, ns */
 #define TPOT_SERVERS 64u
 #define SKETCH_WORDS 8u
 
@@ -48,23 +48,23 @@
 struct sketch {
         uint64_t word[SKETCH_WORDS];
         uint32_t n;
-        uint32_t unused; /* zero */
-        uint64_t ns;     /* device time */
+        uint32_t unused; /* always zero */
+        uint64_t ns;     /* device time, ns */
 };
 
 struct server {
         struct table_row row;
         uint32_t synchronises;
-        uint32_t phase;          /* of the sequence under way, as far as it is known */
-        uint32_t answers;        /* the last step was a decode step */
-        uint32_t launched;       /* of the sequence */
-        uint32_t sent;           /* enum detshare_phase: the last operation that was launched */
-        uint32_t unused;         /* zero */
-        uint64_t slo_ns;         /* of a token */
-        uint64_t begin_ns;       /* + 1, of the sequence; 0: nothing has come yet */
-        uint64_t end_ns;         /* of the last one */
-        struct sketch now, last; /* sequences */
-        struct sketch decode;    /* the last one that was a decode step; ns: (old + new) / 2 */
+        uint32_t phase;          /* phase of the running sequence, as far as it is known */
+        uint32_t answers;        /* 1: the last step was a decode step */
+        uint32_t launched;       /* operations launched in the sequence */
+        uint32_t sent;           /* enum detshare_phase of the last launched operation */
+        uint32_t unused;         /* always zero */
+        uint64_t slo_ns;         /* objective per token, ns */
+        uint64_t begin_ns;       /* begin of the sequence + 1, ns; 0: nothing has come yet */
+        uint64_t end_ns;         /* end of the last sequence, ns */
+        struct sketch now, last; /* the running sequence and the last one */
+        struct sketch decode;    /* last sequence that was a decode step; ns: (old + new) / 2 */
 };
 
 struct tpot {
@@ -146,7 +146,7 @@ static struct server *server_of(struct tpot *tpot, const struct detshare_snapsho
         struct server *server = TABLE_TAKE(tpot->servers, snapshot->sessions[session].id, snapshot->now_ns);
         uint64_t slo_ns = snapshot->sessions[session].slo_ns;
 
-        /* a client may say any number, and what is due may be so for as long after it has gone */
+        /* a client may set any objective, and a server may stay due for that long after it is gone */
         server->slo_ns = slo_ns ? slo_ns : (uint64_t)tpot->slo_ns;
         server->slo_ns = server->slo_ns < TPOT_SLO_MOST_NS ? server->slo_ns : TPOT_SLO_MOST_NS;
         return server;
@@ -178,7 +178,8 @@ static void sketch_add(struct sketch *sketch, uint64_t kernel, uint64_t ns)
         sketch->ns += ns;
 }
 
-/* A tenth more or fewer operations, a quarter of other kernels: an answer that grows changes some grids. */
+/* Whether two sequences are alike: a tenth more or fewer operations, a quarter of other kernels. A growing answer
+ * changes some grids. */
 static int is_like(const struct sketch *a, const struct sketch *b)
 {
         uint32_t n = a->n > b->n ? a->n - b->n : b->n - a->n, other = 0, all = 0;
@@ -257,7 +258,7 @@ static void observe(struct tpot *tpot, const struct detshare_snapshot *snapshot)
         }
 }
 
-/* Work of a server begins a sequence; one that goes on for twice the SLO is taken for the next. */
+/* Begins a sequence with the work of a server; one that lasts for twice the objective counts as the next. */
 static void observe_begin(struct tpot *tpot, const struct detshare_snapshot *snapshot)
 {
         uint64_t now_ns = snapshot->now_ns;
@@ -290,16 +291,16 @@ static int64_t decode_slack(const struct server *server, uint64_t now_ns)
         return (int64_t)(begin_ns + server->slo_ns) - (int64_t)(now_ns + needs_ns);
 }
 
-/* What this decision goes by. */
+/* The state that one decision uses. */
 struct look {
-        int is_answering;    /* a decode step is under way, or due */
-        int64_t slack_ns;    /* the least of all */
-        uint32_t kernels;    /* most that a decode step has yet to run */
+        int is_answering;    /* 1: a decode step runs or is due */
+        int64_t slack_ns;    /* least slack of all servers, ns */
+        uint32_t kernels;    /* most kernels that a decode step still has to run */
         uint32_t decoding;   /* streams with decode operations on the device */
-        uint32_t prefilling; /* prefill operations there */
-        uint64_t prefill_ns; /* how long these take */
-        uint32_t wants;      /* prefill is ready, or there */
-        uint64_t end_ns;     /* when what is due is no longer: a timer */
+        uint32_t prefilling; /* prefill operations on the device */
+        uint64_t prefill_ns; /* expected time of these, ns */
+        uint32_t wants;      /* 1: prefill is ready or on the device */
+        uint64_t end_ns;     /* end of the longest due time, ns, for a timer */
 };
 
 static void look_server(struct look *look, const struct server *server, uint64_t now_ns)
@@ -314,7 +315,7 @@ static void look_server(struct look *look, const struct server *server, uint64_t
                 look->kernels = left;
 }
 
-/* The kind of work at its head; of one with nothing queued, of what its server sent last. */
+/* Kind of work at the head of the queue; of an empty queue, the kind that its server sent last. */
 static uint32_t kind_of(
         struct tpot *tpot, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
 {
@@ -337,8 +338,8 @@ static void look_coroutine(struct tpot *tpot, const struct detshare_snapshot *sn
 }
 
 /*
- * Until when a server is taken to be in the middle of an answer, also while it queues nothing: between two steps for as
- * long as the SLO is, inside of one for twice that. 0: it is not.
+ * Until when a server counts as in the middle of an answer, also while it queues nothing: between two steps for the
+ * objective, inside a step for twice that. 0: it does not.
  */
 static uint64_t due_until(const struct server *server)
 {
@@ -369,7 +370,7 @@ static struct look look(struct tpot *tpot, const struct detshare_snapshot *snaps
 
 /* --- decode ------------------------------------------------------------------------------------------------------- */
 
-/* How many of the first operations are of the head's kind. */
+/* Number of first operations that have the head's kind. */
 static uint32_t same_kind(
         struct tpot *tpot, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
 {
@@ -382,7 +383,7 @@ static uint32_t same_kind(
         return n;
 }
 
-/* The server with the least slack of those that have decode operations ready and nothing sent in this decision. */
+/* The server with the least slack among those with ready decode operations and none sent in this decision. */
 static const struct detshare_coroutine_view *next_decode(struct tpot *tpot, const struct detshare_snapshot *snapshot,
         const struct detshare_decision *decision, int is_new)
 {
@@ -434,7 +435,7 @@ static int64_t ttft_slack(const struct tpot *tpot, const struct server *server, 
         return tpot->ttft_ns - (int64_t)(now_ns + 1 - server->begin_ns);
 }
 
-/* Whether a new prompt can be answered in time only if it goes before one that has begun. */
+/* Whether a new prompt can be answered in time only before a begun one. */
 static int overtakes(const struct tpot *tpot, int64_t slack_new_ns, int64_t slack_begun_ns)
 {
         return slack_new_ns > 0 && slack_new_ns < tpot->late_ns &&
@@ -480,7 +481,7 @@ static int is_starved(const struct tpot *tpot, const struct detshare_snapshot *s
         return !coroutine->in_flight && snapshot->now_ns >= coroutine->head_since_ns + (uint64_t)tpot->starve_ns;
 }
 
-/* Whether the least slack covers this operation on the whole GPU, after those that are there. */
+/* Whether the least slack covers this operation on the whole GPU, after those on the device. */
 static int is_covered(
         const struct look *look, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
 {
@@ -501,7 +502,7 @@ static uint32_t upper(const struct detshare_snapshot *snapshot, uint32_t percent
         return size_rung(snapshot, DETSHARE_SIDE_UPPER, sms > 2 ? sms : 2, NULL);
 }
 
-/* To few SMs, with few blocks on each. */
+/* Launches on few SMs, with few blocks on each. */
 static int launch_bounded(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine, uint32_t count, uint32_t percent, uint32_t blocks)
 {
@@ -578,7 +579,7 @@ static void launch_be(struct tpot *tpot, const struct detshare_snapshot *snapsho
         }
 }
 
-/* When something that waits will have waited long enough, or a server is no longer due. */
+/* Sets the timer to when a waiting operation has waited long enough, or a server is no longer due. */
 static void set_timer(const struct tpot *tpot, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, const struct look *look)
 {

@@ -9,5 +9,5 @@ SIM_FIT ?=
 .PHONY: sim-fit
 sim-fit: $(BUILD)/bench/sim_fit ## how far the simulated H200 is from an H200 (SIM_FIT=--fit: look for constants)
 	@$< $(SIM_FIT)
-# The test compares docs/simulator.md with the program's output.
+# The test compares docs/simulator/accuracy.md with the program's output.
 $(BUILD)/tests/unit/test_sim_fit: | $(BUILD)/bench/sim_fit

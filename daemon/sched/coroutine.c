@@ -244,7 +244,7 @@ static void op_bind_dependencies(ds_coroutine *coroutine, struct ds_op *op)
         }
         if (op->kind != DS_OP_WAIT || !op->wait_for)
                 return;
-        /* never for the future, so that no cycle can come about; what it names has a smaller place in time */
+        /* a wait for a future number is reduced to the current one, so no cycle of waits is possible */
         op->wait_seq = DS_MIN(op->wait_seq, op->wait_for->submitted);
         assert(op->wait_for != coroutine || op->wait_seq < op->seq);
         ds_coroutine_ref(op->wait_for);

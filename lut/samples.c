@@ -77,7 +77,7 @@ static int check_head(const uint8_t *bytes, size_t n, struct ds_lut_about *ret, 
         if (head.version != DS_LUT_SAMPLES_VERSION)
                 return refuse(why, size, "samples of another version");
         if (head.sum != sum_of(&head, offsetof(struct head, sum)) || !plausible(&head.about))
-                return refuse(why, size, "its beginning is damaged");
+                return refuse(why, size, "its header is damaged");
         *ret = head.about;
         return 0;
 }
@@ -172,7 +172,7 @@ int ds_lut_samples_read(const char *path, struct ds_lut_samples **ret, char *why
                 return refuse(why, size, strerror(errno));
         r = read_all(fd, &bytes, &n);
         if (r)
-                return r > 0 ? refuse(why, size, "no plain file, or too large for samples") : r;
+                return r > 0 ? refuse(why, size, "not a regular file, or too large for samples") : r;
         samples = ds_alloc0(1, sizeof(*samples));
         if (!samples)
                 return ds_error_origin(-ENOMEM);
@@ -259,7 +259,7 @@ static int go_on(int fd, const struct ds_lut_about *about, char *why, size_t siz
 
         r = read_all(fd, &bytes, &n);
         if (r)
-                return r > 0 ? refuse(why, size, "no plain file, or too large for samples") : r;
+                return r > 0 ? refuse(why, size, "not a regular file, or too large for samples") : r;
         if (n < sizeof(struct head) &&
                 memcmp(bytes, DS_LUT_SAMPLES_MAGIC, DS_MIN(n, strlen(DS_LUT_SAMPLES_MAGIC))) == 0)
                 return ftruncate(fd, 0) < 0 ? ds_error_origin(-errno) : begin(fd, about);
@@ -287,11 +287,11 @@ int ds_lut_writer_open(
 
         *ret = NULL;
         if (!plausible(about))
-                return refuse(why, size, "units or pages of a size that cannot be");
+                return refuse(why, size, "invalid unit or page size");
         if (fd < 0)
                 return refuse(why, size, strerror(errno));
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return refuse(why, size, "another program is writing it");
+                return refuse(why, size, "another program is writing to it");
         r = go_on(fd, about, why, size);
         if (r)
                 return r;

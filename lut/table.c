@@ -64,7 +64,8 @@ static int check_frame(const uint8_t *bytes, size_t n, struct ds_lut_head *ret_h
                 return DS_LUT_E_REFUSED;
         }
         if (ret_head->bytes != n)
-                return refuse(why, size, ret_head->bytes > n ? "truncated" : "longer than it says, or damaged");
+                return refuse(why, size,
+                        ret_head->bytes > n ? "truncated" : "its length differs from its header, or it is damaged");
         ds_sha256_begin(&state);
         ds_sha256_add(&state, bytes, n - sizeof(sum));
         ds_sha256_end(&state, sum);
@@ -79,18 +80,18 @@ static int check_head(const struct ds_lut_head *head, char *why, size_t size)
         if (!is_text(head->model, sizeof(head->model)) || !memchr(head->driver, 0, sizeof(head->driver)) ||
                 (head->driver[0] && !is_text(head->driver, sizeof(head->driver))) ||
                 !is_text(head->learner, sizeof(head->learner)))
-                return refuse(why, size, "its names are not text");
+                return refuse(why, size, "its names are not printable text");
         if (head->source != DS_LUT_MEASURED && head->source != DS_LUT_SIMULATED)
-                return refuse(why, size, "neither measured nor simulated");
+                return refuse(why, size, "its source is neither measured nor simulated");
         if (head->page_bits != 21 || head->granule_bits >= head->page_bits ||
                 head->page_bits - head->granule_bits > DS_LUT_BITS_MAX)
-                return refuse(why, size, "pages or granules of a size that cannot be");
+                return refuse(why, size, "invalid page or granule size");
         if (!head->channels || head->channels > DS_LUT_CHANNELS_MAX)
-                return refuse(why, size, "a number of channels that cannot be");
+                return refuse(why, size, "invalid number of channels");
         if (head->held_right > head->held_out)
-                return refuse(why, size, "more granules told right than were asked");
+                return refuse(why, size, "more correct predictions than held-out granules");
         if (head->learnt_at < 0 || head->learnt_at > DS_LUT_LEARNT_MAX)
-                return refuse(why, size, "learnt at a time that cannot be");
+                return refuse(why, size, "invalid time of learning");
         if (!head->n_signature || head->n_signature > DS_LUT_PROBES_MAX || head->zero[0] || head->zero[1])
                 return refuse(why, size, "no signature, or one that is too long");
         return 0;
@@ -120,10 +121,10 @@ static int take_channels(struct ds_lut *lut, struct rest *rest, size_t n, char *
         const uint8_t *channels = take(rest, n, 1);
 
         if (!channels || rest->left)
-                return refuse(why, size, "its parts are not as long as it says");
+                return refuse(why, size, "the lengths of its parts differ from its header");
         for (size_t i = 0; i < n; i++)
                 if (channels[i] >= lut->head.channels && channels[i] != DS_LUT_UNKNOWN)
-                        return refuse(why, size, "a channel that it does not have");
+                        return refuse(why, size, "a channel number above its number of channels");
         lut->channel = ds_alloc(n);
         if (!lut->channel)
                 return ds_error_origin(-ENOMEM);
@@ -153,11 +154,11 @@ static int read_matrix(struct ds_lut *lut, struct rest *rest, uint32_t dims, cha
         const void *taken = take(rest, dims, sizeof(*masks));
 
         if (!taken)
-                return refuse(why, size, "its parts are not as long as it says");
+                return refuse(why, size, "the lengths of its parts differ from its header");
         memcpy(masks, taken, dims * sizeof(*masks));
         for (uint32_t i = 0; i < dims; i++)
                 if (masks[i] >> lut->bits)
-                        return refuse(why, size, "bits that a page does not have");
+                        return refuse(why, size, "address bits that a page does not have");
         return make_image(lut, masks, dims);
 }
 
@@ -236,10 +237,10 @@ static int read_numbers(struct ds_lut *lut, struct rest *rest, char *why, size_t
                 return r;
         weights = take(rest, head->dims, 1);
         if (!weights)
-                return refuse(why, size, "its parts are not as long as it says");
+                return refuse(why, size, "the lengths of its parts differ from its header");
         for (uint32_t i = 0; i < head->dims; i++)
                 if (weights[i] >= head->modulus)
-                        return refuse(why, size, "a weight that its modulus does not have");
+                        return refuse(why, size, "a weight that is not below the modulus");
         r = make_sums(lut, weights);
         return r ? r : take_channels(lut, rest, (size_t)head->modulus << head->parities, why, size);
 }
@@ -248,7 +249,7 @@ static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t
 {
         int r = read_numbers(lut, rest, why, size);
 
-        return r || find_places(lut) ? r : refuse(why, size, "a channel that is at two places");
+        return r || find_places(lut) ? r : refuse(why, size, "a channel with two numbers");
 }
 
 static int read_places(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
@@ -272,7 +273,7 @@ static int read_congruence(struct ds_lut *lut, struct rest *rest, char *why, siz
         int r;
 
         if (head->period < 2 || head->period > DS_LUT_PERIOD_MAX || head->slot_bits >= lut->bits)
-                return refuse(why, size, "a period that cannot be");
+                return refuse(why, size, "invalid period");
         r = take_channels(lut, rest, (size_t)head->period << head->slot_bits, why, size);
         if (r)
                 return r;
@@ -293,14 +294,14 @@ static int read_signature(struct ds_lut *lut, struct rest *rest, char *why, size
         const void *taken = take(rest, n, sizeof(*lut->signature));
 
         if (!taken)
-                return refuse(why, size, "its parts are not as long as it says");
+                return refuse(why, size, "the lengths of its parts differ from its header");
         lut->signature = ds_alloc0(n, sizeof(*lut->signature));
         if (!lut->signature)
                 return ds_error_origin(-ENOMEM);
         memcpy(lut->signature, taken, n * sizeof(*lut->signature));
         for (size_t i = 0; i < n; i++)
                 if (lut->signature[i] >> lut->head.page_bits)
-                        return refuse(why, size, "a signature beyond its page");
+                        return refuse(why, size, "a signature offset beyond the page");
         return 0;
 }
 
@@ -330,7 +331,7 @@ static int read_form(struct ds_lut *lut, struct rest *rest, char *why, size_t si
                         facts_of(lut, lut->n_steps * lut->head.period);
                 return r;
         }
-        return refuse(why, size, "patterns of a form that this program does not know");
+        return refuse(why, size, "a form of patterns that this program does not know");
 }
 
 int ds_lut_parse(const void *bytes, size_t n, const char *model, struct ds_lut **ret, char *why, size_t size)
@@ -406,7 +407,7 @@ int ds_lut_open_at(int directory, const char *path, const char *model, struct ds
                 return refuse(why, size, strerror(errno));
         r = read_file(fd, &bytes, &n);
         if (r == DS_LUT_E_REFUSED)
-                return refuse(why, size, "no plain file, or too large for a table");
+                return refuse(why, size, "not a regular file, or too large for a table");
         return r ? r : ds_lut_parse(bytes, n, model, ret, why, size);
 }
 

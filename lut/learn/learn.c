@@ -131,7 +131,7 @@ static int try_draft(struct learning *l, const struct ds_learn_set *from)
         r = ds_learn_finish(&l->draft, l->options->seed, &l->table);
         if (r) {
                 if (r > 0)
-                        say(l, "%s: more patterns than probes of a page can tell", l->method);
+                        say(l, "%s: more patterns than a page's probes can distinguish", l->method);
                 return r > 0 ? DS_LEARN_E_NONE : r;
         }
         r = judge(l);
@@ -145,7 +145,7 @@ static int try_draft(struct learning *l, const struct ds_learn_set *from)
                 " of them matched nothing",
                 l->right, l->asked, 100 * share, l->held.n_pages, l->unmatched);
         if (share < LEAST_RIGHT || share < l->explained - WORSE) {
-                say(l, "%s: does not hold for pages that it was not shown", l->method);
+                say(l, "%s: fails the test with held-out pages", l->method);
                 return DS_LEARN_E_NONE;
         }
         l->draft.head.held_out = l->asked;
@@ -219,12 +219,12 @@ static int try_congruence(struct learning *l)
         struct ds_learn_congruence found;
         int r;
 
-        l->method = "a sequence in steps";
+        l->method = "a periodic sequence";
         r = ds_learn_find_congruence(&l->train, &found);
         l->draft.channel = found.channel;
         if (r) {
                 if (r > 0)
-                        say(l, "%s: nothing comes again alike in all pages", l->method);
+                        say(l, "%s: channels do not repeat with one period in all pages", l->method);
                 return r;
         }
         say(l, "channels come again after %" PRIu32 " slots of %u granules, in steps of each page's own", found.period,
@@ -246,14 +246,14 @@ static int try_places(struct learning *l)
         char text[128];
         int r;
 
-        l->method = "places of a number";
+        l->method = "a sum with several numbers per channel";
         r = ds_learn_dense(&l->all, &l->train, l->options->samples, l->options->seed, &dense);
         if (r)
                 return r;
         describe_draft(l, &dense);
         r = ds_learn_find_places(&dense, &l->draft, &l->explained);
         if (r > 0)
-                say(l, "%s: no sum of digits keeps all channels where they are", l->method);
+                say(l, "%s: no sum of digits leaves all channels unchanged", l->method);
         for (uint32_t i = 0; !r && i < head->parities; i++)
                 say(l, "parity that exchanges channels: address bits %s",
                         bits_text(l, l->draft.mask[head->dims + i], text, sizeof(text)));
@@ -274,7 +274,7 @@ static int try_cover(struct learning *l)
         struct ds_learn_cover found;
         int r;
 
-        l->method = "pages laid over each other";
+        l->method = "overlaid pages";
         r = ds_learn_find_parities(&l->train, &parities);
         if (r)
                 return r;
@@ -282,13 +282,13 @@ static int try_cover(struct learning *l)
         l->draft.channel = found.channel;
         if (r) {
                 if (r > 0)
-                        say(l, "%s: no page is another one with its granules XORed", l->method);
+                        say(l, "%s: no page equals another one with its granule numbers XORed", l->method);
                 return r;
         }
         if (found.network)
-                l->method = "pages laid over each other and a network";
+                l->method = "overlaid pages and a network";
         say(l, "%" PRIu32 " tables of %" PRIu32 " places; %s, %" PRIu32 " of them were in no sample", found.tables,
-                1u << found.dims, found.network ? "a network was trained" : "votes were enough", found.told);
+                1u << found.dims, found.network ? "a network was trained" : "votes sufficed", found.told);
         l->draft.head.form = DS_LUT_XOR;
         l->draft.head.dims = found.dims;
         l->draft.head.tables = found.tables;

@@ -130,10 +130,11 @@ static int find_basis(struct search *s)
                 s->found->least_following = order[i].following;
         }
         if (span.n < s->set->bits)
-                return give_up(s, "some address bits leave no trace of a digit: no sum of digits, or too few samples");
+                return give_up(s, "some address bits belong to no digit: the hash is no sum of digits, or there are "
+                                  "too few samples");
         s->found->dims = s->set->bits - s->none;
         if (s->found->dims > DS_ARRAY_SIZE(s->found->mask))
-                return give_up(s, "more digits than are looked for");
+                return give_up(s, "there are more digits than the search supports");
         return 0;
 }
 

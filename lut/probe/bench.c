@@ -30,7 +30,7 @@ int ds_bench_map(ds_bench *bench, uint64_t va, uint64_t size)
 
         r = bench->ops->mem_create(bench->device, size, &fd);
         if (r > 0) {
-                ds_log(DS_LOG_ERROR, "%s: no device memory for what is to be measured", bench->spec);
+                ds_log(DS_LOG_ERROR, "%s: not enough free device memory to measure", bench->spec);
                 return DS_BENCH_E_MEMORY;
         }
         if (!r)
@@ -76,7 +76,7 @@ static int bench_step(ds_bench *bench, uint64_t begin_ns)
         if (r == -EAGAIN && poll(&p, p.fd >= 0, p.fd >= 0 ? 1000 : 1) < 0 && errno != EINTR)
                 return ds_error_origin(-errno);
         if (waited_ns > WAIT_S * DS_NS_PER_S) {
-                ds_log(DS_LOG_ERROR, "%s: what was submitted has not ended after %d s", bench->spec, WAIT_S);
+                ds_log(DS_LOG_ERROR, "%s: the submitted work has not ended after %d s", bench->spec, WAIT_S);
                 return ds_error_origin(-ETIMEDOUT);
         }
         return 0;
@@ -210,7 +210,7 @@ int ds_bench_load_image(ds_bench *bench, const void *image, size_t size, const c
                 return ds_error_origin(-ENOSPC);
         r = bench->ops->module_load(bench->device, bench->space, image, size, log, sizeof(log), module);
         if (r) {
-                ds_log(DS_LOG_ERROR, "%s: %s is not loaded (%d): %s", bench->spec, name, r, log);
+                ds_log(DS_LOG_ERROR, "%s: loading %s failed (%d): %s", bench->spec, name, r, log);
                 return ds_error_origin(r < 0 ? r : -ENOEXEC);
         }
         bench->n_modules++;

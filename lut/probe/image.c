@@ -88,7 +88,7 @@ static int run_ptxas(const struct place *place, uint32_t cc)
         if (!status)
                 return 0;
         ds_log(DS_LOG_ERROR, "machine code for sm_%u: %s", cc,
-                WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "there is no ptxas (DETSHARE_PTXAS says where one is)"
+                WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "there is no ptxas; set DETSHARE_PTXAS to its path"
                                                                 : "ptxas failed");
         return DS_PROBE_E_NO_IMAGE;
 }

@@ -131,12 +131,13 @@ static int rounds_launch(ds_bench *bench, const struct rounds_params *params)
         if (r)
                 return r;
         if (meeting[1]) {
-                ds_log(DS_LOG_ERROR, "%s: the blocks of a kernel do not meet: is somebody else on this GPU?",
+                ds_log(DS_LOG_ERROR,
+                        "%s: the blocks of a kernel cannot synchronise: does another program use this GPU?",
                         bench->spec);
                 return ds_error_origin(-EBUSY);
         }
         if (meeting[2]) {
-                ds_log(DS_LOG_ERROR, "%s: memory that was clear is not", bench->spec);
+                ds_log(DS_LOG_ERROR, "%s: another program wrote to the measured memory", bench->spec);
                 return ds_error_origin(-EBADMSG);
         }
         return 0;
@@ -329,7 +330,7 @@ int ds_bench_tune(ds_bench *bench, uint64_t seed)
                         return ds_error_trace(r);
                 ds_log(DS_LOG_DEBUG, "%u blocks, %u loads: %.0f and %.0f ticks, %.1f apart, %.1f%%%s", bench->blocks,
                         bench->loads, split.low, split.high, split.separation, split.share * 100,
-                        r ? ": not two kinds" : "");
+                        r ? ": only one kind of times" : "");
                 if (r || split.separation <= best)
                         continue;
                 best = split.separation;

@@ -158,7 +158,7 @@ static int probe_answer(struct labeller *labeller, int r, const char *what)
                 return ds_error_trace(r);
         if (r < 0)
                 return none(labeller, "%s: %s", what, strerror(-r));
-        return r ? none(labeller, "%s: the measurement is of no use (%d)", what, r) : 0;
+        return r ? none(labeller, "%s: the measurement failed (%d)", what, r) : 0;
 }
 
 static int find_channels(struct labeller *labeller, const struct ds_bench_site *site)
@@ -237,7 +237,7 @@ static int table_names(struct labeller *labeller, uint8_t names[static DS_LUT_CH
                 return DS_PAGES_E_NONE;
         for (size_t i = 0; i < n; i++)
                 pages[i] = labeller->ret->channel + i * labeller->ret->granules;
-        begin(labeller, "naming the channels of the table", 0);
+        begin(labeller, "matching channels with the table", 0);
         r = label_some(labeller, n);
         if (!r)
                 r = ds_lut_align(labeller->lut, pages, n, names);

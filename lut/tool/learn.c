@@ -82,7 +82,7 @@ static int parse_words(int argc, char **argv, struct words *words)
                         break;
                 default:
                         return ds_lut_tool_usage("learn: %s %s",
-                                c == ':' ? "a word is missing behind" : "unknown option", argv[optind - 1]);
+                                c == ':' ? "an argument is missing after" : "unknown option", argv[optind - 1]);
                 }
         }
         if (argc - optind != 1 || !words->output)
@@ -134,7 +134,7 @@ static int complain(const char *path, int r)
         switch (r) {
         case DS_LEARN_E_FEW:
                 return ds_lut_tool_bad(
-                        "%s: too few samples: two pages are the least, of some hundred granules each", path);
+                        "%s: too few samples: at least two pages with some hundred granules each are needed", path);
         case DS_LEARN_E_NO_TABLE:
                 ds_lut_tool_bad("%s: no table describes these pages; they have to be probed in full", path);
                 return DS_LUT_TOOL_UNSUPPORTED;

@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 
         ds_log_setup("detshare-lut", DS_LOG_ERROR);
         if (argc < 2)
-                return ds_lut_tool_usage("a command is missing");
+                return ds_lut_tool_usage("a command is missing: probe, learn or show");
         if (is_option(argv[1], "--help", "-h") || is_option(argv[2], "--help", "-h"))
                 return fputs(usage_text, stdout) < 0 ? DS_LUT_TOOL_BAD : ds_lut_tool_flush();
         if (is_option(argv[1], "--version", "-V"))

@@ -264,11 +264,11 @@ static int find_out(struct job *job)
         case 0:
                 return 0;
         case DS_PROBE_E_ONE_KIND:
-                return ds_lut_tool_bad("times are not of two kinds: no channels are seen on this device");
+                return ds_lut_tool_bad("there is only one kind of times: channels cannot be measured on this device");
         case DS_PROBE_E_CHANNELS:
-                return ds_lut_tool_bad("fewer than 2 channels, or more than %u", DS_PROBE_CHANNELS_MAX);
+                return ds_lut_tool_bad("found fewer than 2 channels, or more than %u", DS_PROBE_CHANNELS_MAX);
         case DS_PROBE_E_GRANULE:
-                return ds_lut_tool_bad("what contends is too large to be channels");
+                return ds_lut_tool_bad("contention covers a larger range than channels can cause");
         default:
                 return ds_lut_tool_bad("the device failed: %s", strerror(-r));
         }
@@ -354,7 +354,7 @@ static int run(const struct ds_lut_probe_options *options)
                 return r;
         r = ds_bench_open(&options->ask, &job.bench);
         if (r)
-                r = ds_lut_tool_bad("%s does not open", options->ask.device);
+                r = ds_lut_tool_bad("%s cannot be opened", options->ask.device);
         else
                 r = run_job(&job, before);
         if (job.writer && ds_lut_writer_close(job.writer) && !r)
@@ -461,9 +461,10 @@ static int take_options(int argc, char **argv, struct ds_lut_probe_options *o)
                 else if (option == OPTION_METHOD && !strcmp(optarg, "paper"))
                         o->paper = true;
                 else if (option == OPTION_METHOD && strcmp(optarg, "contention") != 0)
-                        return ds_lut_tool_usage("no method '%.40s': there are contention and paper", optarg);
+                        return ds_lut_tool_usage(
+                                "there is no method '%.40s'; contention and paper are accepted", optarg);
                 else if (option != OPTION_METHOD && !take_number(o, option, optarg))
-                        return ds_lut_tool_usage("'%.40s' is no such number", optarg);
+                        return ds_lut_tool_usage("'%.40s' is not an accepted number; see detshare-lut --help", optarg);
         }
         if (!o->ask.device || !o->out || optind < argc)
                 return ds_lut_tool_usage("probe takes --device DEVICE and -o FILE");

@@ -136,7 +136,8 @@ static int label(const struct ds_lut_probe_options *options, ds_bench *bench, si
                 r = ds_paper_label(paper, m.kib, m.n, options->channels ? options->channels : DS_PAPER_CHANNELS_MAX,
                         m.labels, &m.channels);
         if (r == DS_PAPER_E_BLIND)
-                return ds_lut_tool_bad("reads from L2 and VRAM, or of one bank and two, take the same time here");
+                return ds_lut_tool_bad(
+                        "reads from L2 and VRAM, or from one bank and two, take the same time on this device");
         if (r == DS_PAPER_E_MEMORY)
                 return ds_lut_tool_bad("not enough memory that shares a bank to fill a channel's part of L2");
         if (r)
@@ -160,7 +161,7 @@ int ds_lut_probe_paper(const struct ds_lut_probe_options *options)
                 r = ds_bench_open(&ask, &bench);
         }
         if (r)
-                return ds_lut_tool_bad("%s does not open", ask.device);
+                return ds_lut_tool_bad("%s cannot be opened", ask.device);
         r = label(options, bench, ask.n_pages);
         return r ? r : ds_lut_tool_flush();
 }

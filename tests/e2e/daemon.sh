@@ -73,7 +73,7 @@ ends() {
 
 refuses 2 "unrecognized option '--frob'" --frob
 refuses 2 "unexpected argument 'x'" x
-refuses 2 "not 'sometimes'" --transform sometimes
+refuses 2 "'sometimes' is not accepted; always, auto and never are" --transform sometimes
 refuses 1 "the socket path has 208 characters, at most 107 are accepted: /xxx" --socket "/$(printf 'x%.0s' $(seq 207))"
 refuses 1 "the socket path is empty" --socket ""
 refuses 1 "cannot listen at /nonexistent/dir/sock: No such file" --socket /nonexistent/dir/sock

@@ -447,7 +447,7 @@ Test(lut_samples, others_are_refused)
 
         writer = writer_of(path);
         cr_assert_eq(ds_lut_writer_open(path, &about, &second, why, sizeof(why)), DS_LUT_SAMPLES_E_REFUSED);
-        cr_assert_str_eq(why, "another program is writing it");
+        cr_assert_str_eq(why, "another program is writing to it");
         ds_lut_writer_close(writer);
         strcpy(other.device, "sim:other");
         cr_assert_eq(ds_lut_writer_open(path, &other, &writer, why, sizeof(why)), DS_LUT_SAMPLES_E_REFUSED);
@@ -456,7 +456,7 @@ Test(lut_samples, others_are_refused)
         cr_assert_eq(ds_lut_writer_open(path, &other, &writer, why, sizeof(why)), DS_LUT_SAMPLES_E_REFUSED);
         cr_assert_eq(pwrite(fd, "x", 1, 20), 1);
         cr_assert_eq(ds_lut_samples_read(path, &samples, why, sizeof(why)), DS_LUT_SAMPLES_E_REFUSED);
-        cr_assert_str_eq(why, "its beginning is damaged");
+        cr_assert_str_eq(why, "its header is damaged");
         cr_assert_eq(ds_lut_writer_open(path, &about, &writer, why, sizeof(why)), DS_LUT_SAMPLES_E_REFUSED);
         close(fd);
         unlink(path);

@@ -69,7 +69,7 @@ Test(deaths, a_dead_worker_is_replaced_and_set_up)
         cr_assert_eq(launch_status(busy), 0);
         ask_sync(idle);
         ask_sync(busy);
-        /* else the successor's lines could not be told from the last lines of this worker */
+        /* else this worker's last lines would count as its successor's */
         fx_await_log(&f, "call 62\n", 2);
         cr_assert_eq(truncate(f.log, 0), 0);
         kill((pid_t)pid, SIGKILL);

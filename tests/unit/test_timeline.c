@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace as a timeline: what overlaps does not cross, what was lost is counted, and a trace that makes no sense is
- * refused or written as far as it does, but never read beyond its end
+ * A trace as a timeline: overlapping slices do not cross, lost records are counted, and a damaged trace is refused or
+ * written as far as it is valid, but never read beyond its end
  */
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static struct ds_trace_record *record(unsigned i)
         return (struct ds_trace_record *)(void *)(trace + header()->records_at) + i;
 }
 
-/* Kernels of two streams on one rung: 0 to 100, 10 to 60, 50 to 90, and again. */
+/* Kernels of two streams on one rung: 0 to 100, 10 to 60, 50 to 90, twice. */
 static void setup(void)
 {
         static const uint64_t times[][2] = {{0, 100}, {10, 60}, {50, 90}};
@@ -103,7 +103,7 @@ Test(timeline, what_runs_beside_each_other_lies_in_lanes)
         cr_assert_eq(count("\\\"quoted\\\""), 2);
 }
 
-/* On a stream's own track: 0 to 100 and 50 to 90 lie in each other; 10 to 60 and 50 to 90 would cross. */
+/* On a stream's track 50 to 90 lies within 0 to 100, but 10 to 60 and 50 to 90 would cross. */
 Test(timeline, slices_of_a_stream_do_not_cross)
 {
         struct ctl_timeline_figures figures;
@@ -117,8 +117,8 @@ Test(timeline, slices_of_a_stream_do_not_cross)
         teardown();
         cr_assert_eq(write_it(&figures), 0);
         cr_assert_eq(figures.operations, 2);
-        cr_assert_eq(count("\"ts\":0.060,\"dur\":0.030"), 1); /* the stream's */
-        cr_assert_eq(count("\"ts\":0.050,\"dur\":0.040"), 1); /* the rung's, in a lane of its own */
+        cr_assert_eq(count("\"ts\":0.060,\"dur\":0.030"), 1); /* on the stream's track */
+        cr_assert_eq(count("\"ts\":0.050,\"dur\":0.040"), 1); /* on the rung's track, in a lane of its own */
 }
 
 Test(timeline, what_was_lost_is_counted)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one user can take of the virtual clock from the others
+ * The virtual clock between users
  *
- * The clock stands while a declared thread runs. A hostile user declares threads and never waits: it gives a sign of
- * life now and then, declares itself again after it was dropped, does so in many sessions, or in one session after
- * another. A victim of another user sleeps on the clock meanwhile, and real time, which only the test moves, must not
- * pass for longer than the user may hold the clock. A user who is alone, and one who waits most of the time, keep the
- * clock as they always did.
+ * The clock stands while a declared thread runs. A hostile user declares threads and never waits: it shows activity now
+ * and then, declares itself again after it was dropped, and does so in many sessions or in one session after another.
+ * Another user's victim sleeps on the clock meanwhile. Real time, which only the test moves, must not pass for longer
+ * than a user may hold the clock. A user that is alone, or that waits most of the time, is not limited.
  */
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
@@ -23,7 +22,7 @@ static void join(struct wt *t, struct wt_client *client)
         wt_free(wt_wait(t, wt_send_call(t, client, &request)));
 }
 
-/* A sleep of 1 us from the clock's now on */
+/* A sleep of 1 us from the current virtual time */
 static uint64_t send_sleep(struct wt *t, struct wt_client *client)
 {
         WT_REQUEST(request, SLEEP_UNTIL, sleep_until, SleepUntil, SLEEP_UNTIL, .ns = t->worker->now_ns + 1000);
@@ -42,7 +41,7 @@ static int is_answered(struct wt *t, uint64_t id)
         return answer != NULL;
 }
 
-/* Real time until the victim's sleep is over, while `act` does what it likes every 20 ms; UINT64_MAX: never. */
+/* Real time until the victim's sleep ends, ns, while `act` runs every 20 ms; UINT64_MAX: never. */
 static uint64_t delay_of(struct wt *t, struct wt_client *victim, void (*act)(struct wt *t, uint64_t turn))
 {
         const uint64_t begin = wt_wall, id = send_sleep(t, victim);
@@ -55,7 +54,7 @@ static uint64_t delay_of(struct wt *t, struct wt_client *victim, void (*act)(str
         return UINT64_MAX;
 }
 
-/* The victim's sleeps, one after another, for so long: how many are over. */
+/* Number of the victim's consecutive sleeps that end within ns. */
 static uint32_t sleeps_in(struct wt *t, struct wt_client *victim, void (*act)(struct wt *t, uint64_t turn), uint64_t ns,
         uint64_t *ret_longest)
 {
@@ -65,7 +64,7 @@ static uint32_t sleeps_in(struct wt *t, struct wt_client *victim, void (*act)(st
         *ret_longest = 0;
         while (wt_wall - begin < ns) {
                 *ret_longest = DS_MAX(*ret_longest, delay_of(t, victim, act));
-                wt_wall += STEP_NS; /* what the victim does meanwhile */
+                wt_wall += STEP_NS; /* the victim's own work between sleeps */
                 act(t, 0);
                 n++;
         }
@@ -82,7 +81,7 @@ static void nothing(struct wt *t, uint64_t turn)
 {
 }
 
-/* Never silent, never waiting: declares one more thread each second in each session. */
+/* Never silent, never waiting: declares one more thread per second in each session. */
 static void declares_again(struct wt *t, uint64_t turn)
 {
         for (uint32_t i = 0; turn % 50 == 0 && i < n_hostile; i++)
@@ -98,7 +97,7 @@ static void gives_signs(struct wt *t, uint64_t turn)
                 wt_free(wt_wait(t, wt_send_call(t, &hostile[i], &request)));
 }
 
-/* A session, declared, and another one beside it before it goes, each second. */
+/* Each second a new declared session, opened before the old one closes. */
 static void comes_again(struct wt *t, uint64_t turn)
 {
         static uint64_t id = 2;
@@ -180,9 +179,9 @@ Test(worker_clock, one_session_after_another, .timeout = 120)
         wt_close(t);
 }
 
-/* --- who is not bounded ------------------------------------------------------------------------------------------- */
+/* --- users without a limit ---------------------------------------------------------------------------------------- */
 
-/* The user that is bounded cannot make others lose the clock. */
+/* The limited user cannot make others lose the clock. */
 Test(worker_clock, others_hold_the_clock_as_before, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);
@@ -191,7 +190,7 @@ Test(worker_clock, others_hold_the_clock_as_before, .timeout = 120)
 
         crowd_open(t, 1);
         cr_expect_leq(delay_of(t, &victim, gives_signs), DSW_HOLD_USER_NS + STEP_NS);
-        /* the hostile one sleeps, and the victim runs */
+        /* now the hostile user sleeps, and the victim runs */
         join(t, &victim);
         id = send_sleep(t, &hostile[0]);
         for (int i = 0; i < 40; i++, wt_wall += 100 * DS_NS_PER_MS)
@@ -215,7 +214,7 @@ Test(worker_clock, a_user_alone_is_not_bounded, .timeout = 120)
         wt_close(t);
 }
 
-/* Computes for 20 ms, then waits for 100 ms: for a minute each computation keeps the clock still. */
+/* Computes for 20 ms, then waits for 100 ms, for one minute: each computation holds the clock. */
 Test(worker_clock, a_mostly_waiting_user_is_not_bounded, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);
@@ -241,7 +240,7 @@ Test(worker_clock, a_mostly_waiting_user_is_not_bounded, .timeout = 120)
         wt_close(t);
 }
 
-/* What was used up comes back, but not sooner because the user went away. */
+/* The user's allowance grows back with time, and reconnecting does not speed that up. */
 Test(worker_clock, it_comes_back, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);

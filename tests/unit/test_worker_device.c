@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker with a device that does what a GPU does and the simulated one does not
+ * The worker with device behaviour that a GPU has and the simulated device lacks
  *
- * It clears slabs later, has texts, loses its context, does not abort, must be polled: the simulated device with
- * some of its calls replaced.
+ * Slabs are cleared later, text arrives separately, the context is lost, kernels cannot be aborted, the device must be
+ * polled: the simulated device with some calls replaced.
  */
 #define WT_QUIESCE
 #include "device/sim/sim.h"
@@ -13,24 +13,24 @@
 static struct ds_device_ops wrap;
 
 static struct {
-        int unclear;                  /* slabs are not clear yet */
-        int lost;                     /* what lost() says */
-        int fault_space;              /* completions of this space lose the context */
-        int mute;                     /* poll gives nothing */
-        int fail_launch;              /* what launch returns */
-        size_t text;                  /* bytes printed by space 1 and not taken yet */
-        size_t put_off, put_off_done; /* pieces */
-        size_t at_once;               /* of these; 0: all */
-        uint64_t put_off_ns;          /* that each takes then, in real time */
-        uint64_t longest_ns;          /* for which a stop had lasted then */
-        uint64_t load_ns;             /* that loading a module takes, in real time; 0: none */
-        uint64_t load_stop;           /* the stop, beside LS, in which it was */
-        size_t done_behind;           /* pieces in that stop */
-        ds_worker *worker;            /* NULL: nobody measures */
-        struct wt_client *comes;      /* launches a kernel when this much is put off; NULL: nobody */
+        int unclear;                  /* slabs that are not cleared yet */
+        int lost;                     /* result of lost() */
+        int fault_space;              /* a completion of this space loses the context */
+        int mute;                     /* 1: poll returns nothing */
+        int fail_launch;              /* result of launch() */
+        size_t text;                  /* unread bytes that space 1 has printed */
+        size_t put_off, put_off_done; /* pieces of postponed work, and those that are done */
+        size_t at_once;               /* most pieces done in one call; 0: all */
+        uint64_t put_off_ns;          /* real time of each piece, ns */
+        uint64_t longest_ns;          /* longest duration of a stop when a piece was done, ns */
+        uint64_t load_ns;             /* real time of loading a module, ns; 0: none */
+        uint64_t load_stop;           /* number of the stop beside LS in which a module was loaded */
+        size_t done_behind;           /* pieces done in that stop */
+        ds_worker *worker;            /* NULL: nothing is measured */
+        struct wt_client *comes;      /* launches a kernel when comes_at pieces are left; NULL: no client */
         uint64_t comes_kernel;
         size_t comes_at, served_at;
-        uint32_t in_flight, busy_stops;   /* calls that stop the device beside work */
+        uint32_t in_flight, busy_stops;   /* calls that stop the device while work was in flight */
         uint64_t space_of_token[1 << 16]; /* by slot number */
 } dev;
 
@@ -162,7 +162,7 @@ static struct wt *wrap_open(void)
 static void wrap_close(struct wt *t)
 {
         memset(&dev, 0, sizeof(dev));
-        /* what nobody could stop so far, so that it can be taken down in order */
+        /* ends the work that could not be stopped, so that everything can be closed in order */
         for (struct dsw_session *session = t->worker->sessions; session; session = session->hh.next)
                 ds_sim_ops.abort(t->worker->device, session->space);
         wrap = ds_sim_ops;
@@ -170,7 +170,7 @@ static void wrap_close(struct wt *t)
         wt_close(t);
 }
 
-/* Turns until the worker says that its device is lost. */
+/* Runs rounds until the worker reports that its device is lost. */
 static void turn_until_lost(struct wt *t)
 {
         int r = 0;
@@ -198,7 +198,7 @@ static wt_answer *take_kind(struct wt *t, int body_case)
         return NULL;
 }
 
-/* The last message of all. */
+/* Asserts the content of the last message. */
 static void expect_lost(struct wt *t, int status, uint64_t suspect, const char *word)
 {
         wt_answer *answer;
@@ -232,7 +232,7 @@ static uint64_t send_alloc(struct wt *t, struct wt_client *client, uint64_t byte
         return wt_send_call(t, client, &request);
 }
 
-/* Nobody hears of a slab, or of anything in it, before it is clear; then of the slab first. */
+/* A slab and its allocations are reported only after the slab is cleared, the slab first. */
 Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -260,7 +260,7 @@ Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
         cr_assert_null(answer->ledger->slab_added);
         cr_assert_not_null(answer->ledger->alloc_added);
         wt_free(answer);
-        /* a reset waits for it, a close does not */
+        /* a reset waits for the clearing, a close does not */
         dev.unclear = 1;
         first = send_alloc(t, &client, DS_MIB(80));
         id = wt_send_call(t, &client, &reset);
@@ -278,7 +278,7 @@ Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
         wrap_close(t);
 }
 
-/* An address that its client has not been told of is guessed: it is no allocation yet. */
+/* A guessed address that was not reported to its client is no allocation yet. */
 Test(worker_device, an_address_is_unknown_before_its_report, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -368,7 +368,7 @@ Test(worker_device, a_fault_names_its_session, .timeout = 60)
         wrap_close(t);
 }
 
-/* A call that fails because the context is gone is no error of the worker's; nobody's work carried it. */
+/* A call that fails because the context is lost is not the worker's error; it is blamed on no session. */
 Test(worker_device, a_launch_may_find_the_context_gone, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -406,7 +406,8 @@ Test(worker_device, an_orphan_that_cannot_be_stopped_costs_the_context, .timeout
         wrap_close(t);
 }
 
-/* While somebody waits for code to be loaded: a minute, then its client's error; and then the context. */
+/* While a client waits for code to load: its kernel may run for a minute; then its session gets an error, then the
+ * context ends. */
 static void check_endless(int aborts)
 {
         struct wt *t = wrap_open();
@@ -419,7 +420,7 @@ static void check_endless(int aborts)
                 wrap.abort = wrap_abort;
         wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
         wt_settle(t);
-        /* nobody waits: as long as it likes */
+        /* while nobody waits it may run for ever */
         for (int i = 0; i < 10; i++, wt_wall += 10 * DS_NS_PER_S)
                 wt_settle(t);
         cr_assert_eq(atomic_load(&a.page->error), 0);
@@ -451,7 +452,7 @@ Test(worker_device, an_endless_kernel_does_not_keep_others_from_loading, .timeou
         check_endless(0);
 }
 
-/* What else the session ends meanwhile does not count, nor does what ends on its own in another of its streams. */
+/* Other completions of the session do not count, nor do those of its other streams. */
 Test(worker_device, an_endless_kernel_beside_others_of_its_session, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -530,7 +531,7 @@ Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
         wt_send(t, &message, NULL, 0);
         wt_settle(t);
         cr_assert_eq(atomic_load(&a.page->error), 0);
-        wt_wall += 41 * DS_NS_PER_S; /* kernels are timed from when there is a bound */
+        wt_wall += 41 * DS_NS_PER_S; /* kernels are timed from the moment at which a bound exists */
         wt_settle(t);
         cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
         cr_assert_eq(wt_reset(t, &a), 0);
@@ -538,7 +539,7 @@ Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
         wrap_close(t);
 }
 
-/* A client that is told and ends at once does not win time by that. */
+/* A client that leaves right after its error does not gain time. */
 Test(worker_device, a_session_that_leaves_is_not_awaited, .timeout = 60)
 {
         struct wt_client a;
@@ -567,7 +568,7 @@ Test(worker_device, a_session_that_leaves_is_not_awaited, .timeout = 60)
         wrap_close(t);
 }
 
-/* --- what is put off, limits, polling ----------------------------------------------------------------------------- */
+/* --- postponed work, limits, polling ------------------------------------------------------------------------------ */
 
 Test(worker_device, postponed_work_waits_for_an_idle_device, .timeout = 60)
 {
@@ -596,7 +597,7 @@ Test(worker_device, postponed_work_waits_for_an_idle_device, .timeout = 60)
         wrap_close(t);
 }
 
-/* Much that was put off, 1 ms each, beside an LS session; when this returns it is about to be done. */
+/* Postpones n pieces of 1 ms each beside an LS session, and returns when they are about to be done. */
 static void put_off_much(struct wt *t, struct wt_client *client, size_t n)
 {
         uint64_t module;
@@ -615,8 +616,7 @@ static void put_off_much(struct wt *t, struct wt_client *client, size_t n)
         }
 }
 
-/* LS that comes meanwhile waits for a moment and not for all of it; and all of it is done, at once and in many stops.
- */
+/* An LS session that arrives meanwhile waits for a moment, not for all pieces; all are done, over many stops. */
 Test(worker_device, postponed_work_runs_in_small_parts, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -647,7 +647,7 @@ Test(worker_device, postponed_work_runs_in_small_parts, .timeout = 60)
         wrap_close(t);
 }
 
-/* Where nobody measures there is no reason for that. */
+/* Without an LS session all pieces are done at once. */
 Test(worker_device, postponed_work_runs_at_once_without_ls, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -664,7 +664,7 @@ Test(worker_device, postponed_work_runs_at_once_without_ls, .timeout = 60)
         wrap_close(t);
 }
 
-/* Beside LS that works, too, however much it is. */
+/* Very many pieces are done also beside a busy LS session. */
 Test(worker_device, very_much_that_is_put_off_beside_ls, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -698,7 +698,7 @@ static uint64_t send_module(struct wt *t, struct wt_client *client)
         return id;
 }
 
-/* So much is put off, and a call that takes 25 ms goes before it in a stop beside LS. How much is done behind that. */
+/* Postpones n pieces behind a call of 25 ms in a stop beside LS. Returns the number of pieces done after the call. */
 static size_t done_behind_a_call(struct wt *t, struct wt_client *ls, uint64_t null, struct wt_client *be, size_t n)
 {
         struct dsw_quiesce *quiesce = &t->worker->quiesce;
@@ -706,7 +706,7 @@ static size_t done_behind_a_call(struct wt *t, struct wt_client *ls, uint64_t nu
 
         wt_push_launch(ls, 0, null, 1, 1, NULL, 0);
         cr_assert_eq(wt_sync_all(t, ls), 0);
-        quiesce->pause_ns = 0; /* as if the last one were long ago */
+        quiesce->pause_ns = 0; /* the previous stop was long ago */
         quiesce->chores_wall_ns = 0;
         dev.worker = t->worker;
         dev.put_off = n;
@@ -720,7 +720,7 @@ static size_t done_behind_a_call(struct wt *t, struct wt_client *ls, uint64_t nu
         return dev.done_behind;
 }
 
-/* Calls that take longer than a stop may last, and go first in each, do not keep it from being done. */
+/* Calls longer than a stop go first in each stop, and still do not starve the postponed pieces. */
 Test(worker_device, postponed_work_behind_long_calls, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -767,14 +767,14 @@ Test(worker_device, limits_grow_in_a_quiesce_and_have_bounds, .timeout = 60)
         wrap_close(t);
 }
 
-/* Without a descriptor to wait for it is asked again and again, and all goes on. */
+/* Without a descriptor to wait for, the worker polls, and everything works. */
 Test(worker_device, a_device_that_must_be_polled, .timeout = 60)
 {
         struct wt_client a;
         struct wt *t;
         uint64_t null;
 
-        wt_close(wrap_open()); /* for the table */
+        wt_close(wrap_open()); /* fills the table of calls */
         wrap.event_fd = wrap_event_fd;
         wt_tick = DS_NS_PER_US;
         t = wt_open("h200+quiesce");
@@ -782,7 +782,7 @@ Test(worker_device, a_device_that_must_be_polled, .timeout = 60)
         null = kernel_of(t, &a, "null");
         for (int i = 0; i < 100; i++) {
                 wt_push_launch(&a, 0, null, 1, 1, NULL, 0);
-                wt_wall += 3 * DS_NS_PER_MS; /* it sleeps between its looks */
+                wt_wall += 3 * DS_NS_PER_MS; /* it sleeps between polls */
                 cr_assert_eq(wt_sync_all(t, &a), 0);
         }
         wt_client_close(t, &a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flow towards the supervisor: a worker whose answers nobody reads stops taking work, and loses none of it
+ * Flow control towards the supervisor: a worker whose answers nobody reads stops taking work and loses none of it
  *
- * Twenty sessions with 64 open reads of 60 KB each ask for 77 MB, more than the worker may queue.
+ * Twenty sessions with 64 open reads of 60 KB each request 77 MB, more than the worker may queue.
  */
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
@@ -10,7 +10,8 @@
 #define SESSIONS 20
 #define READS 64
 #define BYTES 60000u
-#define QUEUED_MAX (DS_KIB(32) + 2 * DS_WORKER_FRAME_MAX) /* one answer above the mark, and what ends a session */
+/* one answer above the mark, and the messages that end a session */
+#define QUEUED_MAX (DS_KIB(32) + 2 * DS_WORKER_FRAME_MAX)
 
 struct flow {
         struct wt *t;
@@ -43,7 +44,7 @@ static void flow_ask(struct flow *flow)
                 }
 }
 
-/* Turns of a worker that nobody listens to. */
+/* Runs rounds of the worker without reading its answers. */
 static void flow_deaf_turns(struct flow *flow, int n)
 {
         for (int i = 0; i < n; i++) {
@@ -53,7 +54,7 @@ static void flow_deaf_turns(struct flow *flow, int n)
         }
 }
 
-/* Reads until each of them was answered once, with the right bytes. */
+/* Reads answers until each request was answered once, with the right bytes. */
 static void flow_listen(struct flow *flow)
 {
         static uint8_t seen[SESSIONS * READS];
@@ -69,7 +70,7 @@ static void flow_listen(struct flow *flow)
                         wt_answer *answer = wt_take(flow->t, id);
                         uint64_t at = id - flow->first;
 
-                        /* what the worker says by itself */
+                        /* messages that are not answers */
                         if (!id) {
                                 wt_free(answer);
                                 continue;
@@ -102,7 +103,7 @@ Test(worker_flow, holds_back_and_loses_nothing, .timeout = 120)
         wt_close(flow.t);
 }
 
-/* Sessions that go while their answers wait take nothing else along. */
+/* Closing sessions with waiting answers affects no other session. */
 Test(worker_flow, late_sessions_close, .timeout = 120)
 {
         struct flow flow;
@@ -122,7 +123,7 @@ Test(worker_flow, late_sessions_close, .timeout = 120)
                 wt_turn(flow.t, 0);
                 for (; flow.t->n_stash; wt_free(answer)) {
                         answer = wt_take(flow.t, flow.t->stash[0]->id);
-                        /* those to the reads are of no interest here */
+                        /* answers to the reads are ignored here */
                         if (answer->id < first)
                                 continue;
                         cr_assert_eq(answer->status, 0);

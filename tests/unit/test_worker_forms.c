@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms of kernels in a worker: asked for once, loaded beside the module, and what is said of them
+ * Forms of kernels in a worker: requested once, loaded beside the module, and reported
  *
- * The images are made by the passes themselves; the reports behind them are written here, in another order than the
- * kernels', since nothing promises one.
+ * The passes make the images. The test writes the reports behind them, in another order than the kernels', because the
+ * order is not specified.
  */
 #include "ptx/pass/forms_make.h"
 #include "ptx/print.h"
@@ -22,7 +22,7 @@ static const char text[] =
                       ".visible .entry counts(.param .u64 p)\n{\n .reg .b64 %rd; .reg .b32 %r;\n"
                       " ld.param.u64 %rd, [p]; atom.global.add.u32 %r, [counter], 1; st.u32 [%rd], %r; ret;\n}\n";
 
-/* The module with all forms. The caller's to free. */
+/* The module with all forms; the caller frees it. */
 static char *transformed(size_t *ret_size)
 {
         static struct ds_ptx_form_verdict verdicts[16];
@@ -41,7 +41,7 @@ static char *transformed(size_t *ret_size)
         return out;
 }
 
-/* Behind the image; the last kernel first. */
+/* Appends the report to the image, with the last kernel first. */
 static int image_with_report(const char *image, size_t size)
 {
         struct ds_forms_report report = {0};
@@ -65,7 +65,7 @@ static int image_with_report(const char *image, size_t size)
         return fd;
 }
 
-/* How often the worker has asked for forms of a module. */
+/* Number of the worker's requests for forms of a module. */
 static int wanted(struct wt *t, uint64_t module)
 {
         wt_answer *answer;
@@ -98,7 +98,7 @@ static int come(struct wt *t, const struct wt_client *client, uint64_t module, c
         return status;
 }
 
-/* All that is said of the session's kernels, which is little enough for a page. */
+/* Forms of the session's kernels, which fit into one page. */
 static wt_answer *list(struct wt *t, const struct wt_client *client)
 {
         Detshare__Internal__SessionForms ask = DETSHARE__INTERNAL__SESSION_FORMS__INIT;
@@ -127,7 +127,7 @@ static struct wt_client begin(struct wt *t, Detshare__Class class_, uint64_t *re
         return client;
 }
 
-/* Each kernel twice: what they wrote last. */
+/* Launches each kernel twice and checks the last written values. */
 static void launch_all(struct wt *t, struct wt_client *client, const uint64_t kernels[KERNELS], uint32_t counted)
 {
         uint32_t words[KERNELS];
@@ -145,7 +145,8 @@ static void launch_all(struct wt *t, struct wt_client *client, const uint64_t ke
         cr_assert_eq(words[2], counted);
 }
 
-/* A second module's forms are those kernels' that have no variables; variables go on counting in the first. */
+/* The second module provides forms only for kernels without variables; variables continue counting in the first
+ * module. */
 Test(worker_forms, beside_the_module)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -176,7 +177,7 @@ Test(worker_forms, beside_the_module)
         wt_close(t);
 }
 
-/* What was made cannot be loaded: kernels stay as they are, and that is said instead of that it is being made. */
+/* The image with forms cannot be loaded: kernels stay native, and the reason is reported. */
 Test(worker_forms, that_cannot_be_loaded)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -204,7 +205,7 @@ Test(worker_forms, that_cannot_be_loaded)
         wt_close(t);
 }
 
-/* What only LS launches is not evicted: nobody makes forms of it. */
+/* No forms are requested for kernels that only LS launches, because LS is never evicted. */
 Test(worker_forms, are_for_best_effort)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -217,7 +218,7 @@ Test(worker_forms, are_for_best_effort)
         wt_close(t);
 }
 
-/* A session with thousands of kernels is looked at in portions, whether there is something to say of them or not. */
+/* A session with thousands of kernels is listed in pages, also where a page has no entries. */
 Test(worker_forms, are_listed_in_pages)
 {
         enum { MANY = 9000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs in the worker: made, launched in parts, updated, given up; and files that make no sense
+ * Graphs in the worker: creation, launches in parts, updates, removal; and invalid files
  */
 #include "tests/unit/graph_file.h"
 #ifdef GRAPH_CUDA
@@ -16,7 +16,7 @@ struct side {
         uint64_t module, null, poke, step, traps, memory;
 };
 
-#ifdef GRAPH_CUDA /* the same tests on the cuda device and the fake driver, which has its say about what stops it */
+#ifdef GRAPH_CUDA /* the same tests on the cuda device and the fake driver, which checks the calls that stop it */
 #undef FUNCTIONAL
 #undef TIMING
 #define FUNCTIONAL "0"
@@ -28,7 +28,7 @@ static struct wt *graph_open(const char *device)
         setenv("PTXAS", TEST_PTXAS, 1);
         setenv("FAKE_CUDA_STRICT", "1", 1);
         wt_ops = &ds_cuda_ops;
-        wt_tick = 200 * DS_NS_PER_US; /* the device's time moves too */
+        wt_tick = 200 * DS_NS_PER_US; /* lets the device's time advance */
         return wt_open(device);
 }
 
@@ -140,7 +140,7 @@ static uint32_t word(struct wt *t, struct side *side, uint64_t offset)
         return value;
 }
 
-/* What n steps make of a start, each by the number of its node. */
+/* Result of n steps from a start value; each step uses its node's number. */
 static uint32_t stepped(uint32_t value, uint32_t n)
 {
         for (uint32_t i = 0; i < n; i++)
@@ -163,7 +163,7 @@ Test(worker_graph, parts_run_in_order_and_count_one, .timeout = 60)
         uint32_t expected = 0;
         uint64_t graph;
 
-        steps(&side, 100); /* several windows */
+        steps(&side, 100); /* several windows of the replay */
         cr_assert_eq(create(t, &side, &graph), 0);
         for (int i = 0; i < 3; i++) {
                 launch(&side, 0, graph);
@@ -211,7 +211,7 @@ Test(worker_graph, every_kind_of_node, .timeout = 60)
         wt_close(t);
 }
 
-/* Functions of the client, and words that it waits for, have their places in the order. */
+/* Host functions of the client and waits for values keep their places in the order. */
 Test(worker_graph, host_functions_and_values, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -252,7 +252,7 @@ Test(worker_graph, host_functions_and_values, .timeout = 60)
                 cr_assert_eq(word(t, &side, 8), 99);
         }
         cr_assert_eq(word(t, &side, 0), ((18 * 27 + 18) * 27 + 18));
-        /* a word that is nowhere */
+        /* a value outside of any memory */
         gf_begin(&file);
         value.address = 4096;
         gf_add(&file, &value, sizeof(value), NULL, 0, 0);
@@ -262,7 +262,7 @@ Test(worker_graph, host_functions_and_values, .timeout = 60)
         wt_close(t);
 }
 
-/* A client whose function does not return, and one that goes away while it runs. */
+/* A client whose function does not return, and one that disconnects while it runs. */
 Test(worker_graph, a_reset_while_a_function_runs, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -307,7 +307,7 @@ Test(worker_graph, launches_keep_their_initial_graph, .timeout = 60)
         cr_assert_eq(word(t, &side, 0), stepped(0, 40));
         cr_assert_eq(word(t, &side, 4), 39);
         cr_assert_eq(update(t, &side, graph), DS_CUDA_INVALID_HANDLE);
-        /* other nodes are no update */
+        /* a graph with other nodes is no valid update */
         steps(&side, 3);
         cr_assert_eq(create(t, &side, &graph), 0);
         steps(&side, 4);
@@ -325,7 +325,7 @@ Test(worker_graph, launches_keep_their_initial_graph, .timeout = 60)
         wt_close(t);
 }
 
-/* Streams wait for a graph as for any operation, and it for them. */
+/* Streams wait for a graph as for any operation, and the graph waits for them. */
 Test(worker_graph, other_streams_wait_for_all_of_it, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -350,7 +350,7 @@ Test(worker_graph, other_streams_wait_for_all_of_it, .timeout = 60)
         wt_close(t);
 }
 
-#ifndef GRAPH_CUDA /* there a fault ends the worker: test_cuda_graph.c */
+#ifndef GRAPH_CUDA /* on the cuda device a fault ends the worker: test_cuda_graph.c */
 Test(worker_graph, a_fault_in_a_part_is_the_sessions, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -385,7 +385,7 @@ Test(worker_graph, a_fault_in_a_part_is_the_sessions, .timeout = 60)
 }
 #endif
 
-/* A client that goes while its graphs run, and one with many under way. */
+/* A client disconnects while its graphs run, with many of them in progress. */
 Test(worker_graph, a_client_goes_in_the_middle, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -405,7 +405,7 @@ Test(worker_graph, a_client_goes_in_the_middle, .timeout = 60)
         wt_close(t);
 }
 
-/* What it named is gone by the time of a launch; launches before that are not touched. */
+/* An object that the graph names is gone at a launch: that launch fails, and earlier launches are unaffected. */
 Test(worker_graph, names_are_looked_at_again, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -435,7 +435,7 @@ Test(worker_graph, names_are_looked_at_again, .timeout = 60)
         wt_close(t);
 }
 
-/* A launch that is refused because a module is going leaves those alone that the module waits for. */
+/* A launch that is refused because its module is being unloaded does not disturb earlier launches. */
 Test(worker_graph, a_refused_launch_spoils_none_before_it, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -468,7 +468,7 @@ Test(worker_graph, a_refused_launch_spoils_none_before_it, .timeout = 60)
         wt_close(t);
 }
 
-/* Memory that the client mapped itself, and unmapped: it may be anybody's by now. */
+/* The client unmapped memory of its own: another allocation may be there, so the launch checks again. */
 Test(worker_graph, unmapped_memory_is_looked_at_again, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -503,7 +503,7 @@ Test(worker_graph, unmapped_memory_is_looked_at_again, .timeout = 60)
         wt_close(t);
 }
 
-/* Events cost the device nothing: they are told and forgotten before many more are made. */
+/* Event nodes cost the device nothing: they complete and are freed before many more are created. */
 Test(worker_graph, events_are_unfolded_a_few_at_a_time, .timeout = 60)
 {
         enum { EVENTS = 2000, LAUNCHES = 24 };
@@ -534,7 +534,7 @@ Test(worker_graph, events_are_unfolded_a_few_at_a_time, .timeout = 60)
         wt_close(t);
 }
 
-/* One that launches large graphs again and again does not keep the worker to itself. */
+/* A client that launches large graphs without pause does not occupy the worker. */
 Test(worker_graph, large_graphs_are_more_than_a_record, .timeout = 60)
 {
         enum { EVENTS = 16000, LAUNCHES = 16 };
@@ -559,8 +559,7 @@ Test(worker_graph, large_graphs_are_more_than_a_record, .timeout = 60)
         wt_close(t);
 }
 
-/* A client with several streams, each with a word that its steps change; graphs, launches, marks and waits by chance.
- */
+/* A client with several streams, each with a word that its steps change; random graphs, launches, marks and waits. */
 #define CHANCE_STREAMS 4
 
 struct chance {
@@ -722,7 +721,7 @@ Test(worker_graph, files_that_make_no_sense, .timeout = 60)
         cr_expect_eq(create(t, &side, NULL), DS_CUDA_INVALID_HANDLE);
         steps(&side, 0);
         cr_expect_eq(create(t, &side, NULL), 0, "an empty graph is one");
-        /* without a file */
+        /* a request without a file */
         {
                 WT_REQUEST(request, GRAPH_CREATE, graph_create, GraphCreate, GRAPH_CREATE, .bytes = 64);
                 cr_expect_eq(wt_call_status(t, &side.client, &request), DS_CUDA_INVALID_VALUE);
@@ -731,7 +730,7 @@ Test(worker_graph, files_that_make_no_sense, .timeout = 60)
         wt_close(t);
 }
 
-/* Bytes of a good file changed by chance: it is refused, or it is a graph and can be launched in whatever order. */
+/* Random bytes of a valid file change: it is refused, or it is a graph that can be launched. */
 Test(worker_graph, files_changed_by_chance, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -766,7 +765,7 @@ Test(worker_graph, files_changed_by_chance, .timeout = 60)
         wt_close(t);
 }
 
-#ifndef GRAPH_CUDA /* it is the worker's business, and the fake driver is slow with very large graphs */
+#ifndef GRAPH_CUDA /* tested once, because the fake driver is slow with very large graphs */
 Test(worker_graph, limits_of_a_session, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -812,7 +811,7 @@ static int restore(struct wt *t, struct side *side, uint64_t id)
         return status;
 }
 
-/* Under its id; and one whose kernel is not there any more is no fault of the session until it is launched. */
+/* The graph keeps its id. A graph whose kernel is missing becomes an error only when it is launched. */
 Test(worker_graph, an_earlier_workers_graph_comes_back, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);

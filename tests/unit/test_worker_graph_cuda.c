@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_worker_graph.c on the cuda device, where graphs are launched as a whole when that is allowed
+ * test_worker_graph.c on the cuda device, which launches a whole graph where the scheduler allows it
  */
 #define GRAPH_CUDA
 #include "test_worker_graph.c"
@@ -9,11 +9,11 @@
 #include "sched/internal.h"
 #include "worker/graph_piece.h"
 
-/* How many launches of graphs the device was asked for, and how many kernels besides; otherwise as it is. */
+/* Number of whole graphs and of single kernels launched on the device. */
 static uint32_t whole, singles;
-static ds_worker *watched; /* BE's graphs are not launched while its LS sessions have work */
+static ds_worker *watched; /* asserts that BE graphs are not launched whole while this worker's LS sessions have work */
 static uint32_t watched_space;
-static struct side *then; /* launches then_graph when the next launch of a graph is on its way */
+static struct side *then; /* a client that launches then_graph when the next graph launch is on its way */
 static uint32_t then_stream;
 static uint64_t then_graph;
 static struct ds_device_ops counting;
@@ -44,7 +44,7 @@ static int count_single(ds_device *device, const struct ds_launch *launch, uint6
         return ds_cuda_ops.launch(device, launch, token);
 }
 
-/* Nodes of these tests' graphs depend on the one before them, in whatever the device is given of a graph. */
+/* Asserts that each node depends on its predecessor, in whatever part of a graph the device receives. */
 static int check_deps(
         ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n, ds_device_graph **ret)
 {
@@ -84,7 +84,7 @@ static void run(struct wt *t, struct side *side, uint64_t graph, int n)
         cr_assert_eq(wt_sync_all(t, &side->client), 0);
 }
 
-/* BE alone: as a whole from the first launch on. Beside an LS session: in parts. LS: as a whole. */
+/* BE alone: whole from the first launch on. BE beside an LS session: in parts. LS: whole. */
 Test(worker_graph_whole, classes, .timeout = 60)
 {
         struct wt *t = open_counting();
@@ -115,7 +115,7 @@ Test(worker_graph_whole, classes, .timeout = 60)
         wt_close(t);
 }
 
-/* How often the worker asked for a turn, for some time. */
+/* Number of the worker's requests to settle (supervisor/settle.h) within some time. */
 static int n_stirred(struct wt *t)
 {
         const uint64_t end = t->worker->wall_ns() + 100 * DS_NS_PER_MS;
@@ -130,8 +130,8 @@ static int n_stirred(struct wt *t)
 }
 
 /*
- * Turns are for LS alone: for what came before it, too, when it has nothing to do, once; and not for what runs, on all
- * SMs, and what goes, however many stops there are for that.
+ * The worker requests a settle for LS sessions only, once they are idle, also for events before they connected. Work on
+ * all SMs and removed graphs are no reason, however many stops they need.
  */
 Test(worker_graph_whole, turns, .timeout = 60)
 {
@@ -168,7 +168,7 @@ Test(worker_graph_whole, turns, .timeout = 60)
         wt_close(t);
 }
 
-/* One that was queued as a whole goes in parts when an LS session comes before its turn. */
+/* A graph queued as a whole runs in parts if an LS session connects before it starts. */
 Test(worker_graph_whole, an_ls_session_comes, .timeout = 60)
 {
         struct wt *t = open_counting();
@@ -198,7 +198,7 @@ Test(worker_graph_whole, an_ls_session_comes, .timeout = 60)
         wt_close(t);
 }
 
-/* An update goes into what is built, between launches that are under way. */
+/* An update changes the instance between launches in progress. */
 Test(worker_graph_whole, updates, .timeout = 60)
 {
         struct wt *t = open_counting();
@@ -227,11 +227,11 @@ Test(worker_graph_whole, updates, .timeout = 60)
         wt_close(t);
 }
 
-/* --- in pieces: best effort beside a latency-sensitive session --------------------------------------------------- */
+/* --- pieces: BE graphs beside an LS session ---------------------------------------------------------------------- */
 
-#define WORDS 16u /* of memory that random graphs write */
+#define WORDS 16u /* words of memory that random graphs write */
 
-/* A worker with an LS session, and a BE session whose pieces may take so long. */
+/* A worker with an LS session and a BE session, and a limit for pieces. */
 struct pair {
         struct wt *t;
         struct side be, ls;
@@ -267,7 +267,7 @@ static struct dsw_session *session_of(const struct pair *pair)
         return session;
 }
 
-/* What the scheduler knows of launches of a kernel by one thread, as if they had been seen to take so long. */
+/* Gives the scheduler a duration for launches of this kernel with one thread. */
 static void takes(const struct pair *pair, uint64_t kernel, uint64_t ns)
 {
         struct ds_launch launch = {
@@ -286,7 +286,7 @@ static void steps_take(const struct pair *pair, uint64_t ns)
         takes(pair, pair->be.poke, ns);
 }
 
-/* Launched until pieces of it were. How often it ran. */
+/* Launches the graph until it runs in pieces. Returns the number of launches. */
 static uint32_t run_until_cut(struct pair *pair, uint64_t graph)
 {
         uint32_t n, before = whole;
@@ -320,7 +320,7 @@ Test(worker_graph_pieces, one_after_the_other_in_order, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Ten kernels of 10 us in pieces of 35 at most: three, three, three and one by itself. */
+/* Ten kernels of 10 us in pieces of at most 35 us: three, three, three, and one alone. */
 Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -344,7 +344,7 @@ Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
         pair_close(&pair);
 }
 
-/* A graph of so many steps, launched until it was cut. */
+/* Creates a graph of n steps and launches it until it is cut into pieces. */
 static uint64_t cut_graph(struct pair *pair, uint32_t n)
 {
         uint64_t graph;
@@ -357,7 +357,7 @@ static uint64_t cut_graph(struct pair *pair, uint32_t n)
         return graph;
 }
 
-/* What a session may have of graphs has nothing to do with pieces: as many more as if there were none. */
+/* The limit on a session's graphs does not count pieces. */
 Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -371,7 +371,7 @@ Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
         one -= session->graph_bytes;
         cut_graph(&pair, 200);
         cr_assert_eq(session->n_pieces, 67);
-        /* as if others had left room for two more to the byte */
+        /* leaves exactly enough room for two more */
         rest = DSW_SESSION_GRAPH_BYTES - 3 * one - (session->graph_bytes - one);
         session->graph_bytes += rest;
         session->user->graph_bytes += rest;
@@ -383,7 +383,7 @@ Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Where there is no room for all, those that were not launched for longest give way, and nobody else notices. */
+/* When the room is full, the pieces with the oldest launch are removed, without any other effect. */
 Test(worker_graph_pieces, give_way, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -409,11 +409,11 @@ Test(worker_graph_pieces, give_way, .timeout = 60)
         cr_assert_eq(whole, before + 20);
         session->piece_bytes -= rest;
         session->user->piece_bytes -= rest;
-        /* so do those above the number of pieces that there may be */
+        /* pieces beyond the limit on their number are removed too */
         session->n_pieces += DSW_SESSION_PIECES_MAX - 20;
         run(pair.t, &pair.be, graphs[1], 2);
         steps_take(&pair, 10 * DS_NS_PER_US);
-        run_until_cut(&pair, graphs[1]); /* the eighth time without pieces */
+        run_until_cut(&pair, graphs[1]); /* the eighth launch without pieces */
         session->n_pieces -= DSW_SESSION_PIECES_MAX - 20;
         cr_assert_eq(session->n_pieces, 20);
         before = whole;
@@ -422,7 +422,7 @@ Test(worker_graph_pieces, give_way, .timeout = 60)
         pair_close(&pair);
 }
 
-/* None goes for a graph that would not find room if all of them went. */
+/* No pieces are removed for a graph that would not fit even then. */
 Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -430,7 +430,7 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
         uint64_t first = cut_graph(&pair, 30), second, rest;
         uint32_t before;
 
-        /* as if the user's other sessions had all but a byte of what first has and second needs */
+        /* the user's other sessions leave one byte too little for second, even without first's pieces */
         rest = DSW_USER_PIECE_BYTES - session->piece_bytes + 1 - (session->user->piece_bytes - session->piece_bytes);
         session->user->piece_bytes += rest;
         steps(&pair.be, 30);
@@ -438,7 +438,7 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
         run(pair.t, &pair.be, second, 3);
         steps_take(&pair, 10 * DS_NS_PER_US);
         before = whole;
-        run(pair.t, &pair.be, second, 1); /* the fourth time */
+        run(pair.t, &pair.be, second, 1); /* the fourth launch */
         cr_assert_eq(whole, before, "it goes kernel by kernel");
         cr_assert_eq(session->n_pieces, 10);
         run(pair.t, &pair.be, first, 1);
@@ -447,7 +447,7 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Those of which one is on its way do not: the other graph is not cut. */
+/* Pieces in progress are not removed: the other graph is not cut. */
 Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -463,7 +463,7 @@ Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
         session->piece_bytes += rest;
         session->user->piece_bytes += rest;
         before = singles;
-        then = &pair.be; /* the fourth time */
+        then = &pair.be; /* at the fourth launch */
         run(pair.t, &pair.be, first, 1);
         cr_assert_null(then);
         cr_assert_eq(singles, before + 30);
@@ -476,7 +476,7 @@ Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
         pair_close(&pair);
 }
 
-/* What takes longer than a piece may stays by itself. */
+/* A kernel longer than a piece stays alone. */
 Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -492,7 +492,7 @@ Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Where a policy has best effort on some of the SMs only, it decides about each kernel. */
+/* If a policy places BE on some SMs only, it decides about each kernel. */
 Test(worker_graph_pieces, not_on_other_rungs, .timeout = 60)
 {
         struct pair pair = pair_open_policy("static", DS_NS_PER_S * 1000);
@@ -513,7 +513,7 @@ Test(worker_graph_pieces, not_on_other_rungs, .timeout = 60)
         pair_close(&pair);
 }
 
-/* While LS has work kernels go one by one. */
+/* Kernels run one by one while LS has work. */
 Test(worker_graph_pieces, not_while_ls_has_work, .timeout = 60)
 {
         struct pair pair = pair_open(DS_NS_PER_S * 1000);
@@ -537,11 +537,12 @@ Test(worker_graph_pieces, not_while_ls_has_work, .timeout = 60)
         atomic_store(&header->host_done, 1);
         cr_assert_eq(write(pair.ls.client.event_fd, &one, sizeof(one)), sizeof(one));
         cr_assert_eq(wt_sync_all(pair.t, &pair.ls.client), 0);
-        run_until_cut(&pair, graph); /* once LS has been away for a while */
+        run_until_cut(&pair, graph); /* pieces return after LS has been idle for a while */
         pair_close(&pair);
 }
 
-/* Nor after it, while a piece is long against the time for which LS has been away: of 40 s this test sees no end. */
+/* Right after LS work a piece must be short compared with LS's idle time; for pieces of 40 s that never happens
+ * here. */
 Test(worker_graph_pieces, not_soon_after_ls_had_work, .timeout = 60)
 {
         struct pair pair = pair_open(DS_NS_PER_S * 1000);
@@ -561,7 +562,7 @@ Test(worker_graph_pieces, not_soon_after_ls_had_work, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Nodes of all kinds, some of them empty or disabled, on the same few words. */
+/* A graph with nodes of all kinds, some empty or disabled, on the same few words. */
 static void random_graph(struct side *side, uint32_t *seed)
 {
         struct ds_record nothing = {.type = DS_RECORD_PAD, .size = sizeof(nothing)};
@@ -604,7 +605,7 @@ static void words_clear(struct pair *pair)
         }
 }
 
-/* In pieces, beside requests that come and go, what was left by the same graph kernel by kernel. */
+/* In pieces, beside requests, the graph leaves the same bits as kernel by kernel. */
 Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
 {
         struct pair pair = pair_open(45 * DS_NS_PER_US);
@@ -623,7 +624,7 @@ Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
                 words_of(&pair, words[0]);
                 run(pair.t, &pair.be, graph, 1);
                 steps_take(&pair, 10 * DS_NS_PER_US);
-                run(pair.t, &pair.be, graph, 1); /* the eighth: it is cut, if there are two works side by side */
+                run(pair.t, &pair.be, graph, 1); /* the eighth launch: it is cut if two nodes can run concurrently */
                 if (session_of(&pair)->n_pieces)
                         run_until_cut(&pair, graph);
                 words_clear(&pair);
@@ -645,7 +646,7 @@ Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
         pair_close(&pair);
 }
 
-/* New parameters make a new graph, which is cut anew; one that has them all the time is not. */
+/* New parameters make a new graph, which is cut again; a graph with new parameters at every launch is not cut. */
 Test(worker_graph_pieces, updates, .timeout = 60)
 {
         struct pair pair = pair_open(DS_NS_PER_S * 1000);
@@ -657,7 +658,7 @@ Test(worker_graph_pieces, updates, .timeout = 60)
         for (uint32_t i = run_until_cut(&pair, graph); i; i--)
                 expected = stepped(expected, 20);
         for (int i = 0; i < 6; i++) {
-                launch(&pair.be, 0, graph); /* under way with the old ones */
+                launch(&pair.be, 0, graph); /* launches in progress keep the old parameters */
                 expected = stepped(expected, 20);
                 steps(&pair.be, 20);
                 cr_assert_eq(update(pair.t, &pair.be, graph), 0);
@@ -670,7 +671,7 @@ Test(worker_graph_pieces, updates, .timeout = 60)
         pair_close(&pair);
 }
 
-/* A client that goes while pieces of its graph wait and run. */
+/* A client disconnects while pieces of its graph wait and run. */
 Test(worker_graph_pieces, clients_go_in_the_middle, .timeout = 60)
 {
         struct pair pair = pair_open(45 * DS_NS_PER_US);

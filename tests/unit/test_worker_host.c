@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions, waits for values and shared events in the worker: what is called, in which order, what is believed of
- * a client that says it has run them, and what they hold up (their stream) and do not (everything else).
+ * Host functions, waits for values and shared events in the worker: which function is called, in which order, what a
+ * client's report of completion is worth, and that they delay their stream only
  */
 #include "tests/unit/worker_harness.h"
 
@@ -16,7 +16,7 @@ static struct scene scene_open(void)
         struct scene scene = {.t = wt_open(FUNCTIONAL)};
         uint64_t module;
 
-        wt_tick = 100 * DS_NS_PER_US; /* giving pinned memory back waits for a while without LS, in real time */
+        wt_tick = 100 * DS_NS_PER_US; /* freeing pinned memory waits for a while without LS, in real time */
         scene.a = wt_client(scene.t, 1, DETSHARE__CLASS__BE);
         scene.b = wt_client(scene.t, 2, DETSHARE__CLASS__LS);
         wt_attach(scene.t, &scene.a);
@@ -89,7 +89,7 @@ Test(worker_host, is_due_when_all_before_it_has_ended, .timeout = 60)
         cr_assert_eq(atomic_load(&scene.a.page->host_ids[0]), 77);
         cr_assert_eq(done(&scene.a, 0), 1);
         cr_assert_eq(done(&scene.a, other), 0);
-        /* its reads and writes go on in a stream that does not join */
+        /* its reads and writes continue in a stream that does not join */
         cr_assert_eq(wt_stream(scene.t, &scene.a, &other), 0);
         wt_push_poke(&scene.a, other, scene.kernel, scene.address + 8, 7);
         cr_assert_eq(wt_sync(scene.t, &scene.a, other, 0), 0);
@@ -161,7 +161,7 @@ static void expect_fault(uint64_t calls, uint64_t said)
         cr_assert_not_null(fault);
         cr_assert_eq(fault->fault->session, 1);
         cr_assert_not_null(strstr(fault->fault->reason, "not called"));
-        /* the other one does not notice */
+        /* the other session is not affected */
         wt_push_event(&scene.b, 0, 0);
         cr_assert_eq(wt_sync(scene.t, &scene.b, 0, 1), 0);
         scene_close(&scene);
@@ -177,7 +177,7 @@ Test(worker_host, returned_but_none_called, .timeout = 60)
         expect_fault(0, UINT64_MAX);
 }
 
-/* Dropped with the session's work: it is counted all the same when it returns, and the next ones go on from there. */
+/* A reset drops a running function: it is counted when it returns, and numbering continues from there. */
 Test(worker_host, a_reset_drops_it_and_the_count_continues, .timeout = 60)
 {
         struct scene scene = scene_open();
@@ -201,7 +201,7 @@ Test(worker_host, a_reset_drops_it_and_the_count_continues, .timeout = 60)
         scene_close(&scene);
 }
 
-/* Calls that stop the device, of others and of the session itself; and the session may go with some of them due. */
+/* Calls that stop the device, of other sessions and of this one; and the session closes with functions due. */
 Test(worker_host, a_quiesce_and_a_close_do_not_wait_for_it, .timeout = 60)
 {
         struct scene scene = scene_open();
@@ -239,7 +239,7 @@ Test(worker_host, by_request, .timeout = 60)
         number = answer->reply->host_next->number;
         wt_free(answer);
         cr_assert_eq(done(&scene.a, 0), 0);
-        /* another session's number means nothing */
+        /* a number of another session has no effect */
         next_body.done = number;
         wt_send_call(scene.t, &scene.b, &next);
         wt_settle(scene.t);
@@ -250,7 +250,7 @@ Test(worker_host, by_request, .timeout = 60)
         scene_close(&scene);
 }
 
-/* A declared thread waits, but the function that it waits for runs: time stands still. Not for ever, though. */
+/* A declared thread waits for a function that runs, so the clock stands, but not for ever. */
 Test(worker_host, a_running_function_holds_the_clock, .timeout = 60)
 {
         struct scene scene = scene_open();
@@ -270,12 +270,12 @@ Test(worker_host, a_running_function_holds_the_clock, .timeout = 60)
         cr_assert_null(wt_take(scene.t, slept));
         say_done(&scene.a, 1);
         cr_assert_eq(wt_status(scene.t, synced), 0);
-        /* now its thread runs; when it waits for another function that does not return, time goes on after a while */
+        /* its thread now waits for a function that does not return: time continues after a while */
         push_host(&scene.a, 0, 2);
         wt_send_call(scene.t, &scene.a, &sync);
         wt_settle(scene.t);
         cr_assert_null(wt_take(scene.t, slept));
-        wt_wall += 5 * DS_NS_PER_S; /* as long as a client may hold it in silence */
+        wt_wall += 5 * DS_NS_PER_S; /* the longest that a silent client may hold the clock */
         cr_assert_eq(wt_status(scene.t, slept), 0);
         scene_close(&scene);
 }
@@ -377,7 +377,7 @@ Test(worker_host, shared_events, .timeout = 60)
         token[5] ^= 1;
         cr_assert_eq(
                 shared(scene.t, &scene.b, DETSHARE__SHARED_EVENT_OP__SHARED_OPEN, 0, by_token, 0, &opened, none), 0);
-        /* ids are a session's own */
+        /* ids belong to one session */
         cr_assert_eq(shared(scene.t, &scene.b, DETSHARE__SHARED_EVENT_OP__SHARED_QUERY, made.event, no_token, 0,
                              &looked, none),
                 DS_CUDA_INVALID_HANDLE);
@@ -397,7 +397,7 @@ Test(worker_host, shared_events, .timeout = 60)
         wt_push(&scene.b, &wait, sizeof(wait));
         wt_settle(scene.t);
         cr_assert_eq(done(&scene.b, 0), 0);
-        /* the one that recorded it goes, with its function still due: what it stood behind is over */
+        /* the recording session closes with its function due: the event counts as completed */
         wt_client_close(scene.t, &scene.a);
         cr_assert_eq(wt_sync(scene.t, &scene.b, 0, 1), 0);
         cr_assert_eq(shared(scene.t, &scene.b, DETSHARE__SHARED_EVENT_OP__SHARED_QUERY, opened.event, no_token, 0,

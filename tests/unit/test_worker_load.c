@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules whose kernels are loaded one by one: what a session may launch, and what one that is restored may
+ * Modules whose kernels are loaded one by one: launches of a session, and of a restored session
  *
- * On the fake driver, which aborts when something that stops a GPU is called beside work.
+ * The fake driver aborts when a call that stops a GPU is made beside work.
  */
 #include "device/cuda/cuda.h"
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
-#define MANY 40 /* kernels: more than the cuda device loads with their module */
+#define MANY 40 /* kernels; more than the cuda device loads with their module */
 
 static struct wt *load_open(void)
 {
@@ -70,7 +70,7 @@ static int launch(struct wt *t, struct wt_client *client, uint64_t kernel, uint6
         return wt_sync_all(t, client);
 }
 
-/* Beside another session that is at work all the while. */
+/* Another session has work in flight all the time. */
 Test(worker_load, kernels_are_requested, .timeout = 60)
 {
         struct wt *t = load_open();
@@ -97,7 +97,7 @@ Test(worker_load, kernels_are_requested, .timeout = 60)
         cr_assert_eq(wt_kernel(t, &client, module, "k40"), 0, "there is none");
         cr_assert_eq(launch(t, &client, kernel, p), 0);
         cr_assert_eq(launch(t, &client, kernel + 1, p), DS_CUDA_INVALID_HANDLE, "nobody asked for it");
-        /* what one session asked for is there for all that share the image */
+        /* a kernel that one session has requested is loaded for all sessions with that image */
         cr_assert_eq(wt_alloc(t, &other, 4096, &p), 0);
         module = load(t, &other, fd, size);
         cr_assert_eq(launch(t, &other, module << 16 | (kernel & 0xffff), p), 0);
@@ -109,7 +109,7 @@ Test(worker_load, kernels_are_requested, .timeout = 60)
         wt_close(t);
 }
 
-/* A session that lives on in another worker knows its kernels from before, and asks for none. */
+/* A session that continues in another worker keeps its kernels and requests none. */
 Test(worker_load, restored, .timeout = 60)
 {
         struct wt *t = load_open();

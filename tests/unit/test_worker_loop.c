@@ -2,7 +2,7 @@
 /*
  * The whole worker, driven as the supervisor drives it: requests, ring, faults, restart, clock, stop
  *
- * On the simulated device: functional where results are looked at, timing only where just the flow matters.
+ * It runs on the simulated device: functional where results matter, timing-only where only the flow matters.
  */
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
@@ -32,7 +32,7 @@ Test(worker_loop, says_ready_first, .timeout = 60)
         wt_close(t);
 }
 
-/* One kernel, two writes and a read, in the session's figures and in the worker's. */
+/* One kernel, two writes and a read, in the figures of the session and of the worker. */
 static void check_figures(struct wt *t, struct wt_client *client)
 {
         WT_REQUEST(get, GET_STATS, get_stats, GetStats, GET_STATS, .base = {0});
@@ -113,7 +113,7 @@ Test(worker_loop, saxpy_by_ring, .timeout = 60)
         run_saxpy(1);
 }
 
-/* A request sees what was put into the ring before it; streams keep their order; a wait joins two of them. */
+/* A request sees records that were put into the ring before it; streams keep their order; a wait joins two of them. */
 Test(worker_loop, order_of_ring_and_socket, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -137,7 +137,7 @@ Test(worker_loop, order_of_ring_and_socket, .timeout = 60)
                 wt_push_poke(&client, stream, step, p, i);
                 want = (uint32_t)(want * 3 + i);
         }
-        /* no synchronisation: the read is one more operation of the stream that ran last */
+        /* without synchronisation, because the read is one more operation of the stream that ran last */
         {
                 WT_REQUEST(request, READ, read, Read, READ, .stream = side, .src = p, .bytes = 4);
                 wt_answer *answer = wt_call(t, &client, &request);
@@ -190,14 +190,14 @@ Test(worker_loop, launch_errors_are_answered, .timeout = 60)
                 launch_body.stream = 7;
                 cr_assert_eq(wt_call_status(t, &client, &launch), DS_CUDA_INVALID_HANDLE);
         }
-        /* none of it stuck */
+        /* nothing left an error behind */
         cr_assert_eq(atomic_load(&client.page->error), 0);
         cr_assert_eq(wt_sync_all(t, &client), 0);
         wt_client_close(t, &client);
         wt_close(t);
 }
 
-/* An asynchronous failure: the first error stays, later work is counted and dropped, a reset makes all good. */
+/* An asynchronous failure: the first error stays, later work is counted and dropped, and a reset clears the error. */
 Test(worker_loop, sticky_error_and_reset, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -213,7 +213,7 @@ Test(worker_loop, sticky_error_and_reset, .timeout = 60)
         cr_assert_eq(wt_stream(t, &client, &side), 0);
         poke = wt_kernel(t, &client, module, "poke");
         wt_push_poke(&client, side, poke, p, 5);
-        /* somebody else's memory */
+        /* another session's memory */
         wt_push_poke(&client, 0, poke, q, 6);
         for (int i = 0; i < 50; i++)
                 wt_push_poke(&client, i % 2 ? 0 : side, poke, p, 7);
@@ -229,7 +229,7 @@ Test(worker_loop, sticky_error_and_reset, .timeout = 60)
         cr_assert_eq(atomic_load(&client.page->stream_done[side]), 51);
         cr_assert_eq(atomic_load(&client.page->completed), 102);
         cr_assert_eq(atomic_load(&client.page->accepted), 102);
-        /* the other one's memory is untouched, and it works */
+        /* the other session's memory is unchanged, and it works */
         cr_assert_eq(read_word(t, &other, q), 0);
         cr_assert_eq(atomic_load(&other.page->error), 0);
 
@@ -289,7 +289,7 @@ Test(worker_loop, module_errors_are_reported, .timeout = 60)
         cr_assert_eq(wt_module(t, &client, "this is no PTX", &module), DS_CUDA_INVALID_PTX);
         cr_assert_eq(wt_module(t, &client, DT_PTX_HEADER ".visible .entry k()\n{\n frobnicate;\n}\n", &module),
                 DS_CUDA_INVALID_PTX);
-        /* an image that could still change is not looked at */
+        /* an image that can still change is refused unread */
         {
                 WT_REQUEST(load, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = 16);
                 int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -352,7 +352,7 @@ Test(worker_loop, memory_is_bounded_and_comes_back, .timeout = 60)
 
 /* --- the death of a worker ---------------------------------------------------------------------------------------- */
 
-/* What the supervisor remembers of one session. */
+/* The supervisor's record of one session. */
 struct book {
         struct {
                 Detshare__Internal__Slab slab;
@@ -508,14 +508,14 @@ Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
         cr_assert_eq(read_word(t, &again, b), 77);
         cr_assert_eq(read_word(t, &again, big + DS_MIB(100) - 4), 0x04030201);
         cr_assert_eq(read_word(t, &again, pinned), 88);
-        /* the kernel's id is still good, the stream counts on, and so is the event, though its time is gone */
+        /* the kernel's id is valid, the stream's numbering continues, and the event exists, but its time is lost */
         wt_push_poke(&again, side, poke, b, 78);
         wt_push_event(&again, side, event);
         cr_assert_eq(wt_sync(t, &again, side, done1 + 2), 0);
         cr_assert_eq(atomic_load(&again.page->stream_done[side]), done1 + 2);
         cr_assert_eq(read_word(t, &again, b), 78);
         cr_assert_eq(atomic_load(&again.page->error), 0);
-        /* new things do not collide with old ones */
+        /* new objects do not collide with old ones */
         c = book_alloc(t, &again, &book, 100);
         cr_assert(c != a && c != b && c > b);
         cr_assert_neq(wt_new_event(t, &again), event);
@@ -530,7 +530,7 @@ Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
                 close(book.slabs[i].fd);
 }
 
-/* The supervisor's word that work was lost is an error like any other. */
+/* The supervisor's report of lost work is a sticky error. */
 Test(worker_loop, lost_work_is_a_sticky_error, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -565,7 +565,7 @@ Test(worker_loop, slots_count_on_and_are_limited, .timeout = 60)
                 cr_assert_eq(wt_stream(t, &client, &stream), 0);
                 cr_assert_eq(stream, 1);
                 wt_push_launch(&client, 1, null, 1, 1, NULL, 0);
-                /* 0 waits for the stream that goes away under it */
+                /* stream 0 waits for the stream that is being destroyed */
                 wt_push_wait(&client, 0, 1, round);
                 cr_assert_eq(wt_call_status(t, &client, &destroy), 0);
                 cr_assert_eq(atomic_load(&client.page->stream_done[1]), round);
@@ -611,7 +611,7 @@ static uint64_t send_stop(struct wt *t, uint64_t grace_ns)
         return wt_send(t, &message, NULL, 0);
 }
 
-/* Running work gets its time, then it is aborted; a declared thread that holds the clock does not hold the stop. */
+/* Running work gets its time and is then aborted; a declared thread that holds the clock does not delay the stop. */
 Test(worker_loop, a_stop_waits_then_aborts, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -671,7 +671,8 @@ static size_t count_policies(struct wt *t)
         return n;
 }
 
-/* Everybody may ask, and each look loads all plug-ins: a new one is seen after a second, not before. */
+/* Any client may request the list, and each request loads all plug-ins: a new one appears after a second, not
+ * before. */
 Test(worker_loop, policies_are_looked_at_once_in_a_second, .timeout = 60)
 {
         char directory[] = "/tmp/detshare-policies-XXXXXX", from[PATH_MAX], to[64], command[PATH_MAX + 80];
@@ -694,7 +695,7 @@ Test(worker_loop, policies_are_looked_at_once_in_a_second, .timeout = 60)
         cr_assert(unlink(to) == 0 && rmdir(directory) == 0);
 }
 
-/* All there are, with all of their parameters, in pages that a client's frame holds. */
+/* All policies with all parameters, in pages that fit into a client's frame. */
 Test(worker_loop, long_lists_of_policies_come_in_pages, .timeout = 60)
 {
         Detshare__ListPolicies policies = DETSHARE__LIST_POLICIES__INIT;
@@ -800,7 +801,7 @@ Test(worker_loop, waiters_are_woken_only_when_they_said_so, .timeout = 60)
         wt_close(t);
 }
 
-/* Before it sleeps the worker says so; a record that slipped in without a ring of the bell is found all the same. */
+/* The worker announces that it sleeps; it finds a record that came in between without a wake-up all the same. */
 Test(worker_loop, says_when_it_sleeps, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -813,14 +814,14 @@ Test(worker_loop, says_when_it_sleeps, .timeout = 60)
         wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
         wt_settle(t);
         cr_assert_eq(atomic_load(&client.page->asleep), 0, "it has just worked and was never left to sleep");
-        /* the client saw it awake; then it falls asleep */
+        /* the client saw it awake, and then it falls asleep */
         wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
         wt_turn(t, 1);
         wt_turn(t, 1);
         cr_assert_eq(atomic_load(&client.page->stream_done[0]), 2);
         wt_turn(t, 1);
         cr_assert_eq(atomic_load(&client.page->asleep), 1);
-        /* now the bell is needed, and wt_push rings it */
+        /* now a wake-up is necessary, and wt_push sends it */
         wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
         for (int i = 0; i < 4; i++)
                 wt_turn(t, 1);
@@ -830,7 +831,7 @@ Test(worker_loop, says_when_it_sleeps, .timeout = 60)
         wt_close(t);
 }
 
-/* Requests from 40 on are the worker's; the table must name them all, as the protocol does. */
+/* Requests from 40 on belong to the worker; its table must list all of them, as the protocol does. */
 Test(worker_loop, every_request_has_its_row)
 {
         const ProtobufCMessageDescriptor *request = &detshare__request__descriptor;

@@ -103,7 +103,7 @@ static void model_free(struct dsw_heap *heap, struct model *model)
         model->bytes[i] = model->bytes[model->n];
 }
 
-/* What a new worker does with the ledger: the same slabs and allocations give the same free space. */
+/* A new worker builds the heap from the ledger: the same slabs and allocations give the same free space. */
 static void check_restore(const struct dsw_heap *heap)
 {
         struct dsw_heap copy;
@@ -132,7 +132,7 @@ Test(worker_memory, random_allocations_keep_every_rule)
         random_seed();
         dsw_heap_init(&heap, BASE, BASE + DS_GIB(2), 512);
         for (int i = 0; i < 20000; i++) {
-                /* phases that mostly grow and mostly shrink */
+                /* phases that mostly grow and phases that mostly shrink */
                 if (random_next() % 100 < ((i / 1000) % 2 ? 35 : 65))
                         model_alloc(&heap, &model);
                 else
@@ -203,7 +203,7 @@ Test(worker_memory, first_fit_is_lowest_first)
         dsw_heap_deinit(&heap);
 }
 
-/* Every allocation of the heap's own memory may fail; nothing changes then, and freeing still works. */
+/* Every allocation of the heap's own data can fail; then nothing changes, and freeing still works. */
 Test(worker_memory, survives_short_memory)
 {
         ds_log_setup("test", DS_LOG_ERROR - 1);
@@ -223,7 +223,7 @@ Test(worker_memory, survives_short_memory)
                                 cr_assert(dsw_heap_check(&heap));
                         }
                 }
-                /* leave holes everywhere, then close them, with no memory to be had */
+                /* frees every second block, then the others, without memory for the heap's own data */
                 for (size_t i = 0; i < live; i += 2)
                         cr_assert_eq(dsw_heap_free(&heap, va[i], &empty), 0);
                 for (size_t i = 1; i < live; i += 2)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a policy hears of clients and does to them, through the worker: results that a client has, memory caps
+ * Policies and clients through the worker: reports of results that a client has, memory caps
  */
 #include "tests/unit/worker_harness.h"
 
 #include "policies/detshare_policy.h"
 
 static uint32_t events[16];
-static struct detshare_session_view seen; /* of the session that the last event was about */
-static uint32_t op_phase;                 /* of the oldest coroutine's head, when there was one */
+static struct detshare_session_view seen; /* the session of the last event */
+static uint32_t op_phase;                 /* phase of the head of the oldest coroutine, if there was one */
 static uint64_t seen_free, seen_total, total_memory, cap;
 
 __attribute__((__visibility__("default"))) int probe_decide(
@@ -80,7 +80,7 @@ Test(worker_policy, a_client_has_its_results)
         cr_assert_eq(seen.request_active, 0);
         wt_settle(t);
         cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 1, "once");
-        /* an old number, one of the future, and the same again after more work say nothing */
+        /* an old number, a future one, and the same one after more work are no report */
         write_something(t, &client, address);
         cr_assert_eq(seen.synchronised, 0);
         say_synchronised(&client, accepted(&client) - 1);
@@ -132,7 +132,7 @@ Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
         cr_assert_eq(free_memory(t, &client), 0);
         cr_assert_eq(wt_alloc(t, &client, 1, &more), DS_CUDA_OUT_OF_MEMORY);
         cr_assert_eq(wt_alloc(t, &other, DS_MIB(8), &more), 0, "nobody else's");
-        /* less than it has takes nothing away */
+        /* a cap below the current use frees nothing */
         cap = DS_MIB(1);
         write_something(t, &client, address);
         cr_assert_eq(free_memory(t, &client), 0);
@@ -145,7 +145,7 @@ Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
         wt_close(t);
 }
 
-/* A session begins anew: what was capped before is not, until the policy says so again. */
+/* A reset removes the cap until the policy sets it again. */
 Test(worker_policy, a_reset_takes_a_cap_away)
 {
         struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
@@ -164,7 +164,7 @@ Test(worker_policy, a_reset_takes_a_cap_away)
         wt_close(t);
 }
 
-/* --- what clients say of themselves ------------------------------------------------------------------------------- */
+/* --- hints of clients --------------------------------------------------------------------------------------------- */
 
 static int hint(struct wt *t, struct wt_client *client, uint32_t phase)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slabs of the pool: borrowed, cleared, counted, given back, and given to the next worker
+ * Slabs of the pool of coloured memory: borrowed, cleared, counted, returned, and handed to the next worker
  *
- * The worker is given a pool as one that died would have left it, so nothing has to be measured. What lies in a slab is
- * written by kernels and looked at in this process, where device memory has its addresses.
+ * The worker receives a pool as from a dead predecessor, so nothing is measured. Kernels write into slabs, and the test
+ * reads them in this process, where device memory has the same addresses.
  */
 #include "worker_harness.h"
 
@@ -21,7 +21,7 @@
 #define BITS 11u
 
 static struct ds_device_ops ops;
-static ds_device *device; /* of the worker opened last */
+static ds_device *device; /* device of the worker that was opened last */
 static int slabs[SLABS], facts_fd = -1;
 
 static int open_device(const char *spec, ds_device **ret)
@@ -65,7 +65,7 @@ static int facts_make(uint32_t n_slabs)
         return fd;
 }
 
-/* Slabs and a file, for this worker and those after it. */
+/* Slabs and a file, for this worker and its successors. */
 static void pool_make(void)
 {
         for (uint32_t i = 0; i < SLABS; i++)
@@ -100,7 +100,7 @@ static void pool_give(struct wt *t)
         cr_assert_eq(give_piece(t, SLABS, SLABS, facts_fd), 0);
 }
 
-/* The slab, or minus the status. */
+/* The slab's number, or minus the status. */
 static int borrow(struct wt *t, struct wt_client *client)
 {
         WT_REQUEST(request, BORROW_SLAB, borrow_slab, BorrowSlab, BORROW_SLAB, .base = {0});
@@ -151,14 +151,14 @@ static uint64_t address(int slab)
         return DSW_POOL_BASE + (uint64_t)slab * SLAB;
 }
 
-#ifdef POOL_CUDA /* the fake GPU's memory lies in this process, too, and its code is machine code */
+#ifdef POOL_CUDA /* the fake GPU's memory is in this process too, and it needs machine code */
 static void poke(struct wt *t, struct wt_client *client, uint64_t p, uint32_t value)
 {
         cr_assert_eq(wt_sync_all(t, client), 0);
         *(volatile uint32_t *)(uintptr_t)p = value;
 }
 #else
-/* By a kernel of the client's. */
+/* Writes by a kernel of the client. */
 static void poke(struct wt *t, struct wt_client *client, uint64_t p, uint32_t value)
 {
         uint64_t module = 0, kernel;
@@ -214,9 +214,9 @@ Test(worker_pool, slabs_are_cleared_between_sessions, .timeout = 60)
         cr_expect_eq(used_bytes(t, &two), 0);
         poke(t, &one, address(slab) + SLAB - 4, 4711);
         cr_expect_eq(peek(address(slab) + SLAB - 4), 4711);
-        /* its addresses are for kernels alone */
+        /* its addresses are for kernels only */
         cr_expect_eq(wt_read(t, &one, &word, address(slab), 4), DS_CUDA_INVALID_VALUE);
-        /* another's, not one's own, and one's own twice */
+        /* another session's slab cannot be returned, nor one's own twice */
         cr_expect_eq(give_back(t, &two, (uint32_t)slab), DS_CUDA_INVALID_VALUE);
         cr_expect_eq(give_back(t, &one, (uint32_t)slab + 1), DS_CUDA_INVALID_VALUE);
         cr_expect_eq(give_back(t, &one, 77), DS_CUDA_INVALID_VALUE);
@@ -250,7 +250,7 @@ Test(worker_pool, there_are_so_many_and_limits_count_them, .timeout = 60)
         cr_assert_geq(borrow(t, &two), 0);
         cr_expect_eq(borrow(t, &two), -DS_CUDA_OUT_OF_MEMORY);
         cr_expect_eq(free_slabs(t, &two), 0);
-        /* a reset gives all of it back, and one can have it again */
+        /* a reset returns all slabs, and the session can borrow again */
         cr_assert_eq(wt_reset(t, &one), 0);
         wt_settle(t);
         cr_expect_eq(free_slabs(t, &two), 2);
@@ -262,7 +262,7 @@ Test(worker_pool, there_are_so_many_and_limits_count_them, .timeout = 60)
         pool_drop();
 }
 
-/* A session that goes while a slab of its is being cleared. */
+/* A session closes while one of its slabs is being cleared. */
 Test(worker_pool, a_client_that_goes_in_between, .timeout = 60)
 {
         struct wt *t = pool_open();
@@ -319,7 +319,7 @@ Test(worker_pool, the_next_worker_has_it_with_its_bytes, .timeout = 60)
         cr_assert_geq(slab, 0);
         poke(t, &one, address(slab) + 8, 77);
         wt_client_unmap(&one);
-        wt_close(t); /* with the session in it, as one that is killed */
+        wt_close(t); /* with the session open, as when the worker is killed */
         t = pool_open();
         pool_give(t);
         one = client_open(t, 1);
@@ -340,7 +340,7 @@ Test(worker_pool, the_next_worker_has_it_with_its_bytes, .timeout = 60)
         pool_drop();
 }
 
-/* What does not fit together is no pool, and nobody falls over it. */
+/* Inconsistent messages about a pool are refused, and the worker continues without a pool. */
 Test(worker_pool, pieces_that_make_no_sense, .timeout = 60)
 {
         struct wt *t = pool_open();
@@ -355,7 +355,7 @@ Test(worker_pool, pieces_that_make_no_sense, .timeout = 60)
         cr_expect_eq(give_piece(t, 1, SLABS, -1), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, 100, SLABS, slabs[1]), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, 0, 100, slabs[1]), DETSHARE__STATUS__BAD_REQUEST);
-        /* a slab that is missing, and a file that is none */
+        /* a missing slab, and a descriptor that is no slab file */
         cr_expect_eq(give_piece(t, SLABS, SLABS, larger), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, SLABS, SLABS, slabs[1]), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, SLABS, SLABS, smaller), 0);
@@ -378,14 +378,14 @@ static void pool_hear(const struct ds_log_about *about, enum ds_log_level level,
         progress_said += strstr(line, "coloured memory, ") && strstr(line, " s so far: ");
 }
 
-/* What a probe has for itself. */
+/* Leaves no memory for the probe's own use. */
 static int create_no_more(ds_device *of, uint64_t bytes, int *ret_fd)
 {
         return bytes == DS_BENCH_DATA ? DS_CUDA_OUT_OF_MEMORY : REAL.mem_create(of, bytes, ret_fd);
 }
 
-/* A pool that takes nearly all is none, and the device is as good as before. Whoever waits is told what for: here real
- * time moves by seconds whenever somebody looks. */
+/* A pool that needs nearly all memory is refused, and the device works as before. Waiting sessions get the reason.
+ * Each reading of the real clock advances it by seconds here. */
 Test(worker_pool, no_memory_to_measure_with, .timeout = 60)
 {
         struct wt *t;
@@ -410,7 +410,7 @@ Test(worker_pool, no_memory_to_measure_with, .timeout = 60)
 }
 #endif
 
-/* The parameter of launches is for a table that kernels can have. */
+/* The colour parameter of launches accepts only a table in memory that kernels can access. */
 Test(worker_pool, tables, .timeout = 60)
 {
         struct wt *t = pool_open();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When calls are made that stop the device: what is held, for how long, and in which order
+ * Calls that stop the device: which work is held, for how long, and in which order
  *
- * The simulated device that claims to be stopped by module loads and pinned memory; time only where nothing computes.
+ * The simulated device claims that module loads and pinned memory stop it; timing-only where no results matter.
  */
 #define WT_QUIESCE
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ static void launches(struct side *side, uint64_t kernel, int n)
                 wt_push_launch(&side->client, 0, kernel, 1, 32, NULL, 0);
 }
 
-/* The worker does not sleep just after a sign of life of LS: by now it does, so that kernels get the CPU. */
+/* Waits longer, because the worker does not sleep right after activity of LS, and kernels need the processor. */
 static int status_later(struct wt *t, uint64_t id)
 {
         wt_wall += DS_NS_PER_S;
@@ -79,7 +79,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
         uint64_t before = wt_worker_stats(t).quiesces, ids[4];
 
         cr_assert_eq(before, 2, "a load each");
-        /* a kernel that does not end for now keeps all of them waiting */
+        /* a kernel that does not end delays all of them */
         launches(&a, a.spins, 1);
         wt_settle(t);
         for (int i = 0; i < 4; i++)
@@ -89,7 +89,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
         for (int i = 0; i < 4; i++)
                 cr_assert_null(wt_take(t, ids[i]), "loaded beside a kernel");
         cr_assert_eq(atomic_load(&b.client.page->completed), 0, "launched while the device drains");
-        /* what needs no stop is answered all the same */
+        /* requests that need no stop are answered */
         {
                 WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
                 struct wt_client other = wt_client(t, 3, DETSHARE__CLASS__BE);
@@ -97,7 +97,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
                 cr_assert_eq(wt_call_status(t, &other, &info), 0);
                 wt_client_close(t, &other);
         }
-        /* the client with the kernel goes, and takes it along */
+        /* closing the client ends its kernel */
         cr_assert_eq(wt_status(t, wt_send_close(t, &a.client)), 0);
         for (int i = 0; i < 4; i++)
                 cr_assert_eq(wt_status(t, ids[i]), i % 2 ? DETSHARE__STATUS__NO_SUCH : 0);
@@ -108,7 +108,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
         wt_close(t);
 }
 
-/* Not before LS has a moment to spare, or 20 ms have passed. */
+/* A stop waits until LS has a pause, or for 20 ms. */
 Test(worker_quiesce, ls_work_goes_first_for_a_while, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -121,7 +121,7 @@ Test(worker_quiesce, ls_work_goes_first_for_a_while, .timeout = 60)
         id = send_module(t, &be);
         cr_assert_eq(status_later(t, id), 0);
         cr_assert_eq(atomic_load(&ls.client.page->completed), 1000, "loaded before LS had a gap");
-        /* LS never ends: after 20 ms of the device's time it is held; its kernel's end cannot be hurried */
+        /* LS never pauses: after 20 ms of device time it is held, and its running kernel finishes */
         launches(&ls, ls.spins, 1);
         wt_settle(t);
         began = device_now(t);
@@ -138,8 +138,8 @@ Test(worker_quiesce, ls_work_goes_first_for_a_while, .timeout = 60)
         wt_close(t);
 }
 
-/* Beside LS at most fifty a second for BE's sake, and ten of those that last; an LS client's own load does not wait for
- * that. */
+/* Beside LS at most fifty stops a second serve BE, ten of them long; an LS client's own load does not wait for that
+ * rate. */
 Test(worker_quiesce, be_has_a_rate_beside_ls, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -150,7 +150,7 @@ Test(worker_quiesce, be_has_a_rate_beside_ls, .timeout = 60)
         began = device_now(t);
         before = wt_worker_stats(t).quiesces;
         for (int i = 0; i < 10; i++) {
-                /* LS is at work all the time */
+                /* LS has work all the time */
                 launches(&ls, ls.null, 1);
                 id = wt_send_call(t, &ls.client, &sync);
                 cr_assert_eq(status_later(t, send_module(t, &be)), 0);
@@ -168,7 +168,7 @@ Test(worker_quiesce, be_has_a_rate_beside_ls, .timeout = 60)
         wt_close(t);
 }
 
-/* Pinned memory that is given back: answered at once; its place is not used again before it is unmapped. */
+/* Freeing pinned memory returns at once; its address is reused only after it is unmapped. */
 Test(worker_quiesce, giving_back_never_waits, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -197,7 +197,7 @@ Test(worker_quiesce, giving_back_never_waits, .timeout = 60)
         wt_close(t);
 }
 
-/* How often the supervisor was told, unasked, that the session has nothing left. */
+/* Number of unrequested reports that the session has nothing left. */
 static int told_empty(struct wt *t, uint64_t session)
 {
         wt_answer *told;
@@ -210,7 +210,7 @@ static int told_empty(struct wt *t, uint64_t session)
         return n;
 }
 
-/* A session with pinned memory goes, and is emptied, in a quiesce; its device memory does not wait for that. */
+/* A session with pinned memory closes in a quiesce; its device memory is freed before. */
 Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -227,11 +227,11 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         cr_assert_null(wt_take(t, id));
         cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         cr_assert_eq(wt_worker_stats(t).modules, 1);
-        /* from here on the slab may be another's: the supervisor knows, and hears it once */
+        /* from here on another session may own the slab: the supervisor gets one report */
         cr_assert_eq(told_empty(t, a.client.id), 1);
         cr_assert_eq(wt_reset(t, &b.client), 0);
         cr_assert_eq(wt_status(t, id), 0);
-        /* and works on */
+        /* and it continues to work */
         cr_assert_eq(pinned(t, &a, &p), 0);
         cr_assert_eq(wt_module(t, &b.client, DT_PTX, &b.module), 0);
         b.spins = wt_kernel(t, &b.client, b.module, "spins");
@@ -248,7 +248,7 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         wt_close(t);
 }
 
-/* The session's next pinned allocation of that size: its file, which must have all its pages. */
+/* File of the session's next pinned allocation of that size, whose pages must all exist. */
 static struct stat filled(struct wt *t, struct wt_client *client, uint64_t bytes)
 {
         WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = bytes);
@@ -263,7 +263,7 @@ static struct stat filled(struct wt *t, struct wt_client *client, uint64_t bytes
         return file;
 }
 
-/* Pinned memory is a file whose pages are there already; each is given out once. */
+/* The pages of pinned memory are allocated in advance; each file is used once. */
 Test(worker_quiesce, pinned_memory_is_filled_beforehand, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -279,7 +279,7 @@ Test(worker_quiesce, pinned_memory_is_filled_beforehand, .timeout = 60)
         wt_close(t);
 }
 
-/* Filling needs no stop, and who waits for it keeps nobody else waiting. */
+/* Allocating pages needs no stop, and a session that waits for it delays no other. */
 Test(worker_quiesce, filling_stops_nobody, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -302,7 +302,7 @@ Test(worker_quiesce, filling_stops_nobody, .timeout = 60)
         cr_assert_eq(wt_status(t, id), 0);
         cr_assert_eq(wt_status(t, info_id), 0);
         cr_assert_eq(wt_worker_stats(t).quiesces, before + 1);
-        /* one whose session goes meanwhile is nobody's */
+        /* pages of a session that closes meanwhile are freed */
         id = wt_send_call(t, &a.client, &request);
         wt_turn(t, 0);
         cr_assert_eq(wt_status(t, wt_send_close(t, &a.client)), 0);
@@ -314,7 +314,7 @@ Test(worker_quiesce, filling_stops_nobody, .timeout = 60)
         wt_close(t);
 }
 
-/* What a BE program makes LS stand still for: its arena, its module; not its end. */
+/* Stops of LS that a BE program causes: one for its arena, one for its module, none for its end. */
 Test(worker_quiesce, a_short_program_needs_two_stops, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -339,7 +339,7 @@ Test(worker_quiesce, a_short_program_needs_two_stops, .timeout = 60)
                 wt_settle(t);
         }
         cr_assert_leq(wt_worker_stats(t).quiesces - before, 40);
-        /* the last one's end waits for LS to be away */
+        /* the last one ends when LS has been idle for a while */
         wt_wall += DS_NS_PER_S;
         began = device_now(t);
         launches(&ls, ls.null, 1);
@@ -388,7 +388,7 @@ static uint64_t send_restore_module(struct wt *t, struct wt_client *client, uint
         return id;
 }
 
-/* A session is restored while another one's kernel runs: its requests wait for it, those of others do not. */
+/* A session is restored while another one's kernel runs: its own requests wait, those of others do not. */
 Test(worker_quiesce, restoring_waits_for_a_stop, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random histories: requests that make sense and requests that do not, sessions that come and go, memory that runs out
+ * Random histories: valid and invalid requests, sessions that open and close, and lack of memory
  *
- * Held throughout: every message is answered exactly once, nothing crashes, and when all sessions are closed the worker
- * holds nothing. All policies that there are take turns. The seed is printed; DETSHARE_TEST_SEED repeats a run.
+ * Every message is answered exactly once, nothing crashes, and after closing all sessions the worker holds nothing. All
+ * policies take part. The seed is printed; DETSHARE_TEST_SEED repeats a run.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 #define CLIENTS 4
 #define KEEP 32
-#define OPEN_MAX 40 /* unanswered at a time: below the worker's own limit */
+#define OPEN_MAX 40 /* open requests at a time, below the worker's limit */
 
 static uint64_t random_state;
 
@@ -36,7 +36,7 @@ static void random_seed(void)
         fprintf(stderr, "seed %#" PRIx64 "\n", random_state);
 }
 
-/* What a client knows; some of it is stale. */
+/* A client's knowledge, some of it outdated. */
 struct player {
         struct wt_client client;
         uint64_t addresses[KEEP], kernels[KEEP], modules[KEEP], events[KEEP];
@@ -83,7 +83,7 @@ static void player_learn(struct player *player, const wt_answer *answer)
         }
 }
 
-/* Takes what has come; returns how many are still open. */
+/* Takes the available answers. Returns the number of open requests. */
 static size_t player_listen(struct wt *t, struct player *player)
 {
         for (size_t i = 0; i < player->n_asked;) {
@@ -288,11 +288,11 @@ static void player_close(struct wt *t, struct player *player)
         uint64_t id = wt_send_close(t, &player->client);
         wt_answer *answer;
 
-        /* work of it may be queued behind that of a session that time stands still for, and of another one then */
+        /* its work may be queued behind a session for which the clock stands, and then behind another one */
         for (int i = 0; i < 1000 * CLIENTS && !(answer = wt_take(t, id)); i++) {
                 wt_settle(t);
-                wt_turn(t, 1); /* time stands still, too, while pinned memory of others is filled */
-                /* threads prepare files and execute: the time that is made here must not run away from them */
+                wt_turn(t, 1); /* the clock also stands while others' pinned memory gets its pages */
+                /* threads prepare files and execute kernels, and time must not run ahead of them */
                 if (i)
                         usleep(1000);
                 if (i % 20 == 0 && !dsw_pages_awaited(t->worker))
@@ -323,8 +323,7 @@ static void expect_empty(struct wt *t)
         wt_free(answer);
 }
 
-/* A random request may break the ring's rules; a reset that has to wait is told of; so are kernels, and modules
- * whose kernels could have other forms; nothing else is unasked here. */
+/* Drops unrequested messages: a fault after a broken ring, a reset that has to wait, requests for kernels and forms. */
 static void drop_unasked(struct wt *t)
 {
         for (wt_answer *answer; (answer = wt_take(t, 0));) {
@@ -339,7 +338,8 @@ static void drop_unasked(struct wt *t)
         }
 }
 
-/* Any that there is, without those that are made to fail; dice among them, which answer nonsense until they must go. */
+/* Any policy except those that are made to fail; `dice` is included, which returns senseless actions until it is
+ * replaced. */
 static void switch_policy(struct wt *t)
 {
         static char names[64][64];
@@ -377,10 +377,10 @@ static void history(int switches)
                 if (random_next() % 3 == 0)
                         wt_turn(t, 0);
                 if (random_next() % 200 == 0)
-                        wt_wall += 6 * DS_NS_PER_S; /* whoever holds the clock loses it */
+                        wt_wall += 6 * DS_NS_PER_S; /* a session that holds the clock loses it */
                 if (random_next() % 1000 == 0) {
                         player_close(t, player);
-                        /* addresses of a window come again */
+                        /* addresses of a window are reused */
                         player_open(t, player, random_next() % 2 ? player->client.id : next++ % 64 + 100);
                 }
                 if (switches && random_next() % 400 == 0)
@@ -401,7 +401,7 @@ Test(worker_random, histories, .timeout = 300)
         history(1);
 }
 
-/* In these one client held the clock after another for as long as an orphan's kernel may take. */
+/* In these histories one client after another held the clock for as long as an orphan's kernel may take. */
 Test(worker_random, histories_that_failed, .timeout = 300)
 {
         static const uint64_t seeds[] = {0x4221a63e46ea221c, 10996558, 29324133};
@@ -414,7 +414,7 @@ Test(worker_random, histories_that_failed, .timeout = 300)
 
 /* --- short memory ------------------------------------------------------------------------------------------------- */
 
-/* One small life of a client, whose requests may fail. -1 when the worker has given up, which is allowed. */
+/* A short life of a client whose requests may fail. -1: the worker has given up, which is permitted. */
 static int small_life(struct wt *t)
 {
         static struct player players[1];
@@ -471,8 +471,8 @@ static int small_life(struct wt *t)
 }
 
 /*
- * Every allocation fails once in its own run: no crash, no leak, every request answered, or an orderly fatal end. In a
- * short run, one of six, other ones each time.
+ * Every allocation fails once in a run of its own: no crash, no leak, every request answered, or an orderly end. A
+ * short run tries one of six, other ones each time.
  */
 Test(worker_random, every_allocation_may_fail, .timeout = 300)
 {

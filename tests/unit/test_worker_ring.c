@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile rings and records: the checker by itself, and a worker whose clients scribble
+ * Hostile rings and records: the checker alone, and a worker whose clients write garbage
  *
- * What no correct client writes ends that session and no other; what is merely wrong becomes its error. The seed of
- * random parts is printed; DETSHARE_TEST_SEED repeats a run.
+ * A record that no correct client writes ends its session and no other; a wrong value becomes the session's error. The
+ * seed of random parts is printed; DETSHARE_TEST_SEED repeats a run.
  */
 #include <inttypes.h>
 #include <time.h>
@@ -62,7 +62,7 @@ Test(worker_ring, framing)
         cr_assert_not_null(check_head(DS_RECORD_PAD, 0, 3 * DS_RING_SLOT, DS_RING_SLOTS - 3, 2));
 }
 
-/* Whatever the header says, a record that passes lies inside the ring and inside what was published. */
+/* Whatever the header says, an accepted record lies inside the ring and inside its published part. */
 Test(worker_ring, random_headers_never_reach_outside)
 {
         random_seed();
@@ -110,7 +110,7 @@ Test(worker_ring, bodies)
 
 static enum dsw_where where(void *user, uint64_t va, uint64_t bytes)
 {
-        /* in wide arithmetic, so that the test cannot share a mistake with the checker */
+        /* 128-bit arithmetic, so that the test cannot repeat an overflow of the checker */
         unsigned __int128 end = (unsigned __int128)va + bytes;
 
         cr_assert(bytes);
@@ -174,7 +174,7 @@ Test(worker_ring, copies)
         cr_assert_eq(kind, DS_COPY_DTOH);
 }
 
-/* Against an independent reading of the rules in wide arithmetic. */
+/* Compares with an independent implementation of the rules in 128-bit arithmetic. */
 Test(worker_ring, random_copies_are_judged_as_wide_arithmetic_does)
 {
         static const uint64_t near[] = {0, 1, 16, 255, 256, 4096, DEVICE_BYTES, UINT64_C(1) << 32, UINT64_C(1) << 63,
@@ -235,7 +235,7 @@ Test(worker_ring, memsets)
         bad.pitch = 4098;
         cr_assert_neq(dsw_check_memset(&bad, where, NULL, &empty, &why), 0);
         bad = ok;
-        bad.width = (UINT64_C(1) << 62) + 1; /* times four is small again */
+        bad.width = (UINT64_C(1) << 62) + 1; /* times four it overflows to a small number */
         bad.height = 1;
         cr_assert_neq(dsw_check_memset(&bad, where, NULL, &empty, &why), 0);
         bad = ok;
@@ -286,14 +286,14 @@ Test(worker_ring, launches)
         }
 }
 
-/* What a client may have written as a cluster, for kernels that want none, one of 2 1 1, any, at most 4, their own grid
- */
+/* Cluster shapes in a client's record, for kernels that require none, 2 1 1, any, at most 4, or clusters as grid
+ * unit */
 Test(worker_ring, clusters)
 {
         static const struct {
                 uint32_t grid[3], cluster[3];
                 struct ds_kernel_info kernel;
-                int old, want; /* on a device without clusters, and with them */
+                int old, want; /* expected on a device without clusters, and with them */
         } rows[] = {
                 {{4, 1, 1}, {0}, {0}, 0, 0},
                 {{4, 1, 1}, {1, 1, 1}, {0}, 0, 0},
@@ -340,7 +340,7 @@ Test(worker_ring, clusters)
 
 /* --- a worker ----------------------------------------------------------------------------------------------------- */
 
-/* The fault told to the supervisor, NULL if there is none. */
+/* The fault reported to the supervisor; NULL: none. */
 static wt_answer *take_fault(struct wt *t)
 {
         for (size_t i = 0; i < t->n_stash; i++) {
@@ -463,7 +463,7 @@ Test(worker_ring, a_parameter_size_that_does_not_fit, .timeout = 60)
         expect_fault(&scene, "parameter size");
 }
 
-/* A request from the future of the ring. */
+/* A request whose tail is beyond the ring's. */
 Test(worker_ring, a_request_with_a_wrong_tail, .timeout = 60)
 {
         struct scene scene = scene_open();
@@ -500,7 +500,7 @@ Test(worker_ring, a_kernel_of_another_session, .timeout = 60)
 {
         struct scene scene = scene_open();
 
-        /* ids are per session: at best this is one of its own */
+        /* ids belong to a session, so at best this is one of its own */
         wt_push_launch(&scene.bad, 0, scene.good_kernel + (UINT64_C(1) << 28), 1, 1, NULL, 0);
         expect_error(&scene, DS_CUDA_INVALID_HANDLE);
 }
@@ -558,7 +558,7 @@ Test(worker_ring, an_event_that_is_not_there, .timeout = 60)
         expect_error(&scene, DS_CUDA_INVALID_HANDLE);
 }
 
-/* A plausible or nonsensical record. */
+/* A plausible or senseless record. */
 static uint32_t scribble(struct scene *scene, uint8_t *buffer, size_t size)
 {
         static const uint16_t types[] = {
@@ -582,7 +582,7 @@ static uint32_t scribble(struct scene *scene, uint8_t *buffer, size_t size)
         return DS_MAX((uint32_t)sizeof(head), DS_MIN(head.size, (uint32_t)size));
 }
 
-/* Random scribbling, also behind the worker's back, for many short lives; the good neighbour never notices. */
+/* Random garbage, also written while the worker reads, in many short sessions; the good neighbour is unaffected. */
 Test(worker_ring, random_scribbling, .timeout = 120)
 {
         struct scene scene = scene_open();
@@ -600,7 +600,7 @@ Test(worker_ring, random_scribbling, .timeout = 120)
                                 wt_push(&scene.bad, buffer, scribble(&scene, buffer, sizeof(buffer)));
                         if (random_next() % 4 == 0)
                                 wt_turn(scene.t, 0);
-                        /* change what may be read just now */
+                        /* changes bytes that the worker may be reading */
                         scene.bad.ring[DS_RING_HEADER + random_next() % (DS_RING_BYTES - DS_RING_HEADER)] ^= 0x11;
                 }
                 wt_settle(scene.t);

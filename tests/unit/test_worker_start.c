@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a program takes to load its code beside a latency-sensitive service: 100 modules, three kernels of each
+ * Time that a program needs to load its code beside an LS service: 100 modules with three kernels each
  *
- * The simulated device that claims to be stopped by loads, of which each takes as much real time as an H200 needed for
- * that step (a library of 190 KB and 12 kernels: the code 0.06 ms, the kernels 0.14 ms). The service is at work for
- * almost half of the time. START_LOAD_US in the environment: another time per load.
+ * The simulated device claims that loads stop it. Each takes as much real time as on an H200 (a library of 190 KB and
+ * 12 kernels: the code 0.06 ms, the kernels 0.14 ms). The service is busy for almost half of the time. START_LOAD_US in
+ * the environment sets another time per load.
  */
 #define WT_QUIESCE
 #include "device/sim/sim.h"
@@ -18,7 +18,7 @@
 static struct ds_device_ops slow;
 static uint64_t load_ns = 200 * DS_NS_PER_US, n_asked, n_ended;
 
-/* The first time somebody asks for a file it is under way, the second time it has ended. */
+/* The first request for a file starts its preparation, the second finds it finished. */
 static int slow_prepare(ds_device *device, int fd, size_t size)
 {
         if (n_asked == n_ended) {
@@ -117,7 +117,7 @@ Test(worker_start, beside_a_service, .timeout = 120)
         t = wt_open("h200+timing+quiesce");
         s.client = wt_client(t, 1, DETSHARE__CLASS__LS);
         wt_attach(t, &s.client);
-        cr_assert_eq(wt_call_status(t, &s.client, &thread), 0); /* time waits for it */
+        cr_assert_eq(wt_call_status(t, &s.client, &thread), 0); /* the virtual clock waits for this thread */
         cr_assert_eq(wt_module(t, &s.client, DT_PTX, &module), 0);
         s.null = wt_kernel(t, &s.client, module, "null");
         be = wt_client(t, 2, DETSHARE__CLASS__BE);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the worker asks for a turn of the GPU to another context
+ * Times at which the worker requests a settle, a switch to another context (worker/stirs.h)
  *
- * On a device that counts what the test says. The worker's times are set by hand and its loop does not run meanwhile:
- * what is tested is when a turn is due, not who notices that time goes by.
+ * The device counts what the test injects. The test sets the worker's times by hand, and its loop does not run: only
+ * the moment at which a request is due is tested.
  */
 #include "device/sim/sim.h"
 #include "sched/internal.h"
@@ -26,7 +26,7 @@ static void time_passes(ds_worker *worker, uint64_t ns)
         wt_wall += ns;
 }
 
-/* LS said something just now. */
+/* Marks activity of LS now. */
 static void ls_speaks(ds_worker *worker)
 {
         worker->ls_active_wall_ns = wt_wall;
@@ -47,7 +47,7 @@ static struct wt *stirs_open(void)
         return t;
 }
 
-/* Whether a turn was asked for. */
+/* Whether the worker requested a settle. */
 static int steps(ds_worker *worker)
 {
         const uint64_t before = worker->stirs.told_ns;
@@ -56,7 +56,7 @@ static int steps(ds_worker *worker)
         return worker->stirs.told_ns != before;
 }
 
-/* One is asked for after that long, and not a microsecond before. */
+/* The request comes after exactly ns, and not a microsecond before. */
 static void check_due(ds_worker *worker, uint64_t ns)
 {
         cr_assert_eq(dsw_stirs_wait_ns(worker), ns);
@@ -84,7 +84,8 @@ Test(worker_stirs, for_ls_only, .timeout = 60)
         wt_close(t);
 }
 
-/* Something came, LS is idle: when no more follows. Then turns are apart. */
+/* Code entered the context and LS is idle: a request follows when no more code comes. Further requests keep a
+ * distance. */
 Test(worker_stirs, between_requests, .timeout = 60)
 {
         struct wt *t = stirs_open();
@@ -105,7 +106,7 @@ Test(worker_stirs, between_requests, .timeout = 60)
         wt_close(t);
 }
 
-/* LS always has something to do. */
+/* LS is never idle. */
 Test(worker_stirs, within_a_request, .timeout = 60)
 {
         struct wt *t = stirs_open();
@@ -117,7 +118,8 @@ Test(worker_stirs, within_a_request, .timeout = 60)
         *n_ops = 1;
         n_stirs++;
         check_due(worker, 5 * DS_NS_PER_MS);
-        /* its being silent changes nothing; but what came while it was away is not made up for in its first request */
+        /* silence of LS changes nothing; code that came during its absence does not cause a request during its first
+         * request */
         for (int away = 0; away < 2; away++) {
                 *n_ops = 0;
                 n_stirs++;
@@ -132,7 +134,8 @@ Test(worker_stirs, within_a_request, .timeout = 60)
         wt_close(t);
 }
 
-/* Sixteen requests of so many kernels, one of which takes the least time. Whether a turn was wanted by the last one. */
+/* Sixteen requests of n kernels, the fastest of which takes least_ns. Whether a settle was requested by the last
+ * one. */
 static int window(struct dsw_session *session, uint32_t kernels, uint64_t least_ns)
 {
         const uint64_t before = session->worker->stirs.n_slow;
@@ -147,7 +150,7 @@ static int window(struct dsw_session *session, uint32_t kernels, uint64_t least_
         return session->worker->stirs.n_slow != before;
 }
 
-/* Nothing came, and yet requests take longer than they did: a turn, and another one later if that was no help. */
+/* Requests become slow without a known cause: one request to settle, and later another one if it did not help. */
 Test(worker_stirs, requests_that_are_slow_without_a_cause, .timeout = 60)
 {
         struct wt *t = stirs_open();
@@ -170,10 +173,10 @@ Test(worker_stirs, requests_that_are_slow_without_a_cause, .timeout = 60)
                 time_passes(worker, 100 * DS_NS_PER_MS);
                 said += (uint32_t)window(&session, 100, 550 * DS_NS_PER_US);
         }
-        /* after 50, 100, 200, 400 and 800 ms, then each second */
+        /* after 50, 100, 200, 400 and 800 ms, then every second */
         cr_assert_geq(said, 10);
         cr_assert_leq(said, 16);
-        /* every second window: no more often than that */
+        /* every second window is slow: no more often than that */
         said = 0;
         for (uint32_t i = 0; i < 200; i++) {
                 time_passes(worker, 50 * DS_NS_PER_MS);
@@ -181,7 +184,7 @@ Test(worker_stirs, requests_that_are_slow_without_a_cause, .timeout = 60)
         }
         cr_assert_leq(said, 11);
         cr_assert_geq(said, 8);
-        /* when all has been well for long it is said soon again */
+        /* after a long time without slowness the next request comes early again */
         for (uint32_t i = 0; i < 50; i++)
                 cr_assert_not(window(&session, 100, 500 * DS_NS_PER_US));
         time_passes(worker, DS_NS_PER_S);
@@ -191,7 +194,7 @@ Test(worker_stirs, requests_that_are_slow_without_a_cause, .timeout = 60)
         wt_close(t);
 }
 
-/* A session that does something else now is not slow, and one that is never quick again is not for ever. */
+/* A session with other work is not slow, and a session that stays slow is not reported for ever. */
 Test(worker_stirs, other_requests_are_not_slow_ones, .timeout = 60)
 {
         struct wt *t = stirs_open();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps in the worker: what a client may have written, and what the device is asked
+ * Tensor maps in the worker: a client's values, and the resulting calls of the device
  *
- * The device is the simulated one with one call replaced: it keeps what it was asked and answers with known bytes.
+ * The simulated device has one replaced call, which records its arguments and returns known bytes.
  */
 #include "device/sim/sim.h"
 #include "tests/unit/worker_harness.h"

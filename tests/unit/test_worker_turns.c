@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one user gets of the worker's rounds, however many sessions it has
+ * One user's share of the worker's rounds, however many sessions it has
  *
- * One user keeps the rings of many sessions full, another one has a single session. A turn takes a bounded number of
- * records of each user, every session of the user has its turn, values that streams wait for are looked at a bounded
- * number of times, virtual time passes beside rings that never get empty, the policy hears of the other user first, and
- * a user has a bounded number of streams with work, since a policy looks at each of them.
+ * One user keeps the rings of many sessions full, another has a single session. A round takes a bounded number of
+ * records per user, and serves every session of the user. It checks a bounded number of awaited values. Virtual time
+ * advances beside rings that are never empty. The policy gets the other user's events without delay. A user has a
+ * bounded number of streams with work, because a policy looks at each of them.
  */
 #include "sched/internal.h"
 #include "tests/unit/worker_harness.h"
@@ -59,7 +59,7 @@ static uint64_t taken(const struct wt_client *clients, uint32_t n)
         return sum;
 }
 
-/* Real time moves with each look at it: a turn ends after a round or two. */
+/* Each reading of the clock advances real time, so a round ends early. */
 Test(worker_turns, a_user_with_many_sessions_gets_one_share)
 {
         uint64_t before;
@@ -78,7 +78,7 @@ Test(worker_turns, a_user_with_many_sessions_gets_one_share)
                 cr_assert_gt(taken(&crowd[i], 1), 0, "session %u has had no turn", i);
 }
 
-/* A request carries its ring's tail: that is no way to more than the share. */
+/* A request carries its ring's tail, and does not raise the share. */
 Test(worker_turns, a_request_takes_no_more_than_the_share)
 {
         WT_REQUEST(query, QUERY, query, Query, QUERY, .stream = 0);
@@ -125,7 +125,7 @@ static void wait_for_value(struct wt_client *client, uint32_t stream, uint64_t a
         wt_push(client, &record, sizeof(record));
 }
 
-/* Streams of one session whose values never come, and the user's bound on them. */
+/* Streams of one session whose values never come, and the user's limit on them. */
 Test(worker_turns, a_user_has_a_bounded_number_of_streams_with_work)
 {
         struct dsw_session *session = dsw_session_find(t->worker, crowd[0].id);
@@ -142,7 +142,7 @@ Test(worker_turns, a_user_has_a_bounded_number_of_streams_with_work)
         wt_settle(t);
         cr_assert_eq(session->user->n_streams, DSW_USER_STREAMS_MAX);
         cr_assert_lt(atomic_load(&crowd[2].page->head), crowd[2].tail, "the last ring is not read further");
-        /* one of them goes: there is room again */
+        /* closing one of them makes room */
         wt_client_close(t, &crowd[0]);
         crowd[0] = wt_client(t, 200, DETSHARE__CLASS__BE);
         wt_attach(t, &crowd[0]);
@@ -164,7 +164,7 @@ Test(worker_turns, looks_at_values_are_bounded)
         cr_assert_eq(dsw_turns_looks(session), DSW_VALUE_BATCH, "a new round");
 }
 
-/* Events of many sessions of one user are pending; the other user's is the second that is told. */
+/* Many sessions of one user have pending events; the other user's event is the second one reported. */
 Test(worker_turns, the_policy_hears_of_users_in_turn)
 {
         struct dsw_session *greedy = dsw_session_find(t->worker, crowd[0].id);

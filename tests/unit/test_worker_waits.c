@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole worker under load: requests that wait, limits, full queues, and who holds the device clock
+ * The whole worker under load: waiting requests, limits, full queues, and the holder of the device clock
  */
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
 /* --- waiting, limits, clock --------------------------------------------------------------------------------------- */
 
-/* Requests that wait do not keep others from being answered, and freeing waits for the work. */
+/* Waiting requests do not block others, and freeing waits for the work. */
 Test(worker_waits, waiting_requests_do_not_block_others, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -34,10 +34,10 @@ Test(worker_waits, waiting_requests_do_not_block_others, .timeout = 60)
         wt_free(answer);
         cr_assert_null(wt_take(t, sync_id));
         cr_assert_null(wt_take(t, free_id));
-        /* being freed: not again, and not for new work */
+        /* memory that is being freed: not again, and not for new work */
         cr_assert_eq(wt_mem_free(t, &client, p), DS_CUDA_INVALID_VALUE);
         cr_assert_eq(wt_write(t, &client, p, "x", 1), DS_CUDA_INVALID_VALUE);
-        /* a client that goes away takes an endless kernel along; whoever waited is answered */
+        /* closing a client ends its endless kernel, and waiting requests get answers */
         cr_assert_eq(wt_status(t, wt_send_close(t, &client)), 0);
         cr_assert_eq(wt_status(t, sync_id), DETSHARE__STATUS__NO_SUCH);
         cr_assert_eq(wt_status(t, free_id), DETSHARE__STATUS__NO_SUCH);
@@ -46,7 +46,7 @@ Test(worker_waits, waiting_requests_do_not_block_others, .timeout = 60)
         wt_close(t);
 }
 
-/* Push as many launches; turns when the ring is full. */
+/* Pushes n launches, with rounds of the worker whenever the ring is full. */
 static void push_many(struct wt *t, struct wt_client *client, uint64_t kernel, uint64_t n)
 {
         for (uint64_t i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ static void push_many(struct wt *t, struct wt_client *client, uint64_t kernel, u
         }
 }
 
-/* A declared thread that does not wait: time stands still and nothing ends, so the queue and then the ring fill up. */
+/* A declared thread does not wait: the clock stands and nothing ends, so the queue and then the ring fill up. */
 Test(worker_waits, a_queue_that_is_full_holds_the_ring, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -75,11 +75,11 @@ Test(worker_waits, a_queue_that_is_full_holds_the_ring, .timeout = 60)
         wt_settle(t);
         cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX);
         cr_assert_eq(atomic_load(&client.page->completed), 0);
-        /* a request behind it cannot even start: its thread waits, and time may pass */
+        /* a request behind them cannot start: its thread waits, so time may pass */
         cr_assert_eq(wt_call_status(t, &client, &info), 0);
         cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX + 100);
         cr_assert_gt(atomic_load(&client.page->completed), 0);
-        /* a ring without room: its writer may be waiting for some without a word */
+        /* a full ring: its writer may be waiting for room */
         push_many(t, &client, null, 4 * DS_RING_SLOTS);
         cr_assert_eq(wt_sync_all(t, &client), 0);
         cr_assert_eq(atomic_load(&client.page->stream_done[0]), DS_SCHED_QUEUE_MAX + 100 + 4 * DS_RING_SLOTS);
@@ -87,7 +87,7 @@ Test(worker_waits, a_queue_that_is_full_holds_the_ring, .timeout = 60)
         wt_close(t);
 }
 
-/* What was asked before comes before: the ring is not read past a request that has no room yet. */
+/* Order holds: the ring is not read past a request that has no room yet. */
 Test(worker_waits, a_stalled_request_holds_the_ring, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -102,7 +102,7 @@ Test(worker_waits, a_stalled_request_holds_the_ring, .timeout = 60)
         cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
         null = wt_kernel(t, &client, module, "null");
         cr_assert_eq(wt_stream(t, &client, &side), 0);
-        /* three threads: two may wait for answers, and time still stands */
+        /* three threads: two may wait for answers, and the clock still stands */
         for (int i = 0; i < 3; i++)
                 cr_assert_eq(wt_call_status(t, &client, &join), 0);
         push_many(t, &client, null, DS_SCHED_QUEUE_MAX);
@@ -119,7 +119,7 @@ Test(worker_waits, a_stalled_request_holds_the_ring, .timeout = 60)
         wt_settle(t);
         cr_assert_null(wt_take(t, id));
         cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX, "the ring was read past the request");
-        /* the third thread waits as well */
+        /* the third thread waits too */
         leave_ids[0] = wt_send_call(t, &client, &leave);
         leave_ids[1] = wt_send_call(t, &client, &leave);
         answer = wt_wait(t, id);
@@ -233,7 +233,7 @@ static uint64_t send_sleep(struct wt *t, struct wt_client *client, uint64_t ns)
         return wt_send_call(t, client, &sleep_);
 }
 
-/* Virtual time passes only when every declared thread of every session waits. */
+/* Virtual time passes only while every declared thread of every session waits. */
 Test(worker_waits, the_clock_waits_for_declared_threads, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -259,7 +259,7 @@ Test(worker_waits, the_clock_waits_for_declared_threads, .timeout = 60)
         cr_assert_eq(atomic_load(&one.page->now_ns), start + 5000);
         wt_settle(t);
         cr_assert_null(wt_take(t, b));
-        /* a second thread of one: both must wait */
+        /* a second thread of client one: both must wait */
         cr_assert_eq(clock_now(wt_call(t, &one, &join)), start + 5000);
         a = send_sleep(t, &one, start + 6000);
         wt_settle(t);
@@ -272,7 +272,7 @@ Test(worker_waits, the_clock_waits_for_declared_threads, .timeout = 60)
         cr_assert_eq(clock_now(wt_wait(t, a)), start + 6000);
         cr_assert_eq(clock_now(wt_call(t, &one, &leave)), start + 6000);
         cr_assert_eq(clock_now(wt_wait(t, b)), start + 9000);
-        /* one too far away is refused; one in the past is over at once */
+        /* a sleep that is too long is refused; one into the past ends at once */
         cr_assert_eq(wt_status(t, send_sleep(t, &two, UINT64_MAX)), DETSHARE__STATUS__BAD_PARAMETER);
         cr_assert_eq(clock_now(wt_wait(t, send_sleep(t, &two, 0))), start + 9000);
         wt_client_close(t, &one);
@@ -280,7 +280,7 @@ Test(worker_waits, the_clock_waits_for_declared_threads, .timeout = 60)
         wt_close(t);
 }
 
-/* A declared thread that says nothing for 5 s loses its hold, when somebody wants the clock; not before. */
+/* A declared thread that is silent for 5 s loses its hold once another session needs the clock, and not before. */
 Test(worker_waits, a_silent_holder_is_dropped, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -302,7 +302,7 @@ Test(worker_waits, a_silent_holder_is_dropped, .timeout = 60)
         wt_close(t);
 }
 
-/* As the page has it: the event's, recorded as that operation, and nobody is writing there. */
+/* The page's entry for the event, recorded as this operation, while nobody writes it. */
 static uint64_t time_of(const struct wt_client *client, uint64_t event, uint32_t stream, uint64_t seq)
 {
         const struct ds_event_time *time = &client->page->times[event % DS_EVENT_TIMES];
@@ -346,7 +346,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 cr_assert_eq(wt_call_status(t, &client, &destroy), DS_CUDA_INVALID_HANDLE);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_INVALID_HANDLE);
         }
-        /* recorded again, and not ended yet: its old time is gone */
+        /* recorded again and not ended yet: its old time is gone */
         {
                 WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
                 WT_REQUEST(elapsed, EVENT_ELAPSED, event_elapsed, EventElapsed, EVENT_ELAPSED, .start = start,
@@ -355,7 +355,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
 
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
                 cr_assert_eq(wt_call_status(t, &client, &join), 0);
-                /* the first record ends at once, for nothing is before it; the second has a kernel before it */
+                /* the first record ends at once because nothing is before it; the second one has a kernel before it */
                 wt_push_event(&client, 0, start);
                 wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
                 wt_push_event(&client, 0, start);
@@ -368,7 +368,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 (void)time_of(&client, start, 0, 15);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
         }
-        /* over the socket */
+        /* by requests on the socket */
         {
                 WT_REQUEST(record, EVENT_RECORD, event_record, EventRecord, EVENT_RECORD, .event = start);
 

@@ -50,6 +50,13 @@ diff <(grep -oE '^ *(cudaSuccess|cudaError[A-Za-z0-9]+) *= *[0-9]+' "$(dirname "
         <(sed -n 's/^X(\(cuda[A-Za-z0-9]*\), ".*/\1/p' client-lib/cudart/errors.def | sort) >"$tmp/codes"
 result "it has a name and a text for every error of the toolkit's header" $? "$tmp/codes"
 
+if [ $# = 0 ]; then
+        LD_LIBRARY_PATH=$(dirname "$theirs") "$at/error_texts" >"$tmp/texts.theirs" 2>&1
+        run ring error_texts
+        [ "$(wc -l <"$tmp/texts.theirs")" -gt 129 ] && diff "$tmp/texts.theirs" "$tmp/ring.error_texts" >"$tmp/texts"
+        result "every error's name and text are those of NVIDIA's runtime" $? "$tmp/texts"
+fi
+
 "$build/detshared" --device "${DETSHARE_TEST_DEVICE:-sim:h200}" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
 daemon=$!
 for _ in $(seq 2000); do

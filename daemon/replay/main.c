@@ -61,6 +61,16 @@ static void find_policies(char path[PATH_MAX_])
         }
 }
 
+/* The directories that were given, then the installation's. */
+static void add_policy_dirs(const struct ds_replay_options *o, const char *installed, struct ds_replay_config *config)
+{
+        config->policy_dir = o->n_policy_dirs ? o->policy_dirs[0] : installed;
+        for (uint32_t i = 1; i < o->n_policy_dirs; i++)
+                config->more_dirs[config->n_more_dirs++].path = o->policy_dirs[i];
+        if (o->n_policy_dirs && installed[0])
+                config->more_dirs[config->n_more_dirs++].path = installed;
+}
+
 /* Each session with the GPU to itself, under the built-in policy. */
 static int run_alone(const struct ds_replay_config *config, struct ds_replay_session_result *alone, uint64_t *ret_ns,
         char *message, size_t message_size)
@@ -121,7 +131,6 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
         char policy_dir[PATH_MAX_];
         struct ds_replay_config config = {
                 .device = o->device,
-                .policy_dir = o->policy_dir ? o->policy_dir : policy_dir,
                 .policy_any_owner = 1, /* it runs as whoever called it: what they may load is theirs to say */
                 .sessions = o->sessions,
                 .n_sessions = o->n_sessions,
@@ -136,6 +145,7 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
         int r;
 
         find_policies(policy_dir);
+        add_policy_dirs(o, policy_dir, &config);
         results = ds_alloc0(o->n_policies, sizeof(*results));
         if (!results)
                 return ds_error_origin(-ENOMEM);

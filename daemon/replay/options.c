@@ -28,7 +28,7 @@ const char ds_replay_usage[] =
         "  --device sim:MODEL       the GPU (default sim:h200)\n"
         "  --policy NAME[,K=V...]   the policy (default multistream)\n"
         "  --compare P1,P2,...      several, each with its K=V behind it: one table\n"
-        "  --policy-dir DIR         where the plug-ins are\n"
+        "  --policy-dir DIR         search DIR for policies first; may be repeated\n"
         "  --ls SESSION             a latency-sensitive session; may be repeated\n"
         "  --be SESSION             a best-effort session; may be repeated\n"
         "  --duration TIME          virtual time, e.g. 3600s, 90min, 1h (default 60s)\n"
@@ -322,7 +322,9 @@ static int read_option(struct ds_replay_options *o, int opt, char *message, size
         case OPT_COMPARE:
                 return read_policies(o, optarg, opt == OPT_COMPARE, message, size);
         case OPT_POLICY_DIR:
-                o->policy_dir = optarg;
+                if (o->n_policy_dirs == DS_POLICY_DIRS_MAX)
+                        return usage(message, size, "--policy-dir %.40s: more than 8 directories", optarg);
+                o->policy_dirs[o->n_policy_dirs++] = optarg;
                 return 0;
         case OPT_DURATION:
                 return read_time(optarg, &o->duration_ns)

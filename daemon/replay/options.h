@@ -31,7 +31,9 @@ struct ds_replay_policy {
 struct ds_replay_options {
         enum ds_replay_mode mode;
         const char *argument; /* of the mode */
-        const char *device, *policy_dir, *trace;
+        const char *device, *trace;
+        const char *policy_dirs[DS_POLICY_DIRS_MAX]; /* searched in order, before those of the installation */
+        uint32_t n_policy_dirs;
         int json, alone, profiled, transform, blocks;
         uint64_t seed, duration_ns, be_channels;
         struct ds_replay_policy policies[DS_REPLAY_POLICIES_MAX];

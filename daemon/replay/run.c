@@ -450,6 +450,8 @@ static int sched_open(struct run *run, char *message, size_t message_size)
         struct ds_sched_config sched = {.ops = run->ops,
                 .device = run->device,
                 .policy_dir = config->policy_dir,
+                .more_dirs = config->more_dirs,
+                .n_more_dirs = config->n_more_dirs,
                 .trust_any_owner = config->policy_any_owner,
                 .done = run_done,
                 .user = run};

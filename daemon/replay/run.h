@@ -28,6 +28,7 @@
 #include "policies/detshare_policy.h"
 #include "replay/arrivals.h"
 #include "replay/workload.h"
+#include "sched/sched.h"
 
 #define DS_REPLAY_SESSIONS_MAX 64u
 #define DS_REPLAY_QUEUE 256u /* operations of a session that wait or run, unless it says otherwise */
@@ -45,8 +46,10 @@ struct ds_replay_session {
 };
 
 struct ds_replay_config {
-        const char *device;     /* "sim:h200" */
-        const char *policy_dir; /* "" = only what is built in */
+        const char *device;                                 /* "sim:h200" */
+        const char *policy_dir;                             /* "" = only what is built in */
+        struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* searched after policy_dir, in order */
+        uint32_t n_more_dirs;
         int policy_any_owner;
         const char *policy;
         const char *params[DS_REPLAY_PARAMS_MAX];

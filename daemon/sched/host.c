@@ -82,21 +82,40 @@ static void host_install(ds_sched *sched, ds_plugin *plugin)
         host_begin(sched);
 }
 
+/* 0 or -ENOMEM. */
+static int host_places(struct ds_host *host, const struct ds_sched_config *config)
+{
+        struct ds_plugin_place *last = &host->place;
+
+        assert(config->n_more_dirs <= DS_POLICY_DIRS_MAX);
+        host->place.dir = ds_strdup(config->policy_dir ? config->policy_dir : "");
+        host->place.dir_fd = config->policy_dir_fd;
+        host->place.trust_any_owner = config->trust_any_owner;
+        for (size_t i = 0; i < config->n_more_dirs && last->dir; i++) {
+                host->more[i] = (struct ds_plugin_place){.dir = ds_strdup(config->more_dirs[i].path),
+                        .dir_fd = config->more_dirs[i].fd,
+                        .trust_any_owner = config->trust_any_owner};
+                last->next = &host->more[i];
+                last = &host->more[i];
+        }
+        return last->dir ? 0 : ds_error_origin(-ENOMEM);
+}
+
 int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *message, size_t message_size)
 {
         struct ds_host *host = &sched->host;
         int r;
 
-        host->place.dir = ds_strdup(config->policy_dir ? config->policy_dir : "");
-        host->place.dir_fd = config->policy_dir_fd;
-        host->place.trust_any_owner = config->trust_any_owner;
+        r = host_places(host, config);
+        if (r)
+                return ds_error_trace(r);
         host->wall_ns = config->wall_ns;
         host->cpu_ns = config->cpu_ns;
         host->budget_ns = config->policy_budget_ns ? config->policy_budget_ns : DS_HOST_BUDGET_NS;
         host->nonsense_limit = config->nonsense_limit ? config->nonsense_limit : DS_HOST_NONSENSE_LIMIT;
         host->actions = ds_alloc0(DS_HOST_ACTIONS_MAX, sizeof(*host->actions));
         host->timer_ns = host->stall_ns = UINT64_MAX;
-        if (!host->place.dir || !host->actions)
+        if (!host->actions)
                 return ds_error_origin(-ENOMEM);
         r = host_new_builtin(sched, &host->plugin);
         if (r)
@@ -116,6 +135,8 @@ void ds_host_deinit(ds_sched *sched)
         host->actions = ds_free(host->actions);
         host->interference = ds_free(host->interference);
         host->place.dir = ds_free((char *)host->place.dir);
+        for (size_t i = 0; i < DS_POLICY_DIRS_MAX; i++)
+                host->more[i].dir = ds_free((char *)host->more[i].dir);
 }
 
 int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *params, size_t n_params, uint64_t now_ns,

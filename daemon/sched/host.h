@@ -33,7 +33,7 @@
 #define DS_HOST_NONSENSE_LIMIT 128u /* score beyond which the policy is replaced: the ninth in quick succession */
 
 struct ds_host {
-        struct ds_plugin_place place;
+        struct ds_plugin_place place, more[DS_POLICY_DIRS_MAX]; /* `more`: those that place.next leads to */
         struct detshare_interference *interference; /* calibration of this GPU, as passed to policies */
         uint32_t n_interference;
         uint64_t (*wall_ns)(void);

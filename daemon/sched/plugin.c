@@ -66,9 +66,9 @@ static int place_open(const struct ds_plugin_place *place, char *message, size_t
         return ds_close(fd);
 }
 
-/* Opens the file and checks it; -1 with a message and the contract code in *ret_code. */
-static int plugin_open_file(
-        const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, int *ret_code)
+/* The checked file, or -1 with a message; *ret_code: its contract code. *ret_there: 1 if this place has the file. */
+static int place_open_file(const struct ds_plugin_place *place, const char *name, char *message, size_t message_size,
+        int *ret_code, int *ret_there)
 {
         ds_cleanup(ds_closep) int dir = -1;
         ds_cleanup(ds_closep) int fd = -1;
@@ -77,17 +77,20 @@ static int plugin_open_file(
         const char *why;
 
         *ret_code = DS_SCHED_E_REFUSED;
+        *ret_there = 0;
         dir = place_open(place, message, message_size);
         if (dir < 0)
                 return -1;
         snprintf(file, sizeof(file), "%s" PLUGIN_SUFFIX, name);
         fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0) {
+                *ret_there = errno != ENOENT;
                 if (errno == ENOENT)
                         *ret_code = DS_SCHED_E_NO_POLICY;
                 snprintf(message, message_size, "policy %s: %s/%s: %s", name, place->dir, file, strerror(errno));
                 return -1;
         }
+        *ret_there = 1;
         if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
                 snprintf(message, message_size, "policy %s: %s is not a regular file", name, file);
                 return -1;
@@ -98,6 +101,23 @@ static int plugin_open_file(
                 return -1;
         }
         return DS_TAKE_FD(fd);
+}
+
+/* The file from the first place that has it. None has it: the first place's message and code. */
+static int plugin_open_file(
+        const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, int *ret_code)
+{
+        char words[256];
+        int there, code, fd = place_open_file(place, name, message, message_size, ret_code, &there);
+
+        for (place = place->next; place && !there; place = place->next) {
+                fd = place_open_file(place, name, words, sizeof(words), &code, &there);
+                if (!there)
+                        continue;
+                *ret_code = code;
+                snprintf(message, message_size, "%s", words);
+        }
+        return fd;
 }
 
 /* --- checks ------------------------------------------------------------------------------------------------------- */
@@ -348,22 +368,39 @@ static int compare_names(const void *a, const void *b)
         return strcmp(a, b);
 }
 
-/* The names of possible plug-ins in the directory, sorted. */
-static size_t list_names(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX])
+static int is_among(const plugin_name *names, size_t n, const char *name)
+{
+        for (size_t i = 0; i < n; i++)
+                if (!strcmp(names[i], name))
+                        return 1;
+        return 0;
+}
+
+/* Adds the names of files in the directory that look like plug-ins to the `count` names that there are. */
+static size_t list_place(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX], size_t count)
 {
         char message[256];
-        int fd = place_open(place, message, sizeof(message));
+        int fd = place->dir[0] ? place_open(place, message, sizeof(message)) : -1;
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *entry;
-        size_t count = 0;
 
         if (!dir) {
                 ds_close(fd);
-                return 0;
+                return count;
         }
         while (count < PLUGINS_MAX && (entry = readdir(dir)))
-                count += name_of_file(entry->d_name, names[count]) != 0;
+                count += name_of_file(entry->d_name, names[count]) && !is_among(names, count, names[count]);
         closedir(dir);
+        return count;
+}
+
+/* The names in all places, each once, in order. */
+static size_t list_names(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX])
+{
+        size_t count = 0;
+
+        for (; place; place = place->next)
+                count = list_place(place, names, count);
         qsort(names, count, sizeof(names[0]), compare_names);
         return count;
 }
@@ -371,7 +408,7 @@ static size_t list_names(const struct ds_plugin_place *place, plugin_name names[
 size_t ds_plugin_list(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n)
 {
         plugin_name names[PLUGINS_MAX];
-        size_t n_names = place->dir[0] ? list_names(place, names) : 0, count = 0;
+        size_t n_names = list_names(place, names), count = 0;
         char message[256];
 
         if (n)

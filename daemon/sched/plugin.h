@@ -27,6 +27,7 @@ struct ds_plugin_place {
         const char *dir; /* "" = only the compiled-in policy */
         int dir_fd;      /* descriptor of dir, opened while the process had the right; 0 = none */
         int trust_any_owner;
+        const struct ds_plugin_place *next; /* searched where this one lacks the policy; NULL: none */
 };
 
 #define DS_PLUGIN_BUILTIN "fifo"
@@ -37,8 +38,9 @@ struct ds_plugin_place {
 extern const struct detshare_policy ds_plugin_fifo;
 
 /*
- * Loads a policy by name and checks it; "fifo" is always the compiled-in one. The contract codes DS_SCHED_E_NO_POLICY
- * and DS_SCHED_E_REFUSED come with a message.
+ * Loads a policy by name and checks it; "fifo" is always the compiled-in one. The first directory that has a file of
+ * that name decides, also if the file is then refused; a directory that is missing or not trusted counts as empty. The
+ * contract codes DS_SCHED_E_NO_POLICY and DS_SCHED_E_REFUSED come with a message.
  */
 int ds_plugin_open(
         const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, ds_plugin **ret);

@@ -177,11 +177,21 @@ enum ds_sched_transform {
         DS_SCHED_TRANSFORM_NEVER,
 };
 
+#define DS_POLICY_DIRS_MAX 8u
+
+/* A directory of policies. */
+struct ds_policy_dir {
+        const char *path;
+        int fd; /* open descriptor of the directory, which the caller keeps; 0 = open it by name */
+};
+
 struct ds_sched_config {
         const struct ds_device_ops *ops;
         ds_device *device;      /* must outlive the scheduler; ds_sched_new() creates its rungs */
         const char *policy_dir; /* "" = only built-in policies */
         int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
+        const struct ds_policy_dir *more_dirs; /* searched after policy_dir, in order; DS_POLICY_DIRS_MAX at most */
+        size_t n_more_dirs;
         const char *policy;     /* name of the initial policy */
         struct ds_ladder_options ladder;
         ds_op_done_fn done;

@@ -717,6 +717,7 @@ void ds_config_deinit(struct ds_config *config)
         ds_free(config->params);
         ds_rules_deinit(&config->rules);
         ds_free(config->policy);
+        ds_free(config->read);
         ds_free(config->policy_where);
         ds_free(config->device);
         ds_free(config->socket);

@@ -66,6 +66,7 @@ const char *ds_transform_name(enum ds_transform transform);
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas, *state;
         char *policy_where; /* "FILE:LINE: KEY" of the line that names the policy */
+        char *read;         /* paths of the files that were read, separated by ", "; NULL: none */
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "supervisor/config.h"
+#include "util/alloc.h"
+#include "util/error.h"
 #include "util/macro.h"
 
 #define DIRECTORY "conf.d"
@@ -56,6 +58,20 @@ static int open_checked(const char *path, int directory, int *ret_fd, char *mess
         return 0;
 }
 
+static int note_read(struct ds_config *config, const char *path)
+{
+        const char *before = config->read ? config->read : "";
+        const size_t size = strlen(before) + strlen(path) + sizeof(", ");
+        char *paths = ds_alloc0(1, size);
+
+        if (!paths)
+                return ds_error_origin(-ENOMEM);
+        snprintf(paths, size, "%s%s%s", before, config->read ? ", " : "", path);
+        ds_free(config->read);
+        config->read = paths;
+        return 0;
+}
+
 int ds_config_load(const char *path, struct ds_config *config, char *message, size_t message_size)
 {
         FILE *stream;
@@ -76,7 +92,7 @@ int ds_config_load(const char *path, struct ds_config *config, char *message, si
                 r = DS_CONFIG_E_INVALID;
         }
         fclose(stream);
-        return r;
+        return r ? r : note_read(config, path);
 }
 
 /* --- conf.d ------------------------------------------------------------------------------------------------------- */

@@ -38,7 +38,9 @@
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;
 static const char *arg_transform;
-static int arg_debug;
+static const char *arg_policy_dirs[DS_OPTIONS_POLICY_DIRS_MAX];
+static size_t arg_n_policy_dirs;
+static int arg_debug, arg_check_config;
 
 static void help(void)
 {
@@ -49,7 +51,9 @@ static void help(void)
                " where there is no GPU)\n"
                "  --socket PATH      where clients connect (default: " DEFAULT_SOCKET ")\n"
                "  --config FILE      configuration file (default: " DEFAULT_CONFIG ", if it is there)\n"
+               "  --check-config     check the configuration and exit: 0 it is right, 2 it is not\n"
                "  --policy NAME      scheduling policy to start with\n"
+               "  --policy-dir DIR   search DIR for policies first; may be repeated, the first match wins\n"
                "  --libcuda PATH     NVIDIA's libcuda.so.1, if it is not found by itself\n"
                "  --ptxas PATH       the CUDA toolkit's assembler, if it is not found by itself\n"
                "  --state DIR        where compiled code and profiles are kept (default: $STATE_DIRECTORY; else "
@@ -79,6 +83,8 @@ enum {
         OPT_PTXAS,
         OPT_STATE,
         OPT_TRANSFORM,
+        OPT_POLICY_DIR,
+        OPT_CHECK_CONFIG,
         OPT_FOREGROUND,
         OPT_DEBUG,
         OPT_VERSION,
@@ -90,6 +96,18 @@ static int check_transform(void)
         if (!arg_transform || ds_transform_find(arg_transform) > 0)
                 return 0;
         return usage("--transform '%s' is not accepted; always, auto and never are", arg_transform);
+}
+
+static int add_policy_dir(const char *path)
+{
+        struct stat st;
+
+        if (arg_n_policy_dirs == DS_OPTIONS_POLICY_DIRS_MAX)
+                return usage("--policy-dir %s: more than 8 directories", path);
+        if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                return usage("--policy-dir %s: not a directory", path);
+        arg_policy_dirs[arg_n_policy_dirs++] = path;
+        return 0;
 }
 
 /* -1: continue; otherwise the exit status. */
@@ -104,6 +122,8 @@ static int parse_options(int argc, char **argv)
                 {"ptxas", required_argument, NULL, OPT_PTXAS},
                 {"state", required_argument, NULL, OPT_STATE},
                 {"transform", required_argument, NULL, OPT_TRANSFORM},
+                {"policy-dir", required_argument, NULL, OPT_POLICY_DIR},
+                {"check-config", no_argument, NULL, OPT_CHECK_CONFIG},
                 {"foreground", no_argument, NULL, OPT_FOREGROUND},
                 {"debug", no_argument, NULL, OPT_DEBUG},
                 {"version", no_argument, NULL, OPT_VERSION},
@@ -117,6 +137,11 @@ static int parse_options(int argc, char **argv)
         while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
                 if (c >= OPT_DEVICE && c <= OPT_TRANSFORM) {
                         *strings[c - OPT_DEVICE] = optarg;
+                } else if (c == OPT_POLICY_DIR) {
+                        if (add_policy_dir(optarg))
+                                return EXIT_USAGE;
+                } else if (c == OPT_CHECK_CONFIG) {
+                        arg_check_config = 1;
                 } else if (c == OPT_DEBUG) {
                         arg_debug = 1;
                 } else if (c == OPT_VERSION) {
@@ -200,10 +225,19 @@ static int find_program(const char *directory, const char *name, char *buffer, s
         return -1;
 }
 
-static int find_parts(struct ds_options *options)
+static void find_policies(struct ds_options *options, const char *directory)
 {
         static const char *const policies[] = {
                 "policies", "../lib*/detshare/policies", "../lib/*/detshare/policies", NULL};
+
+        memcpy(options->policy_dirs, arg_policy_dirs, sizeof(options->policy_dirs));
+        options->n_policy_dirs = arg_n_policy_dirs;
+        if (find_first(directory, policies, options->policy_dir, sizeof(options->policy_dir)) < 0)
+                options->policy_dir[0] = 0;
+}
+
+static int find_parts(struct ds_options *options)
+{
         static const char *const tables[] = {"../share/detshare/lut", "../lut/tables", "../../lut/tables", NULL};
         char directory[PATH_MAX];
 
@@ -214,8 +248,7 @@ static int find_parts(struct ds_options *options)
         if (find_program(directory, "detshare-worker", options->worker_path, sizeof(options->worker_path)) < 0 ||
                 find_program(directory, "detshare-helper", options->helper_path, sizeof(options->helper_path)) < 0)
                 return -1;
-        if (find_first(directory, policies, options->policy_dir, sizeof(options->policy_dir)) < 0)
-                options->policy_dir[0] = 0;
+        find_policies(options, directory);
         if (options->config->lut)
                 snprintf(options->lut_dir, sizeof(options->lut_dir), "%s", options->config->lut);
         else if (find_first(directory, tables, options->lut_dir, sizeof(options->lut_dir)) < 0)
@@ -232,12 +265,39 @@ static const char *default_policy(const struct ds_options *options)
 /* The worker would also report a missing policy, but without the place in the configuration. */
 static int check_policy(const struct ds_options *options)
 {
+        char where[2048] = "";
+        size_t n = 0;
+
         if (strchr(options->policy, '/') || ds_policy_installed(options, options->policy))
                 return 0;
-        ds_log(DS_LOG_ERROR, "%s: there is no policy '%s' in %s",
-                options->policy_given ? "--policy" : options->config->policy_where, options->policy,
+        for (size_t i = 0; i < options->n_policy_dirs && n < sizeof(where); i++)
+                n += (size_t)snprintf(where + n, sizeof(where) - n, "%s, ", options->policy_dirs[i]);
+        ds_log(DS_LOG_ERROR, "%s: there is no policy '%s' in %s%s",
+                options->policy_given ? "--policy" : options->config->policy_where, options->policy, where,
                 options->policy_dir[0] ? options->policy_dir : "this installation, which has no policies");
         return -1;
+}
+
+/* --check-config: reads what the daemon would read, and starts nothing. Returns the exit status. */
+static int check_config(void)
+{
+        struct ds_config config = {0};
+        struct ds_options options = {.config = &config};
+        char directory[PATH_MAX];
+        int r = EXIT_USAGE;
+
+        if (read_config(&config) == 0 && own_directory(directory, sizeof(directory)) == 0) {
+                find_policies(&options, directory);
+                options.policy = config.policy;
+                if (!config.policy || check_policy(&options) == 0)
+                        r = EXIT_SUCCESS;
+        }
+        if (r == EXIT_SUCCESS && config.read)
+                printf("OK: %s\n", config.read);
+        else if (r == EXIT_SUCCESS)
+                printf("OK: there is no " DEFAULT_CONFIG ", every key has its default\n");
+        ds_config_deinit(&config);
+        return r;
 }
 
 /*
@@ -365,6 +425,8 @@ int main(int argc, char **argv)
         if (r >= 0)
                 return r;
         ds_log_setup("detshared", arg_debug ? DS_LOG_DEBUG : DS_LOG_INFO);
+        if (arg_check_config)
+                return check_config();
         signal(SIGPIPE, SIG_IGN);
         /* the limit of file sizes also applies to memfds: exceeding it must be an error, not a signal */
         signal(SIGXFSZ, SIG_IGN);

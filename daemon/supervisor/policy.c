@@ -66,14 +66,20 @@ const char *ds_policy_words(
         return buffer;
 }
 
-int ds_policy_installed(const struct ds_options *options, const char *name)
+static int lies_in(const char *directory, const char *name)
 {
         char path[PATH_MAX];
-        int n = snprintf(path, sizeof(path), "%s/%s.so", options->policy_dir, name);
+        int n = snprintf(path, sizeof(path), "%s/%s.so", directory, name);
 
-        if (!strcmp(name, DS_POLICY_BUILTIN))
-                return 1;
-        return options->policy_dir[0] && n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
+        return directory[0] && n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
+}
+
+int ds_policy_installed(const struct ds_options *options, const char *name)
+{
+        for (size_t i = 0; i < options->n_policy_dirs; i++)
+                if (lies_in(options->policy_dirs[i], name))
+                        return 1;
+        return !strcmp(name, DS_POLICY_BUILTIN) || lies_in(options->policy_dir, name);
 }
 
 /* Warns about parameters in a section whose policy does not exist, since no worker would check them. */

@@ -74,6 +74,8 @@ enum ds_daemon_state {
         _DS_DAEMON_STATE_INVALID = -EINVAL,
 };
 
+#define DS_OPTIONS_POLICY_DIRS_MAX 8u
+
 /* The caller owns the strings, which must outlive the supervisor. */
 struct ds_options {
         const char *device, *socket, *policy;
@@ -83,7 +85,9 @@ struct ds_options {
         const struct ds_config *config;
         const char *config_path; /* for reloads */
         int config_must_exist;
-        struct ds_notify *notify; /* NULL: no service manager */
+        struct ds_notify *notify;                            /* NULL: no service manager */
+        const char *policy_dirs[DS_OPTIONS_POLICY_DIRS_MAX]; /* by options: searched in order, before policy_dir */
+        size_t n_policy_dirs;
         char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX], lut_dir[PATH_MAX];
 };
 

@@ -28,7 +28,7 @@
 #define HUNG_AGAIN_NS (600 * DS_NS_PER_S)
 #define EARLY_DEATHS_MAX 3u /* deaths of a worker soon after its start until its policy is suspected */
 #define BUILTIN_POLICY "fifo"
-#define ARGUMENTS_MAX 56
+#define ARGUMENTS_MAX 72
 #define OLD_MAX 3u /* most workers that are lost but not reaped; with more the next start waits */
 
 /* A lost worker whose successor has been started; it only has to be reaped. */
@@ -671,6 +671,8 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         *args = (struct arguments){.argv = {options->worker_path}, .n = 1};
         add_option(args, "--device", options->device);
         add_option(args, "--policy", link->policy);
+        for (size_t i = 0; i < options->n_policy_dirs; i++)
+                add_option(args, "--policy-dir", options->policy_dirs[i]);
         add_option(args, "--policy-dir", options->policy_dir);
         /* the value from the start; a reload does not change it */
         add_option(args, "--libcuda", options->config->libcuda);

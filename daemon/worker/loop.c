@@ -108,6 +108,8 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .device = worker->device,
                 .policy_dir = config->policy_dir,
                 .policy_dir_fd = config->policy_dir_fd,
+                .more_dirs = config->more_dirs,
+                .n_more_dirs = config->n_more_dirs,
                 .policy = config->policy,
                 .ladder = {.steps = config->ladder_steps, .by_gpc = config->ladder_by_gpc},
                 .done = dsw_op_done,

@@ -135,6 +135,18 @@ static int main_transform(const char *name, uint32_t *ret)
         return -EINVAL;
 }
 
+/* The first one is policy_dir, "" among the others is none. 0, or -EINVAL: too many. */
+static int main_policy_dir(const char *path, struct ds_worker_config *config)
+{
+        if (!config->policy_dir[0])
+                config->policy_dir = path;
+        else if (config->n_more_dirs == DS_POLICY_DIRS_MAX)
+                return -EINVAL;
+        else if (path[0])
+                config->more_dirs[config->n_more_dirs++].path = path;
+        return 0;
+}
+
 static int main_options(int argc, char **argv, struct ds_worker_config *config, int *ret_settle)
 {
         static const struct option options[] = {
@@ -185,7 +197,8 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config, 
                                 return -EINVAL;
                         break;
                 case 'P':
-                        config->policy_dir = optarg;
+                        if (main_policy_dir(optarg, config))
+                                return -EINVAL;
                         break;
                 default:
                         if (main_option(c, optarg, config))
@@ -332,6 +345,9 @@ static int main_run(struct ds_worker_config *config)
         int r;
 
         config->policy_dir_fd = DS_MAX(policy_dir_fd, 0);
+        /* open for the life of the process: the sandbox may forbid to open them later */
+        for (size_t i = 0; i < config->n_more_dirs; i++)
+                config->more_dirs[i].fd = DS_MAX(main_directory(config->more_dirs[i].path, O_PATH | O_NOFOLLOW), 0);
         config->lut_dir_fd = DS_MAX(lut_dir_fd, 0);
         r = main_process();
         if (r)

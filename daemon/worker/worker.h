@@ -12,7 +12,10 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "sched/sched.h"
 
 typedef struct ds_worker ds_worker;
 struct ds_device_ops;
@@ -34,6 +37,8 @@ struct ds_worker_config {
         const char *policy;        /* initial policy */
         const char *policy_dir;    /* "" = only built-in policies */
         int policy_dir_fd;         /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
+        struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* searched after policy_dir, in order */
+        size_t n_more_dirs;
         uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */
         /*
          * Increases from one worker process to the next (it counts 1/256 s since the boot), below 2^36. Ids given out

@@ -103,6 +103,22 @@ refuses 1 'no policy "../fifo"' --socket "$socket" --policy ../fifo
 refuses 1 "detshared: --policy: there is no policy .frob. in " --socket "$socket" --policy frob
 printf "[daemon]\npolicy=frob\n" >"$dir/config"
 refuses 1 "$dir/config:2: \[daemon\] policy: there is no policy .frob. in " --socket "$socket" --config "$dir/config"
+# --check-config: the same words, starts nothing, 2 for wrong
+refuses 2 "$dir/config:2: \[daemon\] policy: there is no policy .frob. in " --check-config --config "$dir/config"
+printf '[limits]\nmemory_per_user=1\n' >"$dir/config"
+refuses 2 "$dir/config:2: there is no key \[limits\] memory_per_user; accepted are .*memory_per_uid, " --check-config --config "$dir/config"
+printf '[limit]\n' >"$dir/config"
+refuses 2 "$dir/config:1: there is no section \[limit\]; accepted are .*\[limits\], " --check-config --config "$dir/config"
+refuses 2 "/nonexistent: No such file" --check-config --config /nonexistent
+printf '[daemon]\npolicy=static\n' >"$dir/config"
+mkdir -p "$dir/conf.d"
+printf '[limits]\nsm_percent=200\n' >"$dir/conf.d/10.conf"
+refuses 2 "$dir/conf.d/10.conf:2: \[limits\] sm_percent: '200' is not a number from 1 to 100" --check-config --config "$dir/config"
+printf '[limits]\nsm_percent=20\n' >"$dir/conf.d/10.conf"
+if [ "$("$build/detshared" --check-config --config "$dir/config" 2>&1)" = "OK: $dir/config, $dir/conf.d/10.conf" ]; then ok; else bad "--check-config of good files"; fi
+rm -r "$dir/conf.d"
+refuses 2 "/nonexistent: not a directory" --policy-dir /nonexistent
+refuses 2 "more than 8 directories" --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir /
 refuses 1 "sim:h200,a2000: one simulated GPU per daemon" --socket "$socket" --device sim:h200,a2000
 if ! [ -e /dev/nvidiactl ]; then
         # the worker names each place where it has looked for the driver
@@ -268,6 +284,31 @@ if [ "$(id -u)" = 0 ]; then
         if "$build/detsharectl" --socket "$socket" set-policy static; then ok; else bad "set-policy as another user"; fi
         ends TERM 0 "SIGTERM"
 fi
+
+# --- directories of policies ------------------------------------------------------------------------------------------------
+
+# an installation without policies; the second of the directories that are named has one, others may write the first
+mkdir -p "$dir/bare" "$dir/one" "$dir/two"
+chmod 755 "$dir/two"
+cp "$build/detshared" "$dir/bare/"
+ln -s "$build/libexec" "$dir/bare/libexec"
+cp "$build/policies/static.so" "$dir/one/"
+cp "$build/policies/static.so" "$build/policies/temporal.so" "$dir/two/"
+chmod 777 "$dir/one"
+chmod 755 "$dir"/two/*
+whole=$build
+build=$dir/bare
+if serve --policy-dir "$dir/one" --policy-dir "$dir/two" --policy static; then
+        "$whole/detsharectl" --socket "$socket" policies --json >"$dir/policies.json"
+        if grep -q '"static"' "$dir/policies.json" && grep -q '"temporal"' "$dir/policies.json" && ! grep -q '"orion"' "$dir/policies.json"; then
+                ok
+        else
+                bad "policies of the second directory: $(cat "$dir/policies.json")"
+        fi
+        ends TERM 0 "SIGTERM"
+fi
+refuses 1 "there is no policy 'static' in $dir/bare, this installation, which has no policies" --socket "$socket" --policy-dir "$dir/bare" --policy static
+build=$whole
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -198,6 +198,45 @@ Test(sched_policy, loads_only_from_where_nobody_else_can_write)
         ds_plugin_close(plugin);
 }
 
+/* Of several directories the first that has a file of the name decides. */
+Test(sched_policy, searches_directories_in_order)
+{
+        char one[] = "/tmp/detshare-policy-XXXXXX", two[] = "/tmp/detshare-policy-XXXXXX", file[64], other[64],
+             from[4096];
+        struct ds_plugin_place second = {.dir = two}, place = {.dir = one, .next = &second};
+        struct ds_policy_listing list[8];
+        ds_plugin *plugin = NULL;
+
+        cr_assert_not_null(mkdtemp(one));
+        cr_assert_not_null(mkdtemp(two));
+        snprintf(from, sizeof(from), "%s", build_path(TEST_POLICIES "/edf.so"));
+        snprintf(file, sizeof(file), "%s/edf.so", one);
+        snprintf(other, sizeof(other), "%s/edf.so", two);
+        copy_file(from, other);
+        cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), 0, "%s", message);
+        ds_plugin_close(plugin);
+        cr_assert_eq(ds_plugin_list(&place, list, 8), 2, "fifo and edf");
+        cr_assert_str_eq(list[1].name, "edf");
+        cr_assert_eq(ds_plugin_open(&place, "orion", message, sizeof(message), &plugin), DS_SCHED_E_NO_POLICY);
+
+        copy_file(from, file);
+        cr_assert_eq(ds_plugin_list(&place, list, 8), 2, "the same name once");
+        cr_assert_eq(chmod(file, 0775), 0);
+        cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
+        cr_assert_not_null(strstr(message, one), "%s", message);
+        /* others may write the directory: nothing in it counts */
+        cr_assert_eq(chmod(one, 0777), 0);
+        cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), 0, "%s", message);
+        ds_plugin_close(plugin);
+        unlink(file);
+        rmdir(one);
+        cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), 0, "%s", message);
+        ds_plugin_close(plugin);
+        unlink(other);
+        rmdir(two);
+        cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
+}
+
 /* The loader caches files by path: a reused descriptor number must not return the old plug-in. */
 Test(sched_policy, loading_again_and_again_gets_the_right_one)
 {

@@ -139,6 +139,7 @@ int dsc__attach_locked(dsc_session *s)
                 return r;
         }
         resynchronise(s);
+        dsc__clock_note_begin(s);
         dsc__phase_tell_locked(s);
         return dsc__clock_rejoin_locked(s);
 }

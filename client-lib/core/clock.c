@@ -102,6 +102,7 @@ static int declare_locked(dsc_session *s, uint64_t *ret_ns)
         if (r)
                 return r;
         atomic_fetch_add(&s->clock.n_declared, 1);
+        atomic_store(&s->note.over, true);
         my_epoch = atomic_load(&s->clock.epoch);
         if (s->socket_only || !atomic_load(&s->page->dead))
                 return 0;

@@ -9,11 +9,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -22,7 +20,6 @@
 
 #include "core/internal.h"
 
-#define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define PROTOCOL_VERSION 1u
 #define WINDOW_TRIES 8
 #define CONNECT_TIMEOUT_S 10
@@ -30,136 +27,6 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
-
-/* --- environment --- */
-
-/* "64", "64K", "64M", "64G", "64T". 0 when it is no such number, or too large. */
-static uint64_t scaled(const char *text)
-{
-        static const char suffixes[] = "kmgt";
-        char *end;
-        if (text[0] < '0' || text[0] > '9')
-                return 0;
-        errno = 0;
-        const unsigned long long n = strtoull(text, &end, 10);
-        const char *suffix = *end ? strchr(suffixes, *end | 0x20) : NULL;
-        const unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
-        if (errno || (*end && (!suffix || end[1])) || n > UINT64_MAX >> shift)
-                return 0;
-        return (uint64_t)n << shift;
-}
-
-/* "2.5" is 2,500,000 ns, whatever the program's locale has for a point. 0 when it is no such number, or too large. */
-static uint64_t milliseconds(const char *text)
-{
-        uint64_t ns = 0, unit = 1000000;
-        bool point = false;
-        for (const char *c = text; *c; c++) {
-                if (*c == '.' && !point) {
-                        point = true;
-                        continue;
-                }
-                if (*c < '0' || *c > '9' || ns > UINT64_MAX / 100)
-                        return 0;
-                const uint64_t digit = (uint64_t)(*c - '0');
-                unit /= point ? 10 : 1;
-                ns = point ? ns + digit * unit : ns * 10 + digit * unit;
-        }
-        return ns;
-}
-
-/* More than 100 is for the daemon to refuse, who knows what can be. */
-static uint64_t whole(const char *text)
-{
-        char *end;
-        errno = 0;
-        const unsigned long long n = strtoull(text, &end, 10);
-        return errno || *end || text[0] < '0' || text[0] > '9' ? 0 : n > UINT32_MAX ? UINT32_MAX : n;
-}
-
-/* "0.5" is 500 thousandths; what comes behind the third digit is cut off. 0 when it is no such number, or above 1. */
-static uint64_t thousandths(const char *text)
-{
-        uint64_t n = 0;
-        unsigned unit = 1000;
-        bool point = false;
-        for (const char *c = text; *c; c++) {
-                if (*c == '.' && !point) {
-                        point = true;
-                        continue;
-                }
-                if (*c < '0' || *c > '9' || n > DSC__SHARE_ALL)
-                        return 0;
-                const unsigned digit = (unsigned)(*c - '0');
-                unit /= point ? 10 : 1;
-                n = point ? n + digit * unit : n * 10 + digit * unit;
-        }
-        return n > DSC__SHARE_ALL ? 0 : n;
-}
-
-/*
- * A number out of the environment; 0 when it is not given, empty or zero. What cannot be understood is remembered: a
- * bound that was asked for and does not hold is worse than a program that does not start.
- */
-static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*parse)(const char *))
-{
-        const char *text = getenv(name);
-        if (!text || !text[0] || text[strspn(text, "0")] == '\0')
-                return 0;
-        const uint64_t n = parse(text);
-        if (!n && !o->bad_variable)
-                o->bad_variable = name;
-        return n;
-}
-
-/* Is it this word? The same rule: one that is neither the other nor nothing is remembered. */
-static bool word(struct dsc__options *o, const char *name, const char *wanted, const char *other)
-{
-        const char *text = getenv(name);
-        if (!text || !text[0] || !strcmp(text, "0"))
-                return false;
-        if (strcasecmp(text, wanted) && strcasecmp(text, other))
-                o->bad_variable = name;
-        return !strcasecmp(text, wanted);
-}
-
-static uint32_t phase(struct dsc__options *o, const char *name)
-{
-        static const char *const words[] = {"none", "prefill", "decode"};
-        const char *text = getenv(name);
-        if (!text || !text[0])
-                return 0;
-        for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-                if (!strcasecmp(text, words[i]))
-                        return i;
-        o->bad_variable = name;
-        return 0;
-}
-
-int dsc_fallback_native(void)
-{
-        const char *value = getenv("DETSHARE_FALLBACK");
-
-        return value && strcasecmp(value, "native") == 0;
-}
-
-void dsc__options_from_environment(struct dsc__options *options)
-{
-        const char *name = getenv("DETSHARE_NAME"), *path = getenv("DETSHARE_SOCKET");
-        *options = (struct dsc__options){.path = path && path[0] ? path : DEFAULT_SOCKET};
-        options->slo_ns = number(options, "DETSHARE_SLO_MS", milliseconds);
-        options->memory_limit = number(options, "DETSHARE_MEM_LIMIT", scaled);
-        options->sm_percent = (uint32_t)number(options, "DETSHARE_SM_PERCENT", whole);
-        options->gpu_request = (uint32_t)number(options, "DETSHARE_GPU_REQUEST", thousandths);
-        options->gpu_limit = (uint32_t)number(options, "DETSHARE_GPU_LIMIT", thousandths);
-        options->phase = phase(options, "DETSHARE_PHASE");
-        options->class_ = word(options, "DETSHARE_CLASS", "ls", "be") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
-        options->socket_only = word(options, "DETSHARE_TRANSPORT", "rpc", "ring");
-        /* the CUDA face's; both say no more here than whether they can be understood */
-        word(options, "DETSHARE_REGISTER", "replace", "copy");
-        word(options, "DETSHARE_FALLBACK", "native", "native");
-        snprintf(options->name, sizeof(options->name), "%s", name && name[0] ? name : program_invocation_short_name);
-}
 
 /* --- steps --- */
 
@@ -389,7 +256,7 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
         dsc_session *s = NULL;
         int fd = -1;
         if (options->bad_variable) {
-                dsc__message("%s=%s is not understood", options->bad_variable, getenv(options->bad_variable));
+                dsc__variable_refuse(options->bad_variable);
                 return DSC__INVALID_VALUE;
         }
         int r = open_socket(options->path, &fd);

@@ -130,8 +130,20 @@ int dsc_control_set_class(dsc_session *s, uint64_t session, int ls);
 int dsc_control_kill(dsc_session *s, uint64_t session);
 /* What sessions are about, in a malloc'ed array, by session ascending. */
 int dsc_control_activity(dsc_session *s, struct dsc_activity **ret, size_t *ret_n, struct dsc_activity_all *ret_all);
-/* A session's last requests, oldest first, in a malloc'ed array. */
-int dsc_control_explain(dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n);
+/* What a session's kernel did that ended its work. */
+struct dsc_fault {
+        int error;       /* CUDA's number, 0: the session has no error */
+        char words[512]; /* one line: kernel (its name as the client gave it), address, block, thread, PTX line */
+};
+
+/* A session's last requests, oldest first, in a malloc'ed array, and its error. */
+int dsc_control_explain(
+        dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n, struct dsc_fault *ret_fault);
+/*
+ * The line with the kernel's C++ name demangled. Some names need exponential time: for a line of another process
+ * call it in a child process with a limit.
+ */
+void dsc_fault_words(const char *fault, char *ret, size_t size);
 /* The kernels that a session has launched, in a malloc'ed array. */
 int dsc_control_forms(dsc_session *s, uint64_t session, struct dsc_forms **ret, size_t *ret_n);
 /* bytes 0: the daemon's default; duration_ns 0: until it is stopped. */

@@ -186,6 +186,11 @@ struct dsc_session {
         struct dsc__clock clock;
         struct dsc__output output;
         struct dsc__host host;
+        struct {
+                uint64_t wall_ns, device_ns; /* both clocks at the first attachment; wall_ns 0: before it */
+                _Atomic bool over;           /* the note was printed, or a thread has read the device's clock */
+        } note;
+        _Atomic bool fault_told;        /* the fault's line was printed; until the session is reset */
         struct dsc__coloured *coloured; /* coloured.h; NULL: nothing of it was asked for */
         dsc_session *next;              /* of those that are retired */
 };
@@ -226,7 +231,7 @@ void dsc__session_drop(void);
  */
 void dsc__retire(dsc_session *s);
 
-/* --- connect.c --- */
+/* --- environment.c --- */
 
 struct dsc__options {
         const char *path;
@@ -238,6 +243,13 @@ struct dsc__options {
 };
 
 void dsc__options_from_environment(struct dsc__options *options);
+void dsc__variable_refuse(const char *name); /* the variable's value is wrong: dsc_message() names what is accepted */
+void dsc__variables_check(void);             /* once per process: warns about unknown variables */
+/* May lines that are no errors go to standard error (DETSHARE_NOTES)? */
+bool dsc__notes(void);
+
+/* --- connect.c --- */
+
 /*
  * The same file with a number above 2, the old number closed; -1 goes through. A program may have closed its standard
  * streams, and what it prints must not end in our socket.
@@ -336,6 +348,16 @@ static inline bool dsc__output_waits(dsc_session *s)
                                                             atomic_load_explicit(&s->output.read, memory_order_relaxed),
                                            0);
 }
+
+/* --- fault.c --- */
+
+/* Prints one line on a fault, unless `error` is of another kind or the line was printed. Not with output.lock. */
+void dsc__fault(dsc_session *s, int error);
+
+/* --- clock_note.c --- */
+
+void dsc__clock_note_begin(dsc_session *s); /* with the page just attached */
+void dsc__clock_note(dsc_session *s);       /* compares the clocks; one line on standard error where they differ */
 
 /* --- stream.c --- */
 

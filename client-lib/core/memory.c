@@ -350,6 +350,7 @@ static int reset_locked(dsc_session *s)
         if (r)
                 return r;
         atomic_store(&s->submit.lost_error, 0);
+        atomic_store(&s->fault_told, false);
         /* what a dead worker left undone is forgiven, too */
         if (dsc__attached(s))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)

@@ -120,7 +120,8 @@ static void take_request(const Detshare__RequestEntry *e, struct dsc_request *re
         take_lists(e, ret);
 }
 
-int dsc_control_explain(dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n)
+int dsc_control_explain(
+        dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n, struct dsc_fault *ret_fault)
 {
         Detshare__Explain explain = DETSHARE__EXPLAIN__INIT;
         explain.session = session;
@@ -132,6 +133,8 @@ int dsc_control_explain(dsc_session *s, uint64_t session, struct dsc_request **r
         const Detshare__ExplainReply *reply = answer.reply->explain;
         const size_t n = reply->n_requests < REQUESTS_MAX ? reply->n_requests : REQUESTS_MAX;
         struct dsc_request *requests = calloc(n + 1, sizeof(*requests));
+        ret_fault->error = reply->error;
+        snprintf(ret_fault->words, sizeof(ret_fault->words), "%s", reply->fault);
         for (size_t i = 0; i < n && requests; i++)
                 take_request(reply->requests[i], &requests[i]);
         dsc__answer_clear(&answer);

@@ -90,7 +90,9 @@ void dsc_output(dsc_session *s)
 
 int dsc__told(dsc_session *s, int error)
 {
-        if (error >= KERNEL_ERRORS_FIRST && error <= KERNEL_ERRORS_LAST)
+        if (error >= KERNEL_ERRORS_FIRST && error <= KERNEL_ERRORS_LAST) {
                 dsc_output(s);
+                dsc__fault(s, error);
+        }
         return error;
 }

@@ -6,7 +6,7 @@
  * gone too asks for another (detshare_connect(), or a context made when there is none). Other threads may still hold
  * the old one: it is retired, not freed.
  *
- * Nothing is torn down at exit. Library destructors and exit handlers of the program may still call in after main(), in
+ * Nothing is torn down at exit, only the clocks are compared (clock_note.c). Library destructors and exit handlers of the program may still call in after main(), in
  * any order; the kernel closes the socket, and the daemon cleans up behind every client the same way, however it ended.
  *
  * After fork() the child has the parent's memory but not its session: two processes cannot share one stream of
@@ -92,6 +92,7 @@ static dsc_session *connect_locked(const char *path, int *ret_error)
 {
         struct dsc__options options;
         dsc_session *s = NULL;
+        dsc__variables_check();
         dsc__options_from_environment(&options);
         if (path)
                 options.path = path;
@@ -128,6 +129,17 @@ void dsc__session_drop(void)
         pthread_mutex_lock(&connect_lock);
         drop_locked();
         home = NULL;
+        pthread_mutex_unlock(&connect_lock);
+}
+
+/* Reads the page only. Another thread may be replacing the session: then there is nothing to compare. */
+__attribute__((destructor)) static void process_ends(void)
+{
+        if (atomic_load(&dsc__forked) || pthread_mutex_trylock(&connect_lock))
+                return;
+        dsc_session *s = dsc__session_peek();
+        if (s && !s->lost)
+                dsc__clock_note(s);
         pthread_mutex_unlock(&connect_lock);
 }
 

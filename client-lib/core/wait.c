@@ -218,7 +218,9 @@ int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq)
         if (!r)
                 dsc__synchronised(s);
         dsc_output(s);
-        return r;
+        if (s->simulated)
+                dsc__clock_note(s);
+        return dsc__told(s, r);
 }
 
 static int wait_all(dsc_session *s)
@@ -246,7 +248,9 @@ int dsc_wait_all(dsc_session *s)
         if (!r)
                 dsc__synchronised(s);
         dsc_output(s);
-        return r;
+        if (s->simulated)
+                dsc__clock_note(s);
+        return dsc__told(s, r);
 }
 
 /* --- asking without waiting --- */

@@ -97,6 +97,7 @@ static void choose_environment(int is_ls)
                 "DETSHARE_GPU_REQUEST", "DETSHARE_GPU_LIMIT", "DETSHARE_PHASE", "DETSHARE_TRANSPORT"};
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
                 unsetenv(others[i]);
+        setenv("DETSHARE_NOTES", "off", 1);
         setenv("DETSHARE_CLASS", is_ls ? "ls" : "be", 1);
         setenv("DETSHARE_NAME", is_ls ? CALIBRATE_LS : CALIBRATE_BE, 1);
         if (arg_socket)

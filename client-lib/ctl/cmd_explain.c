@@ -38,6 +38,7 @@ struct explained {
         struct dsc_request *requests;
         struct dsc_forms *forms;
         size_t n, n_forms;
+        struct dsc_fault fault;
         int simulated;
 };
 
@@ -321,6 +322,8 @@ static void json(const struct explained *e, struct ctl_text *text)
         ctl_json_string(text, "name", client->name);
         ctl_json_string(text, "class", client->is_ls ? "ls" : "be");
         ctl_json_bool(text, "simulated", simulated);
+        ctl_json_number(text, "error", (uint64_t)e->fault.error);
+        ctl_json_string(text, "fault", e->fault.words);
         ctl_json_begin(text, "requests", '[');
         for (size_t i = 0; i < n; i++)
                 json_request(&requests[i], text);
@@ -403,6 +406,8 @@ static int show(const struct explained *e, int as_json)
         snprintf(line, sizeof(line), "client %" PRIu64 " (%s), class %s%s", client->session, client->name,
                 client->is_ls ? "ls" : "be", e->simulated ? ", on a simulated device (sim)" : "");
         ctl_wrap(text.file, line, 0, 0, ctl_width());
+        if (e->fault.error)
+                fprintf(text.file, "its work ended with CUDA error %d: %s\n", e->fault.error, e->fault.words);
         if (n) {
                 r = draw_table(requests, n, &text);
                 say_wrapped(requests, n, text.file);
@@ -427,7 +432,9 @@ int cmd_explain(const struct ctl_args *args)
         if (!code) {
                 int r = dsc_control_status(s, &status);
                 if (!r)
-                        r = dsc_control_explain(s, e.client.session, &e.requests, &e.n);
+                        r = dsc_control_explain(s, e.client.session, &e.requests, &e.n, &e.fault);
+                if (!r && e.fault.error)
+                        ctl_fault_demangle(&e.fault);
                 if (!r)
                         r = dsc_control_forms(s, e.client.session, &e.forms, &e.n_forms);
                 e.simulated = status.simulated;

@@ -143,6 +143,8 @@ int ctl_lut_dir(char *ret, size_t size);
 int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret);
 /* The number of the client with that name; a number as it is, whether there is such a client or not. */
 int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret);
+/* fault_words.c: demangles the C++ name of the kernel in the line, if that succeeds within a second. */
+void ctl_fault_demangle(struct dsc_fault *fault);
 /* "312 us", "2.31 ms" */
 const char *ctl_time(uint64_t ns, char buffer[static 32]);
 /* "12K" in bytes. 0, or -1. */

@@ -65,7 +65,7 @@ enum ds_cuda_error {
 #define DS_DEVICE_GROUPS_MAX 32      /* a group is a bit of a 32-bit word */
 #define DS_DEVICE_STREAMS_PER_RUNG 8 /* per priority level */
 #define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
-#define DS_DEVICE_MESSAGE_MAX 200
+#define DS_DEVICE_MESSAGE_MAX 400
 #define DS_DEVICE_GPC_NONE 255u
 #define DS_DEVICE_CLUSTER_MAX 16u     /* blocks */
 #define DS_DEVICE_CLUSTER_ASKED 1024u /* largest cluster that clusters() accepts, in blocks; none that large can run */

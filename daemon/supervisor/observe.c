@@ -138,6 +138,15 @@ static void show_request(const struct ds_client *client, const Detshare__Request
         shown->entry.behind = shown->behind;
 }
 
+/* What a session did to the device's context is known here: its worker is a new one. */
+static void show_fault(const struct ds_client *client, Detshare__ExplainReply *explained)
+{
+        const struct ds_session *session = ds_session_find(ds_client_supervisor(client), explained->session);
+
+        if (session && session->fault[0] && explained->error == session->sticky)
+                explained->fault = (char *)session->fault;
+}
+
 static void explain_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
         Detshare__RequestEntry *entries[SHOWN_REQUESTS_MAX];
@@ -156,6 +165,7 @@ static void explain_done(struct ds_worker_call *call, const struct ds_worker_ans
                 entries[i] = &shown[i].entry;
         }
         explained.requests = entries;
+        show_fault(client, &explained);
         reply.result_case = DETSHARE__REPLY__RESULT_EXPLAIN;
         reply.explain = &explained;
         ds_client_reply(client, id, &reply, NULL, 0);

@@ -41,7 +41,7 @@ struct ds_supervisor;
 #define DS_GPU_SHARE_ALL 1000u     /* permille */
 #define DS_SESSION_RESERVED_MAX 64 /* most ranges outside of the window; the same in proto/internal.proto */
 #define DS_SESSION_RESERVED_BYTES (UINT64_C(8) << 40)
-#define DS_SESSION_FAULT_MAX 192
+#define DS_SESSION_FAULT_MAX 400
 #define DS_SESSION_LIMITS 3 /* number of limits: CUlimit 0 to 2 */
 
 /* State of the session in the current worker. */

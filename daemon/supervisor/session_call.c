@@ -296,11 +296,21 @@ int ds_session_open(struct ds_session *session)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* The worker knows only the session's error code; the supervisor adds the message. */
-static void explain(const struct ds_session *session, Detshare__Reply *reply)
+/*
+ * The worker knows only the session's error code; the supervisor adds the message. `query` is the caller's memory: the
+ * answer owns and frees the strings of its own QueryReply.
+ */
+static void explain(const struct ds_session *session, Detshare__Reply *reply, Detshare__QueryReply *query)
 {
-        if (reply->status && reply->status == session->sticky && session->fault[0])
+        if (!session->fault[0] || !session->sticky)
+                return;
+        if (reply->status == session->sticky)
                 reply->message = (char *)session->fault;
+        if (reply->result_case != DETSHARE__REPLY__RESULT_QUERY || reply->query->error != session->sticky)
+                return;
+        *query = *reply->query;
+        query->fault = (char *)session->fault;
+        reply->query = query;
 }
 
 /* The next worker's clock starts no earlier than a time that a client has received, which no page may show yet. */
@@ -315,6 +325,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
         struct ds_client *client = call->session->client;
         struct ds_session_memory_words words;
+        Detshare__QueryReply query;
         Detshare__Reply reply;
         uint64_t id = call->request_id;
 
@@ -330,7 +341,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
         }
         reply = *answer->message->reply; /* a shallow copy: the answer owns the pointers */
         reply.status = final_status(call->session, reply.status);
-        explain(call->session, &reply);
+        explain(call->session, &reply, &query);
         note_clock(call->session->supervisor, &reply);
         ds_session_memory_reply(call, &reply, &words);
         if (call->limit_value && reply.status == 0)

@@ -109,6 +109,8 @@ enum dsw_outcome dsw_calls_query(struct dsw_call *call, const Detshare__Request 
         result.done = stream->done;
         result.submitted = stream->submitted;
         result.error = dsw_session_error(call->session);
+        if (result.error)
+                result.fault = call->session->error_text;
         reply.result_case = DETSHARE__REPLY__RESULT_QUERY;
         reply.query = &result;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);

@@ -168,6 +168,8 @@ void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain
         reply.session = ask->session;
         reply.requests = entries;
         reply.n_requests = n;
+        reply.error = session ? session->error : 0;
+        reply.fault = session && session->error ? (char *)session->error_text : reply.fault;
         answer.id = id;
         answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_EXPLAINED;
         answer.explained = &reply;

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "util/error.h"
+#include "util/text.h"
 #include "worker/internal.h"
 
 struct dsw_session *dsw_session_find(ds_worker *worker, uint64_t id)
@@ -133,6 +134,7 @@ static void session_set_error(struct dsw_session *session, int status, const cha
 {
         session->error = status;
         snprintf(session->error_text, sizeof(session->error_text), "%s", text);
+        ds_text_make_safe(session->error_text); /* it quotes a kernel's name, which is the client's */
         session->cancel_due = 1;
         dsw_session_dirty(session);
 }

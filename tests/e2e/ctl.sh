@@ -279,7 +279,7 @@ exits 0 "^$(realpath "$socket")\$" --socket "$(realpath --relative-to=. "$socket
 DETSHARE_CLASS=ls exits 0 "^ls\$" run -- sh -c 'echo $DETSHARE_CLASS'
 exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/examples/hello"
 exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/examples/hello"
-exits 1 "DETSHARE_MEM_LIMIT=1.5G is not understood" run -- env DETSHARE_MEM_LIMIT=1.5G "$build/examples/hello"
+exits 1 "DETSHARE_MEM_LIMIT=1.5G: expected bytes as a whole number, or with K, M, G or T behind it, for example 512M" run -- env DETSHARE_MEM_LIMIT=1.5G "$build/examples/hello"
 exits 1 "101 % of the SMs" run -- env DETSHARE_SM_PERCENT=101 "$build/examples/hello"
 # a client without standard streams: what it prints must not go into its connection
 "$ctl" run -- sh -c "exec '$build/examples/hello' <&- >&- 2>&-"

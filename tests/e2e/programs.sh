@@ -67,6 +67,71 @@ if [ $# = 0 ]; then
         [ "${replaced:-0}" -gt "${plain:-0}" ]
         result "kernels use registered memory whose pages are replaced" $? "$tmp/out"
 
+        # the kernel, address, block, thread and line of PTX of a fault: in one line, and for `detsharectl explain`
+        where='kernel prog_wild at 0x10, block (0,0,0) thread (0,0,0), PTX line [0-9]*: '
+        for transport in ring rpc; do
+                DETSHARE_TRANSPORT=$transport run sm_90 faults
+                [ "$(grep -c '^detshare: an illegal' "$tmp/out")" = 1 ] &&
+                        grep -q "^detshare: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS): $where" "$tmp/out"
+                result "a fault is one line on standard error over $transport" $? "$tmp/out"
+        done
+        DETSHARE_NOTES=off run sm_90 faults
+        ! grep '^detshare' "$tmp/out"
+        result "DETSHARE_NOTES=off leaves it out" $? "$tmp/out"
+        mkfifo "$tmp/pause"
+        (FAULTS_PAUSE=1 run sm_90 faults <"$tmp/pause") &
+        other=$!
+        exec 9>"$tmp/pause"
+        for _ in $(seq 2000); do
+                DETSHARE_SOCKET=$tmp/sock "$build/detsharectl" explain faults >"$tmp/explain" 2>&1
+                grep -q 'CUDA error' "$tmp/explain" && break
+                sleep 0.05
+        done
+        grep -q "^its work ended with CUDA error 700: $where" "$tmp/explain" &&
+                DETSHARE_SOCKET=$tmp/sock "$build/detsharectl" explain --json faults | grep -q '"fault": *"kernel prog_wild at 0x10'
+        result "and explain has it while the program keeps its context" $? "$tmp/explain"
+        exec 9>&-
+        wait "$other"
+        result "the program goes on after that" $? "$tmp/out"
+
+        # variables: a wrong value names what is accepted, an unknown name the closest one
+        wrong=0
+        while read -r value accepted; do
+                (export "DETSHARE_${value?}" && run sm_90 saxpy)
+                [ "$(grep -c '^detshare' "$tmp/out")" = 1 ] && grep -qxF "detshare: DETSHARE_$value: expected $accepted" "$tmp/out" ||
+                        { wrong=1 && cp "$tmp/out" "$tmp/wrong"; }
+        done <<'END'
+SLO_MS=5ms milliseconds as a number, for example 5 or 2.5
+CLASS=lss ls or be
+MEM_LIMIT=64MB bytes as a whole number, or with K, M, G or T behind it, for example 512M
+SM_PERCENT=half a whole number from 1 to 100, for example 50
+GPU_REQUEST=50% a share of the GPU's time from 0 to 1, for example 0.25
+GPU_LIMIT=1.5 a share of the GPU's time from 0 to 1, for example 0.5
+PHASE=decoding prefill, decode or none
+REGISTER=yes copy or replace
+TRANSPORT=tcp ring or rpc
+NOTES=quiet on or off
+END
+        result "a wrong value of a variable is refused with what is accepted" $wrong "$tmp/wrong"
+        DETSHARE_CALSS=ls DETSHARE_TEST_ANYTHING=1 run sm_90 saxpy
+        [ "$(grep '^detshare: DETSHARE' "$tmp/out")" = "detshare: DETSHARE_CALSS is not known; did you mean DETSHARE_CLASS?" ] && grep -q '^PASS' "$tmp/out"
+        result "an unknown variable is warned about, with the closest name" $? "$tmp/out"
+        DETSHARE_COLOR_OF_SKY=blue run sm_90 saxpy
+        [ "$(grep '^detshare: DETSHARE' "$tmp/out")" = "detshare: DETSHARE_COLOR_OF_SKY is not known; libdetshare-client(3) lists the variables" ]
+        result "one that resembles none is warned about with where to look" $? "$tmp/out"
+
+        # wall clock and device clock differ: one note, at a wait or at the end
+        note='^detshare: this device is simulated: its clock advanced [0-9.e+-]* s while [0-9.e+-]* s passed\. Its times are the model.s: .*detshare_now().*docs/simulator\.md$'
+        run sm_90 idle_second
+        [ "$(grep -c "$note" "$tmp/out")" = 1 ] && grep -q '^PASS' "$tmp/out"
+        result "a program whose clocks differ is told once, at its end" $? "$tmp/out"
+        IDLE_SYNC=1 run sm_90 idle_second
+        [ "$(grep -c "$note" "$tmp/out")" = 1 ] && [ "$(grep -n "$note" "$tmp/out" | cut -d: -f1)" = 1 ]
+        result "or when it waits" $? "$tmp/out"
+        DETSHARE_NOTES=off run sm_90 idle_second
+        ! grep '^detshare' "$tmp/out"
+        result "DETSHARE_NOTES=off leaves that out" $? "$tmp/out"
+
         # one latency-sensitive and one best-effort program at once
         (DETSHARE_CLASS=be run sm_90 memory_all_copies; cp "$tmp/out" "$tmp/be"; exit "$(grep -c '^PASS' "$tmp/be")") &
         other=$!

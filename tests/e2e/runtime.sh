@@ -94,6 +94,8 @@ for transport in ring rpc; do
 done
 
 if [ $# = 0 ]; then
+        grep -q '^detshare: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS): kernel .*write(int\*) at 0x10' "$tmp/ring.faulty"
+        result "a fault's line has the kernel's name as C++ has it" $? "$tmp/ring.faulty"
         run ring static/vector_add
         [ "$(cat "$tmp/ring.static/vector_add.status")" != 0 ] && [ "$(grep -c '^detshare' "$tmp/ring.static/vector_add")" = 1 ] &&
                 grep -q "^detshare: NVIDIA's CUDA runtime.*-cudart shared" "$tmp/ring.static/vector_add"

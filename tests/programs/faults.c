@@ -3,6 +3,8 @@
  * A kernel that writes where it may not: the error comes with the next synchronisation, stays, and ends with the
  * context
  *
+ * FAULTS_PAUSE in the environment: it waits for its standard input to end before it gives the context up.
+ *
  * After that a new context either works as if nothing had been, or is refused with the same error: NVIDIA's driver does
  * the latter until the process ends.
  */
@@ -75,6 +77,8 @@ int main(int argc, char **argv)
         OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
         OK(cuLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
         check_sticky(stream, event, p, nothing);
+        while (getenv("FAULTS_PAUSE") && getchar() != EOF)
+                ;
         OK(cuCtxDestroy(context));
         check_afterwards();
         return program_end("faults");

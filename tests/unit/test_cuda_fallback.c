@@ -125,7 +125,7 @@ Test(fallback, the_environment_may_be_what_is_refused)
         surroundings("native", STANDIN);
         setenv("DETSHARE_SM_PERCENT", "nonsense", 1);
         cr_expect_eq(init_listening(words), CUDA_SUCCESS);
-        one_line_with(words, "DETSHARE_SM_PERCENT=nonsense");
+        one_line_with(words, "DETSHARE_SM_PERCENT=nonsense: expected a whole number from 1 to 100, for example 50");
 }
 
 Test(fallback, another_word_is_not_guessed_at)
@@ -134,7 +134,7 @@ Test(fallback, another_word_is_not_guessed_at)
 
         surroundings("natively", STANDIN);
         cr_expect_eq(init_listening(words), CUDA_ERROR_INVALID_VALUE);
-        one_line_with(words, "DETSHARE_FALLBACK=natively is not understood");
+        one_line_with(words, "DETSHARE_FALLBACK=natively: expected native");
 }
 
 Test(fallback, zero_is_no_word)

@@ -237,7 +237,7 @@ void cuda_fault_timeout(ds_device *device, struct cuda_job *job)
 static void kernel_words(const struct cuda_job *job, char *ret, size_t size)
 {
         if (job->kernel)
-                snprintf(ret, size, "kernel %.80s, grid %ux%ux%u, block %ux%ux%u", cuda_kernel_info(job->kernel)->name,
+                snprintf(ret, size, "kernel %.200s, grid %ux%ux%u, block %ux%ux%u", cuda_kernel_info(job->kernel)->name,
                         job->grid[0], job->grid[1], job->grid[2], job->block[0], job->block[1], job->block[2]);
         else if (job->graph)
                 snprintf(ret, size, "a graph of %u kernels", cuda_graph_kernels(job->graph));
@@ -247,7 +247,7 @@ static void kernel_words(const struct cuda_job *job, char *ret, size_t size)
 
 void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int32_t status, char *ret, size_t size)
 {
-        char what[160];
+        char what[320];
 
         kernel_words(job, what, sizeof(what));
         if (job->suspect && device->lost == CUDA_ERROR_LAUNCH_TIMEOUT && job->prints && !job->deadline_ns)

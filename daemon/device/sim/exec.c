@@ -179,6 +179,14 @@ static int32_t fault_status(enum ds_interp_fault fault)
         return DS_CUDA_LAUNCH_FAILED;
 }
 
+/* The interpreter's sentence without the kernel's name that it begins with. */
+static const char *fault_sentence(const struct ds_interp_result *result)
+{
+        const char *colon = strstr(result->message, ": ");
+
+        return colon ? colon + 2 : result->message;
+}
+
 static void fault_report(struct sim_job *job, const struct ds_interp_result *result, const uint32_t *block)
 {
         char where[32] = "", words[SIM_KERNEL_WORDS];
@@ -187,7 +195,7 @@ static void fault_report(struct sim_job *job, const struct ds_interp_result *res
                 snprintf(where, sizeof(where), " at 0x%" PRIx64, result->address);
         sim_job_fail(job, fault_status(result->fault), "%s%s, block (%u,%u,%u) thread (%u,%u,%u), PTX line %u: %s",
                 sim_form_words(job->kernel, words), where, block[0], block[1], block[2], result->thread[0],
-                result->thread[1], result->thread[2], result->line, result->message);
+                result->thread[1], result->thread[2], result->line, fault_sentence(result));
 }
 
 /* --- kernels --- */

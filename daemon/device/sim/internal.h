@@ -654,7 +654,8 @@ void sim_kept_drop(struct sim_space *space);
 
 /* --- form.c --- */
 /* Name of the kernel for messages: as its client knows it, and its form unless that is the native one */
-#define SIM_KERNEL_WORDS 88
+#define SIM_KERNEL_NAME 200 /* longest part of a kernel's name that a message quotes, bytes */
+#define SIM_KERNEL_WORDS (SIM_KERNEL_NAME + 28)
 const char *sim_form_words(const struct ds_device_kernel *kernel, char words[static SIM_KERNEL_WORDS]);
 /* A launch of a form other than the native one, turned into a plain launch: its grid and its parameters. */
 struct sim_form {

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A kernel's fault, as one line on standard error
+ *
+ * CUDA gives a program the number of the error and nothing else: not the kernel, not the address. The daemon knows more.
+ * The first call that returns the error of a fault prints it: NVIDIA's text and name of the error, then the kernel, and
+ * on a simulated device address, block, thread and line of PTX. One line per fault: the next one can only follow after
+ * the session was reset (the context was destroyed).
+ *
+ * Names of C++ kernels are demangled here, in the process whose kernel it is: the demangler needs exponential time for
+ * some names, so the daemon must not call it for a client. It is libstdc++'s, which such a program has loaded as a rule.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/control.h"
+#include "core/internal.h"
+
+#define LINE_MAX_BYTES 512u
+#define NAME_MAX_BYTES 256u /* longer names stay as they are */
+
+static const struct {
+        int error;
+        const char *name, *text;
+} faults[] = {
+        {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+        {702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
+        {710, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
+        {714, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error"},
+        {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction was encountered"},
+        {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+        {717, "CUDA_ERROR_INVALID_ADDRESS_SPACE", "operation not supported on global/shared address space"},
+        {718, "CUDA_ERROR_INVALID_PC", "invalid program counter"},
+        {DSC__LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+};
+
+static char *demangled(const char *name)
+{
+        void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+        char *(*demangle)(const char *, char *, size_t *, int *) = NULL;
+        int status;
+        if (library)
+                *(void **)&demangle = dlsym(library, "__cxa_demangle");
+        return demangle ? demangle(name, NULL, NULL, &status) : NULL;
+}
+
+void dsc_fault_words(const char *fault, char *ret, size_t size)
+{
+        const char *begin = strstr(fault, "_Z");
+        char name[NAME_MAX_BYTES + 1], *words;
+        const size_t n = begin ? strspn(begin, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.") : 0;
+        snprintf(ret, size, "%s", fault);
+        if (!n || n > NAME_MAX_BYTES || (begin > fault && begin[-1] != ' '))
+                return;
+        snprintf(name, sizeof(name), "%.*s", (int)n, begin);
+        words = demangled(name);
+        if (words)
+                snprintf(ret, size, "%.*s%.256s%s", (int)(begin - fault), fault, words, begin + n);
+        free(words);
+}
+
+/* The daemon's words on the session's error: "" if it has none. */
+static void ask(dsc_session *s, char *ret, size_t size)
+{
+        Detshare__Query query = DETSHARE__QUERY__INIT;
+        Detshare__Request request = DSC__REQUEST(QUERY, query, &query);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        const int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_QUERY, &answer);
+        if (r == 0) {
+                snprintf(ret, size, "%s", answer.reply->query->fault);
+                dsc__answer_clear(&answer);
+        } else {
+                snprintf(ret, size, "%s", dsc_message());
+        }
+}
+
+void dsc__fault(dsc_session *s, int error)
+{
+        char fault[LINE_MAX_BYTES] = "", words[LINE_MAX_BYTES];
+        size_t i = 0;
+        while (i < sizeof(faults) / sizeof(faults[0]) && faults[i].error != error)
+                i++;
+        if (i == sizeof(faults) / sizeof(faults[0]) || atomic_exchange(&s->fault_told, true) || !dsc__notes())
+                return;
+        ask(s, fault, sizeof(fault));
+        dsc_fault_words(fault, words, sizeof(words));
+        fprintf(stderr, "detshare: %s (%s)%s%s\n", faults[i].text, faults[i].name, words[0] ? ": " : "", words);
+}

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libdetshare-client: what a program may tell DetShare and ask of it
+ * libdetshare-client: functions for programs that know about DetShare
  *
- * A program needs none of this to run under DetShare: put the drop-in libcuda.so.1 first in LD_LIBRARY_PATH. Programs
- * that know about DetShare use it to say what they are (class, SLO, name), to read the device's clock, and to see what
- * they used. Calls act on the process's one session, the same that the drop-in libcuda uses; the first call connects.
+ * DetShare shares one GPU among programs. A program needs none of these functions: put the drop-in libcuda.so.1 first
+ * in LD_LIBRARY_PATH. With them a program sets its class, its latency objective and its limits, reads the device's
+ * clock, and reads what it has used. They act on the process's one session (its connection to the daemon), which the
+ * drop-in libcuda uses too. The first call connects.
  *
- * Functions return 0 or a negative DETSHARE_E_ code; they never exit, never print except for one line when there is no
- * session to be had, and may be called from any thread. Strings are UTF-8 and copied. Structures start with their
- * size: set it to sizeof(...) before the call.
+ * Errors: functions return 0 or a negative DETSHARE_E_ code, where their comment does not say otherwise.
+ * detshare_last_error() has one sentence on the calling thread's last failure.
+ * Threads: every function may be called from any thread at any time. None ends the process, takes a signal, or waits
+ * for a daemon that does not run. A child of fork() cannot use its parent's session.
+ * Memory: strings are UTF-8; the library copies what it is given, and strings that it returns are its own.
+ * Structures begin with `size`: set it to sizeof(...) before the call.
+ * Output: nothing on standard output. The lines that may appear on standard error are listed in libdetshare-client(3).
  *
  * When the daemon ends, every call returns an error within 100 ms: DETSHARE_E_LOST here, CUDA_ERROR_UNKNOWN from the
- * drop-in libcuda. Memory, streams, modules and declarations to the clock went with it, and nothing connects again by
- * itself, because a program that goes on must know that. It goes on in the same process in one of two ways:
- *  - CUDA programs destroy (or reset) their contexts and make (or retain) one: the first context that is made when
- * there is none connects, to a daemon at the same socket. So does cuInit. CUDA_ERROR_NO_DEVICE: there is none yet, try
- *    again. Handles of before are invalid handles; pinned memory of before is not mapped any more.
- *  - others call detshare_connect().
- * A program that was started before the daemon gets CUDA_ERROR_NO_DEVICE from cuInit (and one line on stderr) until
- * there is one.
+ * drop-in libcuda. Memory, streams, modules and declarations to the clock are gone. The library does not connect again
+ * by itself, because the program must know of the loss. The same process continues in one of two ways:
+ *
+ *  - A CUDA program destroys (or resets) its contexts, then makes (or retains) one. The first context that is made
+ *    connects to a daemon at the same socket; so does cuInit. CUDA_ERROR_NO_DEVICE means that none runs yet: try again.
+ *    Older handles are invalid, older pinned memory is unmapped.
+ *  - Other programs call detshare_connect().
+ *
+ * A program that starts before the daemon gets CUDA_ERROR_NO_DEVICE from cuInit, and one line on standard error.
  */
 #ifndef DETSHARE_H
 #define DETSHARE_H
@@ -32,7 +38,7 @@ extern "C" {
 
 #define DETSHARE_API_VERSION 1
 
-/* name, value, text */
+/* X(name, -code, text of detshare_strerror()) */
 #define DETSHARE_ERROR_MAP(X)                                      \
         X(UNREACHABLE, 1, "the DetShare daemon cannot be reached") \
         X(DENIED, 2, "permission denied by the DetShare daemon")   \
@@ -53,79 +59,99 @@ enum detshare_error {
 };
 
 enum detshare_client_class {
-        DETSHARE_BE = 0, /* best effort: gets what latency-sensitive work leaves */
-        DETSHARE_LS = 1, /* latency sensitive: keeps the latency it has alone */
+        DETSHARE_BE = 0, /* best-effort: gets the GPU time that latency-sensitive sessions leave; the default */
+        DETSHARE_LS = 1, /* latency-sensitive: keeps nearly the latency that it has alone */
 };
 
-/* What a language model's server is about. */
+/* The kind of work that a language model's server submits. */
 enum detshare_client_phase {
         DETSHARE_NO_PHASE = 0,
-        DETSHARE_PREFILL = 1, /* a prompt at once: much computing, no token is late yet */
-        DETSHARE_DECODE = 2,  /* the next token of each request: short kernels, and a time per token to be kept */
+        DETSHARE_PREFILL = 1, /* computes a whole prompt: long kernels, no token is due yet */
+        DETSHARE_DECODE = 2,  /* computes the next token of each request: short kernels, and a time per token to keep */
 };
 
+/* Figures of a session since it connected. */
 struct detshare_stats {
-        uint32_t size;   /* in: sizeof(struct detshare_stats); out: how much of it was filled */
-        uint32_t class_; /* enum detshare_client_class */
-        uint64_t session;
-        uint64_t slo_ns;
+        uint32_t size;      /* in: sizeof(struct detshare_stats); out: bytes that were filled */
+        uint32_t class_;    /* enum detshare_client_class */
+        uint64_t session;   /* number of the session, as detsharectl shows it */
+        uint64_t slo_ns;    /* latency objective of a request, ns; 0: none */
         uint64_t launches;  /* kernels that the device was given */
         uint64_t completed; /* kernels, copies and memsets that ended */
-        uint64_t errors;    /* of these, with an error */
-        uint64_t requests;  /* runs of work from idle to idle; counted for class ls */
-        uint64_t device_ns; /* device time of the session's operations, summed */
-        uint64_t wait_ns;   /* time its operations waited in the daemon before they started, summed */
-        uint64_t memory_used, memory_limit, memory_peak; /* bytes; limit 0 = the user's */
-        uint32_t queued, in_flight;
+        uint64_t errors;    /* of `completed`: those that ended with an error */
+        uint64_t requests;  /* periods of work from idle to idle; counted for class LS only */
+        uint64_t device_ns; /* device time of the session's operations, summed, ns */
+        uint64_t wait_ns;   /* time from the submission of an operation to its start, summed, ns */
+        uint64_t memory_used, memory_limit, memory_peak; /* device memory, bytes; limit 0: the user's */
+        uint32_t queued, in_flight; /* operations that wait in the daemon; operations that the device has */
 };
 
 /*
- * Connect now instead of at the first use, or again after the daemon was gone. path NULL = that of the session before,
- * else DETSHARE_SOCKET, else /run/detshare/detshared.sock. DETSHARE_E_INVALID: there is a session with another daemon.
+ * Connects now instead of at the first use, or again after the daemon ended. path: the daemon's socket. NULL: the
+ * socket of the previous session; without one, DETSHARE_SOCKET; without that, /run/detshare/detshared.sock.
+ * DETSHARE_E_UNREACHABLE: no daemon answers there. DETSHARE_E_DENIED: the caller may not use the socket.
+ * DETSHARE_E_INVALID: the process has a session with another daemon, or a DETSHARE_ variable has a wrong value.
  */
 int detshare_connect(const char *path);
 /*
- * End the session: what the process has in the daemon is freed, and its pinned memory is not mapped any more. Calls of
- * other threads return errors, CUDA contexts behave as when the daemon ended. The next call that needs a session makes
- * one, with the environment's daemon.
+ * Ends the session. The daemon frees everything that the process has there, and the process's pinned memory is
+ * unmapped. Calls of other threads return errors; CUDA contexts behave as after the end of the daemon. The next call
+ * that needs a session makes one, with the environment's socket. 0 also without a session.
  */
 int detshare_disconnect(void);
-/* 1 while the process has a session with a daemon that is there. */
+/* 1: the process has a session and its daemon runs. 0: not. Makes no session. */
 int detshare_connected(void);
-/* One sentence on the last failure of the calling thread, "" if none. Never NULL. */
+
+/* One sentence on the calling thread's last failure, "" if there was none. Never NULL; valid until its next call. */
 const char *detshare_last_error(void);
+/* The text of a DETSHARE_E_ code, for an unknown code a text that says so. Never NULL; valid for ever. */
 const char *detshare_strerror(int error);
-/* "0.1.0" of this library. */
+/* The version of this library, for example "0.1.0". Never NULL; valid for ever. */
 const char *detshare_version(void);
 
-/* Class, objective, name, memory limit; each may be refused (DETSHARE_E_DENIED, _QUOTA) and then stays as it was. */
+/*
+ * Sets the session's class. DETSHARE_E_DENIED: the daemon's configuration does not grant the user this class; the class
+ * stays as it was.
+ */
 int detshare_set_class(enum detshare_client_class class_);
+/*
+ * Sets the latency objective of a request, ns; 0 removes it. A request is a period of work from idle to idle. For the
+ * policy tpot-first the objective is the time per output token.
+ */
 int detshare_set_slo_ns(uint64_t slo_ns);
+/* Sets the name that detsharectl shows, at most 63 bytes. DETSHARE_E_INVALID: longer. */
 int detshare_set_name(const char *name);
+/*
+ * Limits the session's device memory, bytes; 0: only the user's limit holds. Allocations beyond the limit fail; memory
+ * that the session holds already stays.
+ */
 int detshare_set_memory_limit(uint64_t bytes);
 /*
- * Shares of the GPU's time, in thousandths: at least, and at most; 0 = nothing is said. They are for policies that know
- * them. A limit of 0 is the user's.
+ * Sets the shares of the GPU's time that the session gets at least (request) and at most (limit), thousandths; request
+ * 0: none, limit 0: the user's. Policies that do not know shares ignore them.
  */
 int detshare_set_gpu_share(uint32_t request, uint32_t limit);
+/* Fills *stats. Set stats->size to sizeof(*stats) before; DETSHARE_E_INVALID: it is not set. */
 int detshare_get_stats(struct detshare_stats *stats);
 /*
- * What is submitted from now on, by any thread of the process, is of this phase. It needs no answer: a program that
- * says nothing is looked at by the policy. Costs a request to the daemon when the phase changes, nothing when not.
+ * Declares the phase of all work that the process submits after this call, from any thread. A new phase costs a request
+ * to the daemon, the same phase nothing. Without hints the policy guesses the phase from the kernels.
  */
 int detshare_hint_phase(enum detshare_client_phase phase);
 
 /*
- * The device clock, nanoseconds: real time (CLOCK_MONOTONIC) on a GPU, virtual time on a simulated device. The first
- * call of a thread declares it: from then on the virtual clock stands still while the thread runs, and moves while it
- * waits in a CUDA or DetShare call, so that what a program measures is the device's latency and not the simulator's. A
- * declared thread that neither waits in DetShare nor leaves for 5 s of real time is taken to have left.
+ * Reads the device's clock, ns. On a GPU it is CLOCK_MONOTONIC. On a simulated device it is virtual: the first call
+ * of a thread declares the thread to the clock. From then on the clock stands still while the thread runs, and
+ * advances while the thread waits in a CUDA or DetShare call. So the program measures the device's latency, not the
+ * simulator's speed. The daemon drops the declaration of a thread that neither waits in DetShare nor leaves for 5 s
+ * of real time.
  */
 int detshare_now(uint64_t *ret_ns);
+/* Sleeps until the device's clock shows ns. Declares the thread as detshare_now() does. */
 int detshare_sleep_until(uint64_t ns);
-/* Take the calling thread's declaration back. Ending the thread does so too. */
+/* Withdraws the calling thread's declaration. The end of the thread does that too. */
 int detshare_clock_leave(void);
-/* 1 if the device is simulated, 0 if not, negative on error. */
+/* 1: the device is simulated, and times measured on it are the model's. 0: a GPU. Negative: an error. */
 int detshare_simulated(void);
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@
 
 struct ds_host {
         struct ds_plugin_place place, more[DS_POLICY_DIRS_MAX]; /* `more`: those that place.next leads to */
-        struct detshare_interference *interference; /* calibration of this GPU, as passed to policies */
+        struct detshare_interference *interference;             /* calibration of this GPU, as passed to policies */
         uint32_t n_interference;
         uint64_t (*wall_ns)(void);
         uint64_t budget_ns;

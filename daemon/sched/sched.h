@@ -192,7 +192,7 @@ struct ds_sched_config {
         int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
         const struct ds_policy_dir *more_dirs; /* searched after policy_dir, in order; DS_POLICY_DIRS_MAX at most */
         size_t n_more_dirs;
-        const char *policy;     /* name of the initial policy */
+        const char *policy; /* name of the initial policy */
         struct ds_ladder_options ladder;
         ds_op_done_fn done;
         ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */

@@ -31,12 +31,12 @@ struct ds_device_ops;
 #define DSW_POOL_FOR_MAX 8u
 
 struct ds_worker_config {
-        int fd;                    /* socket to the supervisor; ds_worker_new() consumes it, also on failure */
-        int signal_fd;             /* readable = stop (a signalfd); -1 = none; the caller keeps it */
-        const char *device;        /* for example "sim:h200" */
-        const char *policy;        /* initial policy */
-        const char *policy_dir;    /* "" = only built-in policies */
-        int policy_dir_fd;         /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
+        int fd;                 /* socket to the supervisor; ds_worker_new() consumes it, also on failure */
+        int signal_fd;          /* readable = stop (a signalfd); -1 = none; the caller keeps it */
+        const char *device;     /* for example "sim:h200" */
+        const char *policy;     /* initial policy */
+        const char *policy_dir; /* "" = only built-in policies */
+        int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
         struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* searched after policy_dir, in order */
         size_t n_more_dirs;
         uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */

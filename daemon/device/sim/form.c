@@ -139,8 +139,8 @@ const char *sim_form_words(const struct ds_device_kernel *kernel, char words[sta
         size_t length;
         enum ds_ptx_form form = form_named(kernel->info.name, &length);
 
-        snprintf(words, SIM_KERNEL_WORDS, "kernel %.*s%s", (int)DS_MIN(length, (size_t)SIM_KERNEL_NAME), kernel->info.name,
-                forms[form]);
+        snprintf(words, SIM_KERNEL_WORDS, "kernel %.*s%s", (int)DS_MIN(length, (size_t)SIM_KERNEL_NAME),
+                kernel->info.name, forms[form]);
         return words;
 }
 

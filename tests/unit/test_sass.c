@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What machine code shows of kernels: real code of every architecture, code made by hand, damaged files
+ * Analysis of machine code: real kernels of every architecture, hand-made code, damaged files
  *
- * The damaged ones are copies of exactly their size, so that the address sanitizer sees one byte too many.
+ * Damaged files are copies of exactly their size, so that the address sanitizer notices one byte too many.
  */
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -28,7 +28,7 @@ static bool begins(const char *name, const char *with)
 
 /* --- real code ---------------------------------------------------------------------------------------------------- */
 
-/* Every kernel's name says what is to be found (tests/data/image/waits.cu). */
+/* Each kernel's name states the expected result (tests/data/image/waits.cu). */
 static void expect_as_named(const char *file, size_t at_least)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
@@ -60,8 +60,8 @@ Test(sass, real_code_of_every_architecture)
         expect_as_named("sm_90.asked.cubin", 2);
 }
 
-/* Who is not there, and code of an architecture that is not looked into */
-Test(sass, what_is_not_known_may_do_anything)
+/* A kernel that is missing, and code of an architecture that is not analysed */
+Test(sass, unknown_kernels_may_wait)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
         struct ds_sass_kernel facts;
@@ -71,7 +71,7 @@ Test(sass, what_is_not_known_may_do_anything)
         cr_assert_eq(ds_sass_open(bytes, size, &sass), 0);
         cr_assert_eq(ds_sass_kernel(sass, "wait_volatile", &facts), 0);
         cr_expect(facts.waits);
-        cr_assert_eq(ds_sass_kernel(sass, "run_last", &facts), 0); /* asks, in no loop */
+        cr_assert_eq(ds_sass_kernel(sass, "run_last", &facts), 0); /* reads a flag once, outside of a loop */
         cr_expect(facts.waits);
         cr_assert_eq(ds_sass_kernel(sass, "run_sum", &facts), 0);
         cr_expect_not(facts.waits);
@@ -85,7 +85,7 @@ Test(sass, what_is_not_known_may_do_anything)
         free(bytes);
 }
 
-/* Every section of code is all of the file: to look at each would take the square of its size. */
+/* Every code section covers the whole file: analysing each would cost the square of its size. */
 Test(sass, sections_that_share_bytes_are_not_looked_into)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
@@ -113,7 +113,7 @@ Test(sass, sections_that_share_bytes_are_not_looked_into)
         free(bytes);
 }
 
-/* --- code made by hand: words as nvdisasm shows them for sm_90 ---------------------------------------------------- */
+/* --- hand-made code: words as nvdisasm shows them for sm_90 ------------------------------------------------------- */
 
 #define GUARD(p) ((uint64_t)(p) << 12)
 #define ALWAYS GUARD(7)
@@ -161,15 +161,15 @@ Test(sass, loops_made_by_hand)
         struct sass_instr poll[] = {load_gpu, compare, jump(2, 0, 0), leave};
         struct sass_instr plain[] = {load_plain, compare, jump(2, 0, 0), leave};
         struct sass_instr once[] = {load_gpu, compare, jump(2, 4, 0), nothing, leave};
-        /* out of line: the way back is at the end, the loop goes through three places */
+        /* out of line: the backward jump is at the end, and the loop passes through three places */
         struct sass_instr apart[] = {
                 nothing, jump(1, 4, 0), leave, nothing, load_gpu, compare, jump(6, 8, 0), leave, jump(8, 0, 7)};
-        /* asked before the loop only: what leads into it is no part of it */
+        /* the load is before the loop, which does not contain it */
         struct sass_instr before[] = {load_gpu, compare, jump(2, 1, 0), leave};
-        /* in the loop around it, and the inner one has another entry */
+        /* the load is in the outer loop, and the inner loop has another entry */
         struct sass_instr around[] = {jump(0, 3, 0), nothing, load_gpu, compare, jump(4, 1, 0), jump(5, 0, 0), leave};
         struct sass_instr self[] = {leave, jump(1, 1, 7)};
-        /* what is asked is added up; and looked at in another round; and given up before anybody looks */
+        /* the loaded value is summed; used in a later round; overwritten before use */
         struct sass_instr sum[] = {load_gpu, add, jump(2, 0, 0), leave};
         struct sass_instr later[] = {compare, nothing, load_gpu, jump(3, 0, 0), leave};
         struct sass_instr given_up[] = {load_gpu, overwrite, compare, jump(3, 0, 0), leave};
@@ -193,7 +193,7 @@ Test(sass, swaps_made_by_hand)
         struct sass_instr lock[] = {swap(0, 255), jump(1, 0, 0), leave};
         struct sass_instr turn[] = {move(4, 9), swap(0, 4), jump(2, 1, 0), leave};
         struct sass_instr same[] = {move(4, 9), swap(0, 4), jump(2, 0, 0), leave};
-        /* copied behind a jump, and only by some */
+        /* copied behind a jump, and on one path only */
         struct sass_instr some[] = {swap(0, 4), jump(1, 3, 1), move(4, 0), nothing, jump(4, 0, 0), leave};
 
         cr_expect_eq(waits(again, DS_ARRAY_SIZE(again)), 0);
@@ -204,7 +204,7 @@ Test(sass, swaps_made_by_hand)
         cr_expect_eq(waits(some, DS_ARRAY_SIZE(some)), 0);
 }
 
-/* A jump by a table goes where the table says; without one it may go anywhere. */
+/* A jump by a table has the table's targets; without a table it may go anywhere. */
 Test(sass, jumps_by_tables)
 {
         struct sass_instr code[] = {by_table, load_gpu, compare, leave, nothing, jump(5, 0, 7), leave};
@@ -214,7 +214,7 @@ Test(sass, jumps_by_tables)
         cr_expect_eq(sass_loops_wait(&c), 1);
         c.info = (const uint8_t *)info;
         c.info_size = sizeof(info);
-        cr_expect_eq(sass_loops_wait(&c), 0); /* the load is on the way out */
+        cr_expect_eq(sass_loops_wait(&c), 0); /* the load is on the way out of the loop */
         code[3] = jump(3, 0, 7);
         cr_expect_eq(sass_loops_wait(&c), 1);
         code[3] = leave;
@@ -223,11 +223,11 @@ Test(sass, jumps_by_tables)
         info[5] = SASS_BYTES;
         info[3] = 1000;
         cr_expect_eq(sass_loops_wait(&c), 1);
-        code[1] = nothing; /* nobody is asked anywhere */
+        code[1] = nothing; /* no load is left */
         cr_expect_eq(sass_loops_wait(&c), 0);
 }
 
-/* Loops in loops in a hostile text end in time, and count as waiting. */
+/* Nested loops in hostile code: the analysis ends in time and counts them as waiting. */
 Test(sass, hostile_code, .timeout = 60)
 {
         uint32_t n = 200000;
@@ -247,14 +247,14 @@ Test(sass, hostile_code, .timeout = 60)
         for (uint32_t i = 0; i < 5 * n; i++)
                 code[i] = nothing;
         code[0] = load_gpu;
-        cr_expect_eq(waits(code, 5 * n), 1); /* more than is looked into */
+        cr_expect_eq(waits(code, 5 * n), 1); /* beyond the analysed size */
         cr_expect_eq(waits(code, n), 0);
         free(code);
 }
 
 /* --- damaged files ------------------------------------------------------------------------------------------------ */
 
-/* Whatever it says: it ends, and touches nothing outside. */
+/* Analyses arbitrary bytes: it ends, and touches no memory outside of them. */
 static void look(const uint8_t *bytes, size_t size)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;

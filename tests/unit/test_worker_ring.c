@@ -62,7 +62,7 @@ Test(worker_ring, framing)
         cr_assert_not_null(check_head(DS_RECORD_PAD, 0, 3 * DS_RING_SLOT, DS_RING_SLOTS - 3, 2));
 }
 
-/* Whatever the header says, an accepted record lies inside the ring and inside its published part. */
+/* With any header, an accepted record lies inside the ring and inside its published part. */
 Test(worker_ring, random_headers_never_reach_outside)
 {
         random_seed();

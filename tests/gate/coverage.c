@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every program of the coverage build has and no other: a process that ends says what it has run
+ * Linked into every program of the coverage build: a process writes its counts when it ends
  *
- * One that ends by _exit says it before. The worker and the helper say it when they end in order, which is after they
- * have closed their connection; their supervisor kills them when that ends: it ends with the process here.
+ * A process that ends with _exit writes them first. The worker and the helper write them when they end in order, after
+ * they have closed their connection. The supervisor kills them when the connection ends, so here it ends with the
+ * process.
  */
 #include <errno.h>
 #include <gcov.h>
@@ -13,10 +14,11 @@
 
 #define CHILD_FD 3
 
-/* Where a test makes allocations fail: it lets go of this process, since the runtime takes every pointer it gets. */
+/* Present in tests that make allocations fail: stops the failures in this process, because the runtime uses the result of
+ * every allocation unchecked. */
 __attribute__((weak)) void fa_never(void);
 
-/* instead of libc's: what the runtime would do at exit() */
+/* replaces libc's: does the runtime's work of exit() first */
 __attribute__((visibility("default"), noreturn)) void _exit(int status)
 {
         if (fa_never)
@@ -26,7 +28,7 @@ __attribute__((visibility("default"), noreturn)) void _exit(int status)
                 syscall(SYS_exit_group, status);
 }
 
-/* libc's, but for the connection of the worker and the helper */
+/* calls libc's, except for the connection of the worker and the helper */
 __attribute__((visibility("default"))) int close(int fd)
 {
         if (fd == CHILD_FD && !strncmp(program_invocation_short_name, "detshare-", strlen("detshare-")))

@@ -2,9 +2,8 @@
 /*
  * Proof of the sanitizer gate: a Criterion program that commits one deliberate error, chosen by its first argument
  *
- * The error sits inside a passing Criterion test, since that is where a gate can be blind: Criterion alone reports a
- * leaking test as passing. Assertions are shorter here than Criterion's own (tests/support/asserts.h), so they are
- * among the errors: each kind of them must fail, with the text that it was given.
+ * The error is inside a passing Criterion test, where a gate can be blind: Criterion alone reports a leaking test as
+ * passed. The assertions of tests/support/asserts.h are also among the errors: each kind must fail, with its text.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proof of the race programs: two threads that count without a lock, which ThreadSanitizer must see (exit status 66)
+ * Proof of the race programs: two threads count without a lock, which ThreadSanitizer must report (exit status 66)
  *
- * With an argument they take the lock, and nothing may be seen.
+ * With an argument they take the lock, and there must be no report.
  */
 #include <pthread.h>
 #include <stdio.h>

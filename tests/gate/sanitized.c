@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every program of the sanitized build has and no other: reports that arrive, and planted defects
+ * Linked into every program of the sanitized build: makes reports arrive, and commits planted defects
  *
- * A process that changed its user is not dumpable, and LeakSanitizer, which looks at a process from outside, may not
- * look at it: the worker and the helper are made dumpable again. Their supervisor kills them when their connection
- * ends, which is before they are searched: it ends with the process here. gcc's libubsan beside libasan writes to
- * standard error whatever its log_path says, since the call that sets the path reaches the other library: it is made
- * once more, to the right one, with DETSHARE_UBSAN_LOG. DETSHARE_PLANT=DEFECT commits a defect in each process when it
- * ends in order: `leak`, `overrun` or `overflow`. Nothing but the sanitizer's report need tell of it, so it proves that
- * the gate hears of every process.
+ * - A process that changed its user is not dumpable, so LeakSanitizer, which inspects it from outside, cannot read it.
+ *   The worker and the helper are made dumpable again.
+ * - Their supervisor kills them when their connection ends, before they are searched for leaks. Here the connection
+ *   ends with the process.
+ * - gcc's libubsan beside libasan writes to standard error, whatever its log_path is: the call that sets the path
+ *   reaches the other library. It is repeated for the right one, with DETSHARE_UBSAN_LOG.
+ * - DETSHARE_PLANT=DEFECT (leak, overrun or overflow) commits that defect in each process when it ends in order. Only
+ *   the sanitizer's report can show it, which proves that the gate receives the reports of every process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 #define CHILD_FD 3
 
-/* instead of libc's, which it calls */
+/* replaces libc's, and calls it */
 __attribute__((visibility("default"))) int setresuid(uid_t ruid, uid_t euid, uid_t suid)
 {
         int (*real)(uid_t, uid_t, uid_t) = (int (*)(uid_t, uid_t, uid_t))dlsym(RTLD_NEXT, "setresuid");
@@ -33,7 +34,7 @@ __attribute__((visibility("default"))) int setresuid(uid_t ruid, uid_t euid, uid
         return r;
 }
 
-/* libc's, but for the connection of the worker and the helper */
+/* calls libc's, except for the connection of the worker and the helper */
 __attribute__((visibility("default"))) int close(int fd)
 {
         if (fd == CHILD_FD && !strncmp(program_invocation_short_name, "detshare-", strlen("detshare-")))

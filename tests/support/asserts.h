@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Criterion's assertions, shorter: read before every unit test (tests/tests.mk)
+ * Shorter forms of Criterion's assertions, included before every unit test (tests/tests.mk)
  *
- * There are seven thousand of them, and what Criterion makes of one (half a kilobyte of text, two formats and a record
- * on the stack) is most of what the compiler has to do for a test. Here a failure is one call, which does the same: the
- * report with file, line, expression and message, and then the end of the test, or not. What passes is counted as ever.
- * Those that are rare stay Criterion's own. Its option that reports passed assertions too sees none of these.
+ * The tests have seven thousand assertions. Criterion expands each to half a kilobyte of text, two formats and a record
+ * on the stack, which is most of the compiler's work for a test. Here a failure is one call with the same effect: a
+ * report with file, line, expression and message, then the end of the test or not. Passed assertions are counted as
+ * usual. Rare kinds stay Criterion's own. Criterion's option that also reports passed assertions sees none of these.
  */
 #pragma once
 
@@ -23,7 +23,7 @@
                 cr_skip_test(needs); \
         } while (0)
 
-/* not inlined, and once per program's file: what it is given is as in printf */
+/* Not inlined: one copy per source file. The arguments are those of printf. */
 __attribute__((noinline, cold, unused, format(printf, 4, 5))) static void assert_failed(
         const char *file, unsigned line, const char *expression, const char *format, ...)
 {
@@ -34,7 +34,7 @@ __attribute__((noinline, cold, unused, format(printf, 4, 5))) static void assert
         va_start(arguments, format);
         cr_vasprintf(&message, format, arguments);
         va_end(arguments);
-        /* a message of its own instead of the expression; the first character is there for empty formats */
+        /* A message replaces the expression. Its first character only makes empty formats valid. */
         if (!message || !message[1]) {
                 cr_asprintf_free(message);
                 message = NULL;

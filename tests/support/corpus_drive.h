@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To launch a kernel that nobody wrote a host program for
+ * Launches kernels of the corpus that have no host program
  *
- * What a kernel's parameters are is read from its instructions: a 64-bit one is an address when it reaches an address
- * operand, directly or as the part of a sum, else a number; a 32-bit one that is loaded into a register of floats is a
- * float; structures likewise, word by word. Addresses point into one arena of memory, all numbers of a launch are the
- * same small one. Launches are tried from a short list, those that fault are the caller's to drop. Where a 64-bit
- * parameter's use is not seen (it goes into a function), both are tried.
+ * The kind of a parameter follows from the kernel's instructions. A 64-bit parameter is an address if it reaches an address
+ * operand, directly or as part of a sum; otherwise it is a number. A 32-bit parameter that is loaded into a float register
+ * is a float. Structures are treated word by word. If the use of a 64-bit parameter is not visible (a function takes it),
+ * both kinds are tried. Addresses point into one arena of memory; all numbers of a launch have the same small value. A short
+ * list has the launches to try; the caller drops those that fault.
  *
- * Fillings of the arena suit different types: small integers, the bit patterns of normally distributed floats of each
- * size, random bits. All are from seeds.
+ * Fillings of the arena suit different types: small integers, normally distributed floats of each size, random bits. All
+ * come from seeds.
  */
 #pragma once
 
@@ -22,11 +22,11 @@
 #include "ptx/ir.h"
 #include "util/macro.h"
 
-#define DRIVE_SLOT ((uint64_t)256 << 10) /* between two addresses that a kernel is given */
+#define DRIVE_SLOT ((uint64_t)256 << 10) /* bytes between two addresses among the parameters */
 #define DRIVE_SLOTS 16
 #define DRIVE_ARENA (DRIVE_SLOT * DRIVE_SLOTS)
-#define DRIVE_PARAMS 4096  /* bytes of parameters, of kernels that can be driven */
-#define DRIVE_FIELDS 128   /* loads from parameters that are told apart */
+#define DRIVE_PARAMS 4096  /* most bytes of parameters */
+#define DRIVE_FIELDS 128   /* most distinct loads from parameters */
 #define DRIVE_N_LAUNCHES 8 /* in the list */
 #define DRIVE_SHARED_MAX (227u << 10)
 #define DRIVE_DYNAMIC (160u << 10)
@@ -34,7 +34,7 @@
 enum drive_filling { DRIVE_SMALL, DRIVE_F32, DRIVE_F16, DRIVE_F64, DRIVE_BF16, DRIVE_BITS, DRIVE_N_FILLINGS };
 enum drive_is { DRIVE_UNSEEN, DRIVE_NUMBER, DRIVE_FLOAT, DRIVE_ADDRESS };
 
-/* What a kernel does that makes its results other than bits to compare */
+/* Reasons why a kernel's results cannot be compared bit by bit */
 enum drive_class {
         DRIVE_APPROX = 1, /* instructions that PTX gives an error bound, not a value */
         DRIVE_TIMED = 2,  /* clocks, and which SM, warp slot or part of the machine it ran on */
@@ -50,11 +50,11 @@ struct drive {
         const struct ds_ptx_function *function;
         const struct ds_interp_kernel_info *info;
         struct drive_field field[DRIVE_FIELDS];
-        uint32_t n_fields, unseen;   /* of 64 bits */
+        uint32_t n_fields, unseen;   /* 64-bit parameters of unknown kind */
         uint32_t class;              /* enum drive_class */
-        int dynamic;                 /* has shared memory of no size */
-        uint8_t thread[3], block[3]; /* dimensions of %tid, %ctaid that it looks at */
-        int warps;                   /* it knows of lanes and warps */
+        int dynamic;                 /* uses dynamic shared memory */
+        uint8_t thread[3], block[3]; /* dimensions of %tid, %ctaid that it reads */
+        int warps;                   /* it reads its lane or warp */
 };
 
 struct drive_launch {

@@ -2,7 +2,7 @@
 /*
  * The daemon inside the test: see fake_daemon.h
  *
- * It fails loudly: whatever cannot happen aborts the test process.
+ * Anything impossible aborts the test process.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #include "tests/support/fake_daemon.h"
 
-#define NAME_FD 150 /* of the socket's name */
+#define NAME_FD 150 /* length of the socket's name, bytes */
 
 #define CHECK(condition)                                                                                     \
         do {                                                                                                 \
@@ -69,7 +69,7 @@ static void send_bytes(int fd, const uint8_t *bytes, size_t size, const int *fds
                 }
                 ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
                 if (n <= 0)
-                        return; /* the client is gone */
+                        return; /* the client has closed the connection */
                 sent += (size_t)n;
         }
 }
@@ -128,14 +128,14 @@ void fake_flush(struct fake *fake)
 static uint8_t *at(struct fake *fake, uint64_t address, uint64_t bytes)
 {
         if (address >= fake->window + FAKE_WINDOW_BYTES / 2 && address < fake->window + FAKE_WINDOW_BYTES)
-                return (uint8_t *)(uintptr_t)address; /* pinned: the same process, the same mapping */
+                return (uint8_t *)(uintptr_t)address; /* pinned memory: the same process and mapping */
         CHECK(address >= fake->window && address - fake->window + bytes <= FAKE_DEVICE_BYTES);
         return fake->device + (address - fake->window);
 }
 
 /*
- * ThreadSanitizer knows memory by its address, and the core and this worker see the ring and the page at different
- * ones: it cannot know that a record orders the bytes that it names. So those bytes are moved where it does not look.
+ * ThreadSanitizer identifies memory by address, but the core and this worker see ring and page at different addresses.
+ * So it cannot know that a record orders the bytes that it names. These bytes are moved where it does not look.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize("thread"))) static void move(volatile uint8_t *to, const volatile uint8_t *from, uint64_t n)
@@ -157,7 +157,7 @@ static void run_copy(struct fake *fake, const struct ds_record_copy *c)
                         c->width);
 }
 
-/* False when the worker ends meanwhile: the call is lost. */
+/* False if the worker ends meanwhile: the call is lost. */
 static bool run_host(struct fake *fake, const struct ds_record_host *host)
 {
         const uint64_t n = atomic_load(&fake->page->host_calls);
@@ -210,7 +210,7 @@ static bool consume(struct fake *fake)
         return any;
 }
 
-/* asleep, then one more look at the ring, then the eventfd: what the client's kick relies on */
+/* Announces sleep, reads the ring once more, then waits on the eventfd. The client's wake-up relies on this order. */
 static void doze(struct fake *fake)
 {
         uint64_t value;
@@ -489,10 +489,10 @@ static size_t answer(struct fake *fake, const Detshare__Request *request, Detsha
                 fake->sticky = 0;
                 if (fake->page)
                         atomic_store(&fake->page->error, 0);
-                /* device addresses are not used again: who frees one late must not meet another's */
+                /* Device addresses are not reused: a late free must not hit another allocation. */
                 fake->pinned_used = 0;
                 return 0;
-        default: /* Sync, frees, sets: the ring has been consumed, and here that is the end of it */
+        default: /* Sync, frees, sets: the ring has been consumed, so they are complete here. */
                 return 0;
         }
 }
@@ -578,8 +578,8 @@ static void *accept_main(void *arg)
 }
 
 /*
- * The socket's name is a descriptor of this process and goes with it, however it ends: most tests end without another
- * word. The next daemon of a process has the same name.
+ * The socket's name contains a descriptor of this process, so it disappears with the process, however that ends; most
+ * tests end without cleaning up. The next daemon of the process gets the same name.
  */
 static void name_socket(struct fake *fake)
 {
@@ -618,13 +618,14 @@ void fake_stop(struct fake *fake)
 {
         shutdown(fake->listen_fd, SHUT_RDWR);
         pthread_join(fake->acceptor, NULL);
-        /* before the client hears of it and unmaps its pinned memory, which the worker sees where the client does */
+        /* Before the client gets the reply and unmaps its pinned memory, which the worker reads at the client's
+         * address. */
         pthread_mutex_lock(&fake->attach_lock);
         stop_worker(fake);
         pthread_mutex_unlock(&fake->attach_lock);
         if (fake->client_fd >= 0)
                 shutdown(fake->client_fd, SHUT_RDWR);
-        /* one that was just attached to */
+        /* the worker of the newest attachment */
         stop_worker(fake);
         close(NAME_FD);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon inside the test: the other end of the client core's protocol, with knobs for everything that can go wrong
+ * A daemon inside the test: the other end of the client core's protocol, with a knob for each possible fault
  *
- * It listens on a socket of its own and serves each connection in a thread; a further thread is the worker that
- * consumes the ring. It knows no GPU: a device address stands for a byte of a plain buffer, a launch only counts, and a
- * host function is called and waited for before anything else is consumed. What it does by default is what the protocol
- * asks of the real one. A hook may look at every request first and answer it, drop it, or end the connection.
+ * It listens on a socket of its own and serves each connection in a thread. One more thread is the worker, which
+ * consumes the ring. It knows no GPU: a device address stands for a byte of a plain buffer, a launch only counts, and
+ * the worker waits for a host function before it consumes anything else. By default it follows the protocol like the
+ * real daemon. A hook can see every request first and answer it, drop it, or end the connection.
  *
- * One session at a time is kept; tests are one process each.
+ * It keeps one session at a time. Each test is a process of its own.
  */
 #pragma once
 
@@ -24,9 +24,9 @@
 #define FAKE_DEVICE_BYTES (64u << 20)
 
 enum fake_verdict {
-        FAKE_DEFAULT,  /* go on as if there were no hook */
+        FAKE_DEFAULT,  /* continue as without a hook */
         FAKE_ANSWERED, /* the hook filled the reply */
-        FAKE_SILENT,   /* no answer, at least not now */
+        FAKE_SILENT,   /* no answer for now */
         FAKE_CLOSE,    /* end the connection */
 };
 
@@ -37,7 +37,7 @@ struct fake {
         char path[108];
         int listen_fd;
         pthread_t acceptor, worker;
-        pthread_mutex_t lock;        /* sending */
+        pthread_mutex_t lock;        /* lock for sending */
         pthread_mutex_t attach_lock; /* the attachment */
         _Atomic int client_fd;
         fake_hook hook;
@@ -45,18 +45,18 @@ struct fake {
 
         /* knobs */
         uint64_t window;      /* FAKE_WINDOW unless set before fake_start() */
-        uint64_t windows[16]; /* offered one after the other before it */
+        uint64_t windows[16]; /* offered one after the other before the fake's own version */
         _Atomic int n_windows;
-        _Atomic int restarting; /* so many requests are answered RESTARTING */
+        _Atomic int restarting; /* number of requests that get the answer RESTARTING */
         _Atomic bool dribble;   /* replies leave byte by byte */
         _Atomic bool paused;    /* the worker does not consume */
         _Atomic bool naps;      /* the worker sleeps on the eventfd whenever the ring is empty */
         _Atomic bool simulated;
-        _Atomic bool kick_blocks; /* the next attachment's: writing its eventfd blocks until it is read */
+        _Atomic bool kick_blocks; /* for the next attachment: writing its eventfd blocks until it is read */
         _Atomic uint64_t clock_ns;
         void (*on_record)(struct fake *fake, const struct ds_record *record);
 
-        /* what happened */
+        /* counters */
         _Atomic uint32_t requests[256]; /* by call case */
         _Atomic uint32_t records[16];   /* by type */
         _Atomic uint32_t connections, sleeps, declared;
@@ -71,7 +71,7 @@ struct fake {
         struct ds_completion_page *page;
         int event_fd;
         uint64_t head;
-        _Atomic uint64_t synchronised; /* of the ring's header, when the worker woke last */
+        _Atomic uint64_t synchronised; /* tail in the ring's header at the worker's last wake-up */
         _Atomic bool worker_runs, worker_stop;
         uint64_t done[DS_STREAMS_MAX]; /* survives the worker */
         int sticky;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far an approximation may be off: the errors that the PTX ISA document states, instruction by instruction
+ * Bounds of the errors of approximations, as the PTX ISA document states them, instruction by instruction
  *
- * bounds_error says how much of the allowed error a result has used up: 0 for the exact value, 1 at the bound, infinity
- * for a result that may not be at all (a number instead of NaN, the wrong sign of infinity). The reference is computed
+ * bounds_error returns the used share of the allowed error: 0 for the exact value, 1 at the bound, infinity for a result that
+ * is never allowed (a number instead of NaN, the wrong sign of infinity). The reference is computed
  * in long double by the C library. Outside the ranges for which PTX states something, and for rsqrt.approx.f64 and the
- * upper-half forms of f64, for which it states no number, the bounds are ours and say so.
+ * upper-half forms of f64, for which it states no number, the bounds are DetShare's and marked as such.
  */
 #pragma once
 
@@ -106,7 +106,7 @@ static inline struct bounds_format bounds_format(const char *text)
 }
 
 /*
- * What of its allowance the result r of an instruction for x (and y) has used; -1: PTX states nothing here. x, y and r
+ * The share of the allowed error that the result r of an instruction for x (and y) uses; -1: PTX states no bound. x, y and r
  * are values of the instruction's type.
  */
 static inline double bounds_error(const char *text, double x, double y, double r)

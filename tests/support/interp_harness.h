@@ -3,8 +3,8 @@
  * A rig to run kernels in the interpreter: a module from a file of the corpus or from text, device memory with gaps
  * between allocations (so that going beyond one is seen), launches in grid order or in a permuted order of blocks.
  *
- * With RIG_GPU the same kernels run on a GPU (interp_gpu.h); what asks for faults or costs leaves itself out then.
- * Everything asserts: a rig that cannot be built is a failed test. rig_for_all runs a body for each target that the
+ * With RIG_GPU the same kernels run on a GPU (interp_gpu.h); tests of faults and costs then skip themselves.
+ * Every error asserts: a rig that cannot be built fails the test. rig_for_all runs a body for each target that the
  * corpus is compiled for and for both orders, with the kernels as they are and with all passes over them: then the
  * block index comes from an array as well, and blocks that ended are counted.
  */
@@ -46,8 +46,8 @@ struct rig {
         uint32_t cluster[3];
         uint64_t max_instructions;
         const _Atomic uint32_t *abort;
-        struct ds_interp_cost cost; /* of the last launch */
-        uint32_t *order;            /* of blocks, for kernels that take their index from there */
+        struct ds_interp_cost cost; /* cost of the last launch */
+        uint32_t *order;            /* order of blocks, for kernels that read their index from it */
 #ifdef RIG_GPU
         struct rig_gpu gpu;
 #endif
@@ -64,8 +64,8 @@ typedef struct {
 #define RIG_NEAR(a, b, tolerance) (fabs((double)(a) - (double)(b)) <= (tolerance) * (1.0 + fabs((double)(b))))
 
 #define RIG_PASSES "strip-debug,dce,block-order,count-blocks,rename"
-#define RIG_ORDER 65536             /* blocks that have a place in r->order */
-static const char *rig_passes = ""; /* that modules go through when they are opened */
+#define RIG_ORDER 65536             /* most blocks in r->order */
+static const char *rig_passes = ""; /* passes over each module when it is opened */
 
 static inline void rig_transform(struct rig *r, struct ds_ptx_diags *diags, char *said, size_t size)
 {
@@ -235,7 +235,7 @@ static inline struct ds_interp_result rig_cluster(struct rig *r, const struct ds
         return results[n - 1];
 }
 
-/* Where the variable of a pass is, NULL when the module has none */
+/* Address of a pass's variable; NULL if the module has none */
 static inline uint64_t *rig_pass_variable(struct rig *r, const char *name, uint64_t *ret_size)
 {
         uint64_t va = 0;

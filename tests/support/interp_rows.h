@@ -3,8 +3,8 @@
  * A table of instructions with operands to try them on, one row each, shared by the comparison with a GPU
  * (tests/gpu/interp_diff.c) and by the test that compares the interpreter with what a GPU gave (test_interp_rows.c)
  *
- * Each row becomes a kernel that applies the instruction to ROWS_N operands: edge values in every combination first,
- * then random ones, always the same. rows_hash says what came out.
+ * Each row becomes a kernel that applies the instruction to ROWS_N operands: every combination of edge values, then random
+ * ones, always the same. rows_hash is a hash of the results.
  */
 #pragma once
 
@@ -21,14 +21,14 @@
 #define ROWS_N 4096
 #define ROWS_MAX 3000
 
-/* What an operand's test values are: integers, floats, half, bfloat16, pairs of them, shift amounts, predicates */
+/* Kinds of an operand's test values: integers, floats, half, bfloat16, pairs of them, shift amounts, predicates */
 enum { ROWS_APPROX = 1, ROWS_ODD = 2 };
 enum kind { NONE, I16, I32, I64, F32, F64, F16, BF16, F16X2, BF16X2, SMALL, PRED };
 
 struct row {
         char text[512];
         enum kind d, a, b, c;
-        int approx; /* 0: bits are compared; ROWS_APPROX: within an error; ROWS_ODD: hardware does not as PTX says */
+        int approx; /* 0: bits are compared; ROWS_APPROX: within an error; ROWS_ODD: hardware deviates from the PTX document */
 };
 
 static struct row rows[ROWS_MAX];
@@ -529,7 +529,7 @@ static inline void rows_video(void)
         rows_vmad();
 }
 
-/* --- conversions to small formats, products with what is outside a tensor, rarer atomics --- */
+/* --- conversions to small formats, products with elements outside of a tensor, rarer atomics --- */
 static inline void rows_small(void)
 {
         static const char *const relu[] = {"", ".relu"}, *const small[] = {"e4m3x2", "e5m2x2"};

@@ -3,9 +3,9 @@
  * A table of matrix instructions with operands to try them on, shared by the comparison with a GPU
  * (tests/gpu/tensor_diff.c) and by the test that compares the interpreter with what a GPU gave (test_interp_tensor.c)
  *
- * Each row becomes a kernel in which one warp per case loads its registers, executes the instruction and stores what
- * comes out, register by register: so arithmetic and the places of elements in the lanes are both seen. The operands
- * are always the same: sixteen kinds of cases, from ordinary numbers to such that show where bits are cut off.
+ * Each row becomes a kernel in which one warp per case loads its registers, executes the instruction and stores its
+ * results, register by register. So the test sees both the arithmetic and the places of elements in the lanes. The operands
+ * are always the same: sixteen kinds of cases, from ordinary numbers to numbers that show where bits are cut off.
  */
 #pragma once
 
@@ -25,7 +25,7 @@
 #define TENSOR_IN_WORDS 48 /* 32-bit words per lane at most */
 #define TENSOR_OUT_WORDS 16
 
-/* What the registers of an operand hold */
+/* Content of an operand's registers */
 enum tensor_kind {
         T_NONE,
         T_F16,
@@ -36,8 +36,8 @@ enum tensor_kind {
         T_E4M3,
         T_E5M2,
         T_INT,
-        T_META,      /* which two of four */
-        T_META_TF32, /* which one of two */
+        T_META,      /* metadata: the two non-zero elements of four */
+        T_META_TF32, /* metadata: the non-zero element of two */
 };
 
 struct tensor_row {
@@ -337,7 +337,7 @@ static inline void tensor_make(const char *filter)
 }
 
 /* --- a row as a kernel --- */
-static inline uint32_t tensor_words(const struct tensor_row *r, int operand) /* of 32 bits, per lane */
+static inline uint32_t tensor_words(const struct tensor_row *r, int operand) /* 32-bit words per lane */
 {
         return r->n[operand] * (r->kind[operand] == T_F64 ? 2u : 1u);
 }

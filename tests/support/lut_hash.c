@@ -12,7 +12,7 @@ static uint64_t next(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* Some of the bits from `from` on, each with a chance of one in `of`. */
+/* Draws bits from `from` on, each with a probability of 1 / of. */
 static uint64_t some_bits(uint64_t *state, unsigned from, unsigned of)
 {
         uint64_t mask = 0;
@@ -22,7 +22,7 @@ static uint64_t some_bits(uint64_t *state, unsigned from, unsigned of)
         return mask;
 }
 
-/* Parities have a low bit of their own each, or memory in one piece would not go round the channels. */
+/* Each parity has a low bit of its own; otherwise contiguous memory would not visit all channels. */
 static void draw_parities(struct lut_hash *hash, uint64_t *state, unsigned *low)
 {
         for (uint32_t i = 0; i < hash->parities; i++)
@@ -31,7 +31,7 @@ static void draw_parities(struct lut_hash *hash, uint64_t *state, unsigned *low)
                 hash->parity[i] |= some_bits(state, *low, 2 + next(state) % 3);
 }
 
-/* name[0] to name[n - 1] in another order */
+/* Permutes name[0] to name[n - 1]. */
 static void shuffle(uint8_t *name, uint32_t n, uint64_t *state)
 {
         for (uint32_t i = n; i > 1; i--) {
@@ -75,7 +75,7 @@ void lut_hash_draw(struct lut_hash *hash, uint64_t seed, bool shared_bits)
         shuffle(hash->name, hash->channels, &state);
 }
 
-/* The second map: as the first, but that channels change places by twos, a sixth of them with themselves. */
+/* The second map: the first one with channels exchanged in pairs; a sixth of the channels keep their place. */
 static void draw_exchange(struct lut_hash *hash, uint64_t *state)
 {
         uint8_t order[128];
@@ -114,7 +114,7 @@ void lut_hash_draw_places(struct lut_hash *hash, uint64_t seed)
                 else
                         hash->digit[hash->digits++] = UINT64_C(1) << bit | some_bits(&state, bit + 1, 4);
         }
-        /* the lowest bit takes it in any case, or the bit above might be of no channel at all */
+        /* The lowest bit is always taken; otherwise the bit above could belong to no channel. */
         hash->digit[0] |= UINT64_C(1) << skipped;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX text to what a driver takes: a cubin, made by the toolkit's ptxas when the test runs
+ * From PTX text to a cubin that a driver takes; the toolkit's ptxas makes it while the test runs
  *
- * The real driver gets it as it is. The fake one (tests/support/fake_cuda) executes text, which is appended the way the
- * fake ptxas does it.
+ * The real driver gets the cubin as it is. The fake one (tests/support/fake_cuda) executes the text, which is appended
+ * in the format of the fake ptxas.
  *
- * One binary includes this file once; it defines static functions only. The ptxas is TEST_PTXAS, from the makefile.
+ * One binary includes this file once; it defines static functions only. TEST_PTXAS, from the makefile, is the ptxas.
  */
 #pragma once
 
@@ -35,7 +35,7 @@ static inline int gpu_test_ptxas(const char *in, const char *out)
         pid_t pid = fork();
 
         if (!pid) {
-                /* what it thinks of bad text is for the test to judge by the result */
+                /* the test judges messages about bad text by the result */
                 if (!freopen("/dev/null", "w", stderr))
                         _exit(126);
                 execl(TEST_PTXAS, "ptxas", "-arch=" GPU_TEST_ARCH, "-o", out, in, (char *)NULL);
@@ -45,7 +45,8 @@ static inline int gpu_test_ptxas(const char *in, const char *out)
 }
 
 /*
- * The cubin, with the text behind it for the fake driver if asked; to be freed. NULL when ptxas refuses the text.
+ * The cubin, for the fake driver with the text behind it if requested; the caller frees it. NULL if ptxas refuses the
+ * text.
  */
 static inline void *gpu_test_cubin(const char *text, bool for_fake, size_t *ret_size)
 {

@@ -2,10 +2,10 @@
 /*
  * The fake driver: graphs
  *
- * A graph's nodes run one after the other on the stream that it is launched on, in the order in which they were added.
- * What a real driver does not need and callers get wrong all the same is insisted on here: the context that a node
- * names must be that of the stream, which says that a kernel stays on its SMs; a node depends on nodes of its graph.
- * Instantiating, uploading and destroying wait for all work, as they do in a real context.
+ * A graph's nodes run one after the other on the launch's stream, in the order in which they were added. Two rules are
+ * stricter than a real driver's, because callers often break them: a node's context must be that of the stream, which
+ * keeps a kernel on its SMs; a node depends only on nodes of its graph. Instantiating, uploading and destroying wait
+ * for all work, as in a real context.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct CUgraphNode_st {
         uint32_t index;
 };
 
-/* What a node does. */
+/* Operation of a node. */
 struct work {
         enum { WORK_NOTHING, WORK_LAUNCH, WORK_COPY, WORK_MEMSET } kind;
         struct ds_launch launch;
@@ -41,7 +41,7 @@ struct CUgraphExec_st {
         CUgraphExec prev, next;
 };
 
-/* All that there are: of a lost context nobody destroys them. */
+/* All graphs, because nobody destroys those of a lost context. */
 static CUgraph graphs;
 static CUgraphExec execs;
 

@@ -2,12 +2,12 @@
 /*
  * The fake driver: SM resources, green contexts, streams
  *
- * A resource carries its TPCs in the padding that the headers leave to the driver. Splitting gives groups as the H200
- * does: pairs when co-scheduling is to be ignored, else eights out of one GPC each and what is left over. Clusters of
- * more than two blocks run on what is made of the latter alone, and on all of the device.
+ * A resource carries its TPCs in the padding that the headers reserve for the driver. A split makes groups like the
+ * H200: pairs if co-scheduling is ignored, otherwise groups of eight within one GPC, and a remainder. Clusters of more
+ * than two blocks run only on the groups of eight, and on the whole device.
  *
- * A green context is a rung of the sim. The sim never takes a rung back, so one that is destroyed is kept, and gets a
- * new mask when it is used again.
+ * A green context is a rung of the sim. The sim never removes a rung, so a destroyed one is kept and gets a new mask on
+ * reuse.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +20,19 @@
 struct CUdevResourceDesc_st {
         struct ds_tpc_mask mask;
         uint32_t n_tpcs;
-        bool coarse; /* all of it is of a split that keeps SMs of one GPC together: large clusters run there */
+        bool coarse; /* made only of groups that keep SMs of one GPC together: large clusters run there */
         struct CUdevResourceDesc_st *next;
 };
 
-/* What is in a resource's padding. */
+/* Content of a resource's padding. */
 struct share {
         struct ds_tpc_mask mask;
-        bool whole;  /* the device's own, which may be split */
+        bool whole;  /* the device's own resource, which can be split */
         bool coarse; /* see above */
 };
 _Static_assert(sizeof(struct share) <= sizeof(((CUdevResource *)NULL)->_internal_padding), "no room");
 
-static struct CUdevResourceDesc_st *descriptions; /* as in CUDA nothing frees them */
+static struct CUdevResourceDesc_st *descriptions; /* as in CUDA, nothing frees them */
 
 static uint32_t mask_count(const struct ds_tpc_mask *mask)
 {
@@ -86,7 +86,7 @@ FAKE_API cuDeviceGetDevResource(CUdevice dev, CUdevResource *resource, CUdevReso
         return CUDA_SUCCESS;
 }
 
-/* The next group of n TPCs out of *left, out of one GPC if asked. */
+/* The next group of n TPCs from *left, within one GPC if requested. */
 static bool group_take(struct ds_tpc_mask *left, uint32_t n, bool one_gpc, struct ds_tpc_mask *ret)
 {
         const struct sim_model *model = fake.device->model;
@@ -179,7 +179,7 @@ static bool rung_idle(const struct CUgreenCtx_st *rung)
         return true;
 }
 
-/* A rung of the sim that nobody uses, with another mask than the one it was made with. */
+/* An unused rung of the sim, with a mask different from the one of its creation. */
 static void rung_mask(uint32_t id, const struct ds_tpc_mask *mask, bool coarse)
 {
         struct sim_rung *rung = fake.device->rungs[id];
@@ -228,7 +228,7 @@ CUresult fake_rung_take(const struct ds_tpc_mask *mask, bool coarse, enum fake_r
         return CUDA_SUCCESS;
 }
 
-/* The context goes; handles of streams and green contexts that are left mean nothing any more. */
+/* The context ends: all handles of streams and green contexts become invalid. */
 void fake_rungs_free(void)
 {
         struct CUdevResourceDesc_st *desc;
@@ -329,7 +329,7 @@ FAKE_API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
                 if (fake_stream_take(fake.rungs[i], priority, stream) == CUDA_SUCCESS)
                         return CUDA_SUCCESS;
         }
-        /* the primary context has as many streams as are wanted: a rung more of all SMs */
+        /* the primary context has any number of streams: one more rung of all SMs */
         r = fake_rung_take(&all, false, FAKE_RUNG_PRIMARY, &rung);
         return r ? r : fake_stream_take(rung, priority, stream);
 }

@@ -2,16 +2,16 @@
 /*
  * The fake driver: reservations, VMM memory, registered host memory
  *
- * Device memory is the sim's slab files, so that an exported fd keeps the bytes alive and another process can import
- * it, as on a GPU. A reservation is held by an inaccessible mapping of its addresses, which gives way to the slab while
- * that is accessible. The sim lets go of a slab when the last job that could see it is done; until then its addresses
- * are a hole in the reservation, and mapping there again waits.
+ * Device memory is the sim's slab files, so an exported fd keeps the bytes alive and another process can import it, as
+ * on a GPU. An inaccessible mapping holds a reservation's addresses and gives way to the slab while that is accessible.
+ * The sim releases a slab after the last job that could access it. Until then its addresses are a hole in the
+ * reservation, and a new mapping there waits.
  *
- * A GPU hands out memory as its last owner left it. Nothing does that here by itself, so some pages of each new slab
- * are written with a pattern: whoever forgets to clear it will be seen to.
+ * A GPU hands out memory with the bytes of its last owner. To imitate that, some pages of each new slab get a pattern:
+ * a daemon that forgets to clear memory shows it.
  *
- * Registered host memory must become memory that kernels may touch. The sim knows no memory that it did not map, except
- * variables of modules: each registration is a variable of an empty module of its own.
+ * Registered host memory must become accessible to kernels. The sim accepts only memory that it mapped, and variables
+ * of modules: each registration is a variable of an empty module.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ bool fake_is_device(uint64_t va)
 
 /* --- reservations --- */
 
-/* Without libc: a sanitizer that is told of terabytes wants to note each of their pages. */
+/* A direct system call: a sanitizer would record each page of a mapping of terabytes. */
 static int hold(uint64_t va, uint64_t size)
 {
         long r = syscall(SYS_mmap, va, size, PROT_NONE,
@@ -103,7 +103,7 @@ FAKE_API cuMemAddressReserve(
         FAKE_ENTER(cuMemAddressReserve, CONTEXT);
         if (!size || size % GRANULARITY || hint % GRANULARITY || flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        /* as in CUDA the hint is one: who needs it looks at what came */
+        /* as in CUDA the address is a hint: the caller checks the result */
         if (!hint || hold(hint, size)) {
                 anywhere = syscall(SYS_mmap, 0, size + GRANULARITY, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
@@ -301,7 +301,7 @@ FAKE_API cuMemMap(
         return CUDA_SUCCESS;
 }
 
-/* The slab takes the place of what holds the addresses. */
+/* The slab replaces the mapping that holds the addresses. */
 static CUresult range_access(struct fake_range *range)
 {
         struct fake_range *hole;
@@ -323,7 +323,7 @@ static CUresult range_access(struct fake_range *range)
         return CUDA_SUCCESS;
 }
 
-/* What is never freed: only who has a context for a moment asks for it. */
+/* Memory that is never freed: only a process with a short-lived context requests it. */
 FAKE_API cuMemAlloc(CUdeviceptr *ptr, size_t size)
 {
         const CUmemAllocationProp prop = {
@@ -449,7 +449,7 @@ FAKE_API cuMemHostGetDevicePointer(CUdeviceptr *ptr, void *p, unsigned int flags
         return CUDA_SUCCESS;
 }
 
-/* --- the context goes --- */
+/* --- end of the context ----------- */
 
 void fake_memory_reset(void)
 {

@@ -2,16 +2,18 @@
 /*
  * The fake driver: libraries and kernels
  *
- * The sim executes PTX and the daemon hands a driver machine code. The fake ptxas, which stands in for the toolkit's in
- * the same tests, therefore appends the text to the real cubin that it makes:
+ * The sim executes PTX, but the daemon gives a driver machine code. So the fake ptxas, which replaces the toolkit's in
+ * the same tests, appends the text to the real cubin that it makes:
+ *
  *      [cubin][PTX text][length of the text, 8 bytes, little endian]["DSFAKEPX"]
- * A driver is given a pointer and no size. Where the cubin ends is in its ELF header; the text ends at the first zero
- * byte, which is one of the length's. Machine code without a text is code for another GPU, as far as we are concerned.
  *
- * PTX text alone and fatbins with PTX are taken as well.
+ * A driver gets a pointer without a size. The ELF header states the end of the cubin. The text ends at the first zero
+ * byte, which is in its length. Machine code without a text counts as code for another GPU.
  *
- * Lazy loading is as it was measured on an H200: reading a library stops nothing; the first call that needs its code in
- * the context does, and so may every kernel's first.
+ * PTX text alone and fatbins with PTX are accepted too.
+ *
+ * Lazy loading follows measurements on an H200: reading a library stops nothing. The first call that needs its code in
+ * the context does, and so can the first launch of each kernel.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -31,7 +33,7 @@
 
 /* --- images --- */
 
-/* Bytes behind an image whose end we do not know yet: how many of them could be read. */
+/* Readable bytes behind an image of unknown length. */
 static size_t peek(uint64_t at, void *bytes, size_t size)
 {
         struct iovec to = {.iov_base = bytes, .iov_len = size},
@@ -62,7 +64,7 @@ static uint64_t elf_end(const Elf64_Ehdr *elf)
         return end;
 }
 
-/* Up to the first zero byte; TEXT_MAX when there is none that far. */
+/* Length up to the first zero byte; TEXT_MAX if there is none. */
 static uint64_t text_run(uint64_t at)
 {
         char chunk[4096];
@@ -105,7 +107,7 @@ static char *trailing_text(const void *image, size_t *ret_size)
         return NULL;
 }
 
-/* What the sim is to load: *ret_owned is to be freed. */
+/* The image for the sim; the caller frees *ret_owned. */
 static CUresult image_find(const void *code, const void **ret, size_t *ret_size, char **ret_owned)
 {
         struct {
@@ -201,7 +203,7 @@ static CUresult library_kernels(CUlibrary library)
         return CUDA_SUCCESS;
 }
 
-/* The compiler's words go where the caller asked for them. */
+/* Copies the compiler's messages to the caller's buffer. */
 static void log_give(const char *log, const CUjit_option *options, void **values, unsigned int n)
 {
         char *to = NULL;
@@ -254,7 +256,7 @@ FAKE_API cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *optio
         return CUDA_SUCCESS;
 }
 
-/* The library's code comes into the context at the latest here. */
+/* Loads the library's code into the context, if it is not there yet. */
 static CUresult library_touch(CUlibrary library, const char *name)
 {
         CUresult r;
@@ -361,7 +363,7 @@ FAKE_API cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
         return CUDA_SUCCESS;
 }
 
-/* A recursive kernel's own, as a compiler would say it: the interpreter counts with as much again as it lets it use. */
+/* Stack of a recursive kernel as a compiler states it; the interpreter adds as much again. */
 static uint32_t local_bytes(const struct ds_kernel_info *info)
 {
         return info->local_bytes >= RECURSION_LOCAL ? info->local_bytes - RECURSION_LOCAL : info->local_bytes;
@@ -446,8 +448,8 @@ FAKE_API cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
         return attribute_set(attribute, value, function);
 }
 
-/* The kernel is loaded into the context at the latest here; where loading is lazy, who first launches one without
- * having asked pays for it, and so does everybody else: see the launch. */
+/* Loads the kernel into the context, if it is not there yet. With lazy loading the first launch without this call
+ * pays for it, and stops all other work: see the launch. */
 FAKE_API cuKernelGetFunction(CUfunction *function, CUkernel handle)
 {
         struct CUkern_st *kernel;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fake driver: what is in flight, events, waiting, what kernels printed
+ * The fake driver: work in flight, events, waiting, output of kernels
  *
- * Each stream counts what was submitted and what is done; the sim's tokens are stream and count. An event remembers the
- * count at its recording and is reached when the stream is there, at the time at which that job ended.
+ * Each stream counts submissions and completions; the sim's tokens are stream and count. An event stores the count at
+ * its recording. It is reached when the stream's completions reach that count, at the end time of that job.
  *
- * A completion with an error is a fault: the context is lost with it.
+ * A completion with an error is a fault: the context is lost.
  *
- * Printed text is taken as soon as it is there and goes out where the real driver lets it out: when something is
- * launched, loaded or synchronised, through stdio as there. stderr goes out at once with the fault that it explains.
+ * The text that kernels print is taken as soon as it exists. Like a real driver, this writes it through stdio at a
+ * launch, a load or a synchronisation. stderr is written together with the fault that it explains.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +34,7 @@ CUresult fake_submitted(CUstream stream, int r, bool serious)
         if (r)
                 return fake_result(r);
         stream->submitted++;
-        /* what is cleared outside of the green contexts is the daemon's own; it ends soon and nobody waits for it */
+        /* a clear outside of the green contexts is the daemon's own; it ends soon, and no client waits for it */
         if (serious || fake.rungs[stream->id / FAKE_SLOTS]->owner != FAKE_RUNG_PRIMARY)
                 stream->serious = stream->submitted;
         return CUDA_SUCCESS;
@@ -117,7 +117,7 @@ static void take(void)
         }
 }
 
-/* 0, -ETIME, -EAGAIN: as the sim's advance when the clock is where it can be. */
+/* 0, -ETIME, -EAGAIN: like the sim's advance, for a clock that has reached its limit. */
 static int pump(void)
 {
         uint64_t now = fake_clock() - fake.start_ns;
@@ -245,7 +245,7 @@ FAKE_API cuEventDestroy(CUevent event)
         return CUDA_SUCCESS;
 }
 
-/* The event comes after what was submitted to the stream so far. */
+/* The event follows all submissions to the stream so far. */
 static void event_put(CUevent event, CUstream stream)
 {
         event->recorded = true;

@@ -2,9 +2,9 @@
 /*
  * The fake driver: entering a call
  *
- * One lock around everything: callers may be several threads, the sim has one owner. On the way in a call is logged,
- * may be told to fail, must find what it needs, and, if it is one that stops a real context, waits for all work as
- * there. FAKE_CUDA_STRICT makes the last a crash with words, so that a test sees a daemon that forgot to quiesce.
+ * One lock protects everything: callers may be several threads, the sim has one owner. On entry a call is logged, may
+ * get an injected error, must find its objects, and waits for all work if it stops a real context. With
+ * FAKE_CUDA_STRICT that wait aborts with a message, so that a test finds a daemon that forgot to quiesce.
  */
 #include <errno.h>
 #include <execinfo.h>
@@ -113,7 +113,7 @@ static void log_call(const char *name, const char *how)
                 fake.log_fd = -1;
 }
 
-/* Who called what, and what it would have stopped. */
+/* The log: each call, and the work that it would have stopped. */
 static _Noreturn void stop_refuse(const char *name)
 {
         const struct CUstream_st *stream;

@@ -2,9 +2,9 @@
 /*
  * The fake driver: tensor maps
  *
- * Arguments are held against what cuda.h says of them. A map is sixteen words: the address; kind, rank and enums, a
- * byte each; five sizes; four strides; then ten halves: five of the box and five steps, and where there is no box three
- * corners (lower in the upper 16 bits), channels and pixels. tests/programs/tensor_maps.c knows that.
+ * Checks arguments by the rules in cuda.h. A map is sixteen words: the address; kind, rank and enums, a byte each; five
+ * sizes; four strides; then ten halves. These are five of the box and five steps, or, without a box, three corners
+ * (lower in the upper 16 bits), channels and pixels. tests/programs/tensor_maps.c depends on this format.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct fake_map) == sizeof(CUtensorMap), "a map is 128 byt
 
 enum { TILED = 1, IM2COL, WIDE };
 
-/* What all three kinds are given. */
+/* Arguments that all three kinds share. */
 static CUresult map_begin(struct fake_map *map, unsigned kind, CUtensorMapDataType type, cuuint32_t rank,
         const void *address, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *steps)
 {

@@ -2,9 +2,8 @@
 /*
  * The fake driver: launches, copies, memsets
  *
- * Addresses of copies and memsets must be memory that the context knows: device memory, registered host memory,
- * variables of modules. Pageable host memory is copied the way a real driver does it in the end: by the caller's
- * thread, once the stream is there.
+ * Addresses of copies and memsets must be memory of the context: device memory, registered host memory or variables of
+ * modules. The caller's thread copies pageable host memory once the stream gets there, like a real driver.
  */
 #include <string.h>
 
@@ -13,7 +12,8 @@
 
 /* --- launches --- */
 
-/* The packed parameter block out of either form that callers use. 0 and *ret; extra must be well formed. */
+/* Makes the packed parameter block from either form that callers use. Sets *ret and returns 0; extra must be well
+ * formed. */
 static CUresult params_find(const struct ds_kernel_info *info, void **params, void **extra, uint8_t *packed,
         const void **ret, uint32_t *ret_size)
 {
@@ -38,8 +38,8 @@ static CUresult params_find(const struct ds_kernel_info *info, void **params, vo
 }
 
 /*
- * The sim executes a launch's blocks one after the other, so the first worker of a persistent form (ptx/pass/forms.h)
- * would do everything, and take as long as all of them. Each is told to leave after its share.
+ * The sim executes a launch's blocks one after the other. So the first worker of a persistent form (ptx/pass/forms.h)
+ * would execute all blocks and take all of their time. Each worker gets the order to leave after its share.
  */
 static void workers_share(const struct ds_kernel_info *info, struct ds_launch *l, uint8_t *packed)
 {
@@ -176,7 +176,7 @@ static void rows_copy(const struct ds_copy *c)
                         c->width);
 }
 
-/* host: which ends may be host memory that nobody registered */
+/* host: which ends may be unregistered host memory */
 CUresult fake_copy(CUstream stream, struct ds_copy *c, bool dst_host, bool src_host)
 {
         static const enum ds_copy_kind kinds[2][2] = {{DS_COPY_HTOH, DS_COPY_HTOD}, {DS_COPY_DTOH, DS_COPY_DTOD}};

@@ -35,7 +35,7 @@ __attribute__((constructor)) static void faults_map(void)
                 faults = map;
 }
 
-/* 0, or what is wrong with this call. */
+/* The failure for this call: an errno or FAULT_SHORT; 0: none. */
 static int fault(enum fault_call call)
 {
         if (!faults || atomic_load(&faults->call) != (int)call ||

@@ -2,9 +2,9 @@
 /*
  * System calls and allocations that fail, in a program that knows nothing of it
  *
- * faults.so is preloaded into the daemon; its processes map the page that DETSHARE_FAULTS names, where a test says
- * which call of which program fails next, how, and how often. Only what goes through the C library's functions is met,
- * which is all that the daemon and libuv do; what libc calls itself (mmap in malloc) is not.
+ * faults.so is preloaded into the daemon. The daemon's processes map the page that DETSHARE_FAULTS names. There a test
+ * sets which call of which program fails next, how, and how often. Only calls through the C library's functions can
+ * fail: that is all of the daemon and libuv, but not libc's own calls (mmap in malloc).
  */
 #pragma once
 
@@ -40,14 +40,14 @@ enum fault_call {
                 _FAULT_MAX,
 };
 
-#define FAULT_SHORT (-1) /* instead of an errno: a read or a write of one byte */
+#define FAULT_SHORT (-1) /* instead of an errno: the call reads or writes one byte */
 
 struct faults {
         _Atomic int32_t call;  /* enum fault_call */
         _Atomic int32_t error; /* an errno, or FAULT_SHORT */
-        _Atomic int64_t left;  /* calls until it begins; negative: it has */
-        _Atomic int64_t times; /* how often then; 0: every time */
+        _Atomic int64_t left;  /* calls before the first failure; negative: it has begun */
+        _Atomic int64_t times; /* number of failures; 0: every call */
         _Atomic int64_t fired;
-        _Atomic int64_t jump_s; /* CLOCK_REALTIME is off by that, for every program */
-        char program[32];       /* as /proc/PID/comm has it, 15 characters */
+        _Atomic int64_t jump_s; /* offset of CLOCK_REALTIME for every program, ns */
+        char program[32];       /* name as in /proc/PID/comm, at most 15 characters */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library that Criterion draws the differences of two texts with, loaded when there is one to be drawn
+ * Stands in for the library with which Criterion shows the difference of two texts, and loads the real one on first use
  *
- * Each test is a process of its own, and that library brings ten others along, two of cryptography among them, that
- * take longer to start than most tests to run: above all under a sanitizer, where it is two thirds of the start. Test
- * programs are linked with this in its place, under its name; LATE_GIT is where the real one lies.
+ * Each test is a process of its own. The real library brings ten others, two of them for cryptography, which take
+ * longer to start than most tests to run: under a sanitizer two thirds of the start. Test programs are linked with this
+ * stub under the library's name. LATE_GIT is the path of the real one.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ int git_libgit2_shutdown(void)
         return 0;
 }
 
-/* The real one's function; it has been initialised. NULL: there is none. */
+/* The real library's function, after its initialisation; NULL: there is none. */
 static diff_buffers_fn *late_diff_buffers(void)
 {
         static diff_buffers_fn *found;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service manager for tests: what systemd does to one service, without systemd
+ * A service manager for tests: the part of systemd that one service sees
  *
- * It starts a command with NOTIFY_SOCKET, listening sockets, stored files and a watchdog, prints what the command says,
- * and does what standard input tells it. Where it matters it does as systemd 252 does: words of others than the main
- * process are ignored, a file is kept once, one that hangs up is dropped, a restart and a crash keep the store, a stop
- * empties it, and what the watchdog misses dies of SIGABRT. It is no more than that: no sandbox, no journal, no
- * dependencies.
+ * It starts a command with NOTIFY_SOCKET, listening sockets, stored files and a watchdog, prints the command's
+ * notifications, and executes words from standard input. It follows systemd 252 where the daemon depends on it: it
+ * ignores notifications of other processes, keeps a file once, drops a file that hangs up, keeps the store over a
+ * restart and a crash, empties it on a stop, and ends a command that misses the watchdog with SIGABRT. It has no
+ * sandbox, journal or dependencies.
  *
  *   manager [-l PATH[:NAME]]... [-w WATCHDOG_USEC] [-f STORE_MAX [-a]] [-r] [-p] -- COMMAND...
  *     -l  bind a stream socket there and pass it (NAME: detshared)   -f  keep files, at most that many
@@ -16,10 +16,10 @@
  *
  *   words on standard input, a line each             lines on standard output
  *     start  stop  restart  quit                       started PID, exited STATUS, killed SIGNAL, watchdog
- *     kill (SIGKILL)  reload (SIGHUP)                  KEY=VALUE: what the command said, an assignment a line
+ *     kill (SIGKILL)  reload (SIGHUP)                  KEY=VALUE: a notification of the command, one assignment a line
  *     pause  resume (SIGSTOP, SIGCONT)                 stored NAME, refused NAME, removed NAME, hung NAME, released N
- *     store: list what is kept                         store N, then "kept NAME" N times
- *     slow MS PREFIX: a file of such a name costs MS
+ *     store: list the stored files                     store N, then "kept NAME" N times
+ *     slow MS PREFIX: storing a file with such a name takes MS
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ struct file {
 
 static struct file sockets[SOCKETS_MAX], *kept;
 static size_t n_sockets, n_kept, store_max;
-static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: not, never */
+static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: never */
 static struct {
         char prefix[NAME_SIZE];
         useconds_t us;
@@ -83,7 +83,7 @@ static uint64_t now_us(void)
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-/* All of them as 3 and up: first out of the way, then into place. */
+/* Moves all to 3 and up: first out of the way, then into place. */
 static int pass_files(char *names, size_t size)
 {
         int n = 0;
@@ -194,7 +194,7 @@ static void drop(size_t i)
         memmove(&kept[i], &kept[i + 1], (--n_kept - i) * sizeof(kept[0]));
 }
 
-/* The manager does nothing else meanwhile. */
+/* The manager does nothing else in the meantime. */
 static void take_time(const char *name)
 {
         for (size_t i = 0; i < n_slow; i++)
@@ -263,7 +263,7 @@ static void drop_hung(void)
         }
 }
 
-/* --- what it says ------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------------- */
 
 static void obey(char *text, const int *fds, size_t n_fds)
 {
@@ -285,7 +285,7 @@ static void obey(char *text, const int *fds, size_t n_fds)
                         polled = 0;
                 else if (!strncmp(line, "FDNAME=", 7))
                         name = line + 7;
-                /* of a barrier nobody wants to read; its file is closed below, which is the answer */
+                /* A barrier's file has no content; closing it below is the answer. */
                 if (strncmp(line, "FD", 2) != 0 && strcmp(line, "BARRIER=1") != 0)
                         printf("%s\n", line);
         }
@@ -299,7 +299,7 @@ static void obey(char *text, const int *fds, size_t n_fds)
                 unstore(name);
 }
 
-/* 0: nothing was there. */
+/* 0: there was nothing to read. */
 static int hear(void)
 {
         char text[4096], control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
@@ -338,7 +338,7 @@ static void bury(void)
 
         if (!child || waitpid(child, &status, WNOHANG) != child)
                 return;
-        while (hear()) /* its last words */
+        while (hear()) /* the command's last notifications */
                 ;
         if (WIFSIGNALED(status))
                 printf("killed %d\n", WTERMSIG(status));
@@ -358,7 +358,7 @@ static void bury(void)
         release_store = 0;
 }
 
-/* --- what it is told ---------------------------------------------------------------------------------------------- */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 static void signal_child(int sig)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library that stands where NVIDIA's driver stands on a machine that has one
+ * A library in the place of NVIDIA's driver
  *
- * For the test that a program runs natively where it asked for that (tests/unit/test_cuda_fallback.c): a few functions
- * whose answers nothing else gives.
+ * tests/unit/test_cuda_fallback.c checks that a program runs natively if it requests that. The functions here give
+ * answers that no other library gives.
  */
 #include <stddef.h>
 

@@ -11,12 +11,12 @@
 #define PAGE UINT64_C(65536) /* a multiple of the page size of every machine */
 
 struct piece {
-        uint64_t at, size; /* from the area's begin, bytes */
+        uint64_t at, size; /* bytes; at: from the area's begin */
 };
 
 static struct {
         pthread_mutex_t lock;
-        struct piece *free; /* by address; neighbours are one piece */
+        struct piece *free; /* sorted by address; adjacent pieces are merged */
         size_t n_free, capacity;
         uint64_t mapped; /* bytes from the area's begin */
 } area = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -26,7 +26,7 @@ static void *at_offset(uint64_t offset)
         return (void *)(uintptr_t)(DS_IX_AREA_BASE + offset);
 }
 
-/* --- free pieces, with the lock held ------------------------------------------------------------------------------ */
+/* --- free pieces; the caller holds the lock ----------------------------------------------------------------------- */
 
 static void forget(size_t i)
 {
@@ -34,7 +34,7 @@ static void forget(size_t i)
         memmove(area.free + i, area.free + i + 1, (area.n_free - i) * sizeof(*area.free));
 }
 
-/* The first free piece that is large enough gives what is asked for; UINT64_MAX: there is none. */
+/* Takes `size` bytes from the first free piece that is large enough; UINT64_MAX: none is. */
 static uint64_t take_free(uint64_t size)
 {
         for (size_t i = 0; i < area.n_free; i++) {
@@ -52,7 +52,7 @@ static uint64_t take_free(uint64_t size)
         return UINT64_MAX;
 }
 
-/* Without memory for the note the addresses are never used again. */
+/* Without memory for the record the addresses are never reused. */
 static void put_free(uint64_t at, uint64_t size)
 {
         struct piece *pieces;
@@ -87,7 +87,7 @@ static void put_free(uint64_t at, uint64_t size)
 
 /* --- the mapping -------------------------------------------------------------------------------------------------- */
 
-/* More of the area behind what is mapped, with what is free before it; UINT64_MAX: no memory. */
+/* Extends the mapping, using a free piece at its end if there is one; UINT64_MAX: no memory. */
 static uint64_t grow(uint64_t size)
 {
         const struct piece *last = area.n_free ? &area.free[area.n_free - 1] : NULL;
@@ -100,7 +100,7 @@ static uint64_t grow(uint64_t size)
         p = mmap(want, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (p == MAP_FAILED)
                 return UINT64_MAX;
-        if (p != want) { /* a kernel that does not know MAP_FIXED_NOREPLACE */
+        if (p != want) { /* a kernel that does not support MAP_FIXED_NOREPLACE */
                 munmap(p, more);
                 return UINT64_MAX;
         }
@@ -133,7 +133,7 @@ void *ds_ix_area_free(void *p, uint64_t size)
                 return NULL;
         size = DS_ALIGN_UP(size, PAGE);
         (void)pthread_mutex_lock(&area.lock);
-        if (madvise(p, size, MADV_DONTNEED) < 0) /* after which the pages read as zeros */
+        if (madvise(p, size, MADV_DONTNEED) < 0) /* afterwards the pages read as zeros */
                 memset(p, 0, size);
         put_free(at, size);
         (void)pthread_mutex_unlock(&area.lock);

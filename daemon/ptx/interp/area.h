@@ -2,24 +2,23 @@
 /*
  * Memory whose addresses kernels see
  *
- * A kernel knows the addresses of its module's variables and of what malloc gives, and the host is told them as well.
- * They are host pointers, so that an access needs no translation. Memory of the C library would show where the
- * process's heap and libraries lie, which address space randomisation hides. This memory lies at fixed addresses
- * instead: above the windows of sessions and the pool of coloured memory (worker/pool.h), below everything else in
- * the process. Its addresses say how much of it others
- * have, and nothing else.
+ * A kernel, and the host, know the addresses of its module's variables and of malloc's results. They are host pointers,
+ * so that an access needs no translation. Memory of the C library would show where the process's heap and libraries
+ * lie, which address space randomisation hides. So this memory lies at fixed addresses: above the windows of sessions
+ * and the pool of coloured memory (worker/pool.h), below everything else in the process. Its addresses show how much of
+ * it other sessions have, and nothing else.
  *
- * Pieces are whole pages. What was freed costs no memory, and its addresses are given out again. All pieces together
- * are one mapping, however many modules there are: the number of mappings of a process is limited. Any thread may call.
+ * Pieces are whole pages. Freed pieces take no memory, and their addresses are reused. All pieces together are one
+ * mapping, however many modules there are, because the number of mappings of a process is limited. Any thread may call.
  */
 #pragma once
 
 #include <stdint.h>
 
-#if defined(__SANITIZE_THREAD__) /* whose own memory lies in between */
+#if defined(__SANITIZE_THREAD__) /* ThreadSanitizer's own memory lies in between */
 #define DS_IX_AREA_BASE UINT64_C(0x007000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 36)
-#elif defined(__SANITIZE_ADDRESS__) /* may have its heap above the windows */
+#elif defined(__SANITIZE_ADDRESS__) /* AddressSanitizer may have its heap above the windows */
 #define DS_IX_AREA_BASE UINT64_C(0x480000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 42)
 #else

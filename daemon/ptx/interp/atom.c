@@ -2,9 +2,9 @@
 /*
  * Atomic operations
  *
- * Lanes follow one another in their order. On global memory each is a real atomic of the host, because two launches may
- * run on two threads over the same memory; shared memory belongs to one block or cluster, which is one thread.
- * Additions of floats on global memory flush subnormals as the hardware does there, on shared memory they do not.
+ * Lanes are processed in order. On global memory each is a real atomic of the host, because two launches may run on two
+ * threads over the same memory. Shared memory belongs to one block or cluster, which runs on one thread. Additions of
+ * floats on global memory flush subnormals, as the hardware does there; on shared memory they do not.
  */
 #include "ptx/interp/async.h"
 #include "ptx/interp/half.h"
@@ -20,7 +20,8 @@ static uint32_t float_add(uint32_t a, uint32_t b, int flush)
         return ds_ix_canonical(ds_ix_ftz(ds_ix_ftz(x) + ds_ix_ftz(y)));
 }
 
-/* NaN: global memory hands it on as it is, the operand first; shared memory makes it quiet, the old value first. */
+/* NaN: on global memory it passes unchanged, the operand first; on shared memory it becomes quiet, the old value
+ * first. */
 static uint64_t double_add(uint64_t old, uint64_t b, int shared)
 {
         double x = ds_ix_double(old), y = ds_ix_double(b), r = x + y;
@@ -43,7 +44,7 @@ static uint16_t bf16_add(uint16_t a, uint16_t b)
         return ds_ix_to_bf16(ds_ix_from_bf16(a) + ds_ix_from_bf16(b));
 }
 
-/* Minimum or maximum of bit patterns: -0 is less than +0, a NaN loses against a number. */
+/* Minimum or maximum of bit patterns: -0 is less than +0, a number wins over a NaN. */
 static uint16_t half_order(uint16_t a, uint16_t b, uint16_t infinity, int max)
 {
         uint16_t x = a & 0x8000u ? (uint16_t)~a : a | 0x8000u, y = b & 0x8000u ? (uint16_t)~b : b | 0x8000u;
@@ -68,7 +69,7 @@ HALF_ORDER(bf16_max, 0x7f80u, 1)
 #define HIGH(v) ((uint16_t)((v) >> 16))
 #define PAIR(f) ((uint32_t)f(LOW(old), LOW(b)) | (uint32_t)f(HIGH(old), HIGH(b)) << 16)
 
-/* NAME, cell, value to store given old and the operands b and c */
+/* NAME, type of the memory cell, value to store computed from old and the operands b and c */
 #define ATOMICS(X)                                                \
         X(add_32, uint32_t, old + b)                              \
         X(add_64, uint64_t, old + b)                              \
@@ -167,7 +168,7 @@ typedef struct {
         uint64_t word[2];
 } b128;
 
-/* Puts `new` there if `old` is there. Returns whether; *old is what was there. */
+/* Stores `new` if the cell holds `old`. Returns whether it did; *old receives the previous value. */
 static int exchange_128(b128 *cell, b128 *old, const b128 *new)
 {
 #if defined(__x86_64__)
@@ -179,7 +180,7 @@ static int exchange_128(b128 *cell, b128 *old, const b128 *new)
                          : "memory", "cc");
         return done;
 #else
-        static atomic_flag busy = ATOMIC_FLAG_INIT; /* atomic only among its like */
+        static atomic_flag busy = ATOMIC_FLAG_INIT; /* the flag makes these operations atomic only among each other */
         int done;
 
         while (atomic_flag_test_and_set(&busy))
@@ -194,7 +195,7 @@ static int exchange_128(b128 *cell, b128 *old, const b128 *new)
 #endif
 }
 
-/* exch without c, cas with it */
+/* exch without operand c, cas with it */
 static const ds_ix_op *atomic_128(ds_ix_warp *w, const ds_ix_op *op)
 {
         const b128 *pb = ds_ix_lanes(w, op->b), *pc = op->c == DS_IX_NO_SLOT ? NULL : ds_ix_lanes(w, op->c);

@@ -2,9 +2,10 @@
 /*
  * Block-wide barriers: bar.sync, bar.arrive, bar.red
  *
- * A barrier without a count is complete when all threads that have not exited arrived; one with a count when so many
- * did, where a warp counts as 32 threads however many it has. Diverged lanes of a warp may arrive one group at a time.
- * Groups wait in their warps; the arrival that completes the barrier makes them ready and writes their results.
+ * A barrier without a count is complete when all threads that have not exited have arrived. A barrier with a count is
+ * complete after that many arrivals, where each warp counts as 32 threads. Diverged lanes of a warp may arrive one
+ * group at a time. Groups wait in their warps; the arrival that completes the barrier makes them ready and writes their
+ * results.
  */
 #include "ptx/interp/core.h"
 
@@ -33,7 +34,7 @@ static void write_result(ds_ix_warp *w, const struct ds_ix_group *g, const ds_ix
         w->mask = mask;
 }
 
-/* Lets everybody go who waits at barrier `id`, if it is complete. */
+/* Releases all groups that wait at barrier `id`, if it is complete. */
 static int release(ds_ix_block *block, uint32_t id)
 {
         struct ds_ix_barrier *b = &block->barrier[id];
@@ -59,7 +60,8 @@ static int release(ds_ix_block *block, uint32_t id)
         return 1;
 }
 
-/* Lanes that left count as arrived where the lowest one of those that stayed waits, as if they had left before. */
+/* Counts exited lanes as arrived at the barrier where the lowest remaining lane waits, as if they had exited before
+ * it. */
 static void count_leavers(ds_ix_warp *w, uint32_t leaving)
 {
         for (uint32_t i = 0; w->live && i < w->n_groups; i++) {
@@ -79,7 +81,7 @@ void ds_ix_barrier_exit(ds_ix_warp *w, uint32_t leaving)
         }
 }
 
-/* The running group arrives. Returns the barrier's number, or -1 after a fault. */
+/* Registers the arrival of the running group. Returns the barrier's number, or -1 after a fault. */
 static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
 {
         uint32_t lane = (uint32_t)__builtin_ctz(w->mask), id = lane_values(w, op->a)[lane];
@@ -98,7 +100,7 @@ static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
         b->active = 1;
         b->lanes += lanes;
         b->arrived += lanes;
-        /* lanes that the warp does not have (any more) count with its lowest one */
+        /* lanes that the warp lacks (any more) count together with its lowest lane */
         if (w->mask >> __builtin_ctz(w->live) & 1)
                 b->arrived += DS_IX_LANES - (uint32_t)__builtin_popcount(w->live);
         b->voted += lanes;
@@ -106,7 +108,7 @@ static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
         return (int)id;
 }
 
-/* The running group is one of those that wait: either it completes the barrier or another group goes on. */
+/* Makes the running group wait: either it completes the barrier or another group continues. */
 static const ds_ix_op *wait_for(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
 {
         int id = arrive(w, op, votes);
@@ -121,7 +123,7 @@ static const ds_ix_op *wait_for(ds_ix_warp *w, const ds_ix_op *op, uint32_t vote
         g->barrier = (uint8_t)id;
         if (!release(w->block, (uint32_t)id))
                 return ds_ix_pick(w);
-        /* alone in its warp: no need to choose */
+        /* the only group of its warp: no need to choose */
         if (w->n_groups == 1) {
                 g->state = DS_IX_RUNNING;
                 w->others = 0;

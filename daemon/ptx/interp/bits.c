@@ -2,8 +2,8 @@
 /*
  * Bit operations of the interpreter: logic, shifts, fields, permutations, counting
  *
- * Shift amounts beyond the width are clamped, fields that reach beyond the word are cut, exactly as PTX words it; so no
- * lane can make C shift too far.
+ * Shift amounts beyond the width are clamped, and fields that reach beyond the word are cut, exactly as PTX specifies.
+ * So no lane causes an undefined shift in C.
  */
 #include "ptx/interp/lane.h"
 
@@ -99,7 +99,7 @@ DS_IX_INLINE uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
 
 DS_IX_OP3(prmt, uint32_t, uint32_t, uint32_t, uint32_t, permute(x, y, z))
 
-/* The named modes are permutations chosen by the two low bits of the selector. */
+/* A named mode is one of four permutations, chosen by the two low bits of the selector. */
 static const uint16_t prmt_modes[6][4] = {
         {0x3210, 0x4321, 0x5432, 0x6543}, /* f4e */
         {0x5670, 0x6701, 0x7012, 0x0123}, /* b4e */
@@ -167,7 +167,7 @@ DS_IX_INLINE uint32_t reverse_32(uint32_t v)
         return __builtin_bswap32(v);
 }
 
-/* The position of the offset-th set bit at or above base (below for negative offsets), all ones when there is none. */
+/* Position of the offset-th set bit at or above base (below for negative offsets); all ones if there is none. */
 static uint32_t nth_set(uint32_t mask, uint32_t base, int32_t offset)
 {
         int64_t left = offset, step = offset > 0 ? 1 : -1;
@@ -203,7 +203,7 @@ DS_IX_OP1(bfind_shift_u64, uint32_t, uint64_t, SHIFT_AMOUNT(find_64(x), 63))
 DS_IX_OP1(bfind_shift_s64, uint32_t, int64_t, SHIFT_AMOUNT(find_64((uint64_t)SIGN_FREE(x)), 63))
 DS_IX_OP3(fns, uint32_t, uint32_t, uint32_t, int32_t, nth_set(x, y, z))
 
-/* --- which handler --- */
+/* --- handler tables --- */
 typedef const struct ds_ix_impl *by_type[_DS_PTX_TYPE_MAX];
 
 #define LOGICAL(f) [T(PRED)] = &f##_pred, [T(B16)] = &f##_16, [T(B32)] = &f##_32, [T(B64)] = &f##_64

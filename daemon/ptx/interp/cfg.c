@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of execution of a function, and how many registers it keeps alive
+ * Execution order of a function, and its number of live registers
  *
- * When a warp has diverged, the group that is furthest behind goes on (flow.c). "Behind" is a rank per
- * operation: reverse postorder of the control-flow graph, in which a block stands behind all blocks that can reach it
- * except through a loop's back edge, and in which all of a loop stands before what follows it. The latter is what
- * visiting the successors that leave the innermost loop first gives. So lanes that left a branch or loop early wait
- * where the others come to. For graphs that are no structured program (or too large to analyse in linear time) any
- * order is correct, only slower; then it is that of the text.
+ * When a warp has diverged, the group that is furthest behind continues (flow.c). "Behind" is a rank per operation:
+ * reverse postorder of the control-flow graph. In that order a block follows all blocks that can reach it except
+ * through a loop's back edge, and all of a loop precedes the code after it. The traversal gets the latter by visiting
+ * first the successors that leave the innermost loop. So lanes that leave a branch or loop early wait where the others
+ * arrive. For graphs of unstructured programs (or too large to analyse in linear time) any order is correct, only
+ * slower; then it is the order of the text.
  */
 #include <errno.h>
 
@@ -16,22 +16,22 @@
 #include "util/error.h"
 
 #define NONE UINT32_MAX
-#define EFFORT_PER_BLOCK 64 /* steps of loop analysis per block until it is given up */
+#define EFFORT_PER_BLOCK 64 /* steps of loop analysis per block, after which it is abandoned */
 
 struct block {
-        uint32_t first, last;  /* operations */
-        uint32_t n_next, next; /* successors: in graph.edges */
-        uint32_t order;        /* reverse postorder, NONE when not reachable */
-        uint32_t dominator;    /* block */
-        uint32_t loop;         /* header of the innermost loop, NONE */
-        uint32_t outer;        /* of a header: header of the loop around it */
+        uint32_t first, last;  /* indices of operations */
+        uint32_t n_next, next; /* successors: n_next entries of graph.edges from index next */
+        uint32_t order;        /* position in reverse postorder; NONE: unreachable */
+        uint32_t dominator;    /* immediate dominator, a block */
+        uint32_t loop;         /* header of the innermost loop; NONE: in no loop */
+        uint32_t outer;        /* for a header: header of the enclosing loop */
 };
 
 struct graph {
         const ds_ix_func *func;
         uint32_t n, n_edges;
         struct block *block;
-        uint32_t *of; /* block of an operation */
+        uint32_t *of; /* block of each operation */
         uint32_t *edges;
         uint32_t *sequence; /* blocks in reverse postorder */
         uint32_t n_sequence;
@@ -49,7 +49,7 @@ static uint32_t index_of(const ds_ix_func *func, const ds_ix_op *op)
         return (uint32_t)(op - func->ops);
 }
 
-/* Where op may jump to, besides the next operation; returns how many. */
+/* Targets of op, besides the next operation; returns their number. */
 static uint32_t targets_of(const ds_ix_op *op, const ds_ix_op *const **ret)
 {
         if (op->fn == ds_ix_bra || op->fn == ds_ix_bra_if) {
@@ -132,7 +132,7 @@ static void make_edges(struct graph *g)
 }
 
 /* --- reverse postorder --- */
-/* Is block `inner` in the loop of header `loop`? */
+/* Whether block `inner` is in the loop of header `loop` */
 static int in_loop(struct graph *g, uint32_t inner, uint32_t loop)
 {
         for (uint32_t l = g->block[inner].loop; l != NONE; l = g->block[l].outer) {
@@ -143,7 +143,7 @@ static int in_loop(struct graph *g, uint32_t inner, uint32_t loop)
         return 0;
 }
 
-/* The k-th successor to visit: those that leave the innermost loop of b first. */
+/* The k-th successor to visit: successors that leave b's innermost loop come first. */
 static uint32_t successor(struct graph *g, uint32_t b, uint32_t k)
 {
         const struct block *block = &g->block[b];
@@ -160,7 +160,7 @@ static int too_much(const struct graph *g)
         return g->effort > (uint64_t)EFFORT_PER_BLOCK * (g->n + 1024);
 }
 
-/* stack: pairs of block and the next successor to look at. Blocks have no order yet when it takes too long. */
+/* stack: pairs of block and its next successor to visit. If it takes too long, blocks get no order. */
 static void postorder(struct graph *g, uint32_t *stack)
 {
         uint32_t depth = 1, left = g->n;
@@ -205,7 +205,7 @@ static uint32_t intersect(struct graph *g, uint32_t a, uint32_t b)
         return a;
 }
 
-/* Immediate dominators by iteration to a fixed point; 0 when it takes too long */
+/* Immediate dominators by iteration to a fixed point; 0 if it takes too long */
 static int dominators(struct graph *g)
 {
         int changed = 1;
@@ -240,7 +240,7 @@ static int dominates(struct graph *g, uint32_t a, uint32_t b)
         return a == b;
 }
 
-/* The header of the outermost loop found so far around b; b itself when there is none */
+/* Header of the outermost known loop around b; b itself if there is none */
 static uint32_t outermost(struct graph *g, uint32_t b)
 {
         uint32_t l = g->block[b].loop;
@@ -252,7 +252,7 @@ static uint32_t outermost(struct graph *g, uint32_t b)
         return l;
 }
 
-/* All blocks that reach `latch` without passing `header` are in header's loop, as parts of the loops inside it. */
+/* Adds all blocks that reach `latch` without passing `header` to header's loop, as parts of the loops inside it. */
 static void mark_loop(struct graph *g, uint32_t header, uint32_t latch, const uint32_t *before_of,
         const uint32_t *before, uint32_t *stack)
 {
@@ -276,7 +276,7 @@ static void mark_loop(struct graph *g, uint32_t header, uint32_t latch, const ui
         }
 }
 
-/* Predecessors as an array of arrays */
+/* Predecessors of all blocks, as an array of arrays */
 static void invert(const struct graph *g, uint32_t *before_of, uint32_t *before)
 {
         for (uint32_t b = 0; b < g->n; b++) {
@@ -293,7 +293,7 @@ static void invert(const struct graph *g, uint32_t *before_of, uint32_t *before)
         before_of[0] = 0;
 }
 
-/* Natural loops, inner ones first: headers in descending order */
+/* Finds natural loops, inner ones first: headers in descending order */
 static int find_loops(struct graph *g)
 {
         uint32_t *before_of = ds_alloc0(g->n + 2, sizeof(*before_of)),
@@ -351,7 +351,8 @@ static int order_graph(ds_ix_func *func, struct graph *g)
         if (dominators(g)) {
                 r = find_loops(g);
                 if (!r && !too_much(g)) {
-                        g->effort = 0; /* the walk looks through nests of loops, and has as many steps again */
+                        /* the traversal searches nested loops, and gets the full number of steps again */
+                        g->effort = 0;
                         postorder(g, stack);
                         if (!too_much(g))
                                 assign(func, g);
@@ -412,7 +413,7 @@ static void touch_operand(struct span *span, const struct ds_ptx_operand *o, uin
         }
 }
 
-/* What is alive at the top of a loop and used in it stays alive to its end. */
+/* Extends live ranges: a register live at a loop's top and used in the loop is live to the loop's end. */
 static void stretch(const struct ds_ptx_function *f, struct span *span)
 {
         uint64_t effort = 0;

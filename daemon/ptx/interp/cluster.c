@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clusters: barrier.cluster, and whose shared memory an address is
+ * Clusters: barrier.cluster, and the block that owns an address of shared memory
  *
- * The barrier has two halves. A thread arrives and may go on; when it waits, it goes on once all threads of the cluster
- * that have not exited have arrived. The next arrival belongs to the next barrier, so a thread must wait in between:
- * without, PTX leaves open what happens, and here it is a fault. Warps keep which lanes have arrived and not waited,
- * and for which of them the barrier is complete; there can be two barriers under way at most, the complete one and the
- * next.
+ * The barrier has two halves. A thread arrives and may continue. A thread that waits continues when all threads of the
+ * cluster that have not exited have arrived. The next arrival belongs to the next barrier, so a thread must wait in
+ * between: PTX leaves the other case undefined, and here it is a fault. Each warp records the lanes that have arrived
+ * and not waited, and those of them whose barrier is complete. At most two barriers are in progress: the complete one
+ * and the next.
  */
 #include "ptx/interp/lane.h"
 
-/* Lets everybody go who waits, if all have arrived; those who do not wait yet will not have to. */
+/* If all have arrived, releases the waiting groups; lanes that wait later will not block. */
 static int release(struct ds_ix_cluster *cluster)
 {
         if (!cluster->arrived || cluster->arrived < cluster->live_threads)
@@ -33,7 +33,7 @@ static int release(struct ds_ix_cluster *cluster)
         return 1;
 }
 
-/* Lanes that leave are not waited for, and those that had arrived do not count. */
+/* Exited lanes are not waited for, and their earlier arrivals do not count. */
 void ds_ix_cluster_exit(ds_ix_warp *w, uint32_t leaving)
 {
         struct ds_ix_cluster *cluster = w->block->cluster;
@@ -70,7 +70,7 @@ const ds_ix_op *ds_ix_cluster_wait(ds_ix_warp *w, const ds_ix_op *op)
                         "a thread waits at the cluster's barrier without having arrived");
         if (!complete)
                 return ds_ix_wait(w, op + 1, DS_IX_WAIT_CLUSTER);
-        /* lanes one round apart that came together: the later ones wait here */
+        /* lanes of two consecutive barriers in one group: the later ones wait here */
         if (complete != w->mask)
                 ds_ix_split(w, w->mask & ~complete, op);
         w->cluster_arrived &= ~complete;
@@ -82,7 +82,7 @@ const ds_ix_op *ds_ix_cluster_wait(ds_ix_warp *w, const ds_ix_op *op)
 #define RANK_MAX 255u
 #define RANK_BITS ((uint64_t)RANK_MAX << DS_IX_RANK_SHIFT)
 
-/* The same place in the block of another rank. Ranks that there are not lead nowhere: accesses there fault. */
+/* The same location in the block of another rank. Accesses with a rank that does not exist fault. */
 #define MAPA(x, rank) (((x) & ~RANK_BITS) | (uint64_t)((rank) < RANK_MAX ? (rank) : RANK_MAX) << DS_IX_RANK_SHIFT)
 DS_IX_OP2(mapa_32, uint32_t, uint32_t, uint32_t, MAPA((uint64_t)x, y))
 DS_IX_OP2(mapa_64, uint64_t, uint64_t, uint32_t, MAPA(x, y))

@@ -2,9 +2,10 @@
 /*
  * cvt: between all scalar types, in every rounding
  *
- * Registers may be wider than the types of a conversion: sources are cut to their type, results extended by it. The
- * common conversions have handlers of their own; all others go through one in three steps: read as 64-bit integer or as
- * double (both exact), convert, write. Narrowing rounds once: a double is rounded to odd before it becomes a half.
+ * Registers may be wider than the types of a conversion: sources are truncated to their type, results extended by it.
+ * The common conversions have handlers of their own. All others use one handler in three steps: read as 64-bit integer
+ * or as double (both exact), convert, write. Narrowing rounds once: a double is rounded to odd before it becomes a
+ * half.
  */
 #include <math.h>
 
@@ -12,7 +13,7 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- common ones --- */
+/* --- common conversions --- */
 DS_IX_OP1(u64_u32, uint64_t, uint32_t, x)
 DS_IX_OP1(s64_s32, int64_t, int32_t, x)
 DS_IX_OP1(u32_u64, uint32_t, uint64_t, x)
@@ -47,7 +48,7 @@ DS_IX_OP1(f32_f16, uint32_t, uint16_t, ds_ix_canonical(ds_ix_from_half(x)))
 DS_IX_OP1(f16_f32, uint16_t, float, ds_ix_to_half(x))
 DS_IX_OP1(bf16_f32, uint16_t, float, ds_ix_to_bf16(x))
 
-/* float to s32 by cutting: what is out of range is clamped, NaN is 0 */
+/* float to s32 by truncation: values out of range are clamped, NaN is 0 */
 DS_IX_INLINE int32_t cut_s32(float x)
 {
         float in = x > -0x1p31f ? (x < 0x1p31f ? x : 0.0f) : 0.0f;
@@ -69,7 +70,7 @@ INTEGRALS(f32, uint32_t, float, f, ds_ix_canonical)
 INTEGRALS(f64, uint64_t, double, , OUT64)
 DS_IX_OP1(f32_sat, float, float, ds_ix_saturate(x))
 
-/* two floats to a pair, the first one in the upper half */
+/* two floats to a pair, the first in the upper half */
 DS_IX_INLINE float relu(float x, const ds_ix_op *op)
 {
         return op->flags & DS_IX_RELU && x <= 0 ? 0.0f : x;
@@ -78,9 +79,9 @@ DS_IX_INLINE float relu(float x, const ds_ix_op *op)
 DS_IX_OP2(f16x2_f32, uint32_t, float, float, PAIR(ds_ix_to_half(relu(y, op)), ds_ix_to_half(relu(x, op))))
 DS_IX_OP2(bf16x2_f32, uint32_t, float, float, PAIR(ds_ix_to_bf16(relu(y, op)), ds_ix_to_bf16(relu(x, op))))
 
-/* --- the general one --- */
-/* What a conversion is, in the operation: size and n are the registers' bytes, mode the rounding to a float format,
- * space the rounding to an integral value (DS_IX_INTEGRAL_*), imm the types. */
+/* --- general conversion --- */
+/* A conversion in its operation: size and n are the registers' bytes, mode is the rounding to a float format, space
+ * the rounding to an integral value (DS_IX_INTEGRAL_*), imm the types. */
 enum { INTEGRAL_NONE, INTEGRAL_NEAREST, INTEGRAL_ZERO, INTEGRAL_DOWN, INTEGRAL_UP };
 #define FROM(op) ((enum ds_ptx_type)((op)->imm & 0xff))
 #define TO(op) ((enum ds_ptx_type)((op)->imm >> 8 & 0xff))
@@ -93,7 +94,7 @@ static uint64_t read_register(const uint8_t *p, uint32_t bytes)
         return u;
 }
 
-/* cut to its type's width and extended by its sign */
+/* Truncates to the type's width and extends by its sign */
 static uint64_t cut(uint64_t u, enum ds_ptx_type type)
 {
         uint32_t up = 64 - ds_ptx_type_bits(type);
@@ -134,8 +135,7 @@ static double integral(double x, uint32_t how)
         }
 }
 
-/* Rounding to a sign-magnitude pattern u that was rounded to nearest: back is what u stands for, exact what it should.
- */
+/* Rounds to a sign-magnitude pattern, from u, which is rounded to nearest; back: value of u; exact: value to round. */
 static uint64_t redirect(uint64_t u, double back, long double exact, uint32_t mode)
 {
         int negative = exact<0, over = back> exact, under = back < exact;
@@ -193,7 +193,7 @@ static uint64_t write_float(long double exact, const ds_ix_op *op)
         return op->flags & DS_IX_FTZ ? ds_ix_bits32(ds_ix_ftz(ds_ix_float((uint32_t)u))) : u;
 }
 
-/* A NaN goes from format to format: canonical where single and half precision meet, else with sign and payload. */
+/* Converts a NaN between formats: canonical if single and half precision meet, else with sign and payload. */
 static uint64_t convert_nan(uint64_t u, enum ds_ptx_type from, enum ds_ptx_type to, uint32_t flags)
 {
         uint64_t wide;
@@ -220,7 +220,7 @@ static uint64_t convert_nan(uint64_t u, enum ds_ptx_type from, enum ds_ptx_type 
         }
 }
 
-/* Always clamped to the destination's range. NaN: see the PTX manual, cvt, "float-to-integer". */
+/* Always clamped to the destination's range. For NaN see the PTX manual, cvt, "float-to-integer". */
 static uint64_t write_integer(double x, const ds_ix_op *op)
 {
         enum ds_ptx_type to = TO(op), from = FROM(op);
@@ -237,7 +237,7 @@ static uint64_t write_integer(double x, const ds_ix_op *op)
         return x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x;
 }
 
-/* .sat between integers */
+/* clamps for .sat between integers */
 static uint64_t clamp(uint64_t u, const ds_ix_op *op)
 {
         uint32_t bits = ds_ptx_type_bits(TO(op));
@@ -289,7 +289,7 @@ static const ds_ix_op *cvt_any(ds_ix_warp *w, const ds_ix_op *op)
 }
 static const struct ds_ix_impl cvt_any_impl = {{cvt_any, cvt_any}};
 
-/* --- cvt.pack: two integers saturated and put beside each other, above the low bits of a third --- */
+/* --- cvt.pack: two saturated integers side by side, above the low bits of a third ---------------- */
 static const ds_ix_op *cvt_pack(ds_ix_warp *w, const ds_ix_op *op)
 {
         const uint32_t *pa = ds_ix_lanes(w, op->a), *pb = ds_ix_lanes(w, op->b);
@@ -308,13 +308,13 @@ static const ds_ix_op *cvt_pack(ds_ix_warp *w, const ds_ix_op *op)
 }
 static const struct ds_ix_impl cvt_pack_impl = {{cvt_pack, cvt_pack}};
 
-/* --- which handler --- */
+/* --- handler tables --- */
 struct quick {
         uint8_t to, from, to_bytes, from_bytes;
         const struct ds_ix_impl *impl;
 };
 
-/* without any modifier */
+/* conversions without any modifier */
 static const struct quick plain[] = {
         {T(U64), T(U32), 8, 4, &u64_u32},
         {T(S64), T(U32), 8, 4, &u64_u32},
@@ -340,7 +340,7 @@ static const struct quick plain[] = {
         {T(F32), T(F16), 4, 2, &f32_f16},
 };
 
-/* What is special keeps its bits. */
+/* Infinities and NaN keep their bits. */
 #define TF32(rounded) ((((x)&0x7f800000u) == 0x7f800000u ? (x) : (rounded)) & 0xffffe000u)
 DS_IX_OP1(tf32_f32_rn, uint32_t, uint32_t, TF32(x + 0xfffu + (x >> 13 & 1)))
 DS_IX_OP1(tf32_f32_rz, uint32_t, uint32_t, TF32(x))
@@ -348,7 +348,7 @@ DS_IX_OP1(tf32_f32_rna, uint32_t, uint32_t, TF32(x + 0x1000u))
 static const struct ds_ix_impl *const tf32_f32[] = {
         [DS_IX_RN] = &tf32_f32_rn, [DS_IX_RZ] = &tf32_f32_rz, [DS_IX_RNA] = &tf32_f32_rna};
 
-/* .rn */
+/* conversions with .rn */
 static const struct quick nearest[] = {
         {T(F32), T(S32), 4, 4, &f32_s32},
         {T(F32), T(U32), 4, 4, &f32_u32},
@@ -359,7 +359,7 @@ static const struct quick nearest[] = {
         {T(BF16), T(F32), 2, 4, &bf16_f32},
 };
 
-/* by op->space */
+/* indexed by op->space */
 static const struct ds_ix_impl *const f32_integral[] = {NULL, &f32_rni, &f32_rzi, &f32_rmi, &f32_rpi};
 static const struct ds_ix_impl *const f64_integral[] = {NULL, &f64_rni, &f64_rzi, &f64_rmi, &f64_rpi};
 
@@ -372,7 +372,7 @@ static const struct ds_ix_impl *find_quick(const struct quick *q, size_t n, cons
         return NULL;
 }
 
-/* Types that the general conversion knows */
+/* Whether the general conversion supports the type */
 static int known(enum ds_ptx_type type, int to)
 {
         switch (type) {
@@ -401,7 +401,7 @@ static const struct ds_ix_impl *find_scalar(const struct ds_ptx_instr *in, ds_ix
         uint32_t special = op->flags & (DS_IX_FTZ | DS_IX_SAT | DS_IX_RELU);
 
         op->space = (uint8_t)(whole ? whole - DS_PTX_ROUND_INT_RNI + INTEGRAL_NEAREST : INTEGRAL_NONE);
-        /* integral values by .rn and its kin: how older compilers write it for equal float types */
+        /* integral values by .rn, .rz etc.: older compilers' syntax for equal float types */
         if (!whole && round && ds_ptx_type_is_float(FROM(op)) && !ds_ptx_type_is_float(TO(op)))
                 op->space = (uint8_t)(op->mode + INTEGRAL_NEAREST);
         if (!special && TO(op) == T(TF32) && FROM(op) == T(F32) && op->n == 4 && op->size == 4)

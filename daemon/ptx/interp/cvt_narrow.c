@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions to formats of 8, 16 and 19 bits that do not end in infinity, and from those of 8 bits
+ * Conversions to formats of 8, 16 and 19 bits with saturation instead of infinity, and from those of 8 bits
  *
- * One function rounds a float's bits to any of these formats; which one is a row of a table. .satfinite gives the
+ * One function rounds a float's bits to any of these formats; a table row describes each format. .satfinite gives the
  * largest number where other conversions give infinity. Conversions of pairs put the first source above the second.
  */
 #include "ptx/interp/half.h"
@@ -10,7 +10,7 @@
 #define T(name) DS_PTX_TYPE_##name
 
 struct format {
-        uint8_t mantissa, bias, shift; /* shift: where the result's lowest bit goes */
+        uint8_t mantissa, bias, shift; /* shift: position of the result's lowest bit */
         uint16_t most, infinity, nan;
         uint8_t bits;
 };
@@ -23,12 +23,12 @@ static const struct format formats[] = {
         [E5M2] = {2, 15, 0, 0x7b, 0x7c, 0x7f, 8},
         [TF32] = {10, 127, 13, 0, 0, 0, 19},
 };
-#define TF32_MOST 0x3fbffu /* which is more than the table's entries hold */
+#define TF32_MOST 0x3fbffu /* exceeds the range of the table's entries */
 
-/* op->mode: the format; op->flags: .relu; op->size: what else there is to know */
+/* op->mode: the format; op->flags: .relu; op->size: these flags */
 enum { FINITE = 1 << 0, PAIR = 1 << 1, HALVES = 1 << 2, TO_ZERO = 1 << 3, AWAY = 1 << 4 };
 
-/* The magnitude of a finite float in units of the format's last bit, as its bits; too large ones run on. */
+/* Magnitude of a finite float in units of the format's last bit, as its bits; too large ones exceed the format. */
 static uint32_t round_to(uint32_t size, const struct format *f, uint32_t how)
 {
         int exponent = (int)(size >> 23) - 127, least = 1 - f->bias, shift;
@@ -65,7 +65,7 @@ static uint32_t narrow(uint32_t u, const ds_ix_op *op)
         return (sign | r) << f->shift;
 }
 
-/* Of one source, or of two, the first above the second */
+/* Converts one source, or two, the first above the second */
 static const ds_ix_op *narrow_lanes(ds_ix_warp *w, const ds_ix_op *op)
 {
         const uint32_t *pa = ds_ix_lanes(w, op->a), *pb = op->size & PAIR ? ds_ix_lanes(w, op->b) : NULL;
@@ -90,12 +90,12 @@ static const ds_ix_op *narrow_lanes(ds_ix_warp *w, const ds_ix_op *op)
 }
 static const struct ds_ix_impl narrow_impl = {{narrow_lanes, narrow_lanes}};
 
-/* --- two numbers of 8 bits to halves: exact --- */
+/* --- two 8-bit numbers to halves: exact --- */
 static uint16_t half_of_e4m3(uint32_t v)
 {
         uint32_t sign = (v & 0x80u) << 8, rest = v & 0x7fu;
 
-        /* as a half the number is 2^-8 of what it is: subnormals come out right */
+        /* as a half the number has 2^-8 of its value, so subnormals come out right */
         if (rest == 0x7fu)
                 return DS_IX_NAN16;
         return (uint16_t)(sign | ds_ix_to_half(ds_ix_from_half((uint16_t)(rest << 7)) * 256.0f));
@@ -128,7 +128,7 @@ static const ds_ix_op *widen_lanes(ds_ix_warp *w, const ds_ix_op *op)
 }
 static const struct ds_ix_impl widen_impl = {{widen_lanes, widen_lanes}};
 
-/* --- which handler --- */
+/* --- handler tables --- */
 static int format_of(enum ds_ptx_type type)
 {
         switch (type) {

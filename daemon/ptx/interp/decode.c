@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding a function: the walk, and the instructions that only compute
+ * Decoding a function: the main loop, and instructions that only compute
  *
- * Most instructions are "destination, sources" with widths that opcodes.def says; they need nothing but a handler. What
- * has addresses is in decode_mem.c, what jumps or waits in decode_flow.c.
+ * Most instructions are "destination, sources" with widths from opcodes.def; they need nothing but a handler.
+ * decode_mem.c handles instructions with addresses, decode_flow.c those that jump or wait.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define T(name) DS_PTX_TYPE_##name
 #define COUNT_MAX 60000 /* instructions between control operations */
 
-/* --- appending --- */
+/* --- appending operations --- */
 int ds_ix_refuse(ds_ix_decoder *d, const struct ds_ptx_instr *in, const char *fmt, ...)
 {
         const struct ds_ptx_module *m = d->interp->module;
@@ -222,7 +222,7 @@ uint32_t ds_ix_constant_slot(ds_ix_decoder *d, uint64_t bits, uint32_t bytes)
         return d->constants[d->n_constants - 1].offset + DS_IX_IN_POOL;
 }
 
-/* A predicate that is negated where it is used */
+/* A predicate operand with negation */
 static uint32_t negate(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t slot)
 {
         const struct ds_ptx_instr not_pred = {.op = DS_PTX_OP_NOT, .types = {T(PRED)}, .guard = DS_PTX_NO_REG};
@@ -234,7 +234,7 @@ static uint32_t negate(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t
         return op.d;
 }
 
-/* A clock is read into a temporary. */
+/* Reads a clock into a temporary. */
 static int read_clock(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes,
         uint32_t *ret_slot)
 {
@@ -266,7 +266,7 @@ static int special_register(ds_ix_decoder *d, const struct ds_ptx_instr *in, con
         return 1;
 }
 
-/* The address of a variable as a value */
+/* The address of a variable as an operand */
 static int variable_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         uint32_t bytes, uint32_t *ret_slot)
 {
@@ -293,7 +293,7 @@ static int variable_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, con
         return 1;
 }
 
-/* A number as an instruction of this width takes it: decimal numbers are doubles in the text */
+/* A number in the form that an instruction of this width takes: decimal numbers are doubles in the text */
 static uint64_t number(const struct ds_ptx_operand *o, uint32_t bytes)
 {
         double x;
@@ -315,7 +315,7 @@ static int register_slot(
         char name[64];
 
         if (pred != (bytes == 0) || (!pred && ds_ix_register_bytes(d, reg) != bytes))
-                return ds_ix_refuse(d, in, "register %s has another width than the instruction's %u bytes",
+                return ds_ix_refuse(d, in, "register %s does not have the instruction's width of %u bytes",
                         ds_ptx_reg_name(d->ir, reg, name, sizeof(name)), bytes);
         *ret_slot = d->func->reg[reg];
         return 1;
@@ -334,7 +334,7 @@ int ds_ix_source(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct d
         case DS_PTX_OPERAND_F32:
         case DS_PTX_OPERAND_F64:
                 if (bytes > 8)
-                        return ds_ix_refuse(d, in, "a constant of %u bytes", bytes);
+                        return ds_ix_refuse(d, in, "a constant of %u bytes is not supported", bytes);
                 *ret_slot = bytes ? ds_ix_constant_slot(d, number(o, bytes), bytes)
                                   : ds_ix_constant_slot(d, o->bits ? UINT32_MAX : 0, 0);
                 break;
@@ -374,7 +374,7 @@ int ds_ix_destination(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
         return register_slot(d, in, o->reg, bytes, ret_slot);
 }
 
-/* d|p: the predicate beside the value; either may be missing */
+/* d|p: a value and a predicate; either may be missing */
 static int pair_destination(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes, ds_ix_op *op)
 {
@@ -387,7 +387,7 @@ static int pair_destination(
 }
 
 /* --- instructions that compute --- */
-/* Bytes that a word of the operand descriptor stands for, see opcodes.def */
+/* Bytes of an operand descriptor's width letter, see opcodes.def */
 static uint32_t described_bytes(const struct ds_ptx_instr *in, char width)
 {
         switch (width) {
@@ -407,7 +407,7 @@ static uint32_t described_bytes(const struct ds_ptx_instr *in, char width)
         }
 }
 
-/* Puts the operands into op: destination in d (and e), sources in a b c f, a constant-only one in imm. */
+/* Stores the operands in op: destination in d (and e), sources in a b c f, a constant-only one in imm. */
 static int simple_operands(ds_ix_decoder *d, const struct ds_ptx_instr *in, ds_ix_op *op)
 {
         const char *word = ds_ptx_op_info((enum ds_ptx_op)in->op)->operands;
@@ -528,7 +528,7 @@ static int decode_isspacep(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* set: a comparison into a temporary predicate, then one of two constants */
+/* set: a comparison into a temporary predicate, then a selection of two constants */
 static int decode_set(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         enum ds_ptx_type to = in->types[0], from = in->types[1];
@@ -585,7 +585,7 @@ static int decode_cvt(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         if (!impl || to < ds_ix_type_bytes((enum ds_ptx_type)in->types[0]) || !to || !from ||
                 from < ds_ix_type_bytes((enum ds_ptx_type)in->types[1]))
                 return ds_ix_refuse(d, in, "not supported by the simulated device");
-        /* the third operand of cvt.pack is a word of 32 bits, the second one of a pair has the source's type */
+        /* cvt.pack's third operand is a 32-bit word; a pair's second one has the source's type */
         if (!ds_ix_destination(d, in, &in->operands[0], to, &op.d) ||
                 !ds_ix_source(d, in, &in->operands[1], from, &op.a) ||
                 (in->n_operands > 2 && !ds_ix_source(d, in, &in->operands[2], from, &op.b)) ||
@@ -597,7 +597,7 @@ static int decode_cvt(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* --- the walk --- */
+/* --- main loop --- */
 static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         switch (ds_ptx_op_info((enum ds_ptx_op)in->op)->class) {
@@ -629,7 +629,7 @@ static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         }
 }
 
-/* A function that moves the stack pointer puts it back when it returns: a place in its frame remembers. */
+/* A function that moves the stack pointer restores it when it returns: reserves a slot in its frame for that. */
 static void reserve_stack(ds_ix_decoder *d)
 {
         uint32_t i = 0;
@@ -650,7 +650,7 @@ static void mark_leaders(ds_ix_decoder *d)
                 d->leader[d->ir->labels[i].instr] = 1;
 }
 
-/* A block of code ends here without a jump, unless the last operation was one. */
+/* Ends a block of code without a jump, unless the last operation was one. */
 static void close_block(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);

@@ -2,10 +2,10 @@
 /*
  * Decoding: from the instructions of a function to operations
  *
- * One decoder per function. It walks the instructions once, appending operations whose jump targets are filled in at
- * the end. Whatever it cannot decode it reports with the instruction's line and goes on, so that one load names all
- * reasons. The front end has checked the module; the widths of registers are checked again all the same, because a
- * wrong one would be a hole in the daemon and not an error message.
+ * One decoder per function. It processes the instructions once and appends operations; jump targets are filled in at
+ * the end. It reports each instruction that it cannot decode with its line and continues, so that one load names all
+ * reasons. The front end has checked the module. The decoder checks the widths of registers again, because a wrong one
+ * would be a security hole in the daemon and not just an error.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 
 typedef struct ds_ix_decoder ds_ix_decoder;
 
-struct ds_ix_fix { /* a jump to fill in */
+struct ds_ix_fix { /* a jump whose target must be filled in */
         uint32_t op;
         uint32_t label;   /* UINT32_MAX: the operation with index op->imm */
-        uint32_t targets; /* UINT32_MAX, else the target list of a brx */
+        uint32_t targets; /* UINT32_MAX, or the target list of a brx */
 };
 
 struct ds_ix_constant {
@@ -35,34 +35,35 @@ struct ds_ix_decoder {
         uint32_t n_ops, n_fixes, n_constants;
         struct ds_ix_fix *fixes;
         struct ds_ix_constant *constants;
-        uint32_t *table; /* open hash of constants: index + 1 */
+        uint32_t *table; /* open-addressed hash of constants: index + 1 */
         uint32_t table_size;
         uint32_t pool_bytes;
-        uint32_t *start; /* first operation of every instruction */
-        uint8_t *leader; /* instructions that are jumped to */
+        uint32_t *start; /* first operation of each instruction */
+        uint8_t *leader; /* 1 for instructions that are jump targets */
         uint32_t count;  /* instructions since the last control operation */
         uint32_t regs_bytes, temps, temps_most;
         int out_of_memory;
-        int failed; /* something was reported */
+        int failed; /* 1: something was reported */
 };
 
-/* Adds a diagnostic for the instruction. Returns 0, so that a decoder may end with it. */
+/* Adds a diagnostic for the instruction. Returns 0, so that a decoder may return its result. */
 int ds_ix_refuse(ds_ix_decoder *d, const struct ds_ptx_instr *in, const char *fmt, ...) ds_printf(3, 4);
 /* An operation of `in` with every slot empty. */
 ds_ix_op ds_ix_blank(const struct ds_ptx_instr *in);
-/* Appends op with its handler; guard and counter become wrappers. */
+/* Appends op with its handler; adds wrappers for guard and counter. */
 void ds_ix_emit(ds_ix_decoder *d, const struct ds_ptx_instr *in, ds_ix_op op, const struct ds_ix_impl *impl);
 void ds_ix_emit_fn(ds_ix_decoder *d, const struct ds_ptx_instr *in, ds_ix_op op, ds_ix_fn fn);
-void ds_ix_emit_plain(ds_ix_decoder *d, ds_ix_op op); /* as it is */
-/* Appends a control operation as it is, with the instructions since the last one. */
+void ds_ix_emit_plain(ds_ix_decoder *d, ds_ix_op op); /* unchanged */
+/* Appends a control operation unchanged, with the number of instructions since the last one. */
 ds_ix_op *ds_ix_emit_control(ds_ix_decoder *d, ds_ix_op op);
-/* Before an operation that may wait or switch lanes: jumps over it where the guard does not hold. Returns the jump. */
+/* Before an operation that may wait or switch lanes: appends a jump over it for lanes without the guard. Returns the
+ * jump. */
 uint32_t ds_ix_emit_skip(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 void ds_ix_end_skip(ds_ix_decoder *d, uint32_t skip);
 void ds_ix_fix(ds_ix_decoder *d, uint32_t op, uint32_t label, uint32_t targets);
-uint32_t ds_ix_temp(ds_ix_decoder *d); /* a slot for up to 8 bytes per lane, until the instruction's end */
+uint32_t ds_ix_temp(ds_ix_decoder *d); /* a slot for up to 8 bytes per lane, valid until the instruction's end */
 
-/* Slots of operands; bytes: 0 for predicates. False: refused. */
+/* Slots of operands; bytes: 0 for predicates. Returns 0 if refused. */
 int ds_ix_source(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes,
         uint32_t *ret_slot);
 int ds_ix_destination(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes,
@@ -71,20 +72,20 @@ uint32_t ds_ix_constant_slot(ds_ix_decoder *d, uint64_t bits, uint32_t bytes);
 uint32_t ds_ix_register_bytes(const ds_ix_decoder *d, uint32_t reg);
 uint32_t ds_ix_type_bytes(enum ds_ptx_type type); /* 0: predicate */
 
-/* Where a variable lies: its space as accesses see it, value (address or offset) and symbol */
+/* Location of a variable: its space as accesses see it, value (address or offset) and symbol */
 struct ds_ix_place {
         enum ds_ix_space space;
         uint64_t value;
         uint32_t symbol;
 };
-/* [reg + offset], [variable + offset] or [number] of that space into op's a, f, imm, space and flags. False: refused.
- */
+/* Stores [reg + offset], [variable + offset] or [number] of that space in op's a, f, imm, space and flags. Returns 0
+ * if refused. */
 int ds_ix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         enum ds_ptx_space space, ds_ix_op *op);
 int ds_ix_place_of(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_var *var, struct ds_ix_place *ret);
 
-/* Families of instructions. Each returns 0 when it refused, 1 otherwise. */
+/* Families of instructions. Each returns 0 if it refused, else 1. */
 int ds_ix_decode_move(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_memory(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in);
@@ -93,10 +94,10 @@ int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_barrier(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_tensor(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* decode_tensor.c */
 int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* decode_async.c */
-int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in);   /* cp.async of less than its size */
+int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in);   /* cp.async of fewer bytes than its size */
 int ds_ix_decode_video(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* video.c */
 
-/* decode.c: fills func->ops and what belongs to it. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */
+/* decode.c: fills func->ops and related fields. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */
 int ds_ix_decode(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);
 /* layout.c: registers, parameters and variables of a function. Same results. */
 int ds_ix_layout(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);

@@ -2,8 +2,8 @@
 /*
  * Decoding mbarriers and bulk copies
  *
- * An operation has room for one address. Instructions with two or three get a step for each address, which leaves it in
- * a temporary register, and one that takes them from there.
+ * An operation has room for one address. Instructions with two or three become several operations: one per address,
+ * which puts it into a temporary register, and one that reads these.
  */
 #include "ptx/interp/async.h"
 
@@ -42,7 +42,7 @@ static int decode_arrive(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* A wait may give the turn away: lanes that do not take part jump over it. How long it may last is a hint. */
+/* A wait may yield: lanes that do not take part jump over it. Its time limit is only a hint. */
 static int decode_wait(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         uint32_t skip = ds_ix_emit_skip(d, in);
@@ -72,7 +72,7 @@ static int decode_pending(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- copies --- */
-/* The generic address that an operand stands for, in a temporary */
+/* Puts the generic address of an operand into a temporary */
 static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         enum ds_ptx_space space, uint32_t *ret_slot)
 {
@@ -89,8 +89,8 @@ static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
 }
 
 /*
- * [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; the rest is a cache policy. A copy may
- * take as long as thousands of instructions: the slice may be over behind it.
+ * [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; then a cache policy. A copy may take as
+ * long as thousands of instructions, so it may end the slice.
  */
 static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
@@ -126,7 +126,7 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* cp.async [to], [from], size, then how much of it there is, or a predicate that says that there is nothing */
+/* cp.async [to], [from], size, then the number of bytes to copy, or a predicate to copy none */
 int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_operand *o = in->operands;
@@ -141,7 +141,7 @@ int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* st.async, red.async: the same without .async, and its bytes are counted */
+/* st.async, red.async: the same as without .async, and their bytes are counted */
 static int decode_remote(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         struct ds_ptx_instr plain = *in;
@@ -189,7 +189,7 @@ int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return decode_remote(d, in);
         case DS_PTX_OP_CP_BULK_COMMIT:
         case DS_PTX_OP_CP_BULK_WAIT:
-        case DS_PTX_OP_CP_BULK_PREFETCH: /* a hint: nothing happens to addresses that are none */
+        case DS_PTX_OP_CP_BULK_PREFETCH: /* a hint: invalid addresses have no effect */
                 ds_ix_emit_fn(d, in, ds_ix_blank(in), ds_ix_nop);
                 return 1;
         default:

@@ -2,8 +2,8 @@
 /*
  * Decoding moves, loads, stores, atomics and asynchronous copies
  *
- * An address operand becomes a base register (or none), a constant offset and a symbol; the address space is that of
- * the instruction, or of the variable named, and inside functions the parameter space is the frame's.
+ * An address operand becomes a base register (or none), a constant offset and a symbol. The address space is the
+ * instruction's, or that of the named variable. Inside device functions the parameter space is the frame's.
  */
 #include "ptx/interp/decode.h"
 
@@ -73,7 +73,7 @@ static uint32_t elements_of(const struct ds_ptx_operand *o, const struct ds_ptx_
         return o->kind == DS_PTX_OPERAND_VECTOR ? o->n_elements : 1;
 }
 
-/* Bytes of the registers in a vector; the type's when none is a register. 0 when they differ. */
+/* Bytes of each register in a vector; the type's bytes if none is a register. 0 if they differ. */
 static uint32_t common_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand *o, enum ds_ptx_type type)
 {
         const struct ds_ptx_operand *e;
@@ -92,7 +92,7 @@ static uint32_t common_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand
         return bytes ? bytes : ds_ix_type_bytes(type) == 1 ? 2 : ds_ix_type_bytes(type);
 }
 
-/* Eight elements are twice four; `vector` and `address` are the operands' places. */
+/* Splits eight elements into two times four; `vector` and `address`: indices of the operands. */
 static int decode_eight(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t vector, uint32_t address)
 {
         struct ds_ptx_operand o[DS_PTX_MAX_OPERANDS];
@@ -105,7 +105,7 @@ static int decode_eight(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_
         o[vector].n_elements = 4;
         for (uint32_t k = 0; k < 4 && vector == 0 && o[address].reg != DS_PTX_NO_REG; k++) {
                 if (o[0].elements[k].kind == DS_PTX_OPERAND_REG && o[0].elements[k].reg == o[address].reg)
-                        return ds_ix_refuse(d, in, "a load over its own address");
+                        return ds_ix_refuse(d, in, "a load into the register of its own address is not supported");
         }
         if (!ds_ix_decode_memory(d, &half))
                 return 0;
@@ -183,7 +183,7 @@ static int decode_stack(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         op.n = (uint8_t)bytes;
         op.imm = DS_MAX(align, UINT64_C(8));
         if (op.imm & (op.imm - 1) || op.imm > UINT64_C(1) << 23)
-                return ds_ix_refuse(d, in, "an alignment of %llu bytes", (unsigned long long)align);
+                return ds_ix_refuse(d, in, "an alignment of %llu bytes is not supported", (unsigned long long)align);
         if (in->op == DS_PTX_OP_ALLOCA)
                 skip = ds_ix_emit_skip(d, in);
         if (in->op != DS_PTX_OP_STACKRESTORE && !ds_ix_destination(d, in, &in->operands[0], bytes, &op.d))
@@ -195,13 +195,13 @@ static int decode_stack(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 ds_ix_emit_fn(d, in, op, in->op == DS_PTX_OP_STACKSAVE ? ds_ix_stack_save : ds_ix_stack_restore);
                 return 1;
         }
-        op.fn = op.inner = ds_ix_alloca; /* it may have much to make zero */
+        op.fn = op.inner = ds_ix_alloca; /* a control operation, because it may have many bytes to zero */
         (void)ds_ix_emit_control(d, op);
         ds_ix_end_skip(d, skip);
         return 1;
 }
 
-/* A cache policy is a number that nothing here reads. */
+/* A cache policy is a number that this interpreter never reads. */
 static int decode_policy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);
@@ -241,7 +241,7 @@ int ds_ix_decode_memory(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- atomics --- */
-/* One element of an atomic: operands in a row: [destination,] address, b [, c] */
+/* One element of an atomic; operands from index k: [destination,] address, b [, c] */
 static int decode_one_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, int has_result)
 {
         const struct ds_ptx_operand *o = in->operands, *e;
@@ -294,7 +294,7 @@ int ds_ix_decode_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- cp.async --- */
-/* Done at once, which is one of the orders it may be done in: a load into a temporary and a store. */
+/* Copies at once, which is one of the permitted orders: a load into a temporary and a store. */
 static int decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         static const enum ds_ptx_type types[] = {[4] = T(B32), [8] = T(B64), [16] = T(B128)};
@@ -345,7 +345,7 @@ static int decode_pack(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t
         uint32_t *slots[] = {&op.a, &op.b, &op.c, &op.f};
 
         if (o->n_elements < 2 || o->n_elements > 4 || bytes % o->n_elements)
-                return ds_ix_refuse(d, in, "a vector of %u elements", o->n_elements);
+                return ds_ix_refuse(d, in, "a vector of %u elements is not supported here", o->n_elements);
         op.n = (uint8_t)o->n_elements;
         op.size = (uint8_t)(bytes / o->n_elements);
         if (!ds_ix_destination(d, in, &in->operands[0], bytes, &op.d))
@@ -366,7 +366,7 @@ static int decode_unpack(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32
         const struct ds_ix_impl *impl;
 
         if (o->n_elements < 2 || o->n_elements > 4 || bytes % o->n_elements)
-                return ds_ix_refuse(d, in, "a vector of %u elements", o->n_elements);
+                return ds_ix_refuse(d, in, "a vector of %u elements is not supported here", o->n_elements);
         op.n = (uint8_t)o->n_elements;
         op.size = (uint8_t)(bytes / o->n_elements);
         if (!ds_ix_source(d, in, &in->operands[1], bytes, &op.a))
@@ -388,7 +388,8 @@ static int decode_vector(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32
         uint32_t temp[4];
 
         if (to->n_elements != from->n_elements || to->n_elements > 4)
-                return ds_ix_refuse(d, in, "vectors of %u and %u elements", to->n_elements, from->n_elements);
+                return ds_ix_refuse(
+                        d, in, "a move between vectors of %u and %u elements", to->n_elements, from->n_elements);
         for (uint32_t pass = 0; pass < 2; pass++) {
                 for (uint32_t k = 0; k < to->n_elements; k++) {
                         ds_ix_op op = ds_ix_blank(in);
@@ -423,13 +424,13 @@ static int decode_mov(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 !ds_ix_destination(d, in, &in->operands[0], bytes, &op.d))
                 return 0;
         if (!ds_ix_move(bytes))
-                return ds_ix_refuse(d, in, "a move of %u bytes", bytes);
+                return ds_ix_refuse(d, in, "a move of %u bytes is not supported", bytes);
         if (op.d != DS_IX_NO_SLOT)
                 ds_ix_emit(d, in, op, ds_ix_move(bytes));
         return 1;
 }
 
-/* The parameter space of a device function is no window of generic addresses. */
+/* The parameter space of a device function has no window of generic addresses. */
 static int decode_cvta(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);

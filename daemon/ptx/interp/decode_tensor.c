@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding matrix instructions: shapes and types into fragments
+ * Decoding matrix instructions: from shapes and types to fragments
  *
- * A form (a shape with types) is taken when it is one that PTX has for sm_90 and earlier; all others are refused by
- * name, whatever the front end lets pass, because the handlers' buffers are as large as these need.
+ * A combination of a shape and types ("form" in this file) is accepted if PTX has it for sm_90 and earlier. All others
+ * are refused by name, even if the front end accepts them, because the handlers' buffers are only as large as these
+ * need.
  */
 #include "ptx/interp/decode.h"
 #include "ptx/interp/tensor.h"
@@ -11,7 +12,7 @@
 #define T(name) DS_PTX_TYPE_##name
 #define KIND(name) DS_IX_MATRIX_##name
 
-/* --- forms --- */
+/* --- combinations of shape and types --- */
 static int kind_of(enum ds_ptx_type type)
 {
         static const uint8_t kinds[_DS_PTX_TYPE_MAX] = {[T(F16)] = KIND(F16) + 1,
@@ -34,7 +35,7 @@ static int kind_of(enum ds_ptx_type type)
 struct types {
         uint8_t kind, bits, unit; /* unit: elements along k in a register's tile, which is the smallest shape's k */
         uint8_t accumulators;     /* 1: f16, 2: f32, 4: s32, 8: f64 */
-        uint8_t group;            /* tensor.c */
+        uint8_t group;            /* elements along k added at once, see tensor.c */
 };
 
 static const struct types all_types[] = {
@@ -65,8 +66,8 @@ static uint8_t accumulator_bit(int kind)
 }
 
 /*
- * Fragments of A: blocks of 16 rows, in which the tiles of one piece along k come first. Fragments of B: the tiles of
- * eight columns along k first. wmma's of halves have more registers than tiles: the same again.
+ * Fragments of A: blocks of 16 rows, each with the tiles of one piece along k first. Fragments of B: the tiles of eight
+ * columns along k first. wmma's fragments of halves have more registers than tiles: the tiles repeat.
  */
 static void tiles_of_a(struct ds_ix_fragment *f, unsigned outer, unsigned inner)
 {
@@ -92,7 +93,7 @@ static void tiles_of_b(struct ds_ix_fragment *f, unsigned outer, unsigned inner)
         }
 }
 
-/* Accumulators: 8 x 8 results to a register of pairs of halves, else to two registers; rows first */
+/* Accumulators: 8 x 8 results in one register of pairs of halves, else in two registers; rows first */
 static void tiles_of_c(struct ds_ix_fragment *f, unsigned rows, unsigned columns)
 {
         unsigned each = f->kind == KIND(F16) ? 1 : 2;
@@ -113,7 +114,7 @@ static int fragment(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struc
         uint32_t n = o->kind == DS_PTX_OPERAND_VECTOR ? o->n_elements : 1, bytes = f->kind == KIND(F64) ? 8 : 4;
 
         if (n != f->n)
-                return ds_ix_refuse(d, in, "a fragment of %u registers where this form has %u", n, f->n);
+                return ds_ix_refuse(d, in, "a fragment of %u registers, but this shape and type need %u", n, f->n);
         for (uint32_t r = 0; r < n; r++) {
                 if (is_destination ? !ds_ix_destination(d, in, &e[r], bytes, &f->slot[r])
                                    : !ds_ix_source(d, in, &e[r], bytes, &f->slot[r]))
@@ -148,7 +149,7 @@ static int refuse_form(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- mma --- */
-/* d, a, b, c types; false when the accumulators are not for these */
+/* d, a, b, c types; false if the accumulators do not fit them */
 static int mma_types(const struct ds_ptx_instr *in, struct ds_ix_matrix *m)
 {
         int kinds[4];
@@ -174,7 +175,7 @@ static int mma_types(const struct ds_ptx_instr *in, struct ds_ix_matrix *m)
         return (accumulator_bit(kinds[0]) & t->accumulators) && (accumulator_bit(kinds[3]) & t->accumulators);
 }
 
-/* Words that belong to some types only; false when they stand at others */
+/* Modifiers that only some types have; false if another type has one */
 static int modifiers(const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
         enum ds_ptx_modifier round = ds_ptx_mod(in, DS_PTX_ROUND_RN), bits = ds_ptx_mod(in, DS_PTX_BITOP_XOR);
@@ -186,7 +187,7 @@ static int modifiers(const struct ds_ptx_instr *in, const struct types *t, struc
                (!m->saturate || t->accumulators == 4) && (bits != 0) == (t->kind == KIND(B1));
 }
 
-/* The shapes of mma.sync and mma.sp with these types */
+/* Shapes of mma.sync and mma.sp with these types */
 static int mma_shape(const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
         unsigned unit = t->unit * (m->sparse ? 2u : 1u), pieces;
@@ -197,7 +198,7 @@ static int mma_shape(const struct ds_ptx_instr *in, const struct types *t, struc
         if (m->n != 8 || (m->m != 8 && m->m != 16) || m->k % unit)
                 return 0;
         pieces = m->k / unit;
-        if (m->m == 8) /* only as 8-bit and smaller integers and f64 have it */
+        if (m->m == 8) /* only 8-bit and smaller integers and f64 have m8 */
                 return !m->sparse && pieces == 1 && (t->accumulators & 12) != 0;
         if (m->sparse && (t->kind == KIND(E4M3) || t->kind == KIND(E5M2)))
                 return pieces == 2 && m->d.kind == KIND(F32);
@@ -209,7 +210,8 @@ static int mma_shape(const struct ds_ptx_instr *in, const struct types *t, struc
 static int metadata(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
         const struct ds_ptx_operand *o = in->operands;
-        unsigned bits = m->k / (2u * t->unit) * 16, lanes = 4 / (bits / 16); /* of a row: 16, 32 or 64; choices */
+        /* bits: of a row, 16, 32 or 64; lanes: number of choices */
+        unsigned bits = m->k / (2u * t->unit) * 16, lanes = 4 / (bits / 16);
 
         if (t->bits == 8 || t->bits == 4)
                 lanes /= 2;
@@ -236,7 +238,7 @@ static int decode_m8n8k4(ds_ix_decoder *d, const struct ds_ptx_instr *in, struct
                emit(d, in, m, &ds_ix_mma_m8n8k4, skip);
 }
 
-/* What is left of mma and wmma.mma once the shape is known: a and b have their number of registers */
+/* Decodes the rest of mma and wmma.mma once the shape is known: a and b have the right number of registers */
 static int decode_product(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct types *t, int swapped, struct ds_ix_matrix *m)
 {
@@ -275,8 +277,8 @@ static int decode_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 
 /* --- wmma --- */
 /*
- * Shapes of wmma. The fragments of m8n32k16 are those of m32n8k16 the other way round: what is computed is the
- * transposed product, and rows of C are what columns are elsewhere.
+ * Shapes of wmma. The fragments of m8n32k16 are those of m32n8k16 transposed: the transposed product is computed, with
+ * rows of C in place of columns.
  */
 static int wmma_shape(const struct ds_ptx_instr *in, const struct types *t, int *ret_swapped, struct ds_ix_matrix *m)
 {
@@ -312,7 +314,7 @@ static int decode_wmma_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         const struct types *t;
         int swapped;
 
-        if (in->n_types == 2) { /* of halves: d and c */
+        if (in->n_types == 2) { /* halves: d and c */
                 full.n_types = 4;
                 full.types[3] = in->types[1];
                 full.types[1] = full.types[2] = T(F16);
@@ -327,7 +329,7 @@ static int decode_wmma_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return decode_product(d, in, t, swapped, &m);
 }
 
-/* Types of C: by them the other types follow that a shape may have, one of which is enough to know it. */
+/* Finds the other types by the type of C; one possible set is enough to identify the shape. */
 static const struct types *multiplied_with(const struct ds_ptx_instr *in, int kind)
 {
         if (kind == KIND(S32))
@@ -337,7 +339,7 @@ static const struct types *multiplied_with(const struct ds_ptx_instr *in, int ki
         return types_of(kind == KIND(F32) && in->shape[2] == 8 ? KIND(TF32) : KIND(F16));
 }
 
-/* Registers of what is moved, and their tiles; columns: the layout is .col */
+/* Registers of a moved matrix, and their tiles; columns: the layout is .col */
 static int wmma_fragment(const struct ds_ptx_instr *in, int what, int columns, struct ds_ix_matrix *m)
 {
         int kind = in->n_types ? kind_of((enum ds_ptx_type)in->types[0]) : -1, swapped;
@@ -360,7 +362,7 @@ static int wmma_fragment(const struct ds_ptx_instr *in, int what, int columns, s
         return t->bits >= 8 || what == 'c' || !m->across;
 }
 
-/* The address of a matrix is always in a register: that of a variable is put into one. */
+/* The address of a matrix must be in a register: a variable's address is moved to one. */
 static int matrix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, ds_ix_op *at)
 {
         struct ds_ptx_operand variable = *o;
@@ -372,7 +374,7 @@ static int matrix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const
         if (at->a != DS_IX_NO_SLOT)
                 return 1;
         if (!o->var)
-                return ds_ix_refuse(d, in, "a matrix at a constant address");
+                return ds_ix_refuse(d, in, "a matrix at a constant address is not supported");
         variable.kind = DS_PTX_OPERAND_VAR;
         at->flags |= DS_IX_WIDE_ADDRESS;
         at->f = DS_IX_SYM_NONE;
@@ -396,7 +398,7 @@ static int decode_wmma_access(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         m.at.n = 1;
         if (!matrix_address(d, in, &o[store ? 0 : 1], &m.at) || !fragment(d, in, &o[store ? 1 : 0], !store, &m.d))
                 return 0;
-        if (in->n_operands < 3) /* they lie close */
+        if (in->n_operands < 3) /* rows lie next to each other */
                 m.stride = ds_ix_constant_slot(d,
                         in->shape[what == 'a'   ? (columns ? 0 : 2)
                                   : what == 'b' ? (columns ? 2 : 1)

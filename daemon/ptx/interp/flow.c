@@ -2,19 +2,19 @@
 /*
  * Control flow: jumps, calls, and the groups of a diverged warp
  *
- * A jump on which lanes disagree splits the running group. From then on every jump is a point where the warp decides
- * which group goes on: the one deepest in calls and, there, furthest behind in the function's order. Groups at the same
- * place in the same frame merge. That order puts loops before what follows them, so lanes wait at the end of a loop or
- * a branch for the others, and full warps come back without anybody computing where.
+ * A jump on which lanes disagree splits the running group. From then on the warp decides at every jump which group
+ * continues: the one deepest in calls and, at that depth, furthest behind in the function's order. Groups at the same
+ * operation in the same frame merge. That order puts loops before the code after them. So lanes wait at the end of a
+ * loop or branch for the others, and warps become full again without any computed reconvergence point.
  *
- * A group that spins on memory would starve the lane it waits for. After a slice of instructions in which it touched
- * shared state it is therefore set back one turn, and groups with fewer turns go first.
+ * A group that spins on memory would starve the lane that it waits for. So a group that touched shared state during a
+ * slice of instructions is put back one turn, and groups with fewer turns run first.
  */
 #include "ptx/interp/core.h"
 #include "util/alloc.h"
 
 /* --- frames --- */
-/* Frees the frames that nobody uses. */
+/* Frees unused frames. */
 static void trim_frames(ds_ix_block *block)
 {
         for (uint32_t i = 0; i < block->n_free_frames; i++) {
@@ -28,7 +28,7 @@ static void trim_frames(ds_ix_block *block)
         }
 }
 
-/* Is there room for so many bytes more, perhaps without the frames that nobody uses? */
+/* Whether so many bytes more fit, after freeing unused frames if necessary */
 static int frames_fit(struct ds_ix_cluster *cluster, size_t bytes)
 {
         uint64_t most = DS_IX_MAX_FRAMES_BYTES * (cluster->n > 1 ? 2 : 1);
@@ -68,7 +68,7 @@ ds_ix_frame *ds_ix_frame_new(ds_ix_block *block, ds_ix_func *func)
         return frame;
 }
 
-/* Gives up one reference; a frame without any goes back to its function's list and lets go of its caller's. */
+/* Drops one reference. A frame without references returns to its function's list and drops its caller's frame. */
 void ds_ix_frame_release(ds_ix_block *block, ds_ix_frame *frame)
 {
         while (frame && --frame->refs == 0) {
@@ -80,7 +80,7 @@ void ds_ix_frame_release(ds_ix_block *block, ds_ix_frame *frame)
         }
 }
 
-/* Only frames in the free lists: every group must have let go of its own. */
+/* Frees frames in the free lists; every group must have dropped its frame. */
 void ds_ix_frames_free(ds_ix_block *block)
 {
         trim_frames(block);
@@ -102,7 +102,7 @@ static uint32_t rank_of(const ds_ix_frame *frame, const ds_ix_op *pc)
         return frame->func->rank[pc - frame->func->ops];
 }
 
-/* Does a go before b? */
+/* Whether a runs before b */
 static int before(const struct ds_ix_group *a, const struct ds_ix_group *b)
 {
         if (a->turn != b->turn)
@@ -120,7 +120,7 @@ static void remove_group(ds_ix_warp *w, uint32_t index)
         w->group[index] = w->group[w->n_groups];
 }
 
-/* Takes every ready group that stands where `index` does into it. */
+/* Merges every ready group at `index`'s operation into it. */
 static uint32_t merge(ds_ix_warp *w, uint32_t index)
 {
         for (uint32_t i = 0; i < w->n_groups;) {
@@ -141,7 +141,7 @@ static uint32_t merge(ds_ix_warp *w, uint32_t index)
         return index;
 }
 
-/* Lanes that wait for each other at different operations of the same kind may go on together. */
+/* Lets lanes continue together that wait for each other at different operations of the same kind. */
 static int grant(ds_ix_warp *w)
 {
         int any = 0;
@@ -175,7 +175,7 @@ static int grant(ds_ix_warp *w)
         return any;
 }
 
-/* Chooses the ready group that goes on, and makes it the running one. NULL: none is ready. */
+/* Chooses the ready group that continues, and makes it the running one. NULL: none is ready. */
 const ds_ix_op *ds_ix_pick(ds_ix_warp *w)
 {
         uint32_t best = UINT32_MAX, ready = 0;
@@ -205,7 +205,7 @@ const ds_ix_op *ds_ix_pick(ds_ix_warp *w)
         return g->pc;
 }
 
-/* The running group stands at pc now: who goes on? */
+/* The running group is at pc now: chooses the group that continues. */
 const ds_ix_op *ds_ix_switch(ds_ix_warp *w, const ds_ix_op *pc)
 {
         struct ds_ix_group *g = &w->group[w->current];
@@ -217,7 +217,7 @@ const ds_ix_op *ds_ix_switch(ds_ix_warp *w, const ds_ix_op *pc)
         return ds_ix_pick(w);
 }
 
-/* The running group waits at pc, and another goes on. */
+/* The running group waits at pc; another continues. */
 const ds_ix_op *ds_ix_wait(ds_ix_warp *w, const ds_ix_op *pc, enum ds_ix_state state)
 {
         struct ds_ix_group *g = &w->group[w->current];
@@ -229,7 +229,7 @@ const ds_ix_op *ds_ix_wait(ds_ix_warp *w, const ds_ix_op *pc, enum ds_ix_state s
         return ds_ix_pick(w);
 }
 
-/* The running group's lanes are gone. */
+/* Removes the running group, whose lanes have exited. */
 const ds_ix_op *ds_ix_leave(ds_ix_warp *w)
 {
         ds_ix_frame_release(w->block, w->frame);
@@ -237,7 +237,7 @@ const ds_ix_op *ds_ix_leave(ds_ix_warp *w)
         return ds_ix_pick(w);
 }
 
-/* Lanes `mask` of the running group become a group of their own at pc; they keep a reference to the frame. */
+/* Splits lanes `mask` off the running group, as a group at pc with a reference to the frame. */
 void ds_ix_split(ds_ix_warp *w, uint32_t mask, const ds_ix_op *pc)
 {
         struct ds_ix_group *g = &w->group[w->n_groups++];
@@ -255,7 +255,7 @@ void ds_ix_split(ds_ix_warp *w, uint32_t mask, const ds_ix_op *pc)
 }
 
 /* --- time slices --- */
-/* The slice is over: is the budget, does the caller want an end, is it another group's or warp's turn? */
+/* At the end of a slice: checks the budget and the abort flag, and lets another group or warp run. */
 const ds_ix_op *ds_ix_expire(ds_ix_warp *w, const ds_ix_op *pc)
 {
         ds_ix_block *block = w->block;
@@ -281,7 +281,7 @@ const ds_ix_op *ds_ix_expire(ds_ix_warp *w, const ds_ix_op *pc)
         return NULL;
 }
 
-/* Instructions of a slice go into the block's account; the next slice begins. */
+/* Adds the instructions of a slice to the block's total; begins the next slice. */
 void ds_ix_account(ds_ix_warp *w)
 {
         ds_ix_block *block = w->block;
@@ -308,7 +308,7 @@ static inline const ds_ix_op *go_on(ds_ix_warp *w, const ds_ix_op *next)
 }
 
 /* --- jumps --- */
-/* Instructions since the last control operation, where a block of code ends without a jump */
+/* Counts instructions where a block of code ends without a jump */
 const ds_ix_op *ds_ix_fall(ds_ix_warp *w, const ds_ix_op *op)
 {
         w->fuel -= op->count;
@@ -333,7 +333,7 @@ const ds_ix_op *ds_ix_bra_if(ds_ix_warp *w, const ds_ix_op *op)
         return go_on(w, op + 1);
 }
 
-/* brx.idx: lanes may have many targets; an index beyond the table is the program's fault. */
+/* brx.idx: lanes may have different targets; an index beyond the table is the program's fault. */
 const ds_ix_op *ds_ix_brx(ds_ix_warp *w, const ds_ix_op *op)
 {
         const struct ds_ix_table *table = op->ext;
@@ -361,7 +361,7 @@ const ds_ix_op *ds_ix_brx(ds_ix_warp *w, const ds_ix_op *op)
 }
 
 /* --- calls --- */
-/* Where formal k of a frame's function lies: in its args area, or in a register (old style) */
+/* Location of formal k of a frame's function: in its args area, or in a register (old style) */
 static uint8_t *formal(const ds_ix_frame *frame, const struct ds_ptx_var *var, uint32_t offset, size_t *ret_step)
 {
         if (var->reg != DS_PTX_NO_REG) {
@@ -389,7 +389,7 @@ static void copy_arguments(const ds_ix_warp *w, const ds_ix_call *call, const ds
         }
 }
 
-/* Results go to the lanes that return; the caller's other lanes may have values there. */
+/* Copies results only to the lanes that return; the caller's other lanes may have values there. */
 static void copy_results(const ds_ix_warp *w, const ds_ix_frame *from, const ds_ix_frame *to)
 {
         const ds_ix_call *call = from->call;
@@ -408,7 +408,7 @@ static void copy_results(const ds_ix_warp *w, const ds_ix_frame *from, const ds_
         }
 }
 
-/* An indirect call must fit what it says about its target. */
+/* An indirect call must match its target's parameters. */
 static int fits(const ds_ix_call *call, const ds_ix_func *func)
 {
         if (!func->ops || func->ir->is_entry || call->n_args != func->ir->n_params || call->n_rets != func->ir->n_rets)
@@ -424,7 +424,7 @@ static int fits(const ds_ix_call *call, const ds_ix_func *func)
         return 1;
 }
 
-/* Which function the lanes call; those that call another one stay behind as a group at the same operation. */
+/* The function that the lanes call. Lanes that call another one stay behind, as a group at the same operation. */
 static ds_ix_func *target_of(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_call *call)
 {
         const struct ds_interp *interp = w->block->interp;
@@ -480,7 +480,7 @@ const ds_ix_op *ds_ix_call_op(ds_ix_warp *w, const ds_ix_op *op)
         return w->fuel < 0 ? ds_ix_expire(w, func->ops) : func->ops;
 }
 
-/* Lanes leave the kernel. */
+/* Ends the lanes. */
 const ds_ix_op *ds_ix_exit(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint32_t p = op->guard == DS_IX_NO_SLOT ? DS_IX_FULL : ds_ix_pred(w, op->guard);

@@ -2,9 +2,9 @@
 /*
  * Formatting a kernel's text
  *
- * A conversion is read into a small structure, checked, and given to the C library one at a time as a specification
- * that was built here: no byte of the kernel's format reaches it. Widths and precisions are bounded, a string is read
- * as far as it is printed. What is no conversion of CUDA's is printed as it is written.
+ * Each conversion is read into a small structure, checked, and given to the C library as a specification built here: no
+ * byte of the kernel's format reaches the library. Widths and precisions are bounded, and strings are read only as far
+ * as they are printed. Conversions that CUDA lacks are printed as written.
  */
 #include "ptx/interp/format.h"
 
@@ -14,7 +14,7 @@
 #include "util/macro.h"
 
 #define WIDTH_MAX 4096
-#define SPEC_MAX 32 /* bytes of a conversion as it is written; what is longer is none */
+#define SPEC_MAX 32 /* bytes of a conversion's text; longer ones are not conversions */
 
 enum size { SIZE_INT, SIZE_CHAR, SIZE_SHORT, SIZE_LONG };
 
@@ -24,15 +24,15 @@ struct spec {
         char flags[8];
         size_t n_flags;
         int width, precision; /* -1: not given */
-        int width_argument;   /* '*' */
+        int width_argument;   /* given as '*' */
         enum size size;
         char type;
 };
 
 struct state {
         struct ds_ix_format *f;
-        uint64_t at;     /* of the format */
-        uint64_t offset; /* in the arguments */
+        uint64_t at;     /* address in the format */
+        uint64_t offset; /* offset in the arguments */
         uint32_t used;
         int failed;
 };
@@ -52,7 +52,7 @@ static void pad(struct state *s, int64_t n)
                 put(s, " ", 1);
 }
 
-/* The byte, or 0 when it cannot be read: the call has failed then. */
+/* The byte at the address, or 0 if it cannot be read; then the call has failed. */
 static int byte_at(struct state *s, uint64_t address)
 {
         int byte = s->f->byte(s->f->user, address);
@@ -64,7 +64,7 @@ static int byte_at(struct state *s, uint64_t address)
         return 0;
 }
 
-/* The next argument of `size` bytes, which it is aligned to. */
+/* Reads the next argument of `size` bytes, aligned to its size. */
 static uint64_t argument(struct state *s, uint32_t size)
 {
         uint64_t value = 0;
@@ -77,7 +77,7 @@ static uint64_t argument(struct state *s, uint32_t size)
         return value;
 }
 
-/* --- reading a conversion --- */
+/* --- parsing a conversion --- */
 
 static char take(struct state *s, struct spec *spec)
 {
@@ -120,7 +120,7 @@ static char take_size(struct state *s, struct spec *spec, char c)
         return c;
 }
 
-/* What stands behind a percent sign. False: it is no conversion; `written` is what it is instead. */
+/* Parses the text behind a percent sign. False: no conversion; `written` is the text to print instead. */
 static int read_spec(struct state *s, struct spec *spec)
 {
         char c;
@@ -162,7 +162,7 @@ static void take_width(struct state *s, struct spec *spec)
         spec->width = width < -WIDTH_MAX || width > WIDTH_MAX ? WIDTH_MAX : width < 0 ? -width : width;
 }
 
-/* The specification for the C library: flags, width and precision, then `tail`. */
+/* Builds the specification for the C library: flags, width and precision, then `tail`. */
 static void build(const struct spec *spec, const char *tail, char *out, size_t size)
 {
         int n = snprintf(out, size, "%%%.*s", (int)spec->n_flags, spec->flags);
@@ -285,7 +285,7 @@ static void print_spec(struct state *s, struct spec *spec)
         }
 }
 
-/* May the conversion have its arguments? A percent sign needs none. */
+/* Whether enough arguments are left for the conversion. A percent sign needs none. */
 static int has_room(const struct state *s, const struct spec *spec)
 {
         uint32_t needs = (spec->type != '%') + (uint32_t)spec->width_argument;

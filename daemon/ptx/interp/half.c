@@ -2,15 +2,15 @@
 /*
  * Arithmetic of f16, bf16 and their packed pairs
  *
- * Sums and products of two halves are computed in single precision, which has more than twice the bits, so rounding
- * twice is rounding once; fused ones are rounded to odd in between (half.h). Packed operations do the same to
+ * Sums and products of two halves are computed in single precision, which has more than twice the bits, so double
+ * rounding equals single rounding. Fused operations are rounded to odd in between (half.h). Packed operations process
  * both halves of a 32-bit register.
  */
 #include "ptx/interp/half.h"
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* Modifiers are the same for all lanes: the compiler moves the tests out of the loops where it pays. */
+/* Modifiers are the same for all lanes: the compiler moves the tests out of the loops where useful. */
 DS_IX_INLINE uint16_t enter(uint16_t h, const ds_ix_op *op)
 {
         return op->flags & DS_IX_FTZ ? ds_ix_ftz_half(h) : h;
@@ -25,7 +25,7 @@ DS_IX_INLINE float shape(float f, const ds_ix_op *op)
         return f;
 }
 
-/* f is exact or odd in its last bit: with .ftz what is below the normal numbers before rounding is zero */
+/* f: exact, or odd in its last bit. With .ftz a value below the normal numbers before rounding becomes zero */
 DS_IX_INLINE uint16_t leave_f16(float f, const ds_ix_op *op)
 {
         float g = op->flags & DS_IX_FTZ && __builtin_fabsf(f) < 0x1p-14f ? f * 0.0f : f;
@@ -61,7 +61,7 @@ DS_IX_INLINE uint16_t leave_bf16(float f, const ds_ix_op *op)
 ARITHMETIC(f16)
 ARITHMETIC(bf16)
 
-/* fma.oob: this NaN, of either sign, stands for elements outside a tensor; a product with it makes the result zero. */
+/* fma.oob: this NaN, of either sign, marks elements outside a tensor; a product with it makes the result zero. */
 #define OUT_OF_BOUNDS(h) (((h)&0x7fffu) == 0x7ff7u)
 #define OOB(t)                                                                                    \
         DS_IX_INLINE uint16_t t##_fma_oob(uint16_t a, uint16_t b, uint16_t c, const ds_ix_op *op) \
@@ -73,7 +73,7 @@ OOB(bf16)
 
 enum { MINMAX_MAX = 1, MINMAX_NAN = 2, MINMAX_XORSIGN = 4 };
 
-/* Works on the bit patterns: both formats order alike, NaNs lie above infinity. */
+/* Works on the bit patterns: both formats have the same order, with NaNs above infinity. */
 DS_IX_INLINE uint16_t minmax(uint16_t a, uint16_t b, uint16_t infinity, const ds_ix_op *op)
 {
         uint16_t sign = (uint16_t)((a ^ b) & 0x8000u);
@@ -104,7 +104,7 @@ DS_IX_INLINE uint16_t bf16_minmax(uint16_t a, uint16_t b, const ds_ix_op *op)
         return minmax(a, b, 0x7f80u, op);
 }
 
-/* Signs: a NaN becomes the canonical one. */
+/* Operations on the sign turn a NaN into the canonical one. */
 DS_IX_INLINE uint16_t f16_abs(uint16_t a, const ds_ix_op *op)
 {
         return (a & 0x7fffu) > 0x7c00u ? DS_IX_NAN16 : enter(a, op) & 0x7fffu;
@@ -144,7 +144,7 @@ DS_IX_INLINE uint16_t bf16_neg(uint16_t a, const ds_ix_op *op)
 ALL(f16)
 ALL(bf16)
 
-/* --- approximations: evaluated as in special.c, on the value widened --- */
+/* --- approximations: evaluated as in special.c, on the widened value --- */
 static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op);
 static const struct ds_ix_impl approx_half = {{approximate, approximate}};
 
@@ -169,7 +169,7 @@ static void narrow(uint16_t *to, const float *from, int bf16, uint32_t ftz)
         }
 }
 
-/* Runs the single-precision handler over each half, with the scratch area as its registers. */
+/* Runs the single-precision handler on each half, with the scratch area as its registers. */
 static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint32_t packed = op->mode & APPROX_PACKED, bf16 = op->mode & APPROX_BF16, ftz = op->flags & DS_IX_FTZ;
@@ -197,7 +197,7 @@ static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- which handler --- */
+/* --- handler tables --- */
 static const struct ds_ix_impl *of_type(const struct ds_ix_impl *const f[4], enum ds_ptx_type type)
 {
         return type == T(F16)      ? f[0]

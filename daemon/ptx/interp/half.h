@@ -2,9 +2,9 @@
 /*
  * Half precision and bfloat16 as bit patterns
  *
- * Widening is exact; narrowing rounds to nearest even, correctly also for subnormals and overflow, and turns NaN into
- * the canonical 0x7fff. Everything is branch-free on lanes, so that loops over it vectorise; no compiler support for
- * half types is needed.
+ * Widening is exact. Narrowing rounds to nearest even, correctly also for subnormals and overflow, and turns NaN into
+ * the canonical 0x7fff. All code is branch-free on lanes, so loops over it vectorise; no compiler support for half
+ * types is needed.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 DS_IX_INLINE float ds_ix_from_half(uint16_t h)
 {
         uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-        /* the exponent moved by a multiplication, which is exact and takes care of subnormals */
+        /* an exact multiplication adjusts the exponent, and handles subnormals too */
         float f = ds_ix_float(rest << 13) * 0x1p112f;
         uint32_t u = rest >= 0x7c00u ? 0x7f800000u | rest << 13 : ds_ix_bits32(f);
 
@@ -25,7 +25,7 @@ DS_IX_INLINE float ds_ix_from_half(uint16_t h)
 DS_IX_INLINE uint16_t ds_ix_to_half(float f)
 {
         uint32_t u = ds_ix_bits32(f), sign = u >> 16 & 0x8000u, size = u & 0x7fffffffu;
-        /* normal: add half a unit, or a bit less for an even result, and cut */
+        /* normal: adds half a unit, or a bit less for an even result, and truncates */
         uint32_t normal = (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13;
         /* subnormal: the addition of 0.5 rounds to units of 2^-24 */
         uint32_t tiny = ds_ix_bits32(ds_ix_float(size) + 0.5f) - 0x3f000000u;
@@ -47,7 +47,7 @@ DS_IX_INLINE uint16_t ds_ix_to_bf16(float f)
         return (uint16_t)(f != f ? DS_IX_NAN16 : (u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-/* a * b + c of bfloat16 or half values, rounded once to f32 odd: narrowing that is correct */
+/* a * b + c of bfloat16 or half values, rounded once to odd in f32, so that narrowing it is correct */
 DS_IX_INLINE float ds_ix_fma_odd(float a, float b, float c)
 {
         double exact = (double)a * b;
@@ -55,7 +55,7 @@ DS_IX_INLINE float ds_ix_fma_odd(float a, float b, float c)
         return ds_ix_narrow_odd(ds_ix_add_odd(exact, c));
 }
 
-/* .ftz of halves */
+/* .ftz for halves */
 DS_IX_INLINE uint16_t ds_ix_ftz_half(uint16_t h)
 {
         return h & 0x7c00u ? h : h & 0x8000u;

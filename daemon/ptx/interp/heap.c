@@ -62,7 +62,7 @@ static int prepare(ds_ix_heap *heap)
         return 1;
 }
 
-/* The free piece at `at` and those behind it become one. */
+/* Merges the free piece at `at` with the free pieces behind it. */
 static void join(ds_ix_heap *heap, uint32_t at)
 {
         uint32_t end = at + heap->piece[at];
@@ -78,7 +78,7 @@ static void join(ds_ix_heap *heap, uint32_t at)
                 heap->next = at;
 }
 
-/* The first unit of n that nobody has, UINT32_MAX: there are not so many. *ret_walked: pieces looked at */
+/* First of n adjacent free units; UINT32_MAX: there are not so many. *ret_walked: pieces visited */
 static uint32_t take(ds_ix_heap *heap, uint32_t n, uint32_t *ret_walked)
 {
         uint32_t at = heap->next, seen = 0, walked = 0;

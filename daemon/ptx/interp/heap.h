@@ -2,15 +2,14 @@
 /*
  * malloc and free of kernels
  *
- * Every instance of a module has a heap of its own of 8 MiB, the size that CUDA gives a context unless it is told
- * otherwise. What a kernel allocates stays until a kernel frees it or the module is unloaded. Memory of the heap is
- * accessed and checked like the module's variables: as one piece. What a kernel writes into it cannot hurt the
- * allocator, whose notes are elsewhere. Blocks on several threads may call at once; which addresses they get then
- * depends on who came first, as on a GPU.
+ * Every instance of a module has a heap of its own of 8 MiB, CUDA's default for a context. An allocation stays until a
+ * kernel frees it or the module is unloaded. Accesses to the heap are checked like those to the module's variables: as
+ * one piece. A kernel's writes into it cannot damage the allocator, whose records are elsewhere. Blocks on several
+ * threads may call at once; their addresses then depend on the order of the calls, as on a GPU.
  *
- * The notes are a size for every unit at which a piece begins, zero for the others. An allocation walks through the
- * pieces from where the last one ended, makes neighbours that are free one, and takes the first that is large enough.
- * The walk costs instructions.
+ * The records are one size per unit at which a piece begins, zero for the others. An allocation walks through the
+ * pieces from where the last one ended, merges adjacent free ones, and takes the first that is large enough. The walk
+ * costs instructions.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Integer arithmetic of the interpreter: everything that adds, multiplies, divides and compares to a minimum
+ * Integer arithmetic of the interpreter: addition, multiplication, division, minimum and maximum
  *
- * Integers wrap; signed operations are done on unsigned values where C would call the wrap undefined. What PTX leaves
- * to the machine is settled as the hardware does it: a division by zero gives all ones, and so does its remainder.
+ * Integers wrap; signed operations use unsigned values where C leaves the wrap undefined. Where PTX leaves the result
+ * to the machine, it is the hardware's: a division by zero gives all ones, and so does its remainder.
  */
 #include "ptx/interp/lane.h"
 
@@ -145,7 +145,7 @@ DOT(su, int8_t, uint8_t, int16_t)
 DOT(ss, int8_t, int8_t, int16_t)
 
 /* --- carry chains --- */
-/* value = sum of three terms as W; carry out of U. The flag register is one bit mask per warp. */
+/* value: sum of three terms as W; carry out of U. The flag register is one bit mask per warp. */
 #define CARRY(name, U, W, sources, total, keeps)                                  \
         DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)          \
         {                                                                         \
@@ -177,7 +177,7 @@ DOT(ss, int8_t, int8_t, int16_t)
         CARRY(madc_lo_##bits, U, W, const U *pc = ds_ix_lanes(w, op->c), LOW(U, W) + pc[i] + carry, op->mode)
 CARRIES(32, uint32_t, uint64_t)
 CARRIES(64, uint64_t, unsigned __int128)
-/* The high half of a product depends on the sign. */
+/* The high half of a product depends on the signedness. */
 #define HIGHS(s, U, W, S, WS)                                                \
         CARRY(mad_hi_cc_##s, U, W, const U *pc = ds_ix_lanes(w, op->c),      \
                 (W)(U)(((WS)(S)x * (WS)(S)y) >> (8 * sizeof(U))) + pc[i], 1) \
@@ -188,7 +188,7 @@ HIGHS(s32, uint32_t, uint64_t, int32_t, int64_t)
 HIGHS(u64, uint64_t, unsigned __int128, uint64_t, unsigned __int128)
 HIGHS(s64, uint64_t, unsigned __int128, int64_t, __int128)
 
-/* --- which handler --- */
+/* --- handler tables --- */
 typedef const struct ds_ix_impl *by_type[_DS_PTX_TYPE_MAX];
 
 #define ANY(f)                                                                                              \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interpreter's public face: making a module ready, and finding things in it
+ * The interpreter's interface: preparing a module, and finding things in it
  *
- * Order matters: offsets of all variables first, then their memory, so that decoding can put addresses into operations,
- * then functions, then kernels, which need to know who calls whom, and initial values last.
+ * The order matters: first the offsets of all variables, then their memory, so that decoding can put addresses into
+ * operations. Then functions, then kernels, which need the call graph, and initial values last.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static int decode_functions(ds_interp *interp, struct ds_ptx_diags *diags)
         return r < 0 ? r : unsupported ? DS_INTERP_E_UNSUPPORTED : 0;
 }
 
-/* By name; those of one name as they stand in the text. */
+/* Orders by name; equal names keep the order of the text. */
 static int compare_aliases(const void *a, const void *b)
 {
         const struct ds_ptx_directive *x = *(const struct ds_ptx_directive *const *)a;
@@ -57,7 +57,7 @@ static int compare_aliases(const void *a, const void *b)
         return order ? order : x < y ? -1 : x > y;
 }
 
-/* The last of that name, or NULL. */
+/* The last alias of that name, or NULL. */
 static const struct ds_ptx_directive *find_alias(const struct ds_ptx_directive **sorted, size_t n, const char *name)
 {
         size_t low = 0, high = n;
@@ -75,7 +75,7 @@ static const struct ds_ptx_directive *find_alias(const struct ds_ptx_directive *
 
 /*
  * .alias a, b: calls of a are calls of b. Chains of aliases are not followed: PTX has none. A module may have a hundred
- * thousand of them and as many functions.
+ * thousand aliases and as many functions.
  */
 static int find_aliases(ds_interp *interp)
 {
@@ -126,7 +126,7 @@ static int build(ds_interp *interp, struct ds_ptx_diags *diags)
                 r = decode_functions(interp, diags);
         if (r)
                 return r;
-        ds_ix_initialise_areas(interp); /* takes addresses of functions: before kernels are made */
+        ds_ix_initialise_areas(interp); /* needs addresses of functions: before kernels are made */
         return ds_ix_make_kernels(interp, diags);
 }
 
@@ -165,7 +165,7 @@ ds_interp *ds_interp_free(ds_interp *interp)
         return ds_free(interp);
 }
 
-/* --- finding --- */
+/* --- lookup --- */
 const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t index)
 {
         return index < interp->n_kernels ? &interp->kernels[index] : NULL;
@@ -212,8 +212,8 @@ int ds_interp_has_globals(const ds_interp *interp)
         for (uint32_t i = 0; i < m->n_vars; i++) {
                 const struct ds_ptx_var *var = m->vars[i];
 
-                /* kernels write the one, the host the other; what printf() is given is the compiler's, and nobody
-                 * writes to it */
+                /* Kernels write global variables, the host writes constants. The compiler's own variables with
+                 * printf formats are never written */
                 if ((var->space == DS_PTX_IN_GLOBAL || var->space == DS_PTX_IN_CONST) &&
                         var->linkage != DS_PTX_LINKAGE_EXTERN && var->name[0] != '$')
                         return 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of a module: what a launch needs to know about them
+ * Kernels of a module: their properties for a launch
  *
- * A kernel has the shared variables of every function it may reach, its stack is the deepest chain of calls, its
- * registers the most of any of them. Recursion, calls through pointers and alloca have no deepest chain: they get a
- * fixed stack, and running out of it is a fault.
+ * A kernel has the shared variables of every function that it may reach; its stack is the deepest call chain, its
+ * registers the maximum over these functions. Recursion, calls through pointers and alloca have no deepest chain: they
+ * get a fixed stack, and exceeding it is a fault.
  */
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 #define MAX_EFFORT 50000000u /* visits of functions for all kernels together */
 
 /* --- stacks --- */
-/* More than a kernel may have is all the same, and no sum of it overflows. */
+/* Clamped above the limit of a kernel, so that no sum of it overflows. */
 static uint32_t chain_bytes(const ds_ix_func *f, uint32_t callees)
 {
         uint64_t bytes = (uint64_t)f->local_bytes + callees + (f->stack ? DS_IX_RECURSION_LOCAL : 0);
@@ -24,8 +24,8 @@ static uint32_t chain_bytes(const ds_ix_func *f, uint32_t callees)
 }
 
 /*
- * Bytes of every function's deepest chain: functions whose callees are all known, until there are no more. The others
- * have at least what the largest function has by itself: a kernel's own variables must always fit.
+ * Bytes of each function's deepest chain: repeatedly computes functions whose callees are all known. The others have at
+ * least the largest function's own bytes: a kernel's own variables must always fit.
  */
 static int measure_stacks(ds_interp *interp)
 {
@@ -63,14 +63,14 @@ static int measure_stacks(ds_interp *interp)
         return 0;
 }
 
-/* --- reach --- */
+/* --- reachable functions --- */
 struct reach {
         ds_interp *interp;
         ds_ix_func **stack; /* functions to visit */
-        uint32_t *seen;     /* kernel that visited the function last, from 1 */
+        uint32_t *seen;     /* last kernel that visited each function, from 1 */
         uint32_t n, kernel;
         uint64_t effort;
-        uint8_t *shared; /* symbols of this kernel */
+        uint8_t *shared; /* symbols that this kernel uses */
         uint32_t registers;
         int indirect;
 };
@@ -101,7 +101,7 @@ static void visit(struct reach *r, ds_ix_func *f)
         }
 }
 
-/* Offsets of the kernel's shared variables; those of unknown size begin where the others end. */
+/* Offsets of the kernel's shared variables; those of unknown size begin behind the others. */
 static uint64_t place_shared(const ds_interp *interp, const uint8_t *used, uint32_t *symbol)
 {
         uint64_t size = 0, dynamic_align = 1;
@@ -121,7 +121,7 @@ static uint64_t place_shared(const ds_interp *interp, const uint8_t *used, uint3
                 if (size > DS_IX_MAX_SHARED)
                         return size;
         }
-        /* without dynamic variables nothing needs the padding */
+        /* only dynamic variables need the padding */
         size = DS_ALIGN_UP(size, dynamic_align);
         for (uint32_t k = DS_IX_SYM_SHARED; k < interp->n_shared; k++) {
                 if (used[k] && interp->shared[k].dynamic)
@@ -158,7 +158,7 @@ static int make_params(ds_interp *interp, ds_interp_kernel *kernel)
 static void fill_info(ds_interp *interp, ds_interp_kernel *kernel, uint64_t shared, uint32_t registers)
 {
         const struct ds_ptx_function *ir = kernel->func->ir;
-        /* what the assembler adds for addresses and temporaries, roughly */
+        /* rough estimate of the assembler's additional registers for addresses and temporaries */
         uint32_t estimate = DS_MIN(DS_MAX(registers + 6, 16u), 255u);
 
         kernel->info = (struct ds_interp_kernel_info){
@@ -204,7 +204,7 @@ static int make_kernel(ds_interp *interp, struct reach *r, ds_interp_kernel *ker
                 visit(r, r->stack[--r->n]);
         r->effort += interp->n_shared;
         if (r->effort > MAX_EFFORT)
-                return refuse(interp, diags, ir, "the module's calls are too many to follow");
+                return refuse(interp, diags, ir, "the module has too many calls to analyse");
         kernel->interp = interp;
         kernel->symbol = ds_arena_alloc(interp->arena, interp->n_shared, sizeof(*kernel->symbol));
         if (!kernel->symbol)

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lane operations: one expression becomes a handler for 32 lanes
+ * Lane operations: from one expression to a handler for 32 lanes
  *
  * DS_IX_OP1/2/3/4(name, D, A, B, ..., expression) defines the handler `name` whose lanes compute `expression` of x, y,
  * z, v (the sources, of types A, B...) and store it as D. The loop has a fixed count and no dependences, so the
- * compiler vectorises it; the full-warp case writes the register directly, otherwise the result goes through a buffer
- * and only the active lanes are stored. Source and destination may be the same register: a lane only reads what is its
- * own.
+ * compiler vectorises it. A full warp writes the register directly; otherwise the result goes through a buffer and only
+ * the active lanes are stored. Source and destination may be the same register: a lane reads only its own value.
  *
- * Each handler is compiled twice, for the baseline and for AVX2 with FMA, from the same expression. Nothing in it may
- * depend on which: no contraction, no reassociation, library functions only where they are correctly rounded.
+ * Each handler is compiled twice from the same expression, for the baseline and for AVX2 with FMA. The result may not
+ * depend on the choice: no contraction, no reassociation, library functions only where they are correctly rounded.
  */
 #pragma once
 
 #include "ptx/interp/core.h"
 
 #if defined(__clang__)
-/* not every lane loop can be vectorised; those that cannot are still right */
+/* a lane loop that cannot be vectorised is still correct */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define DS_IX_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -33,7 +32,7 @@
 #define DS_IX_AVX2
 #endif
 
-/* name_body must exist: void name_body(ds_ix_warp *w, const ds_ix_op *op) */
+/* requires name_body: void name_body(ds_ix_warp *w, const ds_ix_op *op) */
 #define DS_IX_VARIANTS(name)                                                  \
         static const ds_ix_op *name##_base(ds_ix_warp *w, const ds_ix_op *op) \
         {                                                                     \
@@ -48,7 +47,7 @@
         }                                                                     \
         static const struct ds_ix_impl name = {{name##_base, name##_avx2}};
 
-/* The same for a body that says itself where to go on, or NULL */
+/* The same for a body that returns the next operation, or NULL */
 #define DS_IX_FLOW_VARIANTS(name)                                             \
         static const ds_ix_op *name##_base(ds_ix_warp *w, const ds_ix_op *op) \
         {                                                                     \
@@ -61,13 +60,13 @@
         }                                                                     \
         static const struct ds_ix_impl name = {{name##_base, name##_avx2}};
 
-/* The bit of each lane in a mask */
+/* Bit of each lane in a mask */
 static const uint32_t ds_ix_bit[DS_IX_LANES] __attribute__((__aligned__(64))) = {1u << 0, 1u << 1, 1u << 2, 1u << 3,
         1u << 4, 1u << 5, 1u << 6, 1u << 7, 1u << 8, 1u << 9, 1u << 10, 1u << 11, 1u << 12, 1u << 13, 1u << 14,
         1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25,
         1u << 26, 1u << 27, 1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
-/* Store the active lanes of from into to. The type is only a width. */
+/* Stores the active lanes of `from` into `to`. The type gives only the width. */
 #define DS_IX_STORE(D, to, from, active)                                     \
         do {                                                                 \
                 uint32_t store_mask = (active);                              \
@@ -124,7 +123,7 @@ static const uint32_t ds_ix_bit[DS_IX_LANES] __attribute__((__aligned__(64))) = 
                 return bits;                                      \
         }
 
-/* Bit patterns without aliasing tricks */
+/* Bit patterns without pointer casts */
 DS_IX_INLINE uint32_t ds_ix_bits32(float x)
 {
         uint32_t u;
@@ -166,8 +165,8 @@ DS_IX_INLINE float ds_ix_ftz(float x)
 }
 
 /*
- * .ftz of a result: zero when it was smaller than every normal number before it was rounded. `exact` is the unrounded
- * value, or that odd in its last bit.
+ * .ftz of a result: zero if it was below every normal number before rounding. `exact`: the unrounded value, or that odd
+ * in its last bit.
  */
 DS_IX_INLINE int ds_ix_tiny(double exact)
 {
@@ -176,13 +175,13 @@ DS_IX_INLINE int ds_ix_tiny(double exact)
 
 #define DS_IX_NAN32 0x7fffffffu
 
-/* Single-precision results that are NaN are this NaN. */
+/* Replaces a NaN by the canonical NaN of single precision. */
 DS_IX_INLINE uint32_t ds_ix_canonical(float x)
 {
         return x != x ? DS_IX_NAN32 : ds_ix_bits32(x);
 }
 
-/* .sat: into [0, 1], NaN to +0 */
+/* .sat: clamps to [0, 1], NaN to +0 */
 DS_IX_INLINE float ds_ix_saturate(float x)
 {
         return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f;
@@ -194,8 +193,8 @@ DS_IX_INLINE double ds_ix_saturate64(double x)
 }
 
 /*
- * a + b as a double that is exact, or else odd in its last bit (round to odd): narrowing it afterwards, in any
- * rounding, gives what narrowing the exact sum would.
+ * a + b as a double that is exact, or odd in its last bit (round to odd): narrowing it afterwards, in any rounding,
+ * equals narrowing the exact sum.
  */
 DS_IX_INLINE double ds_ix_add_odd(double a, double b)
 {
@@ -207,7 +206,7 @@ DS_IX_INLINE double ds_ix_add_odd(double a, double b)
         return ds_ix_double(inexact && !(u & 1) ? u + step : u);
 }
 
-/* d as a float, odd in its last bit when that is not exact */
+/* d as a float, odd in its last bit if that is inexact */
 DS_IX_INLINE float ds_ix_narrow_odd(double d)
 {
         float f = (float)d;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where things lie: registers in frames, parameters and variables in their memories
+ * Layout: registers in frames, parameters and variables in their memories
  *
- * Module variables of the global and constant spaces live in two areas that the interpreter owns, as addresses of the
- * host, so that the daemon can copy to and from them like any memory. Shared variables are symbols: their offset
- * depends on the kernel, which has only those that it and the functions it may call use.
+ * Module variables of the global and constant spaces lie in two areas that the interpreter owns, at host addresses, so
+ * that the daemon can copy to and from them like any memory. Shared variables are symbols: their offset depends on the
+ * kernel, which has only the shared variables that it and its callees use.
  */
 #include <errno.h>
 
@@ -36,7 +36,7 @@ static int add_to_area(uint64_t *size, const struct ds_ptx_var *var, uint64_t *r
         return 1;
 }
 
-/* A number for a shared variable; its offset is settled per kernel. */
+/* Assigns a number to a shared variable; its offset is decided per kernel. */
 static int add_shared(ds_interp *interp, const struct ds_ptx_var *var, uint32_t *ret_symbol)
 {
         size_t capacity = interp->shared_capacity;
@@ -56,7 +56,7 @@ static int add_shared(ds_interp *interp, const struct ds_ptx_var *var, uint32_t 
         return 0;
 }
 
-/* Offset in its area, or symbol, of a variable at module level or inside a function */
+/* Assigns the offset in its area, or the symbol, of a variable at module level or inside a function */
 static int place_var(ds_interp *interp, struct ds_ptx_diags *diags, const struct ds_ptx_var *var, uint64_t *value)
 {
         uint32_t symbol = 0;
@@ -66,7 +66,7 @@ static int place_var(ds_interp *interp, struct ds_ptx_diags *diags, const struct
         case DS_PTX_IN_GLOBAL:
         case DS_PTX_IN_CONST:
                 if (var->linkage == DS_PTX_LINKAGE_EXTERN)
-                        return 0; /* looked up by name later */
+                        return 0; /* found by name later */
                 if (var->type == DS_PTX_TYPE_TEXREF || var->type == DS_PTX_TYPE_SAMPLERREF ||
                         var->type == DS_PTX_TYPE_SURFREF)
                         return refuse(interp, diags, var->line, "textures are not supported by the simulated device",
@@ -84,7 +84,7 @@ static int place_var(ds_interp *interp, struct ds_ptx_diags *diags, const struct
         }
 }
 
-/* A declaration takes the address of the definition. */
+/* Gives each declaration the address of its definition. */
 static int resolve_externs(ds_interp *interp, struct ds_ptx_diags *diags)
 {
         const struct ds_ptx_module *m = interp->module;
@@ -99,7 +99,7 @@ static int resolve_externs(ds_interp *interp, struct ds_ptx_diags *diags)
                 if (var->definition && var->definition != var)
                         interp->var_value[i] = interp->var_value[var->definition->index];
                 else
-                        r = refuse(interp, diags, var->line, "variable is declared but not defined", var->name);
+                        r = refuse(interp, diags, var->line, "the variable is declared but not defined", var->name);
         }
         return r;
 }
@@ -113,7 +113,7 @@ int ds_ix_layout_module(ds_interp *interp, struct ds_ptx_diags *diags)
         interp->var_value = ds_arena_alloc(interp->arena, (size_t)m->n_vars + 1, sizeof(*interp->var_value));
         if (!interp->var_value)
                 return ds_error_origin(-ENOMEM);
-        /* symbols 0 and 1 are no variables */
+        /* symbols 0 and 1 are not variables */
         for (int k = 0; k < DS_IX_SYM_SHARED && !r; k++)
                 r = add_shared(interp, &(const struct ds_ptx_var){.unsized = false}, &unused);
         for (uint32_t i = 0; i < m->n_vars && !r; i++)
@@ -149,7 +149,7 @@ static int layout_registers(ds_interp *interp, ds_ix_func *func, struct ds_ptx_d
         return bytes > DS_IX_MAX_FRAME ? refuse(interp, diags, ir->line, "too many registers", ir->name) : 0;
 }
 
-/* Formals of a device function; a kernel's parameters are the launch's. */
+/* Lays out the formals of a device function; a kernel's parameters come from the launch. */
 static int layout_formals(ds_interp *interp, ds_ix_func *func, uint64_t *args)
 {
         const struct ds_ptx_function *ir = func->ir;
@@ -236,8 +236,8 @@ int ds_ix_layout(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags
         return 0;
 }
 
-/* --- looking up --- */
-/* The value of a variable, wherever it is declared; *ret_space is the frame's or kernel's for parameters. */
+/* --- lookup --- */
+/* The value of a variable, wherever it is declared; *ret_space: for parameters, the frame's or the kernel's. */
 static int value_of(
         ds_interp *interp, const struct ds_ptx_function *in, const struct ds_ptx_var *var, uint64_t *ret_value)
 {
@@ -348,7 +348,7 @@ static int in_areas(const struct ds_ptx_var *var)
 
 int ds_ix_make_areas(ds_interp *interp)
 {
-        /* an unused piece keeps addresses of the two apart */
+        /* an unused piece separates addresses of the two */
         const uint64_t consts = DS_ALIGN_UP(interp->globals_size, (uint64_t)DS_IX_AREA_ALIGN) + DS_IX_AREA_ALIGN;
 
         interp->areas_size = consts + interp->consts_size + DS_IX_AREA_ALIGN;

@@ -2,14 +2,14 @@
 /*
  * Loads and stores
  *
- * Every access is checked before anything is touched: alignment, and that it lies in the launch's memory, the module's
- * variables, the block's shared memory, the thread's local memory or the kernel's parameters, whichever its address
- * space says. Then lanes are copied one by one, or all at once when they lie side by side. The range of global memory
- * that was hit last is kept in the warp: programs walk through few of them.
+ * Every access is checked before any byte is touched: its alignment, and that it lies in the memory of its address
+ * space (the launch's memory, the module's variables, the block's shared memory, the thread's local memory or the
+ * kernel's parameters). Then lanes are copied one by one, or all at once if they are adjacent. The warp caches the
+ * range of global memory that was accessed last, because programs use few of them.
  *
- * Constants are read-only here too: a module's instance may serve several launches at once.
- * Where lanes store to the same place the first of them wins, always: PTX leaves it open, an H200 does it so with words
- * of 32 bits (seen with tests/gpu/corpus_diff.c); with 16 bytes into shared memory it takes another.
+ * Constants are read-only here too: a module's instance may serve several launches at once. If lanes store to the same
+ * location, the first of them always wins. PTX leaves this open; an H200 does so with words of 32 bits (seen with
+ * tests/gpu/corpus_diff.c), but with 16 bytes into shared memory another lane wins.
  */
 #include "ptx/interp/lane.h"
 #include "ptx/interp/layout.h"
@@ -68,7 +68,7 @@ static const char *space_name(uint32_t space)
         return names[space];
 }
 
-/* The fault of lane `lane`, whose address is not aligned or not in its space. Returns 0. */
+/* Records the fault of lane `lane`, whose address is misaligned or not in its space. Returns 0. */
 static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, enum ds_ix_intent intent)
 {
         uint32_t bytes = (uint32_t)op->size * op->n;
@@ -83,14 +83,14 @@ static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t
         return 0;
 }
 
-/* --- resolving --- */
+/* --- from addresses to host pointers --- */
 static uint64_t symbol(const ds_ix_warp *w, uint32_t number)
 {
         return number == DS_IX_SYM_LOCAL ? w->frame->local_base
                                          : w->block->kernel->symbol[number] + w->block->shared_base;
 }
 
-/* What the instruction's address operand says, per lane */
+/* Values of the instruction's address operand, per lane */
 DS_IX_INLINE void addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *p)
 {
         uint64_t offset = op->imm;
@@ -113,7 +113,7 @@ DS_IX_INLINE void addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *p
         }
 }
 
-/* Are all active lanes aligned and in [base, base + length)? */
+/* Whether all active lanes are aligned and in [base, base + length) */
 DS_IX_INLINE int all_within(const uint64_t *p, uint32_t mask, uint64_t bytes, uint64_t base, uint64_t length)
 {
         uint64_t bad = 0, limit = length - bytes;
@@ -137,9 +137,9 @@ DS_IX_INLINE int contiguous(const uint64_t *p, uint64_t bytes)
         return differ == 0;
 }
 
-/* --- what memory is told --- */
+/* --- reports of accesses --- */
 
-/* The distinct sectors of the lanes in mask, into `to`; an aligned access lies in one. */
+/* Stores the distinct sectors of the lanes in mask in `to`; an aligned access lies in one. */
 static uint32_t find_sectors(const uint64_t *p, uint32_t mask, uint64_t *to)
 {
         uint64_t table[64], last = UINT64_MAX;
@@ -180,7 +180,8 @@ static enum ds_interp_access access_kind(const ds_ix_op *op, enum ds_ix_intent i
         return (enum ds_interp_access)intent;
 }
 
-/* The address that is told for one that was accessed: variables and heap of the module lie where the launch says. */
+/* The address to report for an accessed one: the launch decides the reported place of the module's variables and
+ * heap. */
 static uint64_t told(const ds_ix_warp *w, uint64_t address)
 {
         const ds_interp *interp = w->block->interp;
@@ -251,7 +252,7 @@ static int global_slowly(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         return 1;
 }
 
-/* Lanes side by side: their ends are enough to check. */
+/* Whether lanes are adjacent and valid; then checking the first and the last is enough. */
 DS_IX_INLINE int side_by_side(const uint64_t *p, uint32_t mask, uint64_t bytes, uint64_t base, uint64_t length)
 {
         return mask == DS_IX_FULL && contiguous(p, bytes) && !(p[0] & (bytes - 1)) &&
@@ -277,7 +278,7 @@ DS_IX_INLINE int resolve_global(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_in
         return 1;
 }
 
-/* Offsets in memory that is one piece per block (stride 0) or per thread */
+/* Offsets in memory that has one piece per block (stride 0) or per thread */
 DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x,
         uint8_t *base, uint64_t length, uint64_t stride)
 {
@@ -295,8 +296,7 @@ DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_i
         return 1;
 }
 
-/* The block's own shared memory. Its addresses have the rank in them; an offset that a program made up is one as well.
- */
+/* The block's own shared memory. Its addresses contain the rank; an invented offset without the rank is valid too. */
 DS_IX_INLINE int resolve_shared(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         const ds_ix_block *block = w->block;
@@ -329,14 +329,14 @@ static int resolve_cluster(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent 
         return 1;
 }
 
-/* Local memory: what the frame and its callers have, and what alloca gave */
+/* Whether local memory is valid: the frame's and its callers', or from alloca */
 static int in_local(const ds_ix_warp *w, uint64_t offset, uint64_t bytes, uint32_t lane)
 {
         return within(offset, bytes, 0, w->local_limit) ||
                (offset >= w->stack[lane] && within(offset, bytes, 0, w->block->local_stride));
 }
 
-/* Local memory of which some was given by alloca */
+/* Resolves local memory of a kernel that uses alloca */
 static int resolve_stack(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint64_t bytes = (uint64_t)op->size * op->n;
@@ -350,7 +350,7 @@ static int resolve_stack(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         return 1;
 }
 
-/* One lane of a generic access; 0 when it is nowhere. */
+/* Host address of one lane of a generic access; 0 if it is invalid. */
 static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, enum ds_ix_intent intent, uint32_t lane)
 {
         const ds_ix_block *block = w->block;
@@ -528,7 +528,7 @@ static const struct {
 #undef X
 };
 
-/* op->mode is the row of accesses[]; lanes side by side in both places are one copy */
+/* op->mode is the row of accesses[]; lanes adjacent in both places are one copy */
 static int whole(const ds_ix_op *op, const struct ds_ix_access *x)
 {
         return x->contiguous && op->n == 1 && accesses[op->mode].register_bytes == op->size;
@@ -571,7 +571,7 @@ DS_IX_INLINE const ds_ix_op *store_body(ds_ix_warp *w, const ds_ix_op *op)
 DS_IX_FLOW_VARIANTS(load)
 DS_IX_FLOW_VARIANTS(store)
 
-/* ld.param of the kernel at a fixed place: one value for all lanes */
+/* ld.param of the kernel at a constant offset: one value for all lanes */
 static const ds_ix_op *load_param(ds_ix_warp *w, const ds_ix_op *op)
 {
         const uint32_t slots[4] = {op->d, op->e, op->b, op->c};

@@ -5,7 +5,8 @@
 
 #include "util/macro.h"
 
-#define CERTAIN 16 /* of n blocks one order in n! is the increasing one: looked for below this, hopeless above */
+/* one of n! orders of n blocks is the increasing one: below this n it is tested for, above it is too improbable */
+#define CERTAIN 16
 
 /* splitmix64's finaliser (Steele, Lea, Flood 2014) */
 static uint64_t mix(uint64_t x)
@@ -57,8 +58,7 @@ uint64_t ds_interp_order_at(const struct ds_interp_order *order, uint64_t place)
         assert(place < order->n);
         if (!order->half)
                 return place;
-        /* four times as many as there are at most: a few steps, and the way back to an index that exists is never lost
-         */
+        /* The domain is at most four times the number of indices: a few steps, and a valid index is always reached */
         do
                 place = step(order, place);
         while (place >= order->n);

@@ -2,13 +2,13 @@
 /*
  * An order of a launch's blocks, from a seed
  *
- * CUDA promises nothing about the order in which blocks run, and kernels that rely on one pass every test that
- * runs them in increasing order. A seed gives another: a permutation of the indices, without a table, since a grid may
- * have 2^63 blocks. It is a Feistel network over the next even power of two, walked until it hits an index that exists
+ * CUDA promises nothing about the order in which blocks run. Kernels that rely on one pass every test that runs them in
+ * increasing order. A seed gives another order: a permutation of the indices, without a table, since a grid may have
+ * 2^63 blocks. It is a Feistel network over the next even power of two, iterated until it gives an existing index
  * (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). The same seed and launch give the same order
  * everywhere; two launches of one seed have different ones. Seed 0 is the increasing order.
  *
- * No cryptography: who knows an order may guess others.
+ * It is not cryptography: from one order others may be guessed.
  */
 #pragma once
 
@@ -18,11 +18,11 @@
 
 struct ds_interp_order {
         uint64_t n;
-        uint32_t half; /* bits of each half, 0: increasing */
+        uint32_t half; /* bits of each half; 0: increasing order */
         uint64_t key[DS_INTERP_ORDER_ROUNDS];
 };
 
-/* n: blocks (or clusters of them) of the launch; launch: its number, whatever tells it from others of the same seed */
+/* n: blocks (or clusters) of the launch; launch: any number that differs between launches of one seed */
 void ds_interp_order_init(struct ds_interp_order *order, uint64_t n, uint64_t seed, uint64_t launch);
-/* The index that comes at this place, for place < n. With a seed and n > 1 the order is never the increasing one. */
+/* The index at this place of the order; place < n. With a seed and n > 1 the order is never the increasing one. */
 uint64_t ds_interp_order_at(const struct ds_interp_order *order, uint64_t place);

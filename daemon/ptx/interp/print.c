@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels say: printf, and assertions that fail
+ * Text from kernels: printf, and failed assertions
  *
  * Both are calls of functions that the driver defines, and end in the launch's print callback: the lanes of a warp in
- * their order, one call's text at a time. Every byte is read as the lane could read it; a pointer that leads nowhere is
- * the kernel's fault as any bad access is. Text costs instructions, so that a kernel that only talks reaches its
- * budget.
+ * order, one call's text at a time. Every byte is read with the lane's own access rights; an invalid pointer is a fault
+ * like any bad access. Text costs instructions, so a kernel that only prints reaches its budget.
  *
- * A lane whose assertion fails prints its line and leaves. Others go on, so that everyone whose assertion fails is
- * heard, but not for long: the block has failed.
+ * A lane whose assertion fails prints its line and exits. Other lanes continue, so that all failed assertions are
+ * printed, but not for long: the block has failed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,10 +16,10 @@
 #include "ptx/interp/format.h"
 #include "util/alloc.h"
 
-#define ASSERT_TEXT_MAX 512                        /* of each of an assertion's strings */
-#define ASSERT_GRACE ((uint64_t)1 << 20)           /* instructions that a block may execute after one has failed */
-#define BYTES_PER_INSTRUCTION 16                   /* of text */
-#define LINE_MAX_BYTES (4 * ASSERT_TEXT_MAX + 256) /* of an assertion */
+#define ASSERT_TEXT_MAX 512                        /* bytes of each of an assertion's strings */
+#define ASSERT_GRACE ((uint64_t)1 << 20)           /* instructions that a block may execute after a failed assertion */
+#define BYTES_PER_INSTRUCTION 16                   /* bytes of text per instruction of cost */
+#define LINE_MAX_BYTES (4 * ASSERT_TEXT_MAX + 256) /* bytes of an assertion's line */
 
 struct reader {
         ds_ix_warp *w;
@@ -85,7 +84,8 @@ const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op)
                 if (!(w->mask >> i & 1))
                         continue;
                 if (!format || !f.text) {
-                        ds_ix_call_result(w, call, i, (uint64_t)(format ? -2 : -1)); /* -2: CUDA's internal error */
+                        /* -2: CUDA's code for an internal error */
+                        ds_ix_call_result(w, call, i, (uint64_t)(format ? -2 : -1));
                         continue;
                 }
                 reader.lane = i;
@@ -101,7 +101,7 @@ const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op)
 }
 
 /* --- device-side assert --- */
-/* A client's string at a generic address; what cannot be read or printed is left out. */
+/* Reads a client's string at a generic address; omits bytes that cannot be read or printed. */
 static void read_text(const struct reader *r, uint64_t address, char *text)
 {
         size_t n = 0;

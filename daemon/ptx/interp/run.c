@@ -2,13 +2,13 @@
 /*
  * Running blocks: warps take turns until all have exited
  *
- * Each warp runs until it waits at a barrier, exits, or has used its slice; then the next one, of all blocks of the
- * cluster. Nothing depends on time or on other threads, so they do the same in every run. When no warp can go on
+ * Each warp runs until it waits at a barrier, exits, or has used its slice; then the next warp runs, over all blocks of
+ * the cluster. Nothing depends on time or on other threads, so every run has the same result. If no warp can continue
  * although some have not exited, their barriers can never complete, and one of their blocks faults. A fault ends the
- * whole cluster. The shared memory of a block that has ended stays until all have.
+ * whole cluster. The shared memory of a block that has ended stays until all blocks have ended.
  *
- * All memory that a kernel can read is zeroed or filled before it starts: nothing of an earlier block, which may have
- * been another client's, can be seen.
+ * All memory that a kernel can read is zeroed or filled before it starts: no data of an earlier block, which may have
+ * been another client's, is visible.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -136,7 +136,7 @@ ds_interp_block *ds_interp_block_free(ds_interp_block *block)
         return ds_free(block);
 }
 
-/* Room for `size` bytes, aligned to 64, in *memory; what was there is lost. Returns 0 or -ENOMEM. */
+/* Reserves `size` bytes, aligned to 64, in *memory; the previous contents are lost. Returns 0 or -ENOMEM. */
 static int reserve(void **memory, uint8_t **area, uint64_t *capacity, uint64_t size)
 {
         if (*area && *capacity >= size)
@@ -241,7 +241,7 @@ static int start_warp(ds_ix_block *block, uint32_t index)
         return 0;
 }
 
-/* Runs warp w until it waits, ends or its slice is over. Returns whether it ran at all. */
+/* Runs warp w until it waits, ends or its slice is over. Returns whether it ran. */
 static int run_warp(ds_ix_warp *w)
 {
         const ds_ix_op *op = ds_ix_pick(w);
@@ -264,7 +264,7 @@ static int aborted(const ds_ix_block *block)
         return flag && atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-/* Each warp of the block has its turn. Returns whether one ran; *stuck is one that has not ended, if there is. */
+/* Runs each warp of the block for one turn. Returns whether one ran; *stuck: a warp that has not ended, if any. */
 static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
 {
         int ran = 0;
@@ -280,7 +280,7 @@ static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
         return ran;
 }
 
-/* A turn for each block. Returns whether there is more to run. */
+/* Runs each block for one turn. Returns whether there is more to run. */
 static int run_round(struct ds_ix_cluster *cluster)
 {
         ds_ix_warp *stuck = NULL;
@@ -328,7 +328,7 @@ static void finish(ds_ix_block *block)
         cost->instructions = block->executed;
 }
 
-/* One block of the cluster, whose first one is `first`. */
+/* Starts one block of the cluster; `first`: the cluster's first block. */
 static int start_block(ds_ix_block *block, const struct ds_interp_launch *launch, const uint32_t *first, uint32_t rank)
 {
         const uint32_t *dim = block->cluster->dim;
@@ -355,7 +355,7 @@ static int start_block(ds_ix_block *block, const struct ds_interp_launch *launch
         return r;
 }
 
-/* The cluster that `block` is the first of: working memory for all of it. 0 or -ENOMEM. */
+/* Prepares the cluster whose first block is `block`, with working memory for all of it. 0 or -ENOMEM. */
 static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launch, struct ds_interp_result *results)
 {
         struct ds_ix_cluster *cluster = &block->own;
@@ -365,7 +365,7 @@ static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launc
         for (uint32_t i = 0; i < 3; i++)
                 cluster->dim[i] = DS_MAX(launch->cluster[i], 1u);
         if (cluster->n == 1)
-                free_others(block); /* of an earlier launch; they may be large */
+                free_others(block); /* left by an earlier launch, perhaps large */
         cluster->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
         cluster->executed = cluster->told = cluster->elsewhere = 0;
         cluster->live_threads = cluster->arrived = 0;
@@ -384,7 +384,7 @@ static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launc
         return 0;
 }
 
-/* Every block of a cluster at its first instruction. Also where that fails finish_cluster follows. */
+/* Puts every block of a cluster at its first instruction. finish_cluster must follow, also after a failure. */
 static int start_cluster(ds_ix_block *block, const struct ds_interp_launch *launch, const uint32_t *first,
         struct ds_interp_result *results)
 {
@@ -418,7 +418,7 @@ int ds_interp_run_cluster(ds_interp_block *block, const struct ds_interp_launch 
         return r;
 }
 
-/* Each cluster has its turns until all have ended. */
+/* Runs each cluster in turns until all have ended. */
 static void run_clusters(struct ds_interp_part *parts, uint32_t n)
 {
         uint64_t executed = 0;

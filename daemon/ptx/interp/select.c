@@ -2,9 +2,9 @@
 /*
  * Comparing, selecting and moving
  *
- * A comparison yields a bit mask of lanes, its unordered form the complement of the opposite one. `set` is a comparison
- * into a temporary predicate and a selection of two constants; the decoder splits it. Moves between a register and a
- * vector of smaller ones pack and unpack.
+ * A comparison yields a bit mask of lanes; its unordered form is the complement of the opposite comparison. The decoder
+ * splits `set` into a comparison with a temporary predicate as result and a selection of two constants. Moves between a
+ * register and a vector of smaller ones pack and unpack.
  */
 #include "ptx/interp/half.h"
 
@@ -145,7 +145,7 @@ static const struct ds_ix_impl *const *orders_of(enum ds_ptx_type type, int ftz)
         return type == T(F32) && ftz ? order_f32_ftz : table[type];
 }
 
-/* Which of by_order, and whether it is complemented: NaN makes the unordered comparisons true. */
+/* Index into by_order, and whether the result is complemented: NaN makes the unordered comparisons true. */
 static int order_of(enum ds_ptx_modifier cmp, int *ret_not)
 {
         static const struct {
@@ -166,7 +166,7 @@ static int order_of(enum ds_ptx_modifier cmp, int *ret_not)
         return -1;
 }
 
-/* type: of the operands that are compared, which is the second one of `set` */
+/* type: of the compared operands; for `set` the second type */
 static const struct ds_ix_impl *find_setp(const struct ds_ptx_instr *in, enum ds_ptx_type type, ds_ix_op *op)
 {
         enum ds_ptx_modifier logic = ds_ptx_mod(in, DS_PTX_BOOL_AND);
@@ -197,7 +197,7 @@ SELECT(16, uint16_t)
 SELECT(32, uint32_t)
 SELECT(64, uint64_t)
 
-/* The last step of `set`: a constant where the predicate holds */
+/* The last step of `set`: a constant if the predicate holds */
 #define CONSTANT(bits, U)                                                 \
         DS_IX_BODY(set_##bits, U, uint32_t chosen = ds_ix_pred(w, op->a); \
                    U value = (U)op->imm, d[i] = chosen & ds_ix_bit[i] ? value : (U)0)
@@ -214,7 +214,7 @@ const struct ds_ix_impl *ds_ix_set_result(uint32_t bytes, int packed)
 
 static const struct ds_ix_impl *find_select(const struct ds_ptx_instr *in, const ds_ix_op *op)
 {
-        uint32_t k = ds_ptx_type_bits(in->types[0]) / 32; /* 16, 32, 64 bits: 0, 1, 2 */
+        uint32_t k = ds_ptx_type_bits(in->types[0]) / 32; /* index 0, 1, 2 for 16, 32, 64 bits */
         static const struct ds_ix_impl *const sel[] = {&selp_16, &selp_32, &selp_64};
         static const struct ds_ix_impl *const sign[] = {&slct_s_16, &slct_s_32, &slct_s_64};
         static const struct ds_ix_impl *const flt[] = {&slct_f_16, &slct_f_32, &slct_f_64};
@@ -242,13 +242,13 @@ DS_IX_INLINE int classify(int nan, int infinite, int subnormal, uint32_t what)
         case DS_PTX_TESTP_NOTANUMBER - DS_PTX_TESTP_FINITE:
                 return nan;
         case DS_PTX_TESTP_NORMAL - DS_PTX_TESTP_FINITE:
-                return !nan && !infinite && !subnormal; /* zero is normal here */
+                return !nan && !infinite && !subnormal; /* zero counts as normal */
         default:
                 return subnormal;
         }
 }
 
-/* size: sign removed, so that NaN > infinity > normal numbers */
+/* size: the bits without the sign, so that NaN > infinity > normal numbers */
 #define TESTP(name, U, infinity, smallest)                                                                           \
         DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)                                             \
         {                                                                                                            \
@@ -281,7 +281,7 @@ static int in_space(const ds_ix_warp *w, uint64_t address, uint32_t space)
                 return window == 2;
         case DS_IX_PARAM:
                 return window == 3;
-        default: /* const lies in global memory */
+        default: /* const memory lies in global memory */
                 return window == 0;
         }
 }
@@ -297,7 +297,7 @@ DS_IX_INLINE void isspacep_body(ds_ix_warp *w, const ds_ix_op *op)
 }
 DS_IX_VARIANTS(isspacep)
 
-/* cvta: imm is the base of the space; 32-bit addresses of it cannot be told apart and stay */
+/* cvta: imm is the base of the space; 32-bit addresses are ambiguous and stay unchanged */
 DS_IX_OP1(cvta_to_generic, uint64_t, uint64_t, x + op->imm)
 DS_IX_OP1(cvta_from_generic, uint64_t, uint64_t, x - op->imm)
 
@@ -343,7 +343,7 @@ const struct ds_ix_impl *ds_ix_move(uint32_t bytes)
         }
 }
 
-/* size: bytes of an element, n: how many. The elements of a vector are in d e b c (unpack) or a b c f (pack). */
+/* size: bytes of an element, n: number of elements. A vector's elements are in d e b c (unpack) or a b c f (pack). */
 static void pack_lane(uint8_t *to, const uint8_t *const from[4], const ds_ix_op *op, unsigned lane)
 {
         for (unsigned k = 0; k < op->n; k++)
@@ -387,7 +387,7 @@ static const ds_ix_op *unpack(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* the common one: 64 bits from and to two registers of 32 */
+/* the common case: 64 bits from and to two 32-bit registers */
 DS_IX_OP2(pack_32x2, uint64_t, uint32_t, uint32_t, (uint64_t)y << 32 | x)
 DS_IX_OP1(unpack_low, uint32_t, uint64_t, x)
 DS_IX_OP1(unpack_high, uint32_t, uint64_t, x >> 32)
@@ -412,7 +412,7 @@ const struct ds_ix_impl *ds_ix_unpack(ds_ix_op *op)
         return &any;
 }
 
-/* SETP, SET (its comparison), SELP, SLCT, TESTP, ISSPACEP */
+/* Handles SETP, SET (its comparison), SELP, SLCT, TESTP, ISSPACEP */
 const struct ds_ix_impl *ds_ix_find_compare(const struct ds_ptx_instr *in, ds_ix_op *op)
 {
         switch (in->op) {

@@ -2,11 +2,12 @@
 /*
  * Division, roots and the hardware's approximations
  *
- * The .approx functions are computed in double by polynomials that are good to about 45 bits and rounded once: far
- * inside the error that PTX allows, the same on every machine (no library function, no fused operation), and
- * vectorised. Their last bits are not the hardware's: programs that depend on those depend on the GPU model, too.
+ * The .approx functions are computed in double by polynomials with about 45 exact bits and rounded once. The error is
+ * far inside the limit of PTX, the result is the same on every machine (no library function, no fused operation), and
+ * the code is vectorised. The last bits differ from the hardware's; programs that depend on those also depend on the
+ * GPU model.
  *
- * What PTX says about the edges holds: ranges in which div.approx gives zero, .ftz, results for infinities and NaN.
+ * Special cases follow PTX: ranges in which div.approx gives zero, .ftz, results for infinities and NaN.
  */
 #include <math.h>
 
@@ -25,7 +26,7 @@ DS_IX_OP1(rcp_rn_ftz, uint32_t, float, OUT_FTZ(1.0f / F(x)))
 DS_IX_OP1(sqrt_rn, uint32_t, float, OUT(__builtin_sqrtf(x)))
 DS_IX_OP1(sqrt_rn_ftz, uint32_t, float, OUT_FTZ(__builtin_sqrtf(F(x))))
 
-/* Divisors beyond 2^126 have a reciprocal of zero: zero, and NaN for an infinite dividend. */
+/* Divisors beyond 2^126 have a reciprocal of zero: the result is zero, or NaN for an infinite dividend. */
 DS_IX_INLINE float div_approx_of(float x, float y)
 {
         float size = y < 0 ? -y : y, q = x / y;
@@ -38,7 +39,7 @@ DS_IX_OP1(rsqrt_approx, uint32_t, float, OUT((float)(1.0 / __builtin_sqrt((doubl
 DS_IX_OP1(rsqrt_approx_ftz, uint32_t, float, OUT_FTZ((float)(1.0 / __builtin_sqrt((double)F(x)))))
 
 /* --- exponential and logarithm --- */
-#define MAGIC 0x1.8p52 /* adding it rounds to an integer, which is then in the low bits */
+#define MAGIC 0x1.8p52 /* adding it rounds to an integer, in the low bits */
 
 /* 2^x for -1000 < x < 1000 */
 DS_IX_INLINE double exp2_of(double x)
@@ -114,9 +115,9 @@ DS_IX_OP1(lg2_ftz, uint32_t, float, OUT_FTZ(lg2_of(F(x))))
 DS_IX_OP1(tanh_f32, uint32_t, float, tanh_of(x) == 0 ? ds_ix_bits32(x) : OUT(tanh_of(x)))
 
 /* --- sine and cosine --- */
-#define FAR 0x1p24f /* beyond, the reduction below is not exact */
+#define FAR 0x1p24f /* beyond this the reduction below is inexact */
 
-/* x - k pi/2 with pi/2 in three parts, of which the products with k < 2^25 are exact */
+/* x - k pi/2 with pi/2 in three parts, whose products with k < 2^25 are exact */
 DS_IX_INLINE double reduce(double x, double shifted)
 {
         double k = shifted - MAGIC;
@@ -161,7 +162,7 @@ DS_IX_INLINE float circular(float x, uint64_t quarter)
         return (float)(k & 2 ? -v : v);
 }
 
-/* The lanes that are too far out, one by one; infinities give NaN. */
+/* Computes lanes beyond FAR one by one; infinities give NaN. */
 static void circular_far(const float *x, uint32_t *r, int cosine)
 {
         for (unsigned i = 0; i < DS_IX_LANES; i++) {
@@ -195,8 +196,8 @@ static void circular_far(const float *x, uint32_t *r, int cosine)
 CIRCULAR(sine, 0)
 CIRCULAR(cosine, 1)
 
-/* --- double precision: the upper half of the result is the approximation --- */
-/* Both forms look at the upper half of their operand only. */
+/* --- double precision: only the upper half of the result is approximated --- */
+/* Both instructions read only the upper half of their operand. */
 DS_IX_INLINE double start(double x)
 {
         uint64_t u = ds_ix_bits64(x) & UINT64_C(0xffffffff00000000);
@@ -216,7 +217,7 @@ DS_IX_OP1(rcp_approx_f64, uint64_t, double, upper(1.0 / start(x)))
 DS_IX_OP1(rsqrt_approx_ftz_f64, uint64_t, double, upper(1.0 / __builtin_sqrt(start(x))))
 DS_IX_OP1(rsqrt_approx_f64, double, double, 1.0 / __builtin_sqrt(x))
 
-/* --- which handler --- */
+/* --- handler tables --- */
 static const struct ds_ix_impl *find_division(const struct ds_ptx_instr *in, const ds_ix_op *op)
 {
         enum ds_ptx_modifier approx = ds_ptx_mod(in, DS_PTX_APPROX_APPROX);

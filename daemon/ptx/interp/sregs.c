@@ -2,9 +2,10 @@
 /*
  * Special registers
  *
- * All but the clocks are constant while a block runs, so they are filled once per warp into arrays that operands name
- * like any register; only those that the module reads are filled. The clocks count executed warp instructions: they
- * move forward, are the same in every run (of a cluster: of all its blocks together), and mean nothing as time.
+ * All except the clocks are constant while a block runs. So they are filled once per warp into arrays that operands
+ * name like any register; only those that the module reads are filled. The clocks count executed warp instructions (of
+ * a cluster: of all its blocks together): they only increase, are the same in every run, and say nothing about real
+ * time.
  */
 #include "ptx/interp/core.h"
 
@@ -48,9 +49,9 @@ enum slot {
         SLOT_CLUSTER_CTARANK,
         SLOT_CLUSTER_NCTARANK,
         SLOT_EXPLICIT,       /* a predicate */
-        SLOT_WORKSPACE_HIGH, /* %envreg1 and 2: of a cooperative launch */
+        SLOT_WORKSPACE_HIGH, /* %envreg1 and 2 of a cooperative launch */
         SLOT_WORKSPACE_LOW,
-        SLOT_ZERO, /* the last ones: 64 bits of zeros */
+        SLOT_ZERO, /* the last slots: 64 bits of zeros */
         SLOT_ZERO_HIGH,
         _SLOT_MAX,
 };
@@ -114,7 +115,7 @@ static enum slot find_slot(enum ds_ptx_sreg sreg, uint32_t component)
                 return SLOT_DYNAMIC_SHARED;
         case DS_PTX_SREG_ENVREG:
                 return component == 1 ? SLOT_WORKSPACE_HIGH : component == 2 ? SLOT_WORKSPACE_LOW : SLOT_ZERO;
-        default: /* performance counters, the rest of the environment: zero, as on a machine without them */
+        default: /* performance counters and the other %envreg: zero, as on a machine without them */
                 return SLOT_ZERO;
         }
 }
@@ -135,7 +136,7 @@ uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component)
 }
 
 /* --- filling --- */
-/* Without clusters every block is one. */
+/* Value of a cluster register; without clusters each block is a cluster of its own. */
 static uint32_t cluster_value(const ds_ix_block *block, enum slot slot)
 {
         const struct ds_ix_cluster *cluster = block->cluster;
@@ -229,7 +230,7 @@ static uint32_t mask_value(enum slot slot, uint32_t lane)
         }
 }
 
-/* %tid: counted up from the warp's first thread, without a division per lane */
+/* %tid: incremented from the warp's first thread, without a division per lane */
 static void fill_tid(const uint32_t *dim, uint32_t first, enum slot slot, uint32_t *to)
 {
         uint32_t at[3] = {first % dim[0], first / dim[0] % dim[1], first / dim[0] / dim[1]};
@@ -272,7 +273,7 @@ const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op)
         uint8_t *d = ds_ix_lanes(w, op->d);
 
         w->spun = 1;
-        /* reading a clock takes time, so that a loop that waits for it comes to an end */
+        /* reading a clock costs an instruction, so that a loop that waits for it ends */
         w->fuel--;
         if (op->mode >= DS_PTX_SREG_GLOBALTIMER)
                 now += w->block->launch->clock_ns;

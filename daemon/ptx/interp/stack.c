@@ -2,14 +2,14 @@
 /*
  * alloca, stacksave, stackrestore
  *
- * Frames of functions grow up from the beginning of a thread's local memory, what alloca gives grows down from its end;
- * a kernel that uses it has DS_IX_RECURSION_LOCAL bytes for both. Every thread has a stack pointer of its own. What a
- * function allocates is gone when it returns. New memory is zero, as all memory that a kernel can read: a stack pointer
- * can only be put back up, never down over what is not allocated.
+ * Frames of functions grow up from the beginning of a thread's local memory, alloca allocations grow down from its end.
+ * A kernel that uses alloca has DS_IX_RECURSION_LOCAL bytes for both. Each thread has a stack pointer of its own. A
+ * function's allocations end when it returns. New memory is zero, like all memory that a kernel can read. A stack
+ * pointer can only be restored upwards, never down over memory that is not allocated.
  */
 #include "ptx/interp/core.h"
 
-#define BYTES_PER_INSTRUCTION 512 /* to make them zero */
+#define BYTES_PER_INSTRUCTION 512 /* cost of zeroing them */
 
 static uint64_t value_of(const ds_ix_warp *w, const ds_ix_op *op, uint32_t lane)
 {

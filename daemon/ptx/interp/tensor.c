@@ -2,31 +2,35 @@
 /*
  * mma.sync, mma.sp and wmma.mma: what tensor cores compute
  *
- * Integers, bits and f64 (a chain of fused multiply-adds along k) are what one would expect. Of the other types an
- * NVIDIA H200 gives this, bit by bit, which is what is computed here: the products of a group along k are exact; all of
- * them and the accumulator are cut, toward zero, to 25 bits behind the point of the largest one (the largest sum of
- * exponents, that is, before any product is normalised); the sum of that is exact; and it is rounded once, toward zero
- * for f32 and to nearest for f16. Subnormals count, zeros have no exponent and results no negative zero, NaN is
- * 0x7fffffff or 0x7fff. A group is all of k: 16 halves (of a sparse product: those that are there), 8 numbers of tf32,
- * 4 in wmma. e4m3 and e5m2 become halves, in two groups (of each four that are there the first two, the second two),
- * the first beginning with zero, and the accumulator is added at the end, rounded to nearest. This was found by others
- * (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Xie et al., "MMA-Sim", 2025) and
- * checked on an H200 (tests/gpu/tensor_diff.c). Older GPUs keep fewer bits in smaller groups.
+ * Integers, bits and f64 (a chain of fused multiply-adds along k) have the expected results. For the other types this
+ * file computes the results of an NVIDIA H200, bit by bit:
  *
- * The fused sum runs over the columns of a row at once: eight accumulators, significands and exponents as integers.
+ *  - The products of a group along k are exact.
+ *  - The products and the accumulator are truncated, toward zero, to 25 bits behind the point of the largest one (the
+ *    largest sum of exponents, before any product is normalised).
+ *  - Their sum is exact. It is rounded once, toward zero for f32 and to nearest for f16.
+ *  - Subnormals count, zeros have no exponent and results no negative zero, NaN is 0x7fffffff or 0x7fff.
+ *  - A group is all of k: 16 halves (sparse: the stored ones), 8 numbers of tf32, 4 in wmma.
+ *  - e4m3 and e5m2 become halves, in two groups (of each four stored elements the first two, the second two). The first
+ *    group starts with zero, and the accumulator is added at the end, rounded to nearest.
+ *
+ * Sources: Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Xie et al., "MMA-Sim",
+ * 2025. Checked on an H200 (tests/gpu/tensor_diff.c). Older GPUs keep fewer bits in smaller groups.
+ *
+ * The fused sum processes the columns of a row at once: eight accumulators, significands and exponents as integers.
  */
 #include "ptx/interp/half.h"
 #include "ptx/interp/tensor_tiles.h"
 
-#define BEHIND 25     /* bits that are kept behind the largest term's point */
-#define POINT 10      /* bits behind the point of significands as they are multiplied */
-#define NOTHING -5000 /* the exponent of zero */
-#define MOST 512      /* elements of a matrix of floating point */
+#define BEHIND 25     /* bits kept behind the largest term's point */
+#define POINT 10      /* bits behind the point of the multiplied significands */
+#define NOTHING -5000 /* exponent that stands for zero */
+#define MOST 512      /* most elements of a floating-point matrix */
 
-/* --- numbers taken apart --- */
+/* --- decomposed numbers --- */
 struct parts {
-        int32_t size[MOST], sign[MOST], exponent[MOST]; /* the sign is 0 or -1 */
-        uint32_t special;                               /* not 0: there is an infinity or NaN among them */
+        int32_t size[MOST], sign[MOST], exponent[MOST]; /* sign: 0 or -1 */
+        uint32_t special;                               /* not 0: some of them are infinity or NaN */
 } __attribute__((__aligned__(64)));
 
 struct format {
@@ -77,7 +81,7 @@ static double value_of(struct format f, uint32_t u)
 #define ALL_TERMS _Pragma("GCC unroll 16")
 #endif
 
-/* Factors of eight results: a's elements one by one, b's as they are for eight columns, and eight of c */
+/* Factors of eight results: a's elements one by one, b's for eight columns at a time, and eight of c */
 struct factors {
         const int32_t *size, *sign, *exponent;
 };
@@ -136,7 +140,7 @@ DS_IX_INLINE void fused_sum(
         }
 }
 
-/* Toward zero, to what f32 has; too large becomes infinity, and zero has no sign */
+/* Truncates toward zero to f32's precision; too large becomes infinity, and zero has no sign */
 DS_IX_INLINE uint32_t narrow(double x)
 {
         uint64_t u = ds_ix_bits64(x);
@@ -153,24 +157,24 @@ DS_IX_INLINE uint32_t narrow_half(double x)
         return half == 0x8000 ? 0 : half;
 }
 
-/* A product of matrices as it is computed */
+/* A product of matrices during its computation */
 struct product {
-        unsigned m, n, k, group, in_b;  /* in_b: elements of b */
+        unsigned m, n, k, group, in_b;  /* in_b: number of elements of b */
         uint32_t a[MOST], b[MOST];      /* [row][k]; [columns / 8][k][8] */
-        uint32_t c[DS_IX_ACCUMULATORS]; /* bits of f32, or of halves; the results, too */
-        uint16_t row[MOST];             /* where in b what belongs to a's elements begins; for each row when sparse */
+        uint32_t c[DS_IX_ACCUMULATORS]; /* bits of f32 or of halves; also holds the results */
+        uint16_t row[MOST];             /* by element of a: begin of its factors in b; sparse: one list per row */
         unsigned row_stride;
-        int listed; /* b is taken by `row`, else in order */
+        int listed; /* b is read through `row`; else in order */
         struct parts pa, pb, pc, picked;
 };
 
-/* Where eight columns of b begin */
+/* Index in b of eight columns' begin */
 DS_IX_INLINE unsigned b_at(const struct product *p, unsigned j)
 {
         return j / 8 * (p->in_b / p->n) * 8;
 }
 
-/* Where infinities or NaN take part: the result when it is such, else `otherwise` */
+/* For terms with infinities or NaN: the special result, else `otherwise` */
 static uint32_t special_result(
         const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half, uint32_t otherwise)
 {
@@ -178,7 +182,7 @@ static uint32_t special_result(
         struct format c = formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32];
         double sum = value_of(c, p->c[i * p->n + j]);
 
-        /* one that is NaN already stays so */
+        /* a sum that is NaN stays NaN */
         for (unsigned t = from; t < from + p->group && sum == sum; t++)
                 sum += value_of(f, p->a[i * p->k + t]) * value_of(f, p->b[b_at(p, j) + rows[t] + j % 8]);
         if (sum != sum)
@@ -188,7 +192,7 @@ static uint32_t special_result(
         return otherwise;
 }
 
-/* Bits of the eight results in row i, columns j.. that infinities or NaN of these terms or of c may reach */
+/* Mask of the eight results in row i, columns j.., that infinities or NaN of these terms or of c may affect */
 static unsigned reached(const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half)
 {
         const uint16_t *rows = p->row + (size_t)i * p->row_stride;
@@ -207,7 +211,7 @@ static unsigned reached(const struct product *p, struct format f, unsigned i, un
         return bits;
 }
 
-/* The factors of one row's terms where they are not one after the other */
+/* Copies the factors of one row's terms that are not consecutive */
 DS_IX_INLINE void pick(const struct parts *b, const uint16_t *rows, unsigned at, unsigned terms, struct parts *to)
 {
         for (unsigned t = 0; t < terms; t++) {
@@ -217,7 +221,7 @@ DS_IX_INLINE void pick(const struct parts *b, const uint16_t *rows, unsigned at,
         }
 }
 
-/* Adds the products of one group to c. */
+/* Adds one group's products to c. */
 DS_IX_INLINE void add_group(struct product *p, struct format f, unsigned from, int half, const unsigned terms)
 {
         uint32_t result[8];
@@ -277,7 +281,7 @@ DS_IX_INLINE uint32_t element(enum ds_ix_matrix_kind kind, const uint8_t *row, u
         return half;
 }
 
-/* As halves, exactly; NaN is what the conversion gives */
+/* Converts to halves, exactly; NaN becomes the conversion's NaN */
 DS_IX_INLINE uint32_t half_of(enum ds_ix_matrix_kind kind, uint32_t byte)
 {
         static const uint16_t small[8] = {0, 0x1800, 0x1c00, 0x1e00, 0x2000, 0x2100, 0x2200, 0x2300};
@@ -291,9 +295,9 @@ DS_IX_INLINE uint32_t half_of(enum ds_ix_matrix_kind kind, uint32_t byte)
 }
 
 /*
- * Metadata of a row: four bits for each `q`, which say of four elements along k which two are there. Of the lanes of a
- * quad those that the selector names bring it: each 16 bits of row g and 16 bits of row g + 8 where a row has no more
- * than 32, all 32 bits of one of the rows where it has 64.
+ * Metadata of a row: four bits per `q`, which name the two stored elements of four along k. The selector chooses the
+ * lanes of a quad that provide it. If a row has at most 32 bits, each lane has 16 bits of row g and 16 bits of row g +
+ * 8; if it has 64, a lane has 32 bits of one row.
  */
 static uint32_t metadata_bits(const uint32_t *lanes, const struct ds_ix_matrix *m, unsigned row, unsigned q, unsigned n)
 {
@@ -308,12 +312,13 @@ static uint32_t metadata_bits(const uint32_t *lanes, const struct ds_ix_matrix *
         return lanes[quad + 2 * (q / 8) + high] >> (4 * (q & 7)) & 15;
 }
 
-/* Which of the elements along k the stored elements of A are */
+/* Reads which elements along k the stored elements of A are */
 void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint8_t (*columns)[DS_IX_MATRIX_STORED])
 {
         const uint32_t *lanes = ds_ix_lanes(w, m->metadata);
         unsigned stored = m->k / 2,
-                 single = m->a.kind == DS_IX_MATRIX_TF32; /* one of two, in halves, not two of four */
+                 /* tf32: one of two, in units of halves, instead of two of four */
+                single = m->a.kind == DS_IX_MATRIX_TF32;
         unsigned together = m->a.kind == DS_IX_MATRIX_S4 || m->a.kind == DS_IX_MATRIX_U4 ? 2 : 1;
         unsigned n = single ? stored : stored / (2 * together);
 
@@ -334,13 +339,13 @@ void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint
 }
 
 /* --- fused products --- */
-/* Element t of part `part` of those along k: all, or of each four the first or the second two */
+/* Element t of part `part` along k: all, or of each four the first or the second two */
 DS_IX_INLINE unsigned of_part(unsigned t, int part)
 {
         return part < 0 ? t : 4 * (t / 2) + 2 * (unsigned)part + (t & 1);
 }
 
-/* Sizes, and in which row of b each term finds its factor */
+/* Sets the sizes, and the row of b for each term's factor */
 DS_IX_INLINE void prepare(const ds_ix_warp *w, const struct ds_ix_matrix *m, int part, struct product *p)
 {
         unsigned stored = m->sparse ? m->k / 2u : m->k;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix instructions: what decoding tells the handlers, and how a matrix lies in the lanes
+ * Matrix instructions: data from decoding for the handlers, and the layout of a matrix over the lanes
  *
- * Nearly every fragment consists of the same brick: one 32-bit register of 32 lanes is a tile of 8 rows ("outer") by 16
+ * Nearly every fragment consists of the same unit: one 32-bit register of 32 lanes is a tile of 8 rows ("outer") by 16
  * bytes ("inner"), lanes 4g..4g+3 being row g. Outer and inner are row and k of A, column and k of B, row and column of
- * C. So a fragment is a list of tiles (struct ds_ix_tile), gathering it is copying rows of 16 bytes, and B arrives as
- * its columns. Accumulators of 32 bits are such tiles whose registers come in pairs (one for the even, one for the odd
+ * C. So a fragment is a list of tiles (struct ds_ix_tile), gathering it copies rows of 16 bytes, and B is gathered by
+ * columns. Accumulators of 32 bits are such tiles whose registers come in pairs (one for the even, one for the odd
  * column of each pair of columns); elements of 64 bits have tiles twice as wide. The only other layout is that of
  * m8n8k4 (tensor_m8n8k4.c).
  *
- * What they compute is what an NVIDIA H200 gives, bit by bit, see tensor.c.
+ * The results equal an NVIDIA H200's, bit by bit, see tensor.c.
  */
 #pragma once
 
 #include "ptx/interp/core.h"
 
 #define DS_IX_MATRIX_REGS 8
-#define DS_IX_MATRIX_STORED 64 /* elements of a row of a sparse matrix at most */
+#define DS_IX_MATRIX_STORED 64 /* most stored elements in a row of a sparse matrix */
 
 struct ds_ix_tile {
         uint8_t outer, inner; /* in units of tiles */
@@ -34,7 +34,7 @@ enum ds_ix_matrix_kind {
         DS_IX_MATRIX_S4,
         DS_IX_MATRIX_U4,
         DS_IX_MATRIX_B1,
-        DS_IX_MATRIX_F32, /* accumulators only, as is the next */
+        DS_IX_MATRIX_F32, /* this and the next: only accumulators */
         DS_IX_MATRIX_S32,
         _DS_IX_MATRIX_KINDS,
 };
@@ -42,37 +42,38 @@ enum ds_ix_matrix_kind {
 struct ds_ix_fragment {
         uint8_t kind; /* enum ds_ix_matrix_kind */
         uint8_t n;    /* registers */
-        uint8_t used; /* of them by a product: wmma's halves are there twice */
+        uint8_t used; /* registers that a product reads: wmma's halves are stored twice */
         uint32_t slot[DS_IX_MATRIX_REGS];
         struct ds_ix_tile tile[DS_IX_MATRIX_REGS];
 };
 
-/* The operation's ext. Of loads and stores `d` is what is moved, and only that and `at` count. */
+/* The operation's ext. For loads and stores only `d`, the moved matrix, and `at` count. */
 struct ds_ix_matrix {
         uint16_t m, n, k;
         struct ds_ix_fragment a, b, c, d;
         uint8_t sparse;
-        uint8_t selector; /* of the lanes of a quad that bring metadata */
+        uint8_t selector; /* selects the lanes of a quad that provide metadata */
         uint8_t saturate, bit_and;
-        uint8_t round; /* enum ds_ix_round, of f64 */
+        uint8_t round; /* enum ds_ix_round, for f64 */
         uint8_t weight;
         uint8_t group;                /* elements along k whose products are added at once */
         uint8_t a_columns, b_columns; /* m8n8k4: the layouts are .col */
-        uint32_t metadata;            /* slot */
+        uint32_t metadata;            /* slot of the metadata register */
         ds_ix_op at;                  /* the address, as an access of its own */
-        uint32_t stride;              /* slot, in elements */
-        uint8_t across;               /* the inner direction is the one with the stride */
+        uint32_t stride;              /* slot of the stride, in elements */
+        uint8_t across;               /* the stride applies to the inner direction */
         uint8_t transposed;
-        uint8_t accumulator; /* what is moved is C or D */
+        uint8_t accumulator; /* the moved matrix is C or D */
 };
 
-/* warp.c: operations of whole warps (.sync.aligned). 1: all 32 lanes are there; 0: *ret_next says what to do. */
+/* warp.c: for operations of whole warps (.sync.aligned). 1: all 32 lanes are present; 0: *ret_next is the next
+ * operation. */
 int ds_ix_whole_warp(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_op **ret_next);
 
-/* tensor.c; the second one in tensor_exact.c: integers, bits, f64 */
+/* tensor.c; the second one is in tensor_exact.c, for integers, bits and f64 */
 const struct ds_ix_impl *ds_ix_find_mma(const struct ds_ix_matrix *m);
 const struct ds_ix_impl *ds_ix_find_mma_exact(const struct ds_ix_matrix *m);
-/* Which of the elements along k the stored elements of each row of A are */
+/* Reads which elements along k the stored elements of each row of A are */
 void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint8_t (*columns)[DS_IX_MATRIX_STORED]);
 extern const struct ds_ix_impl ds_ix_mma_m8n8k4, ds_ix_ldmatrix, ds_ix_stmatrix, ds_ix_movmatrix, ds_ix_wmma_load,
         ds_ix_wmma_store;

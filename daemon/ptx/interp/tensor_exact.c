@@ -2,8 +2,8 @@
 /*
  * mma.sync, mma.sp and wmma.mma of integers, bits and f64
  *
- * Integers are summed exactly and then wrap, or are cut off with .satfinite. f64 is a chain of fused multiply-adds
- * along k that begins with c.
+ * Integers are summed exactly and then wrap, or saturate with .satfinite. f64 is a chain of fused multiply-adds along k
+ * that begins with c.
  */
 #include <fenv.h>
 #include <math.h>
@@ -48,7 +48,7 @@ DS_IX_INLINE int32_t add(int32_t c, int32_t sum, int saturate)
         return (int32_t)(exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact);
 }
 
-/* Elements of A go where metadata says; the others are zero. */
+/* Places elements of A by the metadata; the others are zero. */
 static void spread(const ds_ix_warp *w, const struct ds_ix_matrix *m, struct integers *x)
 {
         uint8_t columns[16][DS_IX_MATRIX_STORED];
@@ -132,7 +132,7 @@ DS_IX_INLINE const ds_ix_op *mma_b1_body(ds_ix_warp *w, const ds_ix_op *op)
 DS_IX_FLOW_VARIANTS(mma_b1)
 
 /* --- f64 --- */
-#define DOUBLES 16 /* of a row */
+#define DOUBLES 16 /* elements of a row */
 #define NAN64 UINT64_C(0xfff8000000000000)
 
 struct doubles {
@@ -149,7 +149,7 @@ static void gather64(const ds_ix_warp *w, const struct ds_ix_fragment *f, struct
         }
 }
 
-/* An accumulator's register: every other element of rows */
+/* An accumulator's register: every second element of rows */
 static void gather64_c(const ds_ix_warp *w, const struct ds_ix_fragment *f, struct doubles *to)
 {
         for (unsigned r = 0; r < f->n; r++) {
@@ -170,7 +170,7 @@ static void scatter64(const ds_ix_warp *w, const struct ds_ix_fragment *f, const
         }
 }
 
-/* volatile keeps the operations between the changes of mode */
+/* volatile keeps the operations between the mode changes */
 static double fma_rounded(double x, double y, double z, enum ds_ix_round round)
 {
         static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD, FE_TONEAREST};
@@ -186,7 +186,7 @@ static double fma_rounded(double x, double y, double z, enum ds_ix_round round)
         return r;
 }
 
-/* A NaN operand comes out quiet, b before c before a, as of fma; a NaN made of numbers is the default one. */
+/* NaN operands become quiet, with priority b, c, a, as in fma; a NaN from numbers is the default one. */
 static double quiet(double r, double a, double b, double c)
 {
         double nan = b != b ? b : c != c ? c : a != a ? a : ds_ix_double(NAN64);

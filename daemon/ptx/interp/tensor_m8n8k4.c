@@ -3,13 +3,13 @@
  * mma.sync.m8n8k4 of halves
  *
  * Volta's instruction: four products of 8 x 4 by 4 x 8 at once, one for each "quad pair" (lanes 4q..4q+3 and
- * 16+4q..16+4q+3). Since sm_80 it is no instruction of the hardware: compilers make a chain of fused multiply-adds in
- * f32 of it, along k, to which c is added at the end; and that is what is computed here.
+ * 16+4q..16+4q+3). Since sm_80 the hardware lacks it: compilers replace it by a chain of fused multiply-adds in f32
+ * along k, with c added at the end. This file computes the same.
  */
 #include "ptx/interp/half.h"
 #include "ptx/interp/tensor.h"
 
-/* Half `i` of the registers of a lane */
+/* Half `i` of a lane's registers */
 static float half_at(const ds_ix_warp *w, const struct ds_ix_fragment *f, uint32_t lane, uint32_t i)
 {
         uint32_t word = ((const uint32_t *)ds_ix_lanes(w, f->slot[i / 2]))[lane];
@@ -23,14 +23,14 @@ static uint32_t lane_of(uint32_t quad, uint32_t x)
         return 4 * quad + (x & 3) + (x & 4) * 4;
 }
 
-/* Element (x, k) of A or (k, x) of B; along: a lane has all of k, else all of four x */
+/* Element (x, k) of A or (k, x) of B; along: a lane has all of k; else it has four consecutive x */
 static float factor(
         const ds_ix_warp *w, const struct ds_ix_fragment *f, uint32_t quad, uint32_t x, uint32_t k, int along)
 {
         return along ? half_at(w, f, lane_of(quad, x), k) : half_at(w, f, 4 * quad + k + (x & 4) * 4, x & 3);
 }
 
-/* Where element i of a lane's accumulators lies */
+/* Row and column of element i of a lane's accumulators */
 static void place(const struct ds_ix_fragment *f, uint32_t lane, uint32_t i, uint32_t *ret_row, uint32_t *ret_column)
 {
         uint32_t high = lane >> 4 << 2;

@@ -2,13 +2,13 @@
 /*
  * Moving matrices: ldmatrix, stmatrix, movmatrix, wmma.load, wmma.store
  *
- * Every address is checked as that of a load or store of its width is. ldmatrix and stmatrix take a row of 16 bytes
- * from each of the lanes whose addresses count; wmma's accesses are as wide as elements of a register lie side by side
- * in memory, up to the register itself.
+ * Every address is checked like a load or store of its width. ldmatrix and stmatrix access one row of 16 bytes for each
+ * lane whose address counts. wmma's accesses combine the elements of a register that are adjacent in memory, up to the
+ * whole register.
  */
 #include "ptx/interp/tensor_tiles.h"
 
-/* Host addresses of rows: those of lanes 0 to 7 for the first matrix, and so on. 0: a fault was recorded. */
+/* Host addresses of rows: lanes 0 to 7 give those of the first matrix, and so on. 0: a fault was recorded. */
 static int rows_of(ds_ix_warp *w, const struct ds_ix_matrix *m, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint32_t all = w->mask;
@@ -39,7 +39,7 @@ static const ds_ix_op *ldmatrix(ds_ix_warp *w, const ds_ix_op *op)
                 return next;
         if (!rows_of(w, m, DS_IX_READ, &x))
                 return NULL;
-        /* all rows before any register: an address may lie in one of them */
+        /* reads all rows before writing a register, which may hold an address */
         for (unsigned i = 0; i < 8u * m->d.n; i++)
                 memcpy(tile[i / 8][i % 8], (const void *)(uintptr_t)x.p[i], 16);
         for (unsigned r = 0; r < m->d.n; r++) {
@@ -91,7 +91,7 @@ static unsigned element_bits(enum ds_ix_matrix_kind kind)
         return bits[kind];
 }
 
-/* Bytes from the matrix's address to the part of register r that holds element `e` of a lane */
+/* Bytes from the matrix's address to the part of register r with element `e` of a lane */
 static uint64_t offset_of(const struct ds_ix_matrix *m, unsigned r, unsigned e, uint32_t lane, uint64_t stride)
 {
         unsigned bits = element_bits((enum ds_ix_matrix_kind)m->d.kind), each = bits < 32 ? 32 / bits : 1;
@@ -105,8 +105,8 @@ static uint64_t offset_of(const struct ds_ix_matrix *m, unsigned r, unsigned e, 
 }
 
 /*
- * One access of all lanes: element `e` of register r, and those behind it as far as they lie together. Their places go
- * through the warp's scratch memory, which is as large as that.
+ * One access of all lanes: element `e` of register r, and the adjacent ones behind it. Their addresses use the warp's
+ * scratch memory, which has the right size.
  */
 static int reach(ds_ix_warp *w, const struct ds_ix_matrix *m, unsigned r, unsigned e, uint32_t bytes,
         enum ds_ix_intent intent, struct ds_ix_access *x)

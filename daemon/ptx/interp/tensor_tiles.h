@@ -7,8 +7,8 @@
 #include "ptx/interp/lane.h"
 #include "ptx/interp/tensor.h"
 
-#define DS_IX_OUTER 32 /* rows of A, columns of B at most */
-#define DS_IX_INNER 64 /* bytes of one of them at most */
+#define DS_IX_OUTER 32 /* most rows of A or columns of B */
+#define DS_IX_INNER 64 /* most bytes of one of them */
 #define DS_IX_ACCUMULATORS 256
 
 struct ds_ix_dense {

@@ -22,7 +22,7 @@ const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* There is nothing to wait for but other groups and warps: let them run. */
+/* Sleeping has no effect except that other groups and warps run. */
 const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op)
 {
         w->spun = 1;
@@ -30,7 +30,7 @@ const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op)
 }
 
 /* --- addresses --- */
-/* mov of a variable of shared or local memory: the same address for all lanes, known only when the kernel runs */
+/* mov of a shared or local variable: the same address for all lanes, known only when the kernel runs */
 const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint64_t value = op->imm;

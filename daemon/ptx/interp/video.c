@@ -2,13 +2,13 @@
 /*
  * Video instructions: arithmetic on bytes, halves and words of 32-bit registers
  *
- * A scalar instruction takes one part of each source, works on it in more than 32 bits, clamps the result to the type
- * that it goes to (.sat), and either combines it with c (.add .min .max) or puts it into one part of c. A SIMD
- * instruction does that for two halves or four bytes, each picked from any place of the pair {b, a}; parts that the
- * mask leaves out come from c, or (.add) the parts are summed up and added to c. vmad multiplies.
+ * A scalar instruction reads one part of each source, computes in more than 32 bits, clamps the result to its type
+ * (.sat), and either combines it with c (.add .min .max) or inserts it into one part of c. A SIMD instruction does that
+ * for two halves or four bytes, each selected from any place of the pair {b, a}. Parts outside the mask come from c, or
+ * (.add) the parts are summed and added to c. vmad multiplies.
  *
- * What is picked and where it goes is worked out when the instruction is decoded (struct recipe); a lane only follows
- * it. No instruction here is fast: GPUs since Maxwell have few of them either, ptxas makes them of others.
+ * Decoding computes the selections and destinations (struct recipe); a lane only follows them. No instruction here is
+ * fast: GPUs since Maxwell support few of them either, and ptxas emulates the rest.
  */
 #include "ptx/interp/decode.h"
 #include "ptx/interp/lane.h"
@@ -25,15 +25,15 @@ struct part {
 
 struct recipe {
         struct part a, b;
-        uint8_t what, compare; /* enum what, enum ds_ptx_modifier less DS_PTX_CMP_EQ */
-        uint8_t n, wide;       /* parts of the result, bits of each */
-        uint8_t place[4];      /* where part k of the result goes */
-        uint8_t taken;         /* bit k: part k is the result's, else c's */
+        uint8_t what, compare; /* enum what; enum ds_ptx_modifier minus DS_PTX_CMP_EQ */
+        uint8_t n, wide;       /* number of parts of the result; bits of each */
+        uint8_t place[4];      /* position of part k of the result */
+        uint8_t taken;         /* bit k: part k comes from the result, else from c */
         uint8_t second, c_sign;
-        uint8_t wrap; /* shift amounts are taken modulo 32, else at most 32 */
+        uint8_t wrap; /* shift amounts are taken modulo 32, else limited to 32 */
         uint8_t sat;
-        int64_t low, high; /* what .sat clamps to */
-        /* vmad */
+        int64_t low, high; /* range of .sat */
+        /* for vmad */
         uint8_t negate, negate_c, plus_one, scale, sign;
 };
 
@@ -62,14 +62,14 @@ DS_IX_INLINE int64_t compare(unsigned how, int64_t x, int64_t y)
         }
 }
 
-/* Shifts by at most 32; what .sat clamps is the whole result. */
+/* Shifts by at most 32; .sat clamps the whole result. */
 DS_IX_INLINE int64_t shift(const struct recipe *r, int64_t x, int64_t by)
 {
         uint64_t n = r->wrap ? (uint64_t)by & 31 : DS_MIN((uint64_t)by, UINT64_C(32));
 
         if (r->what == RIGHT)
                 return x >> n;
-        if (n == 32 && x > INT32_MAX) /* the one that 64 bits cannot hold */
+        if (n == 32 && x > INT32_MAX) /* the one case that 64 bits cannot hold */
                 return r->sat ? INT64_MAX : 0;
         return (int64_t)((uint64_t)x << n);
 }
@@ -81,7 +81,7 @@ DS_IX_INLINE int64_t primary(const struct recipe *r, int64_t x, int64_t y)
                 return x + y;
         case SUB:
                 return x - y;
-        case AVERAGE: /* halves are rounded away from zero */
+        case AVERAGE: /* rounds halves away from zero */
                 return (x + y + (x + y >= 0)) >> 1;
         case DIFFERENCE:
                 return x > y ? x - y : y - x;
@@ -171,7 +171,7 @@ DS_IX_INLINE void vmad_body(ds_ix_warp *w, const ds_ix_op *op)
 DS_IX_VARIANTS(vmad)
 
 /* --- decoding --- */
-/* NAME of the row, what it does, parts */
+/* NAME of the row, operation, number of parts */
 static const struct {
         uint16_t op;
         uint8_t what, n;
@@ -202,7 +202,7 @@ static const struct {
         {DS_PTX_OP_VSET4, SET, 4},
 };
 
-/* .b0 .. .b3, .h0, .h1 of a register; nothing: all of it. Returns its first bit. */
+/* .b0 .. .b3, .h0, .h1 of a register; none: all of it. Returns its first bit. */
 static uint8_t scalar_part(const struct ds_ptx_operand *o, uint8_t *ret_bits)
 {
         if (o->select >= DS_PTX_SELECT_B0 && o->select <= DS_PTX_SELECT_B3) {
@@ -217,7 +217,7 @@ static uint8_t scalar_part(const struct ds_ptx_operand *o, uint8_t *ret_bits)
         return 0;
 }
 
-/* Which parts of {b, a} a SIMD operand names, the lowest first; without names those that begin at `from`. */
+/* Parts of {b, a} that a SIMD operand names, the lowest first; without names those that begin at `from`. */
 static int simd_parts(const struct ds_ptx_operand *o, uint32_t n, uint32_t from, struct part *ret)
 {
         const char *text = o->select == DS_PTX_SELECT_MASK ? o->select_text : NULL;
@@ -236,7 +236,7 @@ static int simd_parts(const struct ds_ptx_operand *o, uint32_t n, uint32_t from,
         return 1;
 }
 
-/* The parts that a SIMD destination names: .h1, .b20, .b3210; 0 when that is none. */
+/* Parts that a SIMD destination names: .h1, .b20, .b3210; 0 if it names none. */
 static uint8_t simd_mask(const struct ds_ptx_operand *o, uint32_t n)
 {
         uint8_t mask = 0;
@@ -262,7 +262,7 @@ static uint8_t simd_mask(const struct ds_ptx_operand *o, uint32_t n)
         return mask;
 }
 
-/* What .sat clamps a part of `bits` bits to */
+/* Sets .sat's range for a part of `bits` bits */
 static void clamp_to(struct recipe *r, uint32_t bits, int sign)
 {
         r->low = sign ? -(INT64_C(1) << (bits - 1)) : 0;
@@ -319,7 +319,7 @@ static int simd_recipe(ds_ix_decoder *d, const struct ds_ptx_instr *in, int sign
         return 1;
 }
 
-/* The signs of vmad's operands decide about its result's: signed as soon as one of them is, or is negated. */
+/* The result of vmad is signed if one of its operands is signed or negated. */
 static int vmad_recipe(ds_ix_decoder *d, const struct ds_ptx_instr *in, struct recipe *r)
 {
         const struct ds_ptx_operand *o = in->operands;
@@ -357,7 +357,7 @@ static int recipe_of(ds_ix_decoder *d, const struct ds_ptx_instr *in, struct rec
         return r->n == 1 ? scalar_recipe(d, in, sign, r) : simd_recipe(d, in, sign, r);
 }
 
-/* A source whose part and sign the recipe knows of */
+/* A source; the recipe has its part and sign */
 static int source(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, uint32_t *ret_slot)
 {
         struct ds_ptx_operand plain;

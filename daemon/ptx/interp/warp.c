@@ -2,11 +2,11 @@
 /*
  * Operations across the lanes of a warp: shuffles, votes, matches, reductions, bar.warp.sync
  *
- * The .sync forms name the lanes that take part. Lanes that are not there yet are waited for: a group that comes to the
- * same operation joins, lanes that exit are no longer expected, and when nothing else in the warp can run, lanes that
- * wait at different operations of the same kind with the same mask meet (the compiler may have duplicated the
- * operation into two branches). What a lane brings to such a meeting is put into the warp's exchange area when it
- * starts to wait. Lanes with different masks at one operation are different meetings.
+ * The .sync instructions name the participating lanes, and wait for lanes that have not arrived. A group that reaches
+ * the same operation joins; exited lanes are no longer expected. If nothing else in the warp can run, lanes that wait
+ * at different operations of the same kind with the same mask meet (the compiler may have duplicated the operation into
+ * two branches). A lane's operands for such a meeting are put into the warp's exchange area when it starts to wait.
+ * Lanes with different masks at one operation are different meetings.
  */
 #include "ptx/interp/lane.h"
 #include "ptx/interp/tensor.h"
@@ -16,7 +16,7 @@
 enum { KIND_BARRIER, KIND_SHFL, KIND_VOTE, KIND_MATCH, KIND_REDUX, KIND_ELECT, KIND_MATRIX };
 enum { WAITS, MEETS };
 
-/* What the running group's lanes bring along */
+/* Stores the operands of the running group's lanes in the exchange area */
 static void bring(ds_ix_warp *w, const void *values, uint32_t bytes, uint32_t preds)
 {
         for (uint32_t i = 0; i < DS_IX_LANES; i++) {
@@ -28,7 +28,7 @@ static void bring(ds_ix_warp *w, const void *values, uint32_t bytes, uint32_t pr
         w->exchange_pred = (w->exchange_pred & ~w->mask) | (preds & w->mask);
 }
 
-/* Groups that wait for the same lanes at the same operation come along. */
+/* Merges groups that wait for the same lanes at the same operation. */
 static void gather(ds_ix_warp *w, const ds_ix_op *op, uint32_t need)
 {
         for (uint32_t i = 0; i < w->n_groups;) {
@@ -50,8 +50,8 @@ static void gather(ds_ix_warp *w, const ds_ix_op *op, uint32_t need)
 }
 
 /*
- * Are the lanes of the mask in `slot` there? MEETS: *ret_present has them. WAITS: *ret_next is what to do instead.
- * values, bytes: the register that lanes at other operations may want to read.
+ * Checks whether the lanes of the mask in `slot` are present. MEETS: *ret_present has them. WAITS: *ret_next is the
+ * operation to continue with. values, bytes: the register that lanes at other operations may read.
  */
 static int meet(ds_ix_warp *w, const ds_ix_op *op, uint32_t slot, int kind, uint32_t bytes, uint32_t preds,
         uint32_t *ret_present, const ds_ix_op **ret_next)
@@ -86,8 +86,7 @@ static int meet(ds_ix_warp *w, const ds_ix_op *op, uint32_t slot, int kind, uint
 }
 
 /*
- * A matrix has its elements in all lanes: those that are elsewhere are waited for, and there is no meeting of lanes
- * that stand at different instructions.
+ * A matrix has its elements in all lanes: absent lanes are waited for, and lanes at different instructions never meet.
  */
 int ds_ix_whole_warp(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_op **ret_next)
 {
@@ -131,7 +130,7 @@ static const ds_ix_op *warp_sync(ds_ix_warp *w, const ds_ix_op *op)
 /* --- shuffles --- */
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-/* The lane that `lane` reads, and whether it lies in its segment */
+/* The lane that `lane` reads, and whether it is in its segment */
 DS_IX_INLINE uint32_t shuffle_source(uint32_t how, uint32_t lane, uint32_t b, uint32_t c, uint32_t *ret_inside)
 {
         int32_t segment = (int32_t)(c >> 8 & 31), clamp = (int32_t)(c & 31), by = (int32_t)(b & 31),
@@ -184,7 +183,7 @@ static const ds_ix_op *shfl(ds_ix_warp *w, const ds_ix_op *op)
 
         for (uint32_t i = 0; i < DS_IX_LANES; i++)
                 differ |= masks[i] ^ masks[0];
-        /* all lanes are here and name all: no meeting to arrange */
+        /* all lanes are here and name all: no meeting is needed */
         if (w->mask == DS_IX_FULL && !differ) {
                 shuffle(w, op, values);
                 return op + 1;
@@ -326,7 +325,7 @@ static const ds_ix_op *elect(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- which handler --- */
+/* --- handler tables --- */
 #define IMPL(f) static const struct ds_ix_impl impl_##f = {{f, f}};
 IMPL(warp_sync)
 IMPL(shfl)

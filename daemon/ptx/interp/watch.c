@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watching one thread: every operation gets a handler that looks whose turn it is
+ * Watching one thread: every operation gets a handler that checks whether the watched lane runs
  *
- * For a person who debugs a kernel, so it may be slow; who does not watch pays nothing, since the operations of an
- * interpreter that nobody watches are as they were decoded. Several operations may do one instruction: it is told
- * after the last of them.
+ * For debugging a kernel, so it may be slow. Without watching it costs nothing, since the interpreter's operations stay
+ * as decoded. Several operations may form one instruction, which is reported after the last of them.
  */
 #include <errno.h>
 
@@ -16,7 +15,7 @@ struct ds_ix_watch {
         uint32_t block[3], warp, lane;
         ds_interp_step_fn fn;
         void *user;
-        ds_ix_fn **handlers; /* per function and operation: what was there */
+        ds_ix_fn **handlers; /* original handlers, per function and operation */
 };
 
 struct collector {
@@ -44,7 +43,7 @@ static void collect(void *user, uint32_t *reg, unsigned use)
         c->step->n_values++;
 }
 
-/* The first instruction of the function that stands on this line or behind it */
+/* The function's first instruction on this line or behind it */
 static uint32_t find_instr(const struct ds_ptx_function *f, uint32_t line)
 {
         uint32_t low = 0, high = f->n_instrs;
@@ -66,7 +65,7 @@ static void tell(const ds_ix_warp *w, const struct ds_ix_watch *watch, const ds_
         struct ds_interp_step step = {.function = func->ir, .line = op->line, .skipped = skipped};
         struct collector c = {.func = func, .lane = watch->lane, .step = &step};
 
-        /* after a call or a return the registers are another function's */
+        /* after a call or a return the registers belong to another function */
         if (!skipped && w->frame == frame && !w->block->faulted) {
                 c.regs = frame->regs;
                 for (uint32_t i = find_instr(func->ir, op->line);
@@ -76,7 +75,7 @@ static void tell(const ds_ix_warp *w, const struct ds_ix_watch *watch, const ds_
         watch->fn(watch->user, &step);
 }
 
-/* The lane waits for others and does the operation again when they have come. */
+/* Whether the lane waits for others, and repeats the operation when they have come. */
 static int waits_for_lanes(const ds_ix_warp *w, const ds_ix_op *op, uint32_t lane)
 {
         for (uint32_t i = 0; i < w->n_groups; i++)
@@ -118,7 +117,7 @@ static int watch_function(ds_interp *interp, struct ds_ix_watch *watch, uint32_t
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < func->n_ops; i++) {
                 watch->handlers[index][i] = func->ops[i].fn;
-                /* what no text stands for, and what others know by its handler */
+                /* operations without text, and operations that other code recognises by their handler */
                 if (func->ops[i].fn != ds_ix_fall && func->ops[i].fn != ds_ix_barrier_red)
                         func->ops[i].fn = watched;
         }

@@ -4,10 +4,10 @@
 
 #include "ptx/ptx.h"
 
-#define EXCERPT_WINDOW 140 /* columns shown from the line's start; further right the excerpt is a window */
-#define WINDOW_CARET 60    /* where the caret stands in a window */
+#define EXCERPT_WINDOW 140 /* columns shown from the line's start; an error further right gets a window of the line */
+#define WINDOW_CARET 60    /* column of the caret in a window */
 
-/* The line's text into excerpt, unprintable bytes replaced: the text is a client's and goes to terminals. */
+/* Copies the line's text to excerpt and replaces unprintable bytes: the text is a client's and goes to terminals. */
 static void copy_excerpt(struct ds_ptx_diag *diag, const char *text, size_t length)
 {
         const char *p = text, *end = text + length;
@@ -51,7 +51,7 @@ void ds_ptx_diag_add(struct ds_ptx_diags *diags, const char *text, size_t length
 struct writer {
         char *buffer;
         size_t size;
-        size_t used; /* may pass size: what snprintf would have written */
+        size_t used; /* bytes that snprintf would have written; may exceed size */
 };
 
 static void __attribute__((__format__(__printf__, 2, 3))) put(struct writer *w, const char *fmt, ...)

@@ -2,14 +2,14 @@
 /*
  * The IR: one PTX module, resolved and still printable
  *
- * It is PTX itself, not a lower form: every instruction keeps its row of opcodes.def, its dotted words both decoded and
- * as text, and its operands with names resolved to what they name. Registers are dense indices per function, in the
- * order of their first use, so that an interpreter can size an array by them; labels are instruction indices. What PTX
- * writes between instructions (scopes, declarations, labels, .loc, ...) is a list of items beside the flat instruction
- * array, each with the index of the instruction it stands before, so that printing keeps order and scopes.
+ * The IR is PTX itself, not a lower form. Each instruction keeps its row of opcodes.def, its dotted words both decoded
+ * and as text, and its operands with names resolved. Registers have dense indices per function, in the order of their
+ * first use, so that an interpreter can index an array by them. Labels are instruction indices. PTX's statements
+ * between instructions (scopes, declarations, labels, .loc, ...) are a list of items beside the flat instruction array.
+ * Each item has the index of the instruction behind it, so that printing keeps order and scopes.
  *
- * Everything lives in the module's arena, nothing is freed singly, pointers are stable. After ds_ptx_parse returned a
- * module all indices are in range and all pointers set: readers need not check again.
+ * Everything lives in the module's arena, nothing is freed singly, pointers are stable. After ds_ptx_parse has returned
+ * a module, all indices are in range and all pointers are set: readers need not check again.
  */
 #pragma once
 
@@ -24,12 +24,12 @@
 #define DS_PTX_MAX_TYPES 4 /* type suffixes of one instruction */
 #define DS_PTX_MAX_MODS 12 /* other dotted words of one instruction */
 #define DS_PTX_MAX_OPERANDS 12
-#define DS_PTX_MAX_VECTOR 256 /* elements of {a, b, ...} (wgmma has up to 128) */
+#define DS_PTX_MAX_VECTOR 256 /* elements of {a, b, ...}; wgmma has up to 128 */
 #define DS_PTX_MAX_DIMS 8
 #define DS_PTX_MAX_SCOPES 64 /* nesting of { } */
 #define DS_PTX_MAX_PARAM_BYTES 32764
 
-/* NAME, "word", bits. Types that a register, a variable or a suffix may have. */
+/* NAME, "word", bits. Types of registers, variables and type suffixes. */
 #define DS_PTX_TYPES(X)                 \
         X(B8, "b8", 8)                  \
         X(B16, "b16", 16)               \
@@ -75,9 +75,8 @@ enum ds_ptx_type {
                 _DS_PTX_TYPE_MAX,
 };
 
-/* clang-format off: it never settles on so long a list */
-/* NAME, "word", components (0 = a scalar; else .x .y .z .w may be taken), type; ENVREG's component is its number, 0..31
- */
+/* clang-format off: it never reaches a stable result on so long a list */
+/* NAME, "word", components (0: a scalar; else .x .y .z .w may follow), type; ENVREG's component is its number, 0..31 */
 #define DS_PTX_SREGS(X)                                               \
         X(TID, "%tid", 4, U32)                                        \
         X(NTID, "%ntid", 4, U32)                                      \
@@ -143,7 +142,7 @@ enum ds_ptx_sreg {
                 _DS_PTX_SREG_MAX,
 };
 
-/* State spaces of variables. Instructions carry theirs as a modifier of the slot SPACE (none = generic). */
+/* State spaces of variables. An instruction has its space as a modifier of the slot SPACE (none: generic). */
 enum ds_ptx_space {
         DS_PTX_SPACE_NONE = 0,
         DS_PTX_IN_REG,
@@ -215,24 +214,24 @@ enum ds_ptx_modifier {
 
 enum ds_ptx_operand_kind {
         DS_PTX_OPERAND_NONE = 0,
-        DS_PTX_OPERAND_REG,     /* reg */
+        DS_PTX_OPERAND_REG,     /* register `reg` */
         DS_PTX_OPERAND_PAIR,    /* reg|pair; either may be DS_PTX_NO_REG, the sink `_` */
-        DS_PTX_OPERAND_SINK,    /* _ */
-        DS_PTX_OPERAND_SREG,    /* sreg, component */
-        DS_PTX_OPERAND_INT,     /* bits: sign-extended 64-bit value */
-        DS_PTX_OPERAND_F32,     /* bits: of the float (0f........) */
-        DS_PTX_OPERAND_F64,     /* bits: of the double (0d................ or a decimal number of a 64-bit operand) */
-        DS_PTX_OPERAND_ADDRESS, /* [base + offset]: reg, or var, or neither (absolute) */
-        DS_PTX_OPERAND_VAR,     /* the address of var, + offset; in a call's arguments the parameter itself */
+        DS_PTX_OPERAND_SINK,    /* the sink `_` */
+        DS_PTX_OPERAND_SREG,    /* special register `sreg`, `component` */
+        DS_PTX_OPERAND_INT,     /* `bits`: sign-extended 64-bit value */
+        DS_PTX_OPERAND_F32,     /* `bits` of the float (0f........) */
+        DS_PTX_OPERAND_F64,     /* `bits` of the double (0d................, or a decimal number of a 64-bit operand) */
+        DS_PTX_OPERAND_ADDRESS, /* [base + offset]: base is reg, var, or none (absolute) */
+        DS_PTX_OPERAND_VAR,     /* address of var, + offset; in a call's arguments the parameter itself */
         DS_PTX_OPERAND_FUNCTION,
-        DS_PTX_OPERAND_LABEL,   /* label: index into the function's labels */
-        DS_PTX_OPERAND_TARGETS, /* targets: index into the function's target lists (brx.idx) */
-        DS_PTX_OPERAND_VECTOR,  /* {element[0..n_elements)}: REG, SINK or constants; in pair the p of {...}|p */
-        DS_PTX_OPERAND_CALL,    /* call */
+        DS_PTX_OPERAND_LABEL,   /* `label`: index into the function's labels */
+        DS_PTX_OPERAND_TARGETS, /* `targets`: index into the function's target lists (brx.idx) */
+        DS_PTX_OPERAND_VECTOR,  /* {element[0..n_elements)}: REG, SINK or constants; pair: the p of {...}|p */
+        DS_PTX_OPERAND_CALL,    /* a call: callee, arguments, results */
         _DS_PTX_OPERAND_MAX,
 };
 
-/* Which part of a 32-bit register a video instruction takes or writes (operand.select) */
+/* Part of a 32-bit register that a video instruction reads or writes (operand.select) */
 enum ds_ptx_select {
         DS_PTX_SELECT_NONE = 0,
         DS_PTX_SELECT_B0,
@@ -241,8 +240,8 @@ enum ds_ptx_select {
         DS_PTX_SELECT_B3,
         DS_PTX_SELECT_H0,
         DS_PTX_SELECT_H1,
-        DS_PTX_SELECT_MASK,    /* SIMD: .h10, .b3210 and their like; see select_text */
-        DS_PTX_SELECT_UNIFIED, /* of ld's address: [x].unified, the same in all threads of the warp */
+        DS_PTX_SELECT_MASK,    /* SIMD: .h10, .b3210 and the like; see select_text */
+        DS_PTX_SELECT_UNIFIED, /* ld with [x].unified: the address is the same in all threads of the warp */
 };
 
 struct ds_ptx_var;
@@ -251,18 +250,19 @@ struct ds_ptx_call;
 
 struct ds_ptx_operand {
         uint8_t kind;
-        uint8_t component; /* of a special register: 0..3 for .x .y .z .w; %envreg's number */
+        uint8_t component; /* special register: 0..3 for .x .y .z .w; %envreg's number */
         uint8_t select;    /* enum ds_ptx_select */
-        bool negated : 1;  /* !p of a predicate, -a of a video operand */
-        bool plus : 1;     /* an address with its offset written, even 0: without optimisation ptxas adds it */
+        bool negated : 1;  /* !p (predicate) or -a (video operand) */
+        /* an address with a written offset, even 0: ptxas without optimisation emits an addition for it */
+        bool plus : 1;
         uint16_t n_elements;
         uint16_t sreg; /* enum ds_ptx_sreg */
         uint32_t line, column;
-        uint32_t reg; /* also the base of an address, DS_PTX_NO_REG when it has none */
+        uint32_t reg; /* also the base of an address, DS_PTX_NO_REG if none */
         uint32_t pair;
         union {
                 uint64_t bits;
-                int64_t offset; /* of an address, of a variable's address */
+                int64_t offset; /* offset of an address or of a variable's address */
                 uint32_t label;
                 uint32_t targets;
                 const char *select_text;
@@ -272,30 +272,31 @@ struct ds_ptx_operand {
                 const struct ds_ptx_function *function;
                 struct ds_ptx_call *call;
         };
-        /* Of a vector; of an address what follows its base: [map, {x, y}], [texture, sampler, {x}] */
+        /* Elements of a vector; for an address the operands behind its base: [map, {x, y}], [texture, sampler, {x}] */
         struct ds_ptx_operand *elements;
 };
 
 /* call (rets), callee, (args), targets; */
 struct ds_ptx_call {
-        const struct ds_ptx_function *function; /* direct, else NULL */
-        uint32_t reg;                           /* indirect: the address; DS_PTX_NO_REG when direct */
+        const struct ds_ptx_function *function; /* callee of a direct call, else NULL */
+        /* register with an indirect callee's address; DS_PTX_NO_REG if direct */
+        uint32_t reg;
         uint16_t n_rets, n_args;
         struct ds_ptx_operand *rets;              /* VAR (param space) or REG */
         struct ds_ptx_operand *args;              /* VAR, REG, constants */
-        const struct ds_ptx_prototype *prototype; /* of an indirect call, when it names one */
-        uint32_t targets;                         /* its .calltargets list, UINT32_MAX when it names none */
+        const struct ds_ptx_prototype *prototype; /* prototype that an indirect call names, else NULL */
+        uint32_t targets;                         /* index of its .calltargets list, UINT32_MAX if none */
 };
 
 struct ds_ptx_instr {
         uint16_t op; /* enum ds_ptx_op */
         uint8_t n_types, n_mods, n_operands;
         bool guard_negated;
-        uint8_t types[DS_PTX_MAX_TYPES]; /* the type suffixes in their order */
-        uint16_t mods[DS_PTX_MAX_MODS];  /* enum ds_ptx_modifier, in their order; use ds_ptx_mod() */
+        uint8_t types[DS_PTX_MAX_TYPES]; /* type suffixes in their order */
+        uint16_t mods[DS_PTX_MAX_MODS];  /* enum ds_ptx_modifier, in their order; read with ds_ptx_mod() */
         uint16_t shape[3];               /* m, n, k of a matrix shape */
-        uint32_t guard;                  /* predicate register, DS_PTX_NO_REG when always */
-        uint32_t line, column;           /* of the mnemonic */
+        uint32_t guard;                  /* predicate register; DS_PTX_NO_REG: unconditional */
+        uint32_t line, column;           /* position of the mnemonic */
         struct ds_ptx_operand *operands;
         const char *text; /* mnemonic with all its words, as written: "ld.global.nc.v4.f32" */
 };
@@ -303,60 +304,60 @@ struct ds_ptx_instr {
 /* A `.reg` declaration; %r<6> declares six registers %r0..%r5 */
 struct ds_ptx_reg_decl {
         const char *name;
-        uint32_t count; /* of a range, 0 for a single register */
+        uint32_t count; /* registers of a range; 0: a single register */
         uint8_t type;
-        uint8_t vector; /* 0, 2, 4: the register is named as a whole or by component */
+        uint8_t vector; /* 2 or 4 components, named as a whole or by component; 0: scalar */
         uint32_t line;
 };
 
 struct ds_ptx_reg {
         const struct ds_ptx_reg_decl *decl;
-        uint32_t number; /* in the range */
+        uint32_t number; /* number in its range */
         uint8_t type;
-        uint8_t component; /* of a vector register, 0..3 */
+        uint8_t component; /* component of a vector register, 0..3 */
 };
 
-/* A place in an initialiser that holds an address */
+/* An address in an initialiser */
 struct ds_ptx_reloc {
         uint64_t offset;
-        const struct ds_ptx_var *var; /* one of var and function is set */
+        const struct ds_ptx_var *var; /* either var or function is set */
         const struct ds_ptx_function *function;
         int64_t addend;
-        uint64_t mask; /* 0xFF(x), 0xFF00(x)...: only these bits, shifted down; 0 = all */
+        uint64_t mask; /* 0xFF(x), 0xFF00(x)...: only these bits, shifted down; 0: all */
         uint8_t size;  /* bytes */
-        bool generic;  /* generic(x): as a generic address */
+        bool generic;  /* generic(x): the generic address */
 };
 
 struct ds_ptx_var {
         const char *name;                       /* NULL: an unnamed parameter of a prototype */
-        const struct ds_ptx_function *function; /* it belongs to, NULL at module level */
-        /* An extern variable that the module defines under the same name: that one; else itself. */
+        const struct ds_ptx_function *function; /* the function that it belongs to; NULL at module level */
+        /* The module's definition of an extern variable; else the variable itself. */
         const struct ds_ptx_var *definition;
-        uint32_t index; /* at module level in module->vars, else in function->vars, params or rets */
+        uint32_t index; /* index in module->vars at module level, else in function->vars, params or rets */
         uint8_t space;  /* enum ds_ptx_space */
         uint8_t type;
-        uint8_t vector; /* 0, 2, 4 */
+        uint8_t vector; /* 2 or 4 elements; 0: scalar */
         uint8_t linkage;
         bool align_given, is_ptr, managed, unsized; /* unsized: x[] (extern, or an array parameter) */
-        uint8_t ptr_space;                          /* of a .ptr parameter; NONE = generic */
+        uint8_t ptr_space;                          /* a .ptr parameter's space; NONE: generic */
         uint32_t ptr_align;
         uint32_t align; /* bytes */
         uint8_t n_dims;
         uint64_t dims[DS_PTX_MAX_DIMS];
         uint64_t size;   /* bytes; 0 when unsized */
-        uint64_t offset; /* of an entry's parameter in the packed block */
-        uint32_t reg;    /* of a parameter in register space, else DS_PTX_NO_REG */
-        /* The initialiser: `initialised` bytes from the start; the rest is zero. NULL when there is none. */
+        uint64_t offset; /* an entry's parameter: bytes from the start of the packed block */
+        uint32_t reg;    /* a parameter in register space; else DS_PTX_NO_REG */
+        /* The initialiser: `initialised` bytes from the start; the rest is zero. NULL: none. */
         const uint8_t *data;
         uint64_t initialised;
-        struct ds_ptx_reloc *relocs; /* ascending offsets */
+        struct ds_ptx_reloc *relocs; /* in ascending order of offsets */
         uint32_t n_relocs;
         uint32_t line;
 };
 
 struct ds_ptx_label {
         const char *name;
-        uint32_t instr; /* index of the instruction it stands before; n_instrs at the end */
+        uint32_t instr; /* index of the instruction behind it; n_instrs at the end */
         uint32_t line;
 };
 
@@ -364,7 +365,7 @@ struct ds_ptx_label {
 struct ds_ptx_targets {
         const char *name;
         uint32_t n;
-        uint32_t *labels;                         /* indices of function->labels, NULL for .calltargets */
+        uint32_t *labels;                         /* indices into function->labels; NULL for .calltargets */
         const struct ds_ptx_function **functions; /* NULL for .branchtargets */
         uint32_t line;
 };
@@ -378,16 +379,16 @@ struct ds_ptx_prototype {
         uint32_t line;
 };
 
-/* What stands before instruction `at`, in the order of the text */
+/* Statements before instruction `at`, in the order of the text */
 enum ds_ptx_item_kind {
-        DS_PTX_ITEM_OPEN,      /* { */
-        DS_PTX_ITEM_CLOSE,     /* } */
-        DS_PTX_ITEM_REG,       /* reg_decl */
-        DS_PTX_ITEM_VAR,       /* var */
+        DS_PTX_ITEM_OPEN,      /* the brace { */
+        DS_PTX_ITEM_CLOSE,     /* the brace } */
+        DS_PTX_ITEM_REG,       /* see reg_decl */
+        DS_PTX_ITEM_VAR,       /* see var */
         DS_PTX_ITEM_LABEL,     /* index into labels */
         DS_PTX_ITEM_TARGETS,   /* index into targets */
-        DS_PTX_ITEM_PROTOTYPE, /* prototype */
-        DS_PTX_ITEM_TEXT,      /* .loc, .pragma, @@DWARF: printed as it stood */
+        DS_PTX_ITEM_PROTOTYPE, /* see prototype */
+        DS_PTX_ITEM_TEXT,      /* .loc, .pragma, @@DWARF: printed unchanged */
 };
 
 struct ds_ptx_item {
@@ -402,9 +403,9 @@ struct ds_ptx_item {
         };
 };
 
-/* Performance directives; 0 = not given. text has all of them as they stood. */
+/* Performance directives; 0: not given. `text` has all of them as written. */
 struct ds_ptx_limits {
-        uint32_t maxntid[3]; /* missing dimensions are 1 once the first is given */
+        uint32_t maxntid[3]; /* missing dimensions are 1 if the first is given */
         uint32_t reqntid[3];
         uint32_t minnctapersm, maxnreg, maxclusterrank;
         uint32_t reqnctapercluster[3];
@@ -413,23 +414,24 @@ struct ds_ptx_limits {
 
 struct ds_ptx_function {
         const char *name;
-        uint32_t index; /* in module->functions */
+        uint32_t index; /* index in module->functions */
         uint8_t linkage;
         bool is_entry;
-        bool has_body; /* false: declared only (.extern, or defined later under the same name) */
-        const struct ds_ptx_function *definition; /* of a declaration, when the module defines it; else itself */
+        bool has_body; /* false: a declaration (.extern, or defined later under the same name) */
+        /* the module's definition of a declaration; else the function itself */
+        const struct ds_ptx_function *definition;
         struct ds_ptx_limits limits;
         const char *limits_text;
         uint32_t line;
 
         uint32_t n_rets, n_params;
-        struct ds_ptx_var **rets; /* of a .func */
+        struct ds_ptx_var **rets; /* results of a .func */
         struct ds_ptx_var **params;
-        uint32_t params_size; /* bytes of an entry's packed parameters */
+        uint32_t params_size; /* size of an entry's packed parameters, bytes */
 
         uint32_t n_regs;
         struct ds_ptx_reg *regs;
-        uint32_t n_vars; /* local, shared, param, const and global variables declared inside */
+        uint32_t n_vars; /* local, shared, param, const and global variables declared inside the function */
         struct ds_ptx_var **vars;
         uint32_t n_instrs;
         struct ds_ptx_instr *instrs;
@@ -445,10 +447,10 @@ enum ds_ptx_directive_kind {
         DS_PTX_DIRECTIVE_VAR,
         DS_PTX_DIRECTIVE_FUNCTION,
         DS_PTX_DIRECTIVE_ALIAS,
-        DS_PTX_DIRECTIVE_TEXT, /* .file, .section { }, .pragma, @@DWARF: as they stood */
+        DS_PTX_DIRECTIVE_TEXT, /* .file, .section { }, .pragma, @@DWARF: as written */
 };
 
-/* The module's text from top to bottom */
+/* The module's statements from top to bottom */
 struct ds_ptx_directive {
         uint8_t kind;
         union {
@@ -463,24 +465,24 @@ struct ds_ptx_directive {
 
 struct ds_ptx_module {
         ds_arena *arena;
-        const char *text; /* the source, for diagnostics */
+        const char *text; /* source text, for diagnostics */
         size_t length;
-        uint32_t version;        /* 90 for 9.0 */
-        uint32_t target;         /* 90 for sm_90 */
-        char target_suffix;      /* 'a' of sm_90a, 'f', or 0 */
-        const char *target_text; /* "sm_90, debug" */
-        uint32_t address_size;   /* 64 */
+        uint32_t version;        /* PTX version: 90 for 9.0 */
+        uint32_t target;         /* GPU architecture: 90 for sm_90 */
+        char target_suffix;      /* 'a' for sm_90a, 'f', or 0 */
+        const char *target_text; /* operand of .target: "sm_90, debug" */
+        uint32_t address_size;   /* bits: 64 */
         bool address_size_given;
 
         uint32_t n_directives;
         struct ds_ptx_directive *directives;
         uint32_t n_vars;
         struct ds_ptx_var **vars;
-        uint32_t n_functions; /* declarations and definitions, each with its own entry */
+        uint32_t n_functions; /* declarations and definitions, each with an entry of its own */
         struct ds_ptx_function **functions;
 };
 
-/* One row of opcodes.def in data form. Syntax elements are private to the front end. */
+/* One row of opcodes.def as data. Syntax elements are private to the front end. */
 struct ds_ptx_op_info {
         const char *key;
         const char *mnemonic;
@@ -488,13 +490,13 @@ struct ds_ptx_op_info {
         uint64_t types[3]; /* sets of 1 << enum ds_ptx_type */
         uint16_t flags;    /* enum ds_ptx_flag */
         uint8_t class;     /* enum ds_ptx_class */
-        bool run;          /* the interpreter executes it */
+        bool run;          /* true: the interpreter executes it */
         uint8_t syntax[18];
 };
 
 const struct ds_ptx_op_info *ds_ptx_op_info(enum ds_ptx_op op);
 const char *ds_ptx_class_name(enum ds_ptx_class class);
-const char *ds_ptx_type_name(enum ds_ptx_type type); /* "f32" */
+const char *ds_ptx_type_name(enum ds_ptx_type type); /* e.g. "f32" */
 uint32_t ds_ptx_type_bits(enum ds_ptx_type type);    /* 1 for pred */
 bool ds_ptx_type_is_float(enum ds_ptx_type type);    /* f16 .. f64 and their packed forms */
 bool ds_ptx_type_is_signed(enum ds_ptx_type type);   /* s8 .. s64 */
@@ -503,14 +505,14 @@ enum ds_ptx_type ds_ptx_sreg_type(enum ds_ptx_sreg sreg);
 const char *ds_ptx_modifier_word(enum ds_ptx_modifier modifier);
 
 /*
- * The value that an instruction has in the slot of `any` (any value of the slot), 0 when it has none:
- * ds_ptx_mod(i, DS_PTX_ROUND_RN) == DS_PTX_ROUND_RZ.
+ * Value of an instruction's modifier in the slot of `any` (any value of the slot); 0 if it has none: ds_ptx_mod(i,
+ * DS_PTX_ROUND_RN) == DS_PTX_ROUND_RZ.
  */
 enum ds_ptx_modifier ds_ptx_mod(const struct ds_ptx_instr *instr, enum ds_ptx_modifier any);
 bool ds_ptx_has(const struct ds_ptx_instr *instr, enum ds_ptx_modifier value);
-/* The state space an instruction names, `::` forms folded to their space; NONE for generic. */
+/* State space that an instruction names; `::` words count as their base space; NONE if generic. */
 enum ds_ptx_space ds_ptx_instr_space(const struct ds_ptx_instr *instr);
-/* Elements of .v2/.v4/.v8, 1 without. */
+/* Elements of .v2/.v4/.v8; 1 without such a word. */
 uint32_t ds_ptx_instr_vector(const struct ds_ptx_instr *instr);
-/* A register's name as the text has it, into buffer; returns buffer. */
+/* Writes a register's source name to buffer; returns buffer. */
 const char *ds_ptx_reg_name(const struct ds_ptx_function *function, uint32_t reg, char *buffer, size_t size);

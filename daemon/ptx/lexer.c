@@ -6,7 +6,7 @@
 
 #include "ptx/ptx.h"
 
-#define MAX_NUMBER 80 /* characters of a number */
+#define MAX_NUMBER 80 /* most characters of a number */
 
 static bool is_digit(char c)
 {
@@ -114,7 +114,7 @@ static void lex_dot(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token)
         }
 }
 
-/* 0f and 8 digits, 0d and 16 digits: the exact bits of a float */
+/* Reads 0f and 8 digits, or 0d and 16 digits: the exact bits of a float */
 static void lex_float_bits(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token, int digits)
 {
         int n = 0;
@@ -127,7 +127,7 @@ static void lex_float_bits(struct ds_ptx_lexer *lexer, struct ds_ptx_token *toke
                 complain(lexer, token->start, digits == 8 ? "0f takes 8 digits" : "0d takes 16 digits");
 }
 
-/* Digits in the base; false when the value does not fit 64 bits or there is no digit. */
+/* Reads digits of the base; false if the value exceeds 64 bits or there is no digit. */
 static bool lex_digits(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token, unsigned int base)
 {
         const char *first = lexer->pos;
@@ -174,7 +174,7 @@ static void lex_decimal_float(struct ds_ptx_lexer *lexer, struct ds_ptx_token *t
         buffer[n] = '\0';
         value = strtod(buffer, &end);
         if (*end || n == MAX_NUMBER)
-                complain(lexer, token->start, "this number is not one");
+                complain(lexer, token->start, "this is not a valid number");
         memcpy(&token->bits, &value, sizeof(value));
         lexer->pos += n;
 }
@@ -287,7 +287,7 @@ again:
         } else if (c && strchr("{}[]()<>,;:@!+-*/%&|^~?=", c)) {
                 lex_punct(lexer, token);
         } else {
-                complain(lexer, lexer->pos, "this character has no place in PTX");
+                complain(lexer, lexer->pos, "this character is not allowed in PTX");
                 lexer->pos++;
                 goto again;
         }

@@ -3,8 +3,8 @@
  * Lexer: PTX text to tokens, one at a time
  *
  * It never fails: a byte that cannot begin a token is reported to the caller's diagnostics and skipped. Comments are
- * white space. A dotted word (".global", ".L2::cache_hint") is one token, with its dot, because PTX writes both
- * directives and modifiers so. Tokens point into the text, which must outlive them.
+ * white space. A dotted word (".global", ".L2::cache_hint") is one token, with its dot, because directives and
+ * modifiers have this form in PTX. Tokens point into the text, which must outlive them.
  */
 #pragma once
 
@@ -18,11 +18,11 @@ enum ds_ptx_token_kind {
         DS_PTX_TOKEN_END,
         DS_PTX_TOKEN_IDENT,  /* also registers: %r1 */
         DS_PTX_TOKEN_DOT,    /* .word */
-        DS_PTX_TOKEN_INT,    /* bits */
-        DS_PTX_TOKEN_F32,    /* bits */
-        DS_PTX_TOKEN_F64,    /* bits */
-        DS_PTX_TOKEN_STRING, /* with its quotes */
-        DS_PTX_TOKEN_PUNCT,  /* punct */
+        DS_PTX_TOKEN_INT,    /* value in `bits` */
+        DS_PTX_TOKEN_F32,    /* value in `bits` */
+        DS_PTX_TOKEN_F64,    /* value in `bits` */
+        DS_PTX_TOKEN_STRING, /* including its quotes */
+        DS_PTX_TOKEN_PUNCT,  /* operator in `punct` */
 };
 
 /* Two-character operators as token.punct; single characters stand for themselves. */
@@ -39,7 +39,7 @@ enum ds_ptx_punct {
 
 struct ds_ptx_token {
         uint8_t kind;
-        bool is_unsigned; /* an integer with U, or too large for a signed one */
+        bool is_unsigned; /* an integer with the suffix U, or too large for a signed one */
         uint16_t punct;
         uint32_t line, column;
         const char *start;
@@ -57,5 +57,5 @@ struct ds_ptx_lexer {
 
 void ds_ptx_lexer_init(struct ds_ptx_lexer *lexer, const char *text, size_t length, struct ds_ptx_diags *diags);
 void ds_ptx_lexer_next(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token);
-/* The rest of the line from `from` (within the text already read), without the newline; the lexer goes on after it. */
+/* The rest of the line from `from` (in the text already read), without the newline; the lexer continues after it. */
 void ds_ptx_lexer_rest_of_line(struct ds_ptx_lexer *lexer, const char *from, const char **ret_end);

@@ -13,7 +13,7 @@
 #define DEFAULT_LIMIT DS_MIB(256)
 #define MAX_TEXT DS_MIB(512)
 
-/* Whatever names a function or variable by its declaration can find the definition. */
+/* Makes each declaration point to its definition. */
 static void link_definitions(struct ds_ptx_parser *p)
 {
         struct ds_ptx_module *m = p->module;

@@ -96,7 +96,7 @@ int ds_ptx_copy_text(struct ds_ptx_parser *p, const char *start, const char *end
         copy = ds_arena_strndup(p->arena, start, n);
         if (!copy)
                 return -ENOMEM;
-        /* a comment inside of what is kept as it stands may have any byte, but the copy ends at its first NUL */
+        /* a comment in the copied text may contain any byte, but the copy ends at its first NUL */
         for (char *nul = copy; (nul = memchr(nul, '\0', n - (size_t)(nul - copy)));)
                 *nul = ' ';
         *ret = copy;
@@ -138,7 +138,7 @@ int ds_ptx_declare(struct ds_ptx_parser *p, const struct ds_ptx_token *token, co
                                                                 : ds_ptx_symtab_find(&p->symbols, name, length);
 
         if (strcmp(name, "_") == 0)
-                return ds_ptx_error_at(p, token, "'_' is no name");
+                return ds_ptx_error_at(p, token, "'_' is not a name");
         if (old && old->depth == p->symbols.depth)
                 return ds_ptx_error_at(p, token, "'%.100s' is already defined in this scope", name);
         *ret = ds_ptx_symtab_add(&p->symbols, name, length, kind, p->symbols.depth);
@@ -166,7 +166,7 @@ static int add_text_directive(struct ds_ptx_parser *p, const char *start, const 
         return r ? r : add_directive(p, &directive);
 }
 
-/* .file and @@DWARF: to the end of the line, as it stands */
+/* .file and @@DWARF: kept unchanged to the end of the line */
 static int parse_text_line(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start, *end;
@@ -187,7 +187,7 @@ static int parse_text_line(struct ds_ptx_parser *p)
         return add_text_directive(p, start, end);
 }
 
-/* .section name { ... }: as it stands */
+/* .section name { ... }: kept unchanged */
 static int parse_section(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start;
@@ -214,7 +214,7 @@ int ds_ptx_parse_pragma(struct ds_ptx_parser *p)
         return ds_ptx_expect(p, ';');
 }
 
-/* .pragma "...";: as it stands */
+/* .pragma "...";: kept unchanged */
 static int parse_pragma(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start;
@@ -242,11 +242,11 @@ static int parse_version(struct ds_ptx_parser *p)
         return 0;
 }
 
-/* The PTX version that a target came with, as NVIDIA's assembler has it; 0 for what it does not know. */
+/* First PTX version with a target, by NVIDIA's assembler; 0 for an unknown target. */
 static uint32_t version_of_target(uint32_t target, char suffix)
 {
         static const struct {
-                uint8_t target, version, family; /* .target sm_100f came later than sm_100 */
+                uint8_t target, version, family; /* family: the version of .target sm_100f, later than that of sm_100 */
         } rows[] = {{72, 61, 0}, {75, 63, 0}, {80, 70, 0}, {86, 71, 0}, {87, 74, 0}, {88, 90, 0}, {89, 78, 0},
                 {90, 78, 0}, {100, 86, 88}, {103, 88, 88}, {110, 90, 90}, {120, 87, 88}, {121, 88, 88}};
 
@@ -258,7 +258,7 @@ static uint32_t version_of_target(uint32_t target, char suffix)
         return 0;
 }
 
-/* , texmode_unified, debug */
+/* Parses the options of .target: , texmode_unified, debug */
 static int parse_target_options(struct ds_ptx_parser *p)
 {
         bool unified = false, independent = false;
@@ -276,7 +276,7 @@ static int parse_target_options(struct ds_ptx_parser *p)
         return 0;
 }
 
-/* .target sm_90a, debug */
+/* Parses .target sm_90a, debug */
 static int parse_target(struct ds_ptx_parser *p)
 {
         struct ds_ptx_token first;
@@ -318,7 +318,7 @@ static int parse_address_size(struct ds_ptx_parser *p)
         if (size != 64)
                 return ds_ptx_error_at(p, &at, "only 64-bit addresses are supported");
         if (p->module->address_size_given || p->module->n_vars || p->module->n_functions)
-                return ds_ptx_error_at(p, &at, ".address_size stands once, before functions and variables");
+                return ds_ptx_error_at(p, &at, ".address_size may appear once, before functions and variables");
         p->module->address_size_given = true;
         return 0;
 }
@@ -339,7 +339,7 @@ static int find_function(struct ds_ptx_parser *p, struct ds_ptx_function **ret)
         return 0;
 }
 
-/* .alias declared, defined; */
+/* Parses .alias declared, defined; */
 static int parse_alias(struct ds_ptx_parser *p)
 {
         struct ds_ptx_directive directive = {.kind = DS_PTX_DIRECTIVE_ALIAS};
@@ -368,7 +368,7 @@ static int parse_alias(struct ds_ptx_parser *p)
         return add_directive(p, &directive);
 }
 
-/* Functions and variables register themselves in the module's arrays; here the newest ones are put in order. */
+/* Parses a function or variables, which add themselves to the module's arrays; appends the new ones as directives. */
 static int parse_entity(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage)
 {
         uint32_t vars = p->module->n_vars, functions = p->module->n_functions;
@@ -438,7 +438,7 @@ static int parse_directive(struct ds_ptx_parser *p)
         return parse_entity(p, linkage);
 }
 
-/* After an error at the top level: behind the statement, or behind the body of the function it began */
+/* After an error at the top level: skips to behind the statement, or behind the body of the function it began */
 static void recover(struct ds_ptx_parser *p)
 {
         while (p->token.kind != DS_PTX_TOKEN_END) {

@@ -2,8 +2,8 @@
 /*
  * Constant expressions
  *
- * PTX evaluates integers in 64 bits, signed unless an operand is unsigned; floats may be negated, added, subtracted,
- * multiplied and divided in double precision. 0f constants are exact bits and take part in nothing.
+ * PTX evaluates integers in 64 bits, signed unless an operand is unsigned. Floats may be negated, added, subtracted,
+ * multiplied and divided in double precision. 0f constants are exact bits and cannot be operands.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int parse_whole(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read
 
 static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret);
 
-/* (.s64)x or (.u64)x, the parenthesis passed */
+/* Parses (.s64)x or (.u64)x; the parenthesis is already read */
 static int parse_cast(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_value *ret)
 {
         bool is_unsigned = ds_ptx_at_word(p, ".u64");
@@ -154,7 +154,7 @@ static int fold_float(struct ds_ptx_parser *p, const struct ds_ptx_token *at, st
         return 0;
 }
 
-/* Division as PTX has it; -2^63 / -1 wraps. */
+/* Integer division of PTX; -2^63 / -1 wraps. */
 static uint64_t divide(uint64_t a, uint64_t b, bool is_unsigned, bool remainder)
 {
         if (is_unsigned)

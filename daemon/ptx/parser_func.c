@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions: header, then a body whose scopes are walked in a loop
+ * Functions: the header, then a body whose scopes are parsed in a loop
  *
- * Three scopes at least: the module, the header's (parameters), the outer braces'. A label may be used before it
- * stands, and hides an outer one of its name wherever in its scope it stands; so every use waits until its scope is
- * closed and then takes the label of that scope or waits on in the scope around it.
+ * There are at least three scopes: the module, the header (parameters), and the outer braces. A label may be used
+ * before its definition. It hides an outer label of its name in all of its scope, also before its definition. So each
+ * use waits until its scope closes. Then it takes that scope's label, or waits on in the enclosing scope.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "ptx/parser.h"
 #include "util/macro.h"
 
-#define OLD_PARAM_BYTES 4352 /* before PTX 8.1 */
+#define OLD_PARAM_BYTES 4352 /* limit of parameter bytes before PTX 8.1 */
 
 int ds_ptx_add_item(struct ds_ptx_parser *p, const struct ds_ptx_item *item)
 {
@@ -83,8 +83,8 @@ static int parse_label(struct ds_ptx_parser *p, const struct ds_ptx_token *token
         return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_LABEL, .index = f->n_labels++});
 }
 
-/* --- lists that a label names ------------------------------------------------------------------------------------ */
-/* name, name, ...; */
+/* --- lists with a label ------------------------------------------------------------------------------------------ */
+/* Parses name, name, ...; */
 static int parse_names(struct ds_ptx_parser *p, struct ds_ptx_token **ret, uint32_t *ret_n)
 {
         struct ds_ptx_token *tokens = NULL;
@@ -158,7 +158,7 @@ static int parse_targets(struct ds_ptx_parser *p, const struct ds_ptx_token *nam
         return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_TARGETS, .index = f->n_targets++});
 }
 
-/* name: .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn; */
+/* Parses name: .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn; */
 static int parse_prototype(struct ds_ptx_parser *p, const struct ds_ptx_token *name)
 {
         struct ds_ptx_prototype *prototype = ds_arena_alloc(p->arena, 1, sizeof(*prototype));
@@ -205,7 +205,7 @@ static int parse_named(struct ds_ptx_parser *p, const struct ds_ptx_token *name)
         return parse_label(p, name);
 }
 
-/* .loc, @@DWARF: to the end of the line as it stands; .pragma to its semicolon */
+/* .loc, @@DWARF: kept unchanged to the end of the line; .pragma: to its semicolon */
 static int parse_text(struct ds_ptx_parser *p, const char *start, bool whole_line)
 {
         struct ds_ptx_item item = {.kind = DS_PTX_ITEM_TEXT};
@@ -225,7 +225,7 @@ static int parse_text(struct ds_ptx_parser *p, const char *start, bool whole_lin
         return r ? r : ds_ptx_add_item(p, &item);
 }
 
-/* .loc file line column, and what else stands on the line */
+/* Parses .loc file line column, and the rest of the line */
 static int parse_loc(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start;
@@ -233,11 +233,11 @@ static int parse_loc(struct ds_ptx_parser *p)
         ds_ptx_advance(p);
         for (int i = 0; i < 2; i++) {
                 if (p->token.kind != DS_PTX_TOKEN_INT)
-                        return ds_ptx_unexpected(p, "a place as three numbers");
+                        return ds_ptx_unexpected(p, "a source position as three numbers");
                 ds_ptx_advance(p);
         }
         if (p->token.kind != DS_PTX_TOKEN_INT)
-                return ds_ptx_unexpected(p, "a place as three numbers");
+                return ds_ptx_unexpected(p, "a source position as three numbers");
         return parse_text(p, start, true);
 }
 
@@ -314,7 +314,7 @@ static int parse_scope_start(struct ds_ptx_parser *p)
         return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_OPEN});
 }
 
-/* Errors are counted and skipped statement by statement; only what ends the parse comes back. */
+/* Counts errors and skips them statement by statement; returns only errors that end the parse. */
 static int parse_body(struct ds_ptx_parser *p)
 {
         int r = parse_scope_start(p);
@@ -347,7 +347,7 @@ static int parse_number(struct ds_ptx_parser *p, bool positive, uint32_t *ret)
         return r || value || !positive ? r : ds_ptx_error_at(p, &at, "this number must not be 0");
 }
 
-/* n or n, n, n; what is left out becomes 1 */
+/* Parses n or n, n, n; omitted numbers become 1 */
 static int parse_extent(struct ds_ptx_parser *p, bool positive, uint32_t ret[3])
 {
         for (int i = 0; i < 3; i++)
@@ -367,7 +367,7 @@ static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
 {
         const struct {
                 const char *word;
-                uint32_t *extent; /* up to three numbers */
+                uint32_t *extent; /* receives up to three numbers */
                 uint32_t *number;
                 bool *flag;
                 bool positive;
@@ -398,7 +398,7 @@ static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
         return ds_ptx_unexpected(p, "'{' or a performance directive");
 }
 
-/* What the newest directive, at `at`, does not go with */
+/* Reports a directive that conflicts with the newest one, at `at` */
 static int check_limits(struct ds_ptx_parser *p, const struct ds_ptx_token *at, const struct ds_ptx_function *f)
 {
         const struct ds_ptx_limits *l = &f->limits;
@@ -415,7 +415,7 @@ static int check_limits(struct ds_ptx_parser *p, const struct ds_ptx_token *at, 
         return 0;
 }
 
-/* What a .func has of all these: .noreturn, and how many registers its callers find as they were, kept as it stands */
+/* Parses the directives of a .func: .noreturn, and the number of registers that it preserves, kept as text */
 static int parse_func_word(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
 {
         uint32_t ignored;
@@ -454,7 +454,7 @@ static int parse_limits(struct ds_ptx_parser *p, struct ds_ptx_function *f)
         return any ? ds_ptx_copy_text(p, start, p->last_end, &f->limits_text) : 0;
 }
 
-/* An entry's parameters stand in one block, each at its alignment. */
+/* Assigns the offsets of an entry's parameters: one block, each parameter at its alignment. */
 static int lay_out_params(struct ds_ptx_parser *p, const struct ds_ptx_token *name, struct ds_ptx_function *f)
 {
         uint32_t limit = p->module->version < 81 ? OLD_PARAM_BYTES : DS_PTX_MAX_PARAM_BYTES;
@@ -491,7 +491,7 @@ bool ds_ptx_same_prototype(const struct ds_ptx_function *a, const struct ds_ptx_
                same_params(a->rets, a->n_rets, b->rets, b->n_rets);
 }
 
-/* A declaration and what comes after it: the same linkage, or none where the first has one that others see */
+/* Whether a later declaration may have this linkage: the same one, or none if the first is visible outside */
 static bool same_linkage(const struct ds_ptx_function *old, const struct ds_ptx_function *f)
 {
         bool kept = old->linkage == DS_PTX_LINKAGE_VISIBLE || old->linkage == DS_PTX_LINKAGE_WEAK;
@@ -499,7 +499,7 @@ static bool same_linkage(const struct ds_ptx_function *old, const struct ds_ptx_
         return f->linkage == old->linkage || (f->linkage == DS_PTX_LINKAGE_NONE && kept);
 }
 
-/* The function's name at module level; an earlier declaration must look the same. */
+/* Declares the function's name at module level; an earlier declaration must have the same form. */
 static int declare_function(struct ds_ptx_parser *p, const struct ds_ptx_token *token, struct ds_ptx_function *f)
 {
         struct ds_ptx_symbol *symbol = ds_ptx_symtab_find(&p->symbols, token->start, token->length);
@@ -541,7 +541,7 @@ static int parse_header(struct ds_ptx_parser *p, struct ds_ptx_function *f)
         if (!r && ds_ptx_at(p, '('))
                 r = ds_ptx_parse_params(p, f, &f->params, &f->n_params);
         if (!r && f->n_rets > 1 && f->rets[0]->space == DS_PTX_IN_PARAM)
-                r = ds_ptx_error_at(p, &name, "several results stand in .reg space");
+                r = ds_ptx_error_at(p, &name, "several results must be in .reg space");
         if (!r && f->is_entry)
                 r = lay_out_params(p, &name, f);
         if (!r)

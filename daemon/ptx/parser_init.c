@@ -3,8 +3,8 @@
  * Initialisers of variables
  *
  * `= 5`, `= {1, 2, {3}}`, addresses of symbols with offsets, `generic(x)`, and single bytes of addresses `0xFF00(x)`.
- * Values become bytes at once; what holds an address becomes a relocation over zero bytes. Only bytes up to the last
- * one given are stored: the rest of a variable is zero however large it is declared.
+ * Values become bytes at once; an address becomes a relocation over zero bytes. Only bytes up to the last given one are
+ * stored: the rest of a variable is zero, whatever its declared size.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,16 +20,16 @@
 struct filler {
         struct ds_ptx_var *var;
         uint64_t element;                   /* bytes of one value */
-        uint64_t limit;                     /* values the variable has room for */
+        uint64_t limit;                     /* values that fit in the variable */
         uint64_t end;                       /* values stored so far, gaps included */
-        uint32_t levels;                    /* dimensions, a vector counts as one */
-        uint64_t span[DS_PTX_MAX_DIMS + 1]; /* values one brace of each level takes */
+        uint32_t levels;                    /* dimensions; a vector counts as one */
+        uint64_t span[DS_PTX_MAX_DIMS + 1]; /* values of one brace, by level */
         uint8_t *data;
         size_t data_capacity;
         size_t relocs_capacity;
 };
 
-/* Room for the value at `index`; its bytes */
+/* Reserves the value at `index`; returns its bytes */
 static uint8_t *reserve(struct ds_ptx_parser *p, struct filler *f, uint64_t index)
 {
         uint64_t need = (index + 1) * f->element;
@@ -49,7 +49,7 @@ static uint8_t *reserve(struct ds_ptx_parser *p, struct filler *f, uint64_t inde
         return f->data + index * f->element;
 }
 
-/* name, generic(name), either with an offset behind it */
+/* Parses name or generic(name), either with an offset behind it */
 static int parse_address(struct ds_ptx_parser *p, struct ds_ptx_reloc *reloc)
 {
         struct ds_ptx_symbol *symbol;
@@ -144,7 +144,7 @@ static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index
         if (index >= f->limit)
                 return ds_ptx_error_at(p, &at, "'%.80s' has more values than room", f->var->name);
         if (index != f->end)
-                return ds_ptx_error_at(p, &at, "a value stands behind braces that are not full");
+                return ds_ptx_error_at(p, &at, "a value follows braces that are not full");
         if (p->token.kind == DS_PTX_TOKEN_IDENT && !ds_ptx_at_word(p, "WARP_SZ")) {
                 r = parse_address(p, &reloc);
                 return r ? r : add_reloc(p, f, &at, index, &reloc);
@@ -166,7 +166,7 @@ static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index
         return r ? r : add_reloc(p, f, &at, index, &reloc);
 }
 
-/* One pair of braces of `level`; its values begin at `first`. The depth is bounded by the dimensions. */
+/* Parses one pair of braces of `level`; its values begin at `first`. The number of dimensions bounds the depth. */
 static int parse_braces(struct ds_ptx_parser *p, struct filler *f, uint32_t level, uint64_t first)
 {
         uint64_t at = first, inner = level + 1 < f->levels ? DS_MAX(f->span[level + 1], 1u) : 1;

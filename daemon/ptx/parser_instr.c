@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions: the dotted words against the opcode table, then the operands
+ * Instructions: matching the dotted words against the opcode table, then the operands
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "util/macro.h"
 
 #define MAX_TEXT 200  /* characters of an instruction's words */
-#define MAX_ARGS 4096 /* of one call */
+#define MAX_ARGS 4096 /* most arguments of one call */
 
 struct spelling {
         struct ds_ptx_word words[DS_PTX_MAX_WORDS];
@@ -67,7 +67,7 @@ static int find_row(struct ds_ptx_parser *p, const struct spelling *spelling, st
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
-/* (a, b): the parenthesis is the current token */
+/* Parses (a, b); the parenthesis is the current token */
 static int parse_arguments(struct ds_ptx_parser *p, struct ds_ptx_operand **ret, uint16_t *ret_n)
 {
         struct ds_ptx_operand *args = NULL;
@@ -111,7 +111,7 @@ static int parse_callee(struct ds_ptx_parser *p, struct ds_ptx_call *call)
         return 0;
 }
 
-/* The prototype or the target list of an indirect call */
+/* Parses the prototype or the target list of an indirect call */
 static int parse_call_kind(struct ds_ptx_parser *p, struct ds_ptx_call *call)
 {
         struct ds_ptx_symbol *symbol = NULL;
@@ -183,7 +183,7 @@ static int parse_target_list(struct ds_ptx_parser *p, struct ds_ptx_operand *ret
         return 0;
 }
 
-/* The role of operand i in the row, '\0' past its end */
+/* Role of operand i in the row; '\0' past its end */
 static char role_of(const char *operands, uint32_t i)
 {
         while (i-- && operands) {
@@ -232,7 +232,7 @@ static int parse_operands(struct ds_ptx_parser *p, struct ds_ptx_instr *instr)
         if (!instr->operands)
                 return -ENOMEM;
         memcpy(instr->operands, found, n * sizeof(*found));
-        /* the label is resolved into the operand, which must lie where it stays; only bra has one */
+        /* the label is resolved into the operand, whose address must not change any more; only bra has one */
         return found[0].kind == DS_PTX_OPERAND_LABEL ? ds_ptx_refer_label(p, &label, &instr->operands[0].label) : 0;
 }
 

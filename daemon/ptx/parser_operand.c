@@ -2,8 +2,8 @@
 /*
  * Operands
  *
- * An operand's own form says what it is: `[` an address, `{` a vector, a name whatever the name stands for, anything
- * else a constant. Whether the instruction may have it there is the validator's business.
+ * The form of an operand decides its kind: `[` an address, `{` a vector, a name the kind of its symbol, anything else a
+ * constant. The validator checks whether the instruction accepts it there.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int undefined(struct ds_ptx_parser *p, const struct ds_ptx_token *token)
         return ds_ptx_error_at(p, token, "'%.*s' is not defined", (int)DS_MIN(token->length, 100u), token->start);
 }
 
-/* .x .y .z .w or .r .g .b .a: 0..3, else -1 */
+/* .x .y .z .w or .r .g .b .a: 0..3; else -1 */
 static int component_of_word(const struct ds_ptx_token *token)
 {
         const char *letters = "xyzwrgba", *at;
@@ -41,7 +41,7 @@ static int component_of_word(const struct ds_ptx_token *token)
         return at ? (int)((at - letters) % 4) : -1;
 }
 
-/* .b0 .. .b3, .h0, .h1, or a mask of several: .h10, .b3210 */
+/* Parses .b0 .. .b3, .h0, .h1, or a mask of several: .h10, .b3210 */
 static int parse_select(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         static const char *const words[] = {"", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"};
@@ -65,7 +65,7 @@ static int parse_select(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return ds_ptx_intern(p, token->start, token->length, &ret->select_text);
 }
 
-/* A vector register named as a whole stands for its components. */
+/* Replaces a vector register, named as a whole, by its components. */
 static int expand_vector(struct ds_ptx_parser *p, uint32_t first, uint32_t n, struct ds_ptx_operand *ret)
 {
         ret->kind = DS_PTX_OPERAND_VECTOR;
@@ -82,7 +82,7 @@ static int expand_vector(struct ds_ptx_parser *p, uint32_t first, uint32_t n, st
         return 0;
 }
 
-/* The name of a register that must be a scalar one, or the sink: DS_PTX_NO_REG */
+/* Parses the name of a scalar register, or the sink: DS_PTX_NO_REG */
 static int parse_pair_half(struct ds_ptx_parser *p, uint32_t *ret)
 {
         struct ds_ptx_token token = p->token;
@@ -113,7 +113,7 @@ static int finish_pair(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return parse_pair_half(p, &ret->pair);
 }
 
-/* The name has been passed. */
+/* Parses the rest of a register operand; the name is already read. */
 static int parse_register(struct ds_ptx_parser *p, struct ds_ptx_symbol *symbol, struct ds_ptx_operand *ret)
 {
         uint32_t vector = symbol->reg_decl->vector;
@@ -183,7 +183,7 @@ static int parse_named(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         }
 }
 
-/* What may follow the base of an address: `, {x, y}` or `, sampler, {x}` */
+/* Parses the operands behind the base of an address: `, {x, y}` or `, sampler, {x}` */
 static int parse_coordinates(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         struct ds_ptx_operand found[3];
@@ -295,7 +295,7 @@ static int parse_vector(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return 0;
 }
 
-/* -x of a register (video instructions), else a constant */
+/* Parses -x of a register (video instructions), else a constant */
 static int parse_minus(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         ds_ptx_advance(p);
@@ -305,7 +305,7 @@ static int parse_minus(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return parse_named(p, ret);
 }
 
-/* !p of a predicate, or of a constant */
+/* Parses !p of a predicate, or of a constant */
 static int parse_not(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         struct ds_ptx_token at = p->token;

@@ -2,9 +2,9 @@
 /*
  * Variables, registers and parameters
  *
- * Sizes and offsets are computed here, overflow-checked: a declaration may claim any number of bytes. A register range
- * costs nothing until one of its registers is used: `.reg .b32 %r<1000000>` is one entry, and %r7 becomes a register
- * with a dense index when an instruction first names it.
+ * Sizes and offsets are computed here and checked for overflow, because a declaration may claim any number of bytes. A
+ * register range costs nothing until one of its registers is used: `.reg .b32 %r<1000000>` is one entry, and %r7
+ * becomes a register with a dense index when an instruction first names it.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 #define MAX_ALIGN (UINT64_C(1) << 30)
 #define MAX_RANGE (UINT64_C(1) << 24)
 
-/* What stands between a variable's space and its name */
+/* Specifiers between a variable's space and its name */
 struct specifiers {
         enum ds_ptx_space space;
         enum ds_ptx_type type;
         uint8_t vector;
-        uint32_t align; /* 0 = not given */
+        uint32_t align; /* bytes; 0: not given */
         bool is_ptr, managed;
         enum ds_ptx_space ptr_space;
         uint32_t ptr_align;
@@ -52,7 +52,7 @@ static int parse_align(struct ds_ptx_parser *p, uint32_t *ret)
         return r;
 }
 
-/* .ptr .global .align 4: the rest after .ptr */
+/* Parses .ptr .global .align 4 behind the .ptr */
 static int parse_ptr(struct ds_ptx_parser *p, struct specifiers *spec)
 {
         ds_ptx_advance(p);
@@ -80,7 +80,7 @@ static int parse_attribute(struct ds_ptx_parser *p, struct specifiers *spec)
         return ds_ptx_expect(p, ')');
 }
 
-/* The current token is the space. */
+/* Parses the specifiers; the current token is the space. */
 static int parse_specifiers(struct ds_ptx_parser *p, struct specifiers *spec)
 {
         *spec = (struct specifiers){.space = ds_ptx_space_of_word(&p->token)};
@@ -112,7 +112,7 @@ static int parse_specifiers(struct ds_ptx_parser *p, struct specifiers *spec)
         return spec->type == DS_PTX_TYPE_NONE ? ds_ptx_unexpected(p, "a type") : 0;
 }
 
-/* [4][], after the name */
+/* Parses [4][] behind the name */
 static int parse_dims(struct ds_ptx_parser *p, struct ds_ptx_var *var)
 {
         while (ds_ptx_accept(p, '[')) {
@@ -179,7 +179,8 @@ static int new_variable(struct ds_ptx_parser *p, const struct specifiers *spec, 
         return 0;
 }
 
-/* An extern or common variable and its definition share a name; anything else of the same name is an error. */
+/* Declares a variable. An extern or common variable and its definition may share a name; any other duplicate is an
+ * error. */
 static int declare_variable(struct ds_ptx_parser *p, const struct ds_ptx_token *token, struct ds_ptx_var *var)
 {
         struct ds_ptx_symbol *symbol = ds_ptx_symtab_find(&p->symbols, token->start, token->length);
@@ -257,7 +258,7 @@ static int parse_declarator(struct ds_ptx_parser *p, const struct specifiers *sp
         return add_variable(p, var);
 }
 
-/* Types that memory is read and computed with, but that a variable does not have */
+/* Types for memory accesses and arithmetic that a variable cannot have */
 static bool is_for_instructions(enum ds_ptx_type type)
 {
         return type == DS_PTX_TYPE_PRED || type == DS_PTX_TYPE_BF16 || type == DS_PTX_TYPE_BF16X2 ||
@@ -362,7 +363,7 @@ int ds_ptx_use_register(struct ds_ptx_parser *p, struct ds_ptx_symbol *symbol, u
         return 0;
 }
 
-/* %r12 of %r<20>: the name ends in a number below the range's count, written without leading zeros. */
+/* Finds %r12 of %r<20>: the name ends in a number below the range's count, without leading zeros. */
 static struct ds_ptx_symbol *lookup_range(
         struct ds_ptx_parser *p, const struct ds_ptx_token *token, const struct ds_ptx_symbol *outer, int *ret_r)
 {
@@ -376,7 +377,7 @@ static struct ds_ptx_symbol *lookup_range(
                         return NULL;
                 number += (uint64_t)(c - '0') * unit;
                 if (c == '0' && unit > 1)
-                        continue; /* a leading zero unless the stem ends further left */
+                        continue; /* a leading zero, unless the stem ends further left */
                 range = ds_ptx_symtab_find_range(&p->symbols, token->start, stem, (uint32_t)number);
                 if (!range || (outer && range->depth <= outer->depth))
                         continue;
@@ -401,13 +402,13 @@ struct ds_ptx_symbol *ds_ptx_lookup(struct ds_ptx_parser *p, const struct ds_ptx
         *ret_r = 0;
         if (!p->body || (symbol && symbol->depth == p->symbols.depth))
                 return symbol;
-        /* a range of an inner scope hides what has the name further out, also when it was found in a range itself */
+        /* a range of an inner scope hides the same name of an outer scope, even if that name came from a range too */
         inner = lookup_range(p, token, symbol, ret_r);
         return inner || *ret_r ? inner : symbol;
 }
 
 /* --- parameters -------------------------------------------------------------------------------------------------- */
-/* A parameter in register space is a register of the function as well. */
+/* Declares a parameter; in register space it is a register of the function as well. */
 static int declare_param(struct ds_ptx_parser *p, const struct ds_ptx_token *token, struct ds_ptx_var *var)
 {
         struct ds_ptx_reg_decl *decl;
@@ -450,7 +451,7 @@ static int parse_param(struct ds_ptx_parser *p, struct ds_ptx_function *function
         if (!r && spec.space == DS_PTX_IN_PARAM && spec.type != DS_PTX_TYPE_PRED && ds_ptx_type_bits(spec.type) < 8)
                 r = ds_ptx_error_at(p, &p->token, "a parameter cannot have the type .%s", ds_ptx_type_name(spec.type));
         if (!r && spec.type == DS_PTX_TYPE_PRED && spec.space == DS_PTX_IN_PARAM)
-                r = ds_ptx_error_at(p, &p->token, "a predicate is no parameter in .param space");
+                r = ds_ptx_error_at(p, &p->token, "a predicate cannot be a parameter in .param space");
         if (!r && spec.space == DS_PTX_IN_PARAM &&
                 (spec.vector || spec.type == DS_PTX_TYPE_F16X2 || is_for_instructions(spec.type)))
                 r = ds_ptx_error_at(p, &p->token, "a parameter in .param space does not have this type");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Printer: the module as PTX again
+ * Printer: from the module back to PTX
  *
- * Directives, declarations, scopes, labels and instructions in the order of the source, so that the text assembles to
- * the same machine code. Spelling is normalised (one statement per line, comments gone, constants as numbers); what
- * this front end keeps as text (.loc, .section, .pragma) is printed as it stood.
+ * Prints directives, declarations, scopes, labels and instructions in the order of the source, so that the text
+ * assembles to the same machine code. Spelling is normalised: one statement per line, no comments, constants as
+ * numbers. Statements that the front end keeps as text (.loc, .section, .pragma) are printed unchanged.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -106,7 +106,7 @@ static void print_call(FILE *out, const struct ds_ptx_function *f, const struct 
                 fprintf(out, ", %s", f->targets[call->targets].name);
 }
 
-/* Operands that are values: constants, names */
+/* Prints operands that are values: constants, names */
 static void print_plain(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand)
 {
         switch (operand->kind) {

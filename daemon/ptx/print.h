@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Printer internals: variables and parameters (print_var.c) for print.c, and what editing (pass/edit.c) hooks into
+ * Printer internals: variables and parameters (print_var.c) for print.c, and the hooks of editing (pass/edit.c)
  */
 #pragma once
 
@@ -13,28 +13,30 @@
 void ds_ptx_print_var(FILE *out, const struct ds_ptx_var *var);
 /* (.param .u32 a, ...) */
 void ds_ptx_print_params(FILE *out, struct ds_ptx_var *const *params, uint32_t n);
-/* The same with one more at the end, written out; NULL: none */
+/* The same with one more parameter at the end, as text; NULL: none */
 void ds_ptx_print_params_and(FILE *out, struct ds_ptx_var *const *params, uint32_t n, const char *more);
-/* With its guard, semicolon and line break */
+/* Prints guard, instruction, semicolon and line break */
 void ds_ptx_print_instr(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_instr *instr);
-/* A declaration, a label, a brace, with its line break */
+/* Prints a declaration, a label or a brace, with its line break */
 void ds_ptx_print_item(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_item *item);
 void ds_ptx_print_operand(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand);
 
-/* Who wants a module printed that differs from the IR; any may be NULL. Those that return bool: true = this is done. */
+/* Hooks of a caller that prints a module with changes; any may be NULL. A hook that returns true has printed the
+ * item itself. */
 struct ds_ptx_print_hooks {
         void *user;
-        const char *target; /* what stands behind .target, NULL: as it is */
+        const char *target; /* operand of .target; NULL: unchanged */
         bool (*directive)(void *user, FILE *out, uint32_t index);
-        const char *(*params)(void *user, const struct ds_ptx_function *f); /* one more parameter, or NULL */
+        const char *(*params)(void *user, const struct ds_ptx_function *f); /* text of one more parameter, or NULL */
         void (*top)(void *user, FILE *out, const struct ds_ptx_function *f);
         bool (*item)(void *user, FILE *out, const struct ds_ptx_function *f, uint32_t index);
-        bool (*instr)(void *user, FILE *out, const struct ds_ptx_function *f, uint32_t index); /* also at the end */
+        /* called also at the end, with index n_instrs */
+        bool (*instr)(void *user, FILE *out, const struct ds_ptx_function *f, uint32_t index);
         void (*end)(void *user, FILE *out);
 };
 int ds_ptx_print_with(const ds_ptx_module *module, const struct ds_ptx_print_hooks *hooks, FILE *out);
-/* One function, or its declaration where it has no body, with an empty line before it */
+/* Prints one function, or its declaration if it has no body, with an empty line before it */
 void ds_ptx_print_function(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks);
 
-/* ".visible " with its blank, or "" */
+/* e.g. ".visible " with its blank, or "" */
 const char *ds_ptx_linkage_text(enum ds_ptx_linkage linkage);

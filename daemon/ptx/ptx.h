@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PTX front end's public face: text in, checked module out, text again
+ * The PTX front end's interface: from text to a checked module, and back to text
  *
- * The same front end serves the simulated device, the passes and the helper that checks clients' images. Input is
- * hostile: nothing exits, every error is collected with line, column and a caret, the module lives in one arena with a
- * byte limit. What the front end does not know it refuses, naming instruction and line; it never guesses.
- * The IR itself is in ir.h, for passes and the interpreter.
+ * The simulated device, the passes and the process that checks clients' images share this front end. Input may be
+ * hostile: nothing exits, every error is collected with line, column and a caret, and the module lives in one arena
+ * with a byte limit. The front end refuses everything that it does not know, naming instruction and line; it never
+ * guesses. The IR itself is in ir.h, for passes and the interpreter.
  */
 #pragma once
 
@@ -20,13 +20,13 @@ typedef struct ds_ptx_module ds_ptx_module;
 /* Contract codes of ds_ptx_parse and ds_ptx_validate */
 #define DS_PTX_E_INVALID 1 /* the text is wrong; see the diagnostics */
 
-#define DS_PTX_DIAGS_MAX 20 /* later ones are counted only */
+#define DS_PTX_DIAGS_MAX 20 /* most diagnostics stored; further ones are only counted */
 
 struct ds_ptx_diag {
         uint32_t line; /* from 1 */
         uint32_t column;
         char message[200];
-        char excerpt[160]; /* the source line, cut */
+        char excerpt[160]; /* the source line, shortened */
 };
 
 struct ds_ptx_diags {
@@ -37,18 +37,19 @@ struct ds_ptx_diags {
 
 void ds_ptx_diag_add(struct ds_ptx_diags *diags, const char *text, size_t length, uint32_t line, uint32_t column,
         const char *fmt, ...) __attribute__((__format__(__printf__, 6, 7)));
-/* "name:line:column: error: message", the source line and a caret, for each; returns bytes written as snprintf does. */
+/* Formats each diagnostic as "name:line:column: error: message", the source line and a caret. Returns the number of
+ * bytes as snprintf does. */
 size_t ds_ptx_diags_format(const struct ds_ptx_diags *diags, const char *name, char *buffer, size_t size);
 
 /*
- * Parse and validate one PTX text (length bytes, need not end with NUL). limit: bytes the module's arena may take, 0
+ * Parses and validates one PTX text (length bytes, need not end with NUL). limit: most bytes of the module's arena, 0
  * for 256 MiB. Returns 0, -ENOMEM (also past the limit), or DS_PTX_E_INVALID with diagnostics. The text is copied.
  */
 int ds_ptx_parse(const char *text, size_t length, size_t limit, struct ds_ptx_diags *diags, ds_ptx_module **ret);
 ds_ptx_module *ds_ptx_module_free(ds_ptx_module *module);
-/* Memory that its variables take, UINT64_MAX when it is more than that. */
+/* Bytes of memory for the module's variables; UINT64_MAX if the sum overflows. */
 uint64_t ds_ptx_variable_bytes(const ds_ptx_module *module);
-/* Print the module as PTX that assembles to the same machine code. Returns 0 or -errno of the stream. */
+/* Prints the module as PTX that assembles to the same machine code. Returns 0 or -errno of the stream. */
 int ds_ptx_print(const ds_ptx_module *module, FILE *out);
 
 static inline void ds_ptx_module_freep(ds_ptx_module **p)

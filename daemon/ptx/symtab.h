@@ -2,11 +2,11 @@
 /*
  * Names in scopes
  *
- * A chained hash table whose entries know the depth of the scope they belong to; closing a scope takes its names out
- * again. Lookup finds the innermost. Names of register ranges (%r of %r<6>) live apart from all others, because %r<6>
- * does not define %r. Entries are in the module's arena: the table only has to forget them.
+ * A chained hash table. Each entry has the depth of its scope; closing a scope removes its names. Lookup finds the
+ * innermost. Names of register ranges (%r of %r<6>) are separate from all others, because %r<6> does not define %r.
+ * Entries are in the module's arena: the table frees nothing.
  *
- * The names are a client's: the hash has a random key, so that nobody can write a text whose names share one chain.
+ * The names are a client's, so the hash has a random key: no client can write a text whose names all share one chain.
  */
 #pragma once
 
@@ -33,14 +33,14 @@ struct ds_ptx_symbol {
         uint32_t hash;
         uint8_t kind;
         uint8_t depth;
-        uint32_t reg;    /* of a register */
-        uint32_t number; /* of a register of a range */
+        uint32_t reg;    /* dense index of a register */
+        uint32_t number; /* number of a register in its range */
         union {
                 const struct ds_ptx_reg_decl *reg_decl;
                 struct ds_ptx_var *var;
                 struct ds_ptx_function *function;
                 const struct ds_ptx_prototype *prototype;
-                uint32_t index; /* of labels and target lists */
+                uint32_t index; /* index of a label or target list */
         };
         struct ds_ptx_symbol *bucket_next;
         struct ds_ptx_symbol *scope_next;
@@ -48,7 +48,7 @@ struct ds_ptx_symbol {
 
 struct ds_ptx_symtab {
         ds_arena *arena;
-        uint64_t seed; /* of the hash */
+        uint64_t seed; /* random key of the hash */
         struct ds_ptx_symbol **buckets;
         size_t n_buckets;
         size_t n;
@@ -58,7 +58,7 @@ struct ds_ptx_symtab {
 
 /* 0 or -ENOMEM. Depth 0 is the module. */
 int ds_ptx_symtab_init(struct ds_ptx_symtab *table, ds_arena *arena);
-/* false when scopes nest too deeply */
+/* false if scopes nest too deeply */
 bool ds_ptx_symtab_open(struct ds_ptx_symtab *table);
 void ds_ptx_symtab_close(struct ds_ptx_symtab *table);
 struct ds_ptx_symbol *ds_ptx_symtab_find(const struct ds_ptx_symtab *table, const char *name, size_t length);
@@ -66,10 +66,10 @@ struct ds_ptx_symbol *ds_ptx_symtab_find(const struct ds_ptx_symtab *table, cons
 struct ds_ptx_symbol *ds_ptx_symtab_find_range(
         const struct ds_ptx_symtab *table, const char *name, size_t length, uint32_t number);
 /*
- * Add a name to the scope of `depth` (at most the current one); name must live as long as the table. The caller has
- * looked for duplicates. NULL when out of memory.
+ * Adds a name to the scope of `depth` (at most the current one). The name must live as long as the table. The caller
+ * has checked for duplicates. NULL: out of memory.
  */
 struct ds_ptx_symbol *ds_ptx_symtab_add(
         struct ds_ptx_symtab *table, const char *name, size_t length, enum ds_ptx_symbol_kind kind, uint32_t depth);
-/* Of words that are ours: it has no key. */
+/* Hash for DetShare's own words: it has no random key. */
 uint32_t ds_ptx_hash(const char *s, size_t n);

@@ -8,7 +8,7 @@
 #include "ptx/symtab.h"
 #include "util/macro.h"
 
-/* --- sets of types that rows of opcodes.def name --------------------------------------------------------------- */
+/* --- type sets of opcodes.def ---------------------------------------------------------------------------------- */
 #define TYPE(name) (UINT64_C(1) << DS_PTX_TYPE_##name)
 #define T_U32 TYPE(U32)
 #define T_U64 TYPE(U64)
@@ -58,7 +58,7 @@
                 __VA_ARGS__ \
         }
 
-/* flags stand in opcodes.def without their prefix */
+/* opcodes.def names flags without their prefix */
 enum {
         READS = DS_PTX_READS,
         WRITES = DS_PTX_WRITES,
@@ -121,7 +121,7 @@ _Static_assert(_DS_PTX_TYPE_MAX <= 64, "types must fit a 64-bit set");
 _Static_assert(sizeof(((struct ds_ptx_op_info *)0)->syntax) <= 32, "syntax elements must fit a 32-bit set");
 _Static_assert(_DS_PTX_SLOT_MAX < DS_PTX_SYNTAX_OPTIONAL, "slots must fit seven bits");
 
-/* --- questions of ir.h ------------------------------------------------------------------------------------------- */
+/* --- queries of ir.h --------------------------------------------------------------------------------------------- */
 const struct ds_ptx_op_info *ds_ptx_op_info(enum ds_ptx_op op)
 {
         assert(op < _DS_PTX_OP_MAX);
@@ -250,7 +250,7 @@ const char *ds_ptx_reg_name(const struct ds_ptx_function *function, uint32_t reg
         return buffer;
 }
 
-/* --- looking words up -------------------------------------------------------------------------------------------- */
+/* --- lookup of words --------------------------------------------------------------------------------------------- */
 static bool word_is(const char *s, size_t n, const char *word)
 {
         return strlen(word) == n && memcmp(s, word, n) == 0;
@@ -318,7 +318,7 @@ static enum ds_ptx_modifier find_modifier(const struct ds_ptx_index *index, uint
         return DS_PTX_MODIFIER_NONE;
 }
 
-/* Words of the mnemonic that `words` begins with, 0 when it does not. */
+/* Number of the mnemonic's words if `words` begins with it, else 0. */
 static uint32_t match_mnemonic(const char *mnemonic, const struct ds_ptx_word *words, uint32_t n_words)
 {
         uint32_t n = 0;
@@ -335,7 +335,7 @@ static uint32_t match_mnemonic(const char *mnemonic, const struct ds_ptx_word *w
         return 0;
 }
 
-/* m16n8k16; movmatrix and ldmatrix leave k out */
+/* Reads m16n8k16; movmatrix and ldmatrix omit k */
 static bool match_shape(struct ds_ptx_word word, uint16_t shape[3])
 {
         uint32_t at = 0, i = 0;
@@ -384,8 +384,9 @@ static bool match_element(const struct ds_ptx_index *index, const struct ds_ptx_
 }
 
 /*
- * Words understood from words[at] on; *ret_ok when all were and nothing is missing. In the table's order, or (for
- * compilers that write `red.global.v4.f32.add`, as the assembler allows) each word for the first element it fits.
+ * Matches words[at] and the following against a row; returns how many match. *ret_ok: all matched and none is missing.
+ * Order of the words: the row's, or any (for compilers that write `red.global.v4.f32.add`, as the assembler allows),
+ * with each word matching the first element that accepts it.
  */
 static uint32_t match_syntax(const struct ds_ptx_index *index, const struct ds_ptx_op_info *info,
         const struct ds_ptx_word *words, uint32_t n_words, uint32_t at, struct ds_ptx_instr *instr, bool *ret_ok)
@@ -427,7 +428,7 @@ static bool match_any_order(const struct ds_ptx_index *index, const struct ds_pt
         return true;
 }
 
-/* The first row of the mnemonic that takes the words; *furthest: how many any row understood in the table's order */
+/* Finds the first row of the mnemonic that accepts the words; *furthest: most words that any row accepted in order */
 static bool match_rows(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
         bool any_order, struct ds_ptx_instr *instr, uint32_t *furthest)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of the instruction set in the form the parser looks things up in
+ * The instruction set's tables, prepared for lookup by the parser
  *
- * tables.c turns opcodes.def and modifiers.def into data and answers the questions of ir.h. A ds_ptx_index makes
- * mnemonics and dotted words quick to find; it is built once per parse (some microseconds), so that nothing is global
- * and writable. ds_ptx_match reads one spelled-out instruction ("ld", "global", "f32") and finds its row.
+ * tables.c turns opcodes.def and modifiers.def into data and implements the queries of ir.h. A ds_ptx_index makes
+ * lookups of mnemonics and dotted words fast. It is built once per parse (some microseconds), so that nothing is both
+ * global and writable. ds_ptx_match finds the row of one instruction given as words ("ld", "global", "f32").
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "ptx/ir.h"
 
-#define DS_PTX_MAX_WORDS 24 /* dotted words of one instruction, the mnemonic's own included */
+#define DS_PTX_MAX_WORDS 24 /* most dotted words of one instruction, including the mnemonic's own */
 #define DS_PTX_SYNTAX_OPTIONAL 0x80
 
 /* The slots of modifiers.def, in any order */
@@ -41,11 +41,11 @@ enum ds_ptx_slot {
 struct ds_ptx_index {
         uint16_t op_head[512]; /* by hash of the mnemonic's first word; values are op + 1 */
         uint16_t op_next[_DS_PTX_OP_MAX];
-        uint16_t slot_first[_DS_PTX_SLOT_MAX]; /* rows of modifiers.def, which stand together per slot */
+        uint16_t slot_first[_DS_PTX_SLOT_MAX]; /* rows of modifiers.def; the rows of a slot are adjacent */
         uint16_t slot_end[_DS_PTX_SLOT_MAX];
 };
 
-/* A word of an instruction: without its dot */
+/* A word of an instruction, without its dot */
 struct ds_ptx_word {
         const char *s;
         uint32_t n;
@@ -54,17 +54,17 @@ struct ds_ptx_word {
 enum ds_ptx_match {
         DS_PTX_MATCH_OK,
         DS_PTX_MATCH_UNKNOWN, /* no such mnemonic */
-        DS_PTX_MATCH_WORD,    /* word *ret_word is not one the instruction may have there */
+        DS_PTX_MATCH_WORD,    /* the instruction does not accept word *ret_word there */
         DS_PTX_MATCH_MISSING, /* words are missing at the end */
 };
 
 void ds_ptx_index_init(struct ds_ptx_index *index);
-/* Fill op, types, mods and shape of *instr. On a mismatch *ret_word is the furthest word that any row understood. */
+/* Fills op, types, mods and shape of *instr. On a mismatch *ret_word is the furthest word that any row accepted. */
 enum ds_ptx_match ds_ptx_match(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
         struct ds_ptx_instr *instr, uint32_t *ret_word);
-/* NONE when the word names none; the word without its dot, the register with its percent sign. */
+/* NONE if unknown; type words come without their dot, register names with their percent sign. */
 enum ds_ptx_type ds_ptx_type_find(const char *s, size_t n);
-/* *ret_number: of %envreg, else 0 */
+/* *ret_number: of %envreg; else 0 */
 enum ds_ptx_sreg ds_ptx_sreg_find(const char *s, size_t n, uint8_t *ret_number);
 /* 0 for a scalar */
 uint32_t ds_ptx_sreg_components(enum ds_ptx_sreg sreg);

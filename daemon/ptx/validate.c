@@ -9,7 +9,7 @@
 #include "ptx/validate_internal.h"
 #include "util/macro.h"
 
-/* One word of an opcode's operand string, taken apart */
+/* One word of a row's operand string, decoded */
 struct shape {
         char role;
         char width;
@@ -38,16 +38,16 @@ static bool is_int(enum ds_ptx_type type)
         return type >= DS_PTX_TYPE_U8 && type <= DS_PTX_TYPE_S64;
 }
 
-/* A type that exists only in instructions and is held in registers of bits */
+/* A type that only instructions have; registers hold it as bits */
 static bool is_packed(enum ds_ptx_type type)
 {
         return type > DS_PTX_TYPE_PRED || type == DS_PTX_TYPE_TF32;
 }
 
 /*
- * May a register of type `reg` stand where the instruction has type `type`? Bits fit everything of their size (and the
- * assembler takes .f16x2 for bits), integers fit integers of either sign, floats fit themselves. `wider`: of at least
- * the size, for loads, stores and conversions.
+ * Whether a register of type `reg` may stand where the instruction has type `type`. Bit types fit everything of their
+ * size (and the assembler accepts .f16x2 for bits), integers fit integers of either sign, floats fit only themselves.
+ * `wider`: the register may be larger, for loads, stores and conversions.
  */
 static bool compatible(enum ds_ptx_type type, enum ds_ptx_type reg, bool wider)
 {
@@ -80,7 +80,7 @@ static enum ds_ptx_type widened(enum ds_ptx_type type)
         case DS_PTX_TYPE_S32:
                 return DS_PTX_TYPE_S64;
         default:
-                return DS_PTX_TYPE_NONE; /* .wide has no such type; ds_ptx_check_modifiers says so */
+                return DS_PTX_TYPE_NONE; /* .wide has no such type; ds_ptx_check_modifiers reports it */
         }
 }
 
@@ -133,7 +133,7 @@ static void check_reg_type(struct ds_ptx_check *c, struct ds_ptx_operand *operan
                 shape->width == 'z' ? "" : ds_ptx_type_name(type));
 }
 
-/* A decimal number where .f32 belongs: rounded to nearest, as the assembler does */
+/* Converts a decimal number of a .f32 operand: rounds to nearest, as the assembler does */
 static void narrow(struct ds_ptx_operand *operand)
 {
         double wide;
@@ -165,7 +165,8 @@ static void check_constant(
                 if (!is_float)
                         wrong(c, operand, "an integer constant where a float belongs");
                 else if (type == DS_PTX_TYPE_F64)
-                        operand->kind = DS_PTX_OPERAND_F64; /* 0f3F800000: these bits, as the assembler takes them */
+                        /* 0f3F800000: exactly these bits, as the assembler takes them */
+                        operand->kind = DS_PTX_OPERAND_F64;
                 else
                         narrow(operand);
         } else if (is_float && type != (operand->kind == DS_PTX_OPERAND_F32 ? DS_PTX_TYPE_B32 : DS_PTX_TYPE_B64)) {
@@ -175,7 +176,7 @@ static void check_constant(
         }
 }
 
-/* The address of a variable or function as a value */
+/* Checks the address of a variable or function used as a value */
 static void check_symbol(struct ds_ptx_check *c, struct ds_ptx_operand *operand, enum ds_ptx_type type)
 {
         uint32_t bits = ds_ptx_type_bits(type);
@@ -201,7 +202,7 @@ static void check_select(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
                 wrong(c, operand, "only predicates can be negated here");
 }
 
-/* Indices and extents may be read in 16 bits, and a grid's number in 32. */
+/* Indices and extents may be read in 16 bits, and a grid's id in 32. */
 static bool sreg_size_fits(enum ds_ptx_sreg sreg, uint32_t bits)
 {
         uint32_t have = ds_ptx_type_bits(ds_ptx_sreg_type(sreg));
@@ -232,10 +233,10 @@ static void check_source(
                 if (c->instr->op != DS_PTX_OP_MOV)
                         wrong(c, operand, "a special register can only be moved");
                 else if (!sreg_size_fits((enum ds_ptx_sreg)operand->sreg, ds_ptx_type_bits(type)))
-                        wrong(c, operand, "the special register has another size");
+                        wrong(c, operand, "the special register has the wrong size");
                 else if (!is_bits(type) && !is_int(type) &&
                          !compatible(type, ds_ptx_sreg_type((enum ds_ptx_sreg)operand->sreg), false))
-                        wrong(c, operand, "the special register has another type");
+                        wrong(c, operand, "the special register has the wrong type");
                 break;
         case DS_PTX_OPERAND_VAR:
         case DS_PTX_OPERAND_FUNCTION:
@@ -305,7 +306,7 @@ static void check_elements(
         }
 }
 
-/* mov.b64 {a, b}, c: the elements' sizes add up to the type's */
+/* Checks mov.b64 {a, b}, c: the elements' sizes add up to the type's */
 static void check_packed(
         struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
@@ -338,8 +339,8 @@ static void check_value(struct ds_ptx_check *c, struct ds_ptx_operand *operand, 
                 check_packed(c, operand, shape, type);
         } else if (shape->any_vector) {
                 check_elements(c, operand, shape, type);
-        } else if (!shape->vector || count != operand->n_elements) { /* ld and st take {x} for x */
-                wrong(c, operand, count > 1 ? "the vector has another number of elements" : "a scalar belongs here");
+        } else if (!shape->vector || count != operand->n_elements) { /* ld and st accept {x} for x */
+                wrong(c, operand, count > 1 ? "the vector has the wrong number of elements" : "a scalar belongs here");
         } else {
                 check_elements(c, operand, shape, type);
         }
@@ -351,7 +352,7 @@ static bool var_in_space(const struct ds_ptx_var *var, enum ds_ptx_space space)
         return space == DS_PTX_SPACE_NONE || (enum ds_ptx_space)var->space == space;
 }
 
-/* The state space that a variable must be in, NONE for any */
+/* The state space that the address's variable must have; NONE: any */
 static enum ds_ptx_space space_of_address(const struct ds_ptx_check *c, enum ds_ptx_class class)
 {
         const char *mnemonic = ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->mnemonic;
@@ -396,7 +397,7 @@ static void check_argument(
 
         if (operand->kind == DS_PTX_OPERAND_VAR && operand->var->space == DS_PTX_IN_PARAM && !operand->offset) {
                 if (!param->unsized && operand->var->size != param->size)
-                        wrong(c, operand, "the argument has another size than the parameter");
+                        wrong(c, operand, "the argument's size differs from the parameter's");
         } else if (param->space == DS_PTX_IN_PARAM && operand->kind == DS_PTX_OPERAND_VAR) {
                 wrong(c, operand, "an argument must be a parameter variable, a register or a constant");
         } else if (param->n_dims) {
@@ -421,8 +422,8 @@ static void check_arguments(struct ds_ptx_check *c, const struct ds_ptx_operand 
 }
 
 /*
- * Charge the n targets that an indirect call or jump may reach. A list is written once and named by any number of
- * them, so what the lists cost grows with the square of the text. False when the module has had all that it may have.
+ * Counts the n targets that an indirect call or jump may reach. Any number of instructions may name one list, so the
+ * cost of the lists grows with the square of the text. False if the module exceeds its limit.
  */
 static bool charge_targets(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, uint32_t n)
 {
@@ -434,7 +435,7 @@ static bool charge_targets(struct ds_ptx_check *c, const struct ds_ptx_operand *
         return false;
 }
 
-/* A call that names the list of its targets: its arguments fit each of them. */
+/* Checks that a call's arguments fit each function in the call's list of targets. */
 static void check_call_targets(
         struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct ds_ptx_targets *targets)
 {
@@ -478,7 +479,7 @@ static void check_call(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
 }
 
 /* --- instructions ------------------------------------------------------------------------------------------------ */
-/* Take one word of an operand string apart; returns what follows it. */
+/* Decodes one word of an operand string; returns the rest of the string. */
 static const char *read_shape(const char *s, struct shape *shape)
 {
         *shape = (struct shape){.role = *s++};
@@ -517,7 +518,7 @@ static void check_operand(struct ds_ptx_check *c, uint32_t i, const struct shape
         case 'c':
                 check_call(c, operand);
                 break;
-        default: /* labels and target lists were resolved by the parser; x is anything */
+        default: /* the parser has resolved labels and target lists; x accepts anything */
                 if (operand->kind == DS_PTX_OPERAND_TARGETS)
                         (void)charge_targets(c, operand, c->function->targets[operand->targets].n);
         }

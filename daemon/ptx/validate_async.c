@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous instructions: barriers in memory, copies by the copy engine of an SM, reductions over several devices
+ * Asynchronous instructions: mbarriers, copies by an SM's copy engine, reductions over several devices
  *
- * Their operands depend on their words: where a copy begins and ends says how its completion is told, and that which
- * operands follow. So each family walks over its operands here, behind the general checks of validate.c.
+ * Their operands depend on their modifiers: source and destination of a copy decide how its completion is signalled,
+ * and this decides which operands follow. So each family walks over its operands here, after the general checks of
+ * validate.c.
  */
 #include "ptx/tables.h"
 #include "ptx/validate_internal.h"
@@ -27,7 +28,7 @@ static bool type_in(const struct ds_ptx_check *c, uint64_t set)
 }
 
 /* --- walking over operands --------------------------------------------------------------------------------------- */
-/* A register of so many bits that holds an integer, or a constant */
+/* Whether the operand is an integer register of so many bits, or a constant */
 static bool is_value(const struct ds_ptx_check *c, const struct ds_ptx_operand *operand, uint32_t bits)
 {
         enum ds_ptx_type type;
@@ -74,7 +75,7 @@ static void expect_value(struct ds_ptx_check *c, uint32_t *at, uint32_t bits, co
                 wrong(c, what);
 }
 
-/* The cache policy, last of all */
+/* Checks for the cache policy, the last operand */
 static void expect_end(struct ds_ptx_check *c, uint32_t at)
 {
         if (has(c, DS_PTX_HINT_CACHE_HINT))
@@ -203,7 +204,7 @@ static void check_multimem(struct ds_ptx_check *c)
         if (vector > 1 && !type_in(c, vectors))
                 wrong(c, "vectors need a float type");
         if (bits > 128 || (type_in(c, HALVES) && bits != 32 && bits != 64 && bits != 128))
-                wrong(c, "the vector has not 32, 64 or 128 bits");
+                wrong(c, "the vector must have 32, 64 or 128 bits");
         if (c->instr->op == DS_PTX_OP_MULTIMEM_ST)
                 return;
         check_reduction(c, ADD_TYPES | TYPE(F32) | TYPE(F64) | HALVES | PAIRS,
@@ -237,7 +238,7 @@ static void check_cp_async(struct ds_ptx_check *c)
         expect_end(c, at);
 }
 
-/* From shared memory to shared memory of another block, to global memory, or from there */
+/* Copy from shared memory to another block's shared memory, to global memory, or from global memory */
 enum direction {
         TO_CLUSTER,
         TO_BLOCK,
@@ -259,7 +260,7 @@ static enum direction direction_of(const struct ds_ptx_check *c)
         return from_block && has(c, DS_PTX_SPACE_GLOBAL) ? TO_GLOBAL : NO_DIRECTION;
 }
 
-/* False when there is no such copy */
+/* False if there is no such copy */
 static bool check_direction(struct ds_ptx_check *c, enum direction direction)
 {
         if (direction == NO_DIRECTION)
@@ -317,7 +318,7 @@ static uint32_t dimensions(const struct ds_ptx_check *c)
         return ds_ptx_mod(c->instr, DS_PTX_DIM_D1) - DS_PTX_DIM_D1 + 1u;
 }
 
-/* [map, {x, y}] with a coordinate per dimension */
+/* Checks [map, {x, y}] with a coordinate per dimension */
 static bool check_coordinates(struct ds_ptx_check *c, uint32_t *at)
 {
         const struct ds_ptx_operand *operand = operand_at(c, *at);
@@ -336,7 +337,7 @@ static bool check_coordinates(struct ds_ptx_check *c, uint32_t *at)
         return true;
 }
 
-/* The offsets of .im2col: 16 bits for each dimension but two */
+/* Checks the offsets of .im2col: 16 bits for each dimension but two */
 static void check_offsets(struct ds_ptx_check *c, uint32_t *at)
 {
         const struct ds_ptx_operand *operand = operand_at(c, *at);
@@ -346,7 +347,7 @@ static void check_offsets(struct ds_ptx_check *c, uint32_t *at)
         if (operand && is_vector_of(c, operand, dimensions(c) - 2, 16))
                 ++*at;
         else
-                wrong(c, "the offsets {i} of .im2col are missing or have another number");
+                wrong(c, "the offsets {i} of .im2col are missing or have the wrong number");
 }
 
 static void check_bulk_tensor(struct ds_ptx_check *c)
@@ -358,7 +359,7 @@ static void check_bulk_tensor(struct ds_ptx_check *c)
                 return;
         if (direction == BETWEEN_BLOCKS ||
                 has(c, direction == TO_GLOBAL ? DS_PTX_LOADMODE_IM2COL : DS_PTX_LOADMODE_IM2COL_NO_OFFS)) {
-                wrong(c, "these words do not go together");
+                wrong(c, "these modifiers cannot be combined");
                 return;
         }
         if (direction == TO_GLOBAL) {
@@ -433,7 +434,7 @@ static void check_replace(struct ds_ptx_check *c)
         uint32_t last = c->instr->n_operands - 1u;
 
         if (type_in(c, TYPE(B64)) != wide)
-                wrong(c, wide ? "the field has .b64" : "the field has .b32");
+                wrong(c, wide ? "this field requires type .b64" : "this field requires type .b32");
         if (indexed != (last == 2)) {
                 wrong(c, indexed ? "the number of the dimension is missing" : "the field has no dimensions");
                 return;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Validator internals: validate.c checks operands, validate_mods.c combinations of modifiers, validate_target.c what a
- * target has
+ * Validator internals: validate.c checks operands, validate_mods.c combinations of modifiers, validate_target.c the
+ * requirements on the target
  */
 #pragma once
 
 #include "ptx/ir.h"
 
-#define DS_PTX_VALIDATE_MAX 1000      /* errors after which it stops */
-#define DS_PTX_TARGETS_MAX (1u << 22) /* of a module's indirect calls and jumps, each with all of its list */
+#define DS_PTX_VALIDATE_MAX 1000 /* errors after which validation stops */
+/* most targets of a module's indirect calls and jumps; each call counts its whole list */
+#define DS_PTX_TARGETS_MAX (1u << 22)
 
 struct ds_ptx_check {
         const struct ds_ptx_module *module;
         struct ds_ptx_diags *diags;
         const struct ds_ptx_function *function;
         const struct ds_ptx_instr *instr;
-        uint32_t n_optional;                 /* optional operands that the instruction has */
-        uint64_t n_targets;                  /* of the module's indirect calls and jumps so far */
-        uint16_t first_need[_DS_PTX_OP_MAX]; /* by opcode: its rows in the tables, 1 for the first; 0 = none */
+        uint32_t n_optional;                 /* optional operands present in the instruction */
+        uint64_t n_targets;                  /* targets of the module's indirect calls and jumps so far */
+        uint16_t first_need[_DS_PTX_OP_MAX]; /* by opcode: index of its first row in the table, plus 1; 0: none */
         bool has_rows[_DS_PTX_OP_MAX];       /* by opcode: validate_mods.c has rows for it */
 };
 
@@ -27,7 +28,7 @@ void ds_ptx_check_modifiers(struct ds_ptx_check *c);
 void ds_ptx_index_modifiers(struct ds_ptx_check *c);
 void ds_ptx_index_needs(struct ds_ptx_check *c);
 void ds_ptx_check_target(struct ds_ptx_check *c);
-/* The instruction requires .target sm_<target> and .version <version>. */
+/* Checks that the module has .target sm_<target> and .version <version> or later. */
 void ds_ptx_check_least(struct ds_ptx_check *c, uint32_t target, uint32_t version);
 void ds_ptx_check_matrix(struct ds_ptx_check *c);
 void ds_ptx_check_async(struct ds_ptx_check *c);

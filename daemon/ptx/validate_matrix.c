@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix instructions: which shapes there are for which types, and how many registers each fragment takes
+ * Matrix instructions: the shapes of each type, and the registers of each fragment
  *
- * mma, wmma and wgmma multiply A (m by k) with B (k by n) and add C (m by n). The type of A decides about the family,
- * and each family has its shapes. A fragment's registers follow from its elements: 32 threads (wgmma: 128) hold them
- * packed into registers of 32 bits, doubles into registers of 64; wmma's fragments of 16-bit floats hold some elements
- * twice and stand in its table.
+ * mma, wmma and wgmma multiply A (m by k) with B (k by n) and add C (m by n). The type of A decides the family, and
+ * each family has its shapes. The number of a fragment's registers follows from its elements: 32 threads (wgmma: 128)
+ * hold them packed into registers of 32 bits, doubles into registers of 64. Exception: wmma's fragments of 16-bit
+ * floats hold some elements twice and have a table.
  */
 #include "ptx/tables.h"
 #include "ptx/validate_internal.h"
@@ -30,7 +30,7 @@ struct product {
         uint16_t m, n, k;
         uint8_t family;
         uint8_t target, version;
-        uint8_t selectors; /* of a sparse product: values that the selector may have */
+        uint8_t selectors; /* sparse products: number of values of the selector */
 };
 
 static const struct product products[] = {
@@ -72,7 +72,7 @@ static const struct product sparse_products[] = {
         {16, 8, 64, EIGHT, 89, 84, 1},
 };
 
-/* Registers of a wmma fragment; C and D of .f16 take half of c */
+/* Registers of a wmma fragment; C and D of .f16 have half of c */
 static const struct fragments {
         uint16_t m, n, k;
         uint8_t family;
@@ -136,7 +136,7 @@ static enum family family_of(uint8_t type)
         }
 }
 
-/* May the accumulator have this type? */
+/* Whether the accumulator may have this type */
 static bool accumulates(enum family family, uint8_t type)
 {
         switch (family) {
@@ -153,7 +153,7 @@ static bool accumulates(enum family family, uint8_t type)
         }
 }
 
-/* The operand is a vector of n registers that hold elements of the type. */
+/* Checks that the operand is a vector of n registers with elements of the type. */
 static void check_fragment(struct ds_ptx_check *c, uint32_t index, uint32_t n, uint8_t type)
 {
         const struct ds_ptx_operand *operand = &c->instr->operands[index];
@@ -261,7 +261,7 @@ static const struct fragments *find_fragments(const struct ds_ptx_check *c, enum
         return NULL;
 }
 
-/* The row of an accumulator, whose type does not name the family alone */
+/* The row of an accumulator; its type alone does not decide the family */
 static const struct fragments *find_accumulator(const struct ds_ptx_check *c, uint8_t type)
 {
         for (uint32_t family = 0; family < N_FAMILIES; family++) {
@@ -299,7 +299,7 @@ static void check_wmma_load(struct ds_ptx_check *c)
         }
         ds_ptx_check_least(c, f->target, f->version);
         if ((is_a || is_b) && (f->family == NIBBLE || f->family == BIT) && has(c, DS_PTX_ROW_ROW) != is_a)
-                wrong(c, "the layout must be .row of A and .col of B");
+                wrong(c, "the layout must be .row for A and .col for B");
         check_fragment(c, c->instr->op == DS_PTX_OP_WMMA_STORE ? 1 : 0,
                 is_a   ? f->a
                 : is_b ? f->b
@@ -309,7 +309,7 @@ static void check_wmma_load(struct ds_ptx_check *c)
 
 static void check_wmma(struct ds_ptx_check *c)
 {
-        bool two = c->instr->n_types == 2; /* of .f16 only D and C are named */
+        bool two = c->instr->n_types == 2; /* .f16: the instruction names only the types of D and C */
         uint8_t d = type(c, 0), a = two ? DS_PTX_TYPE_F16 : type(c, 1), b = two ? a : type(c, 2);
         uint8_t last = two ? type(c, 1) : type(c, 3);
         enum family family = family_of(a);
@@ -349,14 +349,15 @@ static bool wgmma_shape_fits(const uint16_t shape[3], enum family family, bool s
         return depths[family] && shape[2] == depths[family] * (sparse ? 2 : 1) && !(sparse && family == BIT);
 }
 
-/* scale-d, then of floats the signs of A and B, then of 16-bit floats how the matrices in memory are transposed */
+/* Checks scale-d; for floats also the signs of A and B; for 16-bit floats also the transposition of matrices in
+ * memory */
 static void check_wgmma_scales(struct ds_ptx_check *c, enum family family, uint32_t first, bool a_in_registers)
 {
         bool floats = family != BYTE && family != BIT, halves = family == HALF || family == BRAIN;
         uint32_t n = 1 + (floats ? 2 : 0) + (halves ? a_in_registers ? 1 : 2 : 0);
 
         if (c->instr->n_operands != first + n) {
-                wrong(c, "another number of operands belongs behind the matrices");
+                wrong(c, "wrong number of operands behind the matrices");
                 return;
         }
         for (uint32_t i = first; i < first + n; i++) {

@@ -2,9 +2,9 @@
 /*
  * Combinations of modifiers and types
  *
- * An opcode's row says which words may follow which; these tables say which of them go together: values of a slot that
- * an opcode has, types that a value wants, what a conversion from one type to another may carry. Each was compared with
- * what NVIDIA's assembler accepts, word by word.
+ * An opcode's row says which words may follow. These tables say which of them go together: values of a slot that an
+ * opcode accepts, types that a value requires, modifiers of each conversion. Each was compared with NVIDIA's assembler,
+ * word by word.
  */
 #include <string.h>
 
@@ -38,7 +38,7 @@ static bool type_of_reg_is(const struct ds_ptx_check *c, uint32_t reg, uint64_t 
         return set >> c->function->regs[reg].type & 1;
 }
 
-/* Is a predicate the second destination? */
+/* Whether the second destination is a predicate */
 static bool has_second(const struct ds_ptx_check *c)
 {
         return c->instr->operands[0].kind == DS_PTX_OPERAND_PAIR && c->instr->operands[0].pair != DS_PTX_NO_REG;
@@ -49,7 +49,7 @@ static void wrong(struct ds_ptx_check *c, const char *what)
         ds_ptx_invalid(c, c->instr->line, c->instr->column, "'%s': %s", c->instr->text, what);
 }
 
-/* --- values that an opcode takes of a slot ----------------------------------------------------------------------- */
+/* --- values of a slot that an opcode accepts --------------------------------------------------------------------- */
 #define ONLY_MAX 6
 
 struct only {
@@ -162,11 +162,11 @@ static void check_only(struct ds_ptx_check *c)
         }
 }
 
-/* --- types that a value wants ------------------------------------------------------------------------------------ */
+/* --- types that a value requires --------------------------------------------------------------------------------- */
 struct wants {
         uint16_t op;
         uint16_t value;
-        uint64_t types; /* of the first suffix */
+        uint64_t types; /* accepted types of the first suffix */
 };
 
 #define ATOM_ADD_TYPES (TYPE(U32) | TYPE(S32) | TYPE(U64) | TYPE(F32) | TYPE(F64) | HALVES)
@@ -257,7 +257,7 @@ static void check_arithmetic(struct ds_ptx_check *c)
                 wrong(c, ".relu and .sat exclude each other");
 }
 
-/* div, rcp, sqrt: approximate or rounded, one of them */
+/* div, rcp, sqrt: either approximate or rounded */
 static void check_division(struct ds_ptx_check *c)
 {
         enum ds_ptx_modifier approx = ds_ptx_mod(c->instr, DS_PTX_APPROX_APPROX);
@@ -265,7 +265,7 @@ static void check_division(struct ds_ptx_check *c)
         bool f64 = type_in(c, 0, TYPE(F64)), ftz = has(c, DS_PTX_FTZ_FTZ);
 
         if (!approx == !round || round == DS_PTX_ROUND_RNA)
-                wrong(c, "one of .approx and a rounding is needed");
+                wrong(c, "either .approx or a rounding mode is required");
         else if (f64 && c->instr->op == DS_PTX_OP_RCP ? approx && !ftz : f64 && ftz)
                 wrong(c, approx ? ".approx.f64 needs .ftz" : ".ftz does not go with .f64");
 }
@@ -306,7 +306,7 @@ static uint64_t types_of_comparison(enum ds_ptx_modifier cmp)
         }
 }
 
-/* What set may produce from a comparison of `source` */
+/* Types that set may produce from a comparison of `source` */
 static uint64_t results_of_set(enum ds_ptx_type source)
 {
         uint64_t always = TYPE(U32) | TYPE(S32);
@@ -352,19 +352,19 @@ enum {
         CVT_SAT = 2,
         CVT_RELU = 4,
         CVT_SATFINITE = 8,
-        CVT_FINITE_NEEDED = 16, /* .satfinite must be there */
-        CVT_PAIR = 32,          /* two sources become one packed value */
+        CVT_FINITE_NEEDED = 16, /* .satfinite is mandatory */
+        CVT_PAIR = 32,          /* packs two sources into one value */
 };
 
 enum cvt_round {
         ROUND_NONE,
-        ROUND_INT,     /* .rni and so on, needed */
-        ROUND_INT_MAY, /* ... allowed */
-        ROUND_ALL,     /* .rn .rz .rm .rp, needed */
-        ROUND_TWO,     /* .rn .rz, needed */
-        ROUND_ALL_MAY, /* ... of ROUND_ALL allowed */
-        ROUND_RN,      /* .rn, needed */
-        ROUND_TF32,    /* .rn .rz .rna, needed */
+        ROUND_INT,     /* .rni etc., mandatory */
+        ROUND_INT_MAY, /* .rni etc., optional */
+        ROUND_ALL,     /* .rn .rz .rm .rp, mandatory */
+        ROUND_TWO,     /* .rn .rz, mandatory */
+        ROUND_ALL_MAY, /* .rn .rz .rm .rp, optional */
+        ROUND_RN,      /* .rn, mandatory */
+        ROUND_TF32,    /* .rn .rz .rna, mandatory */
 };
 
 struct conversion {
@@ -429,7 +429,7 @@ static bool rounding_fits(const struct ds_ptx_check *c, enum cvt_round wanted)
         }
 }
 
-/* Does every value of the integer type `from` fit into `to`? */
+/* Whether every value of the integer type `from` fits into `to` */
 static bool int_fits(enum ds_ptx_type to, enum ds_ptx_type from)
 {
         uint32_t to_bits = ds_ptx_type_bits(to), from_bits = ds_ptx_type_bits(from);
@@ -473,7 +473,7 @@ static void check_cvt(struct ds_ptx_check *c)
                 if (!rounding_fits(c, (enum cvt_round)cvt->round))
                         wrong(c, cvt->round == ROUND_NONE || cvt->round == ROUND_INT_MAY
                                          ? "this conversion does not take this rounding"
-                                         : "this conversion needs another rounding");
+                                         : "this conversion requires another rounding mode");
                 check_cvt_flags(c, cvt);
                 return;
         }
@@ -501,7 +501,7 @@ static void check_order(struct ds_ptx_check *c)
                 wrong(c, ".mmio takes no vectors");
 }
 
-/* What belongs to global memory only, and what constants, parameters and local memory do not have */
+/* Checks modifiers that only global memory has, and those that constants, parameters and local memory lack */
 static void check_memory_words(struct ds_ptx_check *c)
 {
         enum ds_ptx_modifier sem = ds_ptx_mod(c->instr, DS_PTX_SEM_WEAK);
@@ -588,7 +588,7 @@ static void check_pair_needed(struct ds_ptx_check *c)
                 wrong(c, "the second destination, a predicate, is missing");
 }
 
-/* A constant operand must be from low to high, and a multiple of `step`. */
+/* Checks that a constant operand is from low to high, and a multiple of `step`. */
 static void check_range(struct ds_ptx_check *c, uint32_t index, uint64_t low, uint64_t high, uint32_t step)
 {
         const struct ds_ptx_operand *operand = &c->instr->operands[index];
@@ -602,7 +602,7 @@ static void check_range(struct ds_ptx_check *c, uint32_t index, uint64_t low, ui
                         (unsigned long long)low, (unsigned long long)high);
 }
 
-/* Barriers have numbers 0..15; whole warps take part. */
+/* Barriers have numbers 0..15; the thread count is a multiple of a warp. */
 static void check_barrier(struct ds_ptx_check *c, uint32_t number)
 {
         check_range(c, number, 0, 15, 1);

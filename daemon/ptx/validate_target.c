@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a module's .target and .version must be for an instruction
+ * The .target and .version that an instruction requires
  *
- * A word or a type that came with a newer GPU or a newer PTX says so here once, and an opcode where the opcode as a
- * whole did, or where a word came to it later than to others. What is not named was there before sm_60 and PTX 6.0.
- * The figures are those that NVIDIA's assembler names when it refuses ("requires .target sm_80 or higher").
+ * A modifier or type that needs a newer GPU or PTX version has one entry here. So has an opcode, if it is new as a
+ * whole or accepts a word later than others do. Everything without an entry exists since before sm_60 and PTX 6.0. The
+ * numbers are those in the refusals of NVIDIA's assembler ("requires .target sm_80 or higher").
  */
 #include "ptx/tables.h"
 #include "ptx/validate_internal.h"
@@ -17,11 +17,11 @@
 #define ANY UINT64_MAX
 
 struct since {
-        uint8_t target; /* sm_80 is 80; 0: any */
+        uint8_t target; /* 80 for sm_80; 0: any */
         uint8_t version;
 };
 
-/* Words that mean the same wherever they stand */
+/* Modifiers with one meaning in all instructions */
 static const struct since modifier_since[_DS_PTX_MODIFIER_MAX] = {
         [DS_PTX_SCOPE_CLUSTER] = {90, 78},
         [DS_PTX_SPACE_SHARED_CLUSTER] = {90, 78},
@@ -71,13 +71,13 @@ static const struct since type_since[_DS_PTX_TYPE_MAX] = {
         [DS_PTX_TYPE_S16X2] = {90, 80},
 };
 
-/* An opcode; with a word, with a type as its first and its second */
+/* An opcode, optionally with a modifier, and with a first and second type */
 struct need {
         uint16_t op;
         uint16_t modifier; /* 0: any */
         uint64_t first, second;
         struct since since;
-        bool suffix; /* sm_90a, not sm_90 */
+        bool suffix; /* sm_90a required, not sm_90 */
 };
 
 #define ALWAYS(op, target, version)                                   \
@@ -101,7 +101,7 @@ struct need {
                 DS_PTX_OP_##op, 0, ANY, second, {target, version}, false \
         }
 
-/* Rows of one opcode stand together. */
+/* Rows of one opcode are adjacent. */
 static const struct need needs[] = {
         TYPED(FADD, BRAIN, 90, 78),
         TYPED(FSUB, BRAIN, 90, 78),
@@ -329,7 +329,7 @@ void ds_ptx_check_target(struct ds_ptx_check *c)
         check_least(c, instr->line, instr->column, instr->text, least);
         if (suffix && !c->module->target_suffix)
                 ds_ptx_invalid(c, instr->line, instr->column,
-                        "'%.120s' requires an architecture of its own, such as .target sm_90a", instr->text);
+                        "'%.120s' requires an architecture-specific target, such as .target sm_90a", instr->text);
         if (instr->op == DS_PTX_OP_MOV)
                 check_special_registers(c);
 }

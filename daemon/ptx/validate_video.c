@@ -2,8 +2,8 @@
 /*
  * Video instructions: selectors, negation and the second operation
  *
- * The scalar ones combine the result with a third operand, or write it into a part of it, never both. Those of two and
- * four lanes choose lanes of both sources for each lane of the result, and may add the lanes up.
+ * Scalar ones combine the result with a third operand, or write it into a part of that operand, never both. Those with
+ * two and four lanes choose lanes of both sources for each lane of the result, and may add the lanes up.
  */
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void check_scalar(struct ds_ptx_check *c)
                 wrong(c, &operands[3], ".po does not go with negation");
 }
 
-/* Lanes in the selector's text: ".h10" has two */
+/* Number of lanes in the selector's text: 2 in ".h10" */
 static uint32_t count_lanes(const struct ds_ptx_operand *operand, char letter)
 {
         if (operand->select != DS_PTX_SELECT_MASK || operand->select_text[1] != letter)
@@ -114,5 +114,5 @@ void ds_ptx_check_video(struct ds_ptx_check *c)
         if (cmp > DS_PTX_CMP_HS || (cmp > DS_PTX_CMP_GE && c->instr->types[1] != DS_PTX_TYPE_U32))
                 wrong(c, &c->instr->operands[0], "the comparison does not go with the types");
         if ((c->instr->op == DS_PTX_OP_VSHL || c->instr->op == DS_PTX_OP_VSHR) && c->instr->types[2] != DS_PTX_TYPE_U32)
-                wrong(c, &c->instr->operands[2], "a shift is by .u32");
+                wrong(c, &c->instr->operands[2], "the shift amount must be .u32");
 }

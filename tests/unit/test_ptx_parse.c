@@ -278,7 +278,7 @@ Test(ptx_parse, errors_have_places)
         expect_error(HEAD ".visible .entry k()\n{\n  foo.bar %r1;\n}\n", 6, 3, "unknown instruction 'foo.bar'");
         expect_error(HEAD ".visible .entry k()\n{\n  ret\n}\n", 7, 1, "expected a constant before '}'");
         expect_error(HEAD ".visible .entry k() { bra L; }\n", 4, 27, "label 'L' is not defined");
-        expect_error(HEAD "\t\xff\n", 4, 2, "this character has no place in PTX");
+        expect_error(HEAD "\t\xff\n", 4, 2, "this character is not allowed in PTX");
 }
 
 Test(ptx_parse, one_statement_one_error)

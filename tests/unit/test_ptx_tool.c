@@ -81,7 +81,7 @@ Test(ptx_tool, check_reports_errors)
         expect("check /", 1, "Is a directory");
         expect("check - < " SAXPY, 0, "");
         expect("check - < /dev/null", 1, "-:1:1: error: the text has no .version");
-        expect("check - < /bin/true", 1, "this character has no place in PTX");
+        expect("check - < /bin/true", 1, "this character is not allowed in PTX");
         expect("check " SAXPY " " TEST_GOLDEN_DIR "/err_calls.ptx " GEMM, 1, "3 files: 2 right, 1 wrong\n");
         expect("check --sim " SAXPY " " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 3,
                 "2 files: 1 right, 0 wrong, 1 not executed by the simulated device\n");

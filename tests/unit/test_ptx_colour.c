@@ -802,7 +802,7 @@ Test(ptx_colour, refusals)
         ds_ptx_module_free(after);
         cr_assert_eq(ds_ptx_pass_apply(pass, taken, NULL, 0, outcomes, &diags, &after), 0);
         cr_assert_eq(ds_ptx_pass_apply(pass, after, NULL, 0, outcomes, &diags, &twice), 0);
-        cr_expect(outcomes[0].verdict == DS_PTX_PASS_REFUSED && strstr(outcomes[0].reason, "not known"));
+        cr_expect(outcomes[0].verdict == DS_PTX_PASS_REFUSED && strstr(outcomes[0].reason, "unknown way"));
         cr_expect_eq(twice->functions[0]->n_params, 3);
         cr_assert_eq(ds_ptx_pass_apply_with(pass, taken, &second, 0, outcomes, &diags, &other), 0);
         cr_expect(outcomes[0].verdict == DS_PTX_PASS_REFUSED && strstr(outcomes[0].reason, "no parameter 1"), "%s",

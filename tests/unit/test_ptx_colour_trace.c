@@ -40,21 +40,21 @@ Test(ptx_colour_trace, results_of_an_address)
                 const char *text, *reason; /* NULL: the kernel can be coloured */
         } rows[] = {
                 {"and.b64 %a3, %a1, 255;\nst.global.u64 [%a2], %a3;\n", NULL},
-                {"and.b64 %a3, %a1, 256;\nst.global.u64 [%a2], %a3;\n", "keeps the address"},
+                {"and.b64 %a3, %a1, 256;\nst.global.u64 [%a2], %a3;\n", "stores the address"},
                 {"and.b64 %a3, %a1, -256;\nst.global.u32 [%a3], 1;\n", NULL},
-                {"and.b64 %a3, %a1, -512;\nst.global.u32 [%a3], 1;\n", "not known"},
+                {"and.b64 %a3, %a1, -512;\nst.global.u32 [%a3], 1;\n", "unknown way"},
                 {"cvt.u32.u64 %r1, %a1;\nadd.u32 %r2, %r1, 5;\nand.b32 %r3, %r2, 15;\nst.global.u32 [%a2], %r3;\n",
                         NULL},
                 {"cvt.u32.u64 %r1, %a1;\nmov.b32 %f1, %r1;\nadd.f32 %f2, %f1, %f1;\nmov.b32 %r2, %f2;\n"
                  "and.b32 %r3, %r2, 15;\nst.global.u32 [%a2], %r3;\n",
-                        "keeps the address"},
-                {"shr.u64 %a3, %a1, 4;\nand.b64 %a4, %a3, 15;\nst.global.u64 [%a2], %a4;\n", "keeps the address"},
+                        "stores the address"},
+                {"shr.u64 %a3, %a1, 4;\nand.b64 %a4, %a3, 15;\nst.global.u64 [%a2], %a4;\n", "stores the address"},
                 {"shl.b64 %a3, %a1, 4;\nand.b64 %a4, %a3, 15;\nst.global.u64 [%a2], %a4;\n", NULL},
-                {"mul.lo.u64 %a3, %a1, 3;\nst.global.u32 [%a3], 1;\n", "not known"},
+                {"mul.lo.u64 %a3, %a1, 3;\nst.global.u32 [%a3], 1;\n", "unknown way"},
                 {"cvt.rn.f64.u64 %d1, %a1;\ncvt.rzi.u64.f64 %a3, %d1;\nand.b64 %a3, %a3, 15;\nst.global.u64 [%a2], "
                  "%a3;\n",
-                        "keeps the address"},
-                {"sub.u64 %a3, %a1, %a2;\nst.global.u64 [%a2], %a3;\n", "keeps the address"},
+                        "stores the address"},
+                {"sub.u64 %a3, %a1, %a2;\nst.global.u64 [%a2], %a3;\n", "stores the address"},
                 {"add.u64 %a3, %a1, 8;\nsub.u64 %a4, %a3, %a1;\nst.global.u64 [%a2], %a4;\n", NULL},
                 {"isspacep.global %p1, %a1;\nselp.u32 %r1, 1, 2, %p1;\nst.global.u32 [%a2], %r1;\n", NULL},
                 {"shr.u64 %a3, %a1, 20;\nisspacep.shared %p1, %a3;\nselp.u32 %r1, 1, 2, %p1;\nst.global.u32 [%a2], "
@@ -65,14 +65,15 @@ Test(ptx_colour_trace, results_of_an_address)
                  "%r1;\n",
                         "compares"},
                 {"setp.ne.u64 %p1, %a1, 0;\nselp.u32 %r1, 1, 2, %p1;\nst.global.u32 [%a2], %r1;\n", NULL},
-                {"add.cc.u64 %a3, %a1, -1;\naddc.u64 %a4, 0, 0;\nst.global.u64 [%a2], %a4;\n", "asks for bits"},
-                {"ld.param.u32 %r1, [p];\nst.global.u32 [%a2], %r1;\n", "keeps the address"},
-                {"ld.param.u32 %r1, [q+-8];\nst.global.u32 [%a2], %r1;\n", "keeps the address"},
-                {"mov.b64 {%r1, %r2}, %a1;\nand.b32 %r3, %r1, 15;\nst.global.u32 [%a2], %r3;\n", "keeps the address"},
-                {"mov.u64 %a3, p;\nld.param.u64 %a4, [%a3];\nst.global.u32 [%a4], 1;\n", "itself lies"},
-                {"selp.b64 %a3, %a1, %a2, %p1;\nst.global.u32 [%a3], 1;\n", "something else"},
-                {"atom.global.exch.b64 %a3, [%a2], %a1;\n", "keeps the address"},
-                {"st.shared.u32 [%a1], 1;\n", "other memory"},
+                {"add.cc.u64 %a3, %a1, -1;\naddc.u64 %a4, 0, 0;\nst.global.u64 [%a2], %a4;\n", "tests bits"},
+                {"ld.param.u32 %r1, [p];\nst.global.u32 [%a2], %r1;\n", "stores the address"},
+                {"ld.param.u32 %r1, [q+-8];\nst.global.u32 [%a2], %r1;\n", "stores the address"},
+                {"mov.b64 {%r1, %r2}, %a1;\nand.b32 %r3, %r1, 15;\nst.global.u32 [%a2], %r3;\n", "stores the address"},
+                {"mov.u64 %a3, p;\nld.param.u64 %a4, [%a3];\nst.global.u32 [%a4], 1;\n",
+                        "address of parameter 0 itself"},
+                {"selp.b64 %a3, %a1, %a2, %p1;\nst.global.u32 [%a3], 1;\n", "memory that is not coloured"},
+                {"atom.global.exch.b64 %a3, [%a2], %a1;\n", "stores the address"},
+                {"st.shared.u32 [%a1], 1;\n", "another state space"},
         };
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
@@ -121,11 +122,11 @@ Test(ptx_colour_trace, steps_end)
                 if (first) {
                         needed = steps - left;
                         cr_expect(needed >= f->n_instrs && needed <= 10 * (uint64_t)f->n_instrs);
-                        cr_expect(strstr(trace->reason, "keeps"), "%s", trace->reason);
+                        cr_expect(strstr(trace->reason, "stores"), "%s", trace->reason);
                         steps = needed;
                         continue;
                 }
-                cr_expect(strstr(trace->reason, steps < needed ? "too many steps" : "keeps"), "%s", trace->reason);
+                cr_expect(strstr(trace->reason, steps < needed ? "too many steps" : "stores"), "%s", trace->reason);
                 steps -= DS_MIN(steps, f->n_instrs);
         }
 }
@@ -144,6 +145,6 @@ Test(ptx_colour_trace, steps_are_of_all_forms)
         for (size_t i = 0; i < WANTS; i++)
                 wants[i] = (struct ds_ptx_colour_want){"k", 1};
         cr_assert_eq(ds_ptx_colour_make(module, wants, WANTS, &layout, 0, &diags, &made, verdicts), 0);
-        cr_expect(strstr(verdicts[0].reason, "keeps"), "%s", verdicts[0].reason);
+        cr_expect(strstr(verdicts[0].reason, "stores"), "%s", verdicts[0].reason);
         cr_expect(strstr(verdicts[WANTS - 1].reason, "too many steps"), "%s", verdicts[WANTS - 1].reason);
 }

@@ -62,9 +62,9 @@ Test(ptx_tool, usage)
         expect("run --frob " SAXPY " saxpy", 2, "unknown option");
         expect("run --seed x " SAXPY " saxpy", 2, "--seed takes a number");
         expect("run --jobs 0 " SAXPY " saxpy", 2, "--jobs takes a number");
-        expect("check --frob " SAXPY, 2, "check has the option --sim");
-        expect("print --frob " SAXPY, 2, "print has the option --strip-debug");
-        expect("stats --sm 76 " SAXPY, 2, "--sm takes a compute capability");
+        expect("check --frob " SAXPY, 2, "unknown option: check has only --sim");
+        expect("print --frob " SAXPY, 2, "unknown option: print has only --strip-debug");
+        expect("stats --sm 76 " SAXPY, 2, "--sm takes a known compute capability");
         expect("stats --block 1025 " SAXPY, 2, "--block takes 1 to 1024 threads");
         expect("pass rename", 2, "pass takes names of passes and a file");
         expect("pass rename,frob " SAXPY, 2, "there is no such pass");
@@ -130,7 +130,7 @@ Test(ptx_tool, stats_count)
 {
         expect("stats " SAXPY, 0, "entry saxpy\n  parameters 4 (24 bytes), registers ");
         expect("stats " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 0, "not executed by the interpreter: ");
-        expect("stats " TEST_PTX_DIR "/sm_75/reduce.ptx", 0, "): changes memory that blocks share by atomics\n");
+        expect("stats " TEST_PTX_DIR "/sm_75/reduce.ptx", 0, "): changes memory shared by blocks with atomics\n");
         expect("stats " GEMM, 0, "live registers ");
         expect("stats --sm 75 --block 1024 " SAXPY, 0, ", 1 blocks of 1024 threads on an SM\n");
         expect("stats --sm 90 --block 1024 " SAXPY, 0, ", 2 blocks of 1024 threads on an SM\n");
@@ -240,7 +240,7 @@ Test(ptx_tool, run_evicts)
         }
         cr_expect(n > 8, "%u evictions", n);
         expect("run --evict x " SAXPY " saxpy", 2, "--evict takes a number");
-        expect("run --evict 1 --jobs 2 " SAXPY " saxpy", 2, "--evict goes without");
+        expect("run --evict 1 --jobs 2 " SAXPY " saxpy", 2, "--evict cannot be combined");
         expect("run --evict 1 " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[60]=ramp' 'f32[200]=1'", 1,
                 "fault in block (30, 0, 0)");
         /* a clock's value differs each time */
@@ -294,12 +294,12 @@ Test(ptx_tool, run_reports_errors)
 {
         expect("run " SAXPY " nobody", 1, "has no kernel 'nobody'");
         expect("run " SAXPY " saxpy s32:3", 2, "the kernel takes 4 arguments, not 1");
-        expect("run " SAXPY " saxpy s32:3 f32:1 f32:1 f32:1", 2, "the parameter has another size");
+        expect("run " SAXPY " saxpy s32:3 f32:1 f32:1 f32:1", 2, "the type does not have the parameter's size");
         expect("run " SAXPY " saxpy s32:3000000000 f32:1 'f32[1]' 'f32[1]'", 2, "the value does not fit the type");
         expect("run " SAXPY " saxpy 'f32[1]' f32:1 'f32[1]' 'f32[1]'", 2, "the parameter is not a pointer");
         expect("run " SAXPY " saxpy s32:1 f32:x 'f32[1]' 'f32[1]'", 2, "the value does not fit the type");
         expect("run " SAXPY " saxpy s32:1 f32:1 'f32[0]' 'f32[1]'", 2, "a buffer has at least 1 element");
-        expect("run " SAXPY " saxpy s32:1 f32:1 'f32[1]=frob' 'f32[1]'", 2, "the start value is zero, ramp");
+        expect("run " SAXPY " saxpy s32:1 f32:1 'f32[1]=frob' 'f32[1]'", 2, "the initial value must be zero, ramp");
         expect("run " SAXPY " saxpy s32:1 f32:1 'f33[1]' 'f32[1]'", 2, "not a TYPE:VALUE");
         expect("run " SAXPY " saxpy -g 4 -b 8 s32:32 f32:1 'f32[8]' 'f32[32]'", 1, "fault in block (1, 0, 0)");
         expect("run " SAXPY " saxpy -g 4 -b 8 s32:32 f32:1 'f32[8]' 'f32[32]'", 1, "\tld.global.f32 \t");

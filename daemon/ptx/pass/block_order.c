@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * block-order: blocks take the index that an array gives them
+ * block-order: an array decides each block's index
  *
- * Where the variable ds_block_order holds the address of an array of .b32, a block does the work of the block whose
- * linear index stands at its own; where it holds 0, its own. So a GPU runs blocks in an order that somebody chose, and
- * a kernel that relies on the increasing one shows it. It is also the first half of making kernels preemptible: the
- * block index is a value from there on, and no more what the hardware says.
+ * If the variable ds_block_order holds the address of an array of .b32, a block takes the entry at its own linear index
+ * as its linear index. If it holds 0, the block keeps its own. So a GPU runs blocks in a chosen order, and a kernel
+ * that relies on the increasing order shows it. The pass is also the first half of making kernels preemptible: the
+ * block index becomes a value instead of a hardware register.
  *
- * Refused: kernels that ask for it in functions, where the value is not at hand, and clusters, whose blocks belong
- * together. A grid of more than 2^32 blocks has no such array.
+ * Refused: kernels whose functions read the index, where the value is not available, and clusters, whose blocks belong
+ * together. A grid of more than 2^32 blocks cannot have such an array.
  */
 #include <stdio.h>
 
@@ -48,7 +48,7 @@ static bool reads_index(const struct ds_ptx_instr *instr)
         return false;
 }
 
-/* The line of the first use of the index in a function that is no kernel, 0 when there is none */
+/* Line of the first use of the index in a function that is not a kernel; 0: none */
 static uint32_t used_elsewhere(const struct ds_ptx_module *m)
 {
         for (uint32_t i = 0; i < m->n_functions; i++)
@@ -66,7 +66,7 @@ static bool calls(const struct ds_ptx_function *f)
         return false;
 }
 
-/* 1, 2, 3: `mov d, %ctaid.c` of 16, 32, 64 bits; 0: something else */
+/* 1, 2, 3: `mov d, %ctaid.c` of 16, 32, 64 bits; 0: any other instruction */
 static uint32_t width_of(const struct ds_ptx_instr *instr)
 {
         uint32_t bits = instr->n_types == 1 ? ds_ptx_type_bits((enum ds_ptx_type)instr->types[0]) : 0;
@@ -99,14 +99,15 @@ static bool can(struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, ui
                     run, f, 1u << DS_PTX_FACT_CLUSTERS | 1u << DS_PTX_FACT_UNKNOWN | 1u << DS_PTX_FACT_INDIRECT))
                 return false;
         if (elsewhere && calls(f)) {
-                ds_ptx_pass_refuse(run, f, elsewhere, "a function that it may call asks for the block's index");
+                ds_ptx_pass_refuse(run, f, elsewhere, "a function that it may call reads the block's index");
                 return false;
         }
         for (uint32_t i = 0; i < f->n_instrs; i++) {
                 const struct ds_ptx_instr *instr = &f->instrs[i];
 
                 if (reads_index(instr) && !width_of(instr)) {
-                        ds_ptx_pass_refuse(run, f, instr->line, "the block's index is used in a way of its own");
+                        ds_ptx_pass_refuse(run, f, instr->line,
+                                "the block's index is read other than by a mov of 16, 32 or 64 bits");
                         return false;
                 }
         }

@@ -14,8 +14,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OLD_PARAM_BYTES 4352u /* of an entry, before PTX 8.1 or sm_70 */
-#define NAME_MAX_BYTES 4096u  /* of a kernel's name with the suffix */
+#define OLD_PARAM_BYTES 4352u /* parameter bytes of an entry, before PTX 8.1 or sm_70 */
+#define NAME_MAX_BYTES 4096u  /* bytes of a kernel's name with the suffix */
 
 /* --- layouts --- */
 
@@ -27,7 +27,7 @@ bool ds_ptx_colour_layout_is_good(const struct ds_ptx_colour_layout *l)
                                                 : l->kind == DS_PTX_COLOUR_TABLE && !l->shift;
 }
 
-/* A kernel computes from the logical address itself, with wrapping arithmetic. */
+/* Parameters of coloured launches; a kernel computes directly on logical addresses, with wrapping arithmetic. */
 bool ds_ptx_colour_set(const struct ds_ptx_colour_layout *layout, uint64_t window, uint64_t size, uint64_t pool,
         uint64_t table, struct ds_ptx_colour *ret)
 {
@@ -77,7 +77,7 @@ static void refuse(struct ds_ptx_colour_verdict *v, uint32_t line, const char *f
         v->line = line;
 }
 
-/* What a copy would have of its own where the kernel's is meant */
+/* A variable of the function of which a copy would have its own instance */
 static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
 {
         for (uint32_t k = 0; k < f->n_vars; k++)
@@ -86,7 +86,7 @@ static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
         return NULL;
 }
 
-/* What can be said without looking at instructions; true: nothing stands against it */
+/* Checks without looking at instructions; true: nothing prevents colouring */
 static bool looks_right(
         const struct ds_ptx_module *m, const struct ds_ptx_function *f, uint64_t mask, struct ds_ptx_colour_verdict *v)
 {
@@ -107,7 +107,8 @@ static bool looks_right(
         return !v->reason[0];
 }
 
-/* The trace when the kernel can be coloured so, else NULL and the verdict says why. Returns 0 or -ENOMEM. */
+/* The trace if the kernel can be coloured in this way; else NULL with the reason in the verdict. Returns 0 or
+ * -ENOMEM. */
 static int judge(const struct ds_ptx_module *module, const struct ds_ptx_function *f, uint64_t mask, uint64_t *steps,
         struct ds_ptx_colour_verdict *v, struct ds_ptx_colour_trace **ret)
 {
@@ -177,9 +178,9 @@ static void check_copy(const struct ds_ptx_module *module, const struct ds_ptx_f
         const struct ds_ptx_colour_want *wants, size_t at, const char *name, struct ds_ptx_colour_verdict *v)
 {
         if (is_repeated(wants, at))
-                refuse(v, f->line, "the same is wanted twice");
+                refuse(v, f->line, "the same form is requested twice");
         else if (!name[0] || is_taken(module, name))
-                refuse(v, f->line, "the name that it would have is taken, or too long");
+                refuse(v, f->line, "the name of its coloured form is taken, or too long");
         v->made = !v->reason[0];
 }
 
@@ -230,7 +231,7 @@ int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_c
 
 /* --- in place --- */
 
-/* The mask that is asked for, or all that can be; 0 with the verdict refused or not, where there is nothing to do. */
+/* Chooses the requested mask, or the largest possible one. 0: nothing to colour; the verdict may be refused. */
 static int choose(const struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, uint64_t *ret_mask,
         struct ds_ptx_colour_verdict *v)
 {
@@ -263,7 +264,7 @@ static int colour_one(struct ds_ptx_pass_run *run, const struct ds_ptx_function 
         if (r)
                 return ds_error_trace(r);
         if (trace && declared) {
-                ds_ptx_pass_refuse(run, f, declared->line, "is declared here, with the parameters that it has");
+                ds_ptx_pass_refuse(run, f, declared->line, "is declared here with its original parameters");
         } else if (trace) {
                 ds_ptx_colour_write(run->edit, trace, f, layout);
                 ds_ptx_pass_done(run, f);

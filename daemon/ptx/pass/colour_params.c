@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which parameters of a kernel could be coloured
+ * Analysis: the parameters of a kernel that can be coloured
  *
- * All that may be addresses are followed at once, which shows what is reached through which of them; those that meet in
- * one access belong together. Each such group is then judged as a launch would have it, and the groups that can be
- * coloured are put together as far as they go together.
+ * All parameters that may be addresses are traced at once. That shows which memory is reached through which of them;
+ * parameters that meet in one access form a group. Each group is then judged as for a launch, and groups that can be
+ * coloured are combined as far as possible.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,13 +20,13 @@ static void count(const struct ds_ptx_instr *instr, struct ds_ptx_colour_param *
 {
         uint16_t flags = ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags;
 
-        if (instr->op == DS_PTX_OP_CP_ASYNC) /* what it writes is shared memory */
+        if (instr->op == DS_PTX_OP_CP_ASYNC) /* its destination is shared memory */
                 flags &= (uint16_t)~DS_PTX_WRITES;
         p->loads += (flags & DS_PTX_READS) != 0;
         p->stores += (flags & DS_PTX_WRITES) != 0;
 }
 
-/* Through which parameters the instruction reaches memory: what the operands that are addresses come from */
+/* Parameters through which the instruction accesses memory: the origins of its address operands */
 static struct ds_ptx_colour_origin reached_by(const struct ds_ptx_colour_trace *t, const struct ds_ptx_instr *instr)
 {
         struct ds_ptx_colour_origin found = {0};
@@ -42,7 +42,7 @@ static struct ds_ptx_colour_origin reached_by(const struct ds_ptx_colour_trace *
         return found;
 }
 
-/* Who is reached, and with whom */
+/* Notes for each parameter its accesses, and the parameters it shares them with */
 static void see(const struct ds_ptx_colour_trace *t, struct ds_ptx_colour_param *params)
 {
         const struct ds_ptx_function *f = t->function;
@@ -60,7 +60,7 @@ static void see(const struct ds_ptx_colour_trace *t, struct ds_ptx_colour_param 
         }
 }
 
-/* with: whole groups */
+/* Completes `with` to whole groups */
 static void close_groups(struct ds_ptx_colour_param *params, uint32_t n)
 {
         bool changed = true;
@@ -83,7 +83,7 @@ static int judge(const struct ds_ptx_module *module, const struct ds_ptx_functio
         return ds_ptx_colour_judge(module, &(struct ds_ptx_colour_want){f->name, mask}, ret);
 }
 
-/* The group's verdict, noted with each of its members. */
+/* Judges a group and stores the result for each of its members. */
 static int judge_group(const struct ds_ptx_module *module, const struct ds_ptx_function *f,
         struct ds_ptx_colour_param *params, uint64_t group, uint64_t *most)
 {

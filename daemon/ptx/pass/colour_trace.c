@@ -12,7 +12,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define ROUNDS 64 /* over all instructions, until a kernel counts as one that cannot be followed */
+#define ROUNDS 64 /* passes over all instructions, after which a kernel counts as too hard to trace */
 
 typedef struct ds_ptx_colour_origin origin;
 typedef struct ds_ptx_colour_trace trace;
@@ -34,7 +34,7 @@ static bool is_single(uint64_t mask)
         return mask && !(mask & (mask - 1));
 }
 
-/* The first one's number, for messages */
+/* Number of the first parameter in the mask, for messages */
 static unsigned first_of(uint64_t mask)
 {
         return (unsigned)__builtin_ctzll(mask);
@@ -43,7 +43,7 @@ static unsigned first_of(uint64_t mask)
 static void refuse(trace *t, const struct ds_ptx_instr *instr, const char *fmt, ...)
         __attribute__((__format__(__printf__, 3, 4)));
 
-/* The first reason stays. */
+/* Records a reason; the first one stays. */
 static void refuse(trace *t, const struct ds_ptx_instr *instr, const char *fmt, ...)
 {
         va_list args;
@@ -71,7 +71,7 @@ static bool is_param_of(const struct ds_ptx_function *f, const struct ds_ptx_var
         return var && var->index < f->n_params && f->params[var->index] == var;
 }
 
-/* What a load of so many bytes at a place of the parameters brings */
+/* Origin of a load of `size` bytes at an offset of the parameters */
 static origin of_params(const trace *t, uint64_t at, uint64_t size)
 {
         const struct ds_ptx_function *f = t->function;
@@ -99,7 +99,7 @@ static origin of_operand(const trace *t, const struct ds_ptx_operand *o)
         return o->kind == DS_PTX_OPERAND_REG ? t->regs[o->reg] : anything;
 }
 
-/* All that the instruction reads, in no way that is known */
+/* All origins that the instruction reads, with an unknown relation to the result */
 struct reads {
         const trace *t;
         uint64_t taint;
@@ -125,7 +125,7 @@ static struct reads reads_of(const trace *t, const struct ds_ptx_instr *instr)
         return r;
 }
 
-/* Whether the low 8 bits of its result depend on no other bits of what it reads */
+/* Whether the low 8 bits of the result depend only on the low 8 bits of the operands */
 static bool keeps_low_bits(const struct ds_ptx_instr *instr)
 {
         switch (instr->op) {
@@ -150,7 +150,7 @@ static bool keeps_low_bits(const struct ds_ptx_instr *instr)
         }
 }
 
-/* The address is somewhere in what comes out. */
+/* The address is part of the result in an unknown way. */
 static origin in_some_way(const trace *t, const struct ds_ptx_instr *instr)
 {
         struct reads r = reads_of(t, instr);
@@ -166,7 +166,7 @@ static bool is_wide(const struct ds_ptx_instr *instr)
                !ds_ptx_type_is_float((enum ds_ptx_type)instr->types[0]);
 }
 
-/* A sum points to where its pointer points; two pointers have none. */
+/* A sum of a pointer and a number points to the pointer's tensor; a sum of two pointers points nowhere. */
 static origin of_sum(const trace *t, const struct ds_ptx_instr *instr, origin a, origin b)
 {
         origin p = a.from ? a : b, number = a.from ? b : a;
@@ -176,7 +176,7 @@ static origin of_sum(const trace *t, const struct ds_ptx_instr *instr, origin a,
         return p;
 }
 
-/* The distance of two places in one tensor is a number. */
+/* The difference of two addresses in one tensor is a number. */
 static origin of_difference(const trace *t, const struct ds_ptx_instr *instr, origin a, origin b)
 {
         if (a.from && !taint(b))
@@ -195,8 +195,8 @@ static const struct ds_ptx_operand *constant_of(const struct ds_ptx_instr *instr
 }
 
 /*
- * Low bits of an address, an address aligned downwards, and a sum that a compiler wrote as `or` for it knew that the
- * bits are 0: as with linear tensors, as long as it is about the low 8 bits.
+ * Low bits of an address, an address aligned downwards, and a sum that a compiler wrote as `or` because it knew that
+ * the bits are 0: as with linear tensors, if only the low 8 bits are concerned.
  */
 static origin of_bits(const trace *t, const struct ds_ptx_instr *instr)
 {
@@ -240,7 +240,7 @@ static bool copies_address(const struct ds_ptx_instr *instr)
         }
 }
 
-/* What arithmetic makes of what it reads */
+/* Origin of an arithmetic result */
 static origin of_arithmetic(const trace *t, const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_operand *o = instr->operands;
@@ -256,7 +256,7 @@ static origin of_arithmetic(const trace *t, const struct ds_ptx_instr *instr)
                 if (is_wide(instr))
                         return of_difference(t, instr, of_operand(t, &o[1]), of_operand(t, &o[2]));
                 break;
-        case DS_PTX_OP_MAD: /* with 32 bits it is a sum of 64 only where it is .wide */
+        case DS_PTX_OP_MAD: /* with 32-bit factors it is a 64-bit sum only with .wide */
                 if (!ds_ptx_has(instr, DS_PTX_SAT_SAT) && !taint(of_operand(t, &o[1])) && !taint(of_operand(t, &o[2])))
                         return of_operand(t, &o[3]);
                 break;
@@ -283,12 +283,12 @@ static origin of_instr(const trace *t, const struct ds_ptx_instr *instr)
         case DS_PTX_CLASS_WARP:
         case DS_PTX_CLASS_TENSOR:
                 return of_arithmetic(t, instr);
-        default: /* from memory, or an answer: about a coloured address only those that are allowed, see below */
+        default: /* a value from memory, or the result of a query; queries about coloured addresses are checked below */
                 return anything;
         }
 }
 
-/* --- following them --- */
+/* --- tracing --- */
 
 static void write_origin(trace *t, uint32_t reg, origin o)
 {
@@ -331,7 +331,7 @@ static void follow_param_load(trace *t, const struct ds_ptx_instr *instr)
         }
 }
 
-/* What reads a register that nobody has written yet waits for the next round: a loop's variable stands before it. */
+/* An instruction that reads a register not yet written waits for the next pass: a loop writes it later in the text. */
 static void follow_instr(trace *t, const struct ds_ptx_instr *instr)
 {
         struct writes w = {.t = t};
@@ -358,7 +358,7 @@ static void note_written(void *user, uint32_t *reg, unsigned use)
                 u->written[*reg] = 1;
 }
 
-/* Registers that are read and never written have some value or other. */
+/* Registers that are read and never written count as arbitrary values. */
 static int begin(trace *t)
 {
         const struct ds_ptx_function *f = t->function;
@@ -374,7 +374,7 @@ static int begin(trace *t)
         return 0;
 }
 
-/* What a loop brings back is seen in the next round, so real kernels take few. */
+/* Values around a loop need one more pass each, so real kernels take few passes. */
 static void follow_all(trace *t)
 {
         for (uint32_t round = 0; round < ROUNDS && t->function->n_instrs <= t->steps; round++) {
@@ -389,7 +389,7 @@ static void follow_all(trace *t)
         t->line = t->function->line;
 }
 
-/* What is written in a circle only that nothing comes into has some value or other, too. */
+/* Registers written only in a cycle without any input count as arbitrary values, too. */
 static void follow(trace *t)
 {
         follow_all(t);
@@ -398,9 +398,9 @@ static void follow(trace *t)
         follow_all(t);
 }
 
-/* --- what is done with them --- */
+/* --- checks of uses --- */
 
-/* The operand at which the instruction reaches memory that may be global, -1: it is none that can be translated */
+/* Index of the operand with the address of an access that may be global; -1: none that can be translated */
 static int address_of(const struct ds_ptx_instr *instr)
 {
         switch (instr->op) {
@@ -423,7 +423,7 @@ static int address_of(const struct ds_ptx_instr *instr)
         }
 }
 
-/* Tainted operands beside the one at `except` */
+/* Origins, among coloured parameters, of the operands other than `except` */
 static uint64_t taint_beside(const trace *t, const struct ds_ptx_instr *instr, int except)
 {
         uint64_t found = 0;
@@ -442,20 +442,18 @@ static uint64_t taint_beside(const trace *t, const struct ds_ptx_instr *instr, i
         return found;
 }
 
-/* Only where all that the address may be is a coloured tensor is there one translation of it. */
+/* Checks that the address can only be in coloured tensors; only then one translation fits. */
 static bool is_clear(trace *t, const struct ds_ptx_instr *instr, origin o)
 {
         enum ds_ptx_space space = instr->op == DS_PTX_OP_CP_ASYNC ? DS_PTX_IN_GLOBAL : ds_ptx_instr_space(instr);
 
         if (o.mixed)
-                refuse(t, instr,
-                        "reaches memory at an address that is made from that of parameter %u in a way that is "
-                        "not known",
+                refuse(t, instr, "accesses memory at an address computed from parameter %u in an unknown way",
                         first_of(o.mixed));
         else if (o.other)
-                refuse(t, instr, "reaches parameter %u, or something else that is not coloured", first_of(o.from));
+                refuse(t, instr, "accesses parameter %u, or memory that is not coloured", first_of(o.from));
         else if (space != DS_PTX_IN_GLOBAL && space != DS_PTX_SPACE_NONE)
-                refuse(t, instr, "takes the address of parameter %u for one of other memory", first_of(o.from));
+                refuse(t, instr, "uses the address of parameter %u for another state space", first_of(o.from));
         else
                 return true;
         return false;
@@ -472,9 +470,9 @@ static void check_access(trace *t, uint32_t at)
         if (address->kind == DS_PTX_OPERAND_ADDRESS && address->reg != DS_PTX_NO_REG)
                 o = t->regs[address->reg];
         if (beside && instr->op == DS_PTX_OP_ST && ds_ptx_instr_space(instr) == DS_PTX_IN_PARAM)
-                refuse(t, instr, "gives the address of parameter %u to a function", first_of(beside));
+                refuse(t, instr, "passes the address of parameter %u to a function", first_of(beside));
         else if (beside)
-                refuse(t, instr, "keeps the address of parameter %u in memory, or what it is made into",
+                refuse(t, instr, "stores the address of parameter %u, or a value computed from it, in memory",
                         first_of(beside));
         if (!taint(o) || !is_clear(t, instr, o))
                 return;
@@ -483,9 +481,9 @@ static void check_access(trace *t, uint32_t at)
 }
 
 /*
- * With linear tensors the comparison has the same answer. Whether an address is 0 is one; its order beside 0 would be
- * that of two tensors, where another one's address was taken away. Two places of one tensor are in the same order as
- * far as they are places of it or near it: sums are taken not to wrap around.
+ * Whether a comparison has the same result as with linear tensors. A comparison of an address with 0 for equality has.
+ * An order relative to 0 would compare two tensors if another address was subtracted. Two addresses of one tensor have
+ * the same order if they are in it or near it: sums are assumed not to wrap around.
  */
 static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
 {
@@ -493,7 +491,7 @@ static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
         const struct ds_ptx_operand *o = &instr->operands[first];
         origin a, b;
 
-        if (instr->op == DS_PTX_OP_ISSPACEP) /* an address is global wherever it is; what is made of it may be none */
+        if (instr->op == DS_PTX_OP_ISSPACEP) /* every address is global; a value derived from one may not be */
                 return !of_operand(t, &o[0]).mixed;
         if ((instr->op != DS_PTX_OP_SETP && instr->op != DS_PTX_OP_SET) || instr->n_operands > 4)
                 return false;
@@ -519,14 +517,14 @@ static void see_answer(void *user, uint32_t *reg, unsigned use)
         a->predicate |= (use & DS_PTX_USE_WRITE) && a->t->function->regs[*reg].type == DS_PTX_TYPE_PRED;
 }
 
-/* Arithmetic whose result is followed; what it answers is not */
+/* Checks arithmetic whose result is traced */
 static void check_arithmetic(trace *t, const struct ds_ptx_instr *instr, uint64_t found)
 {
         struct answers a = {.t = t};
 
         ds_ptx_each_register((struct ds_ptx_instr *)instr, see_answer, &a);
         if (a.predicate || (ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags & DS_PTX_CARRY_OUT))
-                refuse(t, instr, "asks for bits of the address of parameter %u", first_of(found));
+                refuse(t, instr, "tests bits of the address of parameter %u", first_of(found));
 }
 
 static void check_other(trace *t, const struct ds_ptx_instr *instr)
@@ -551,8 +549,8 @@ static void check_other(trace *t, const struct ds_ptx_instr *instr)
                 break;
         case DS_PTX_CLASS_CONTROL:
                 refuse(t, instr,
-                        instr->op == DS_PTX_OP_CALL ? "gives the address of parameter %u to a function"
-                                                    : "jumps by the address of parameter %u",
+                        instr->op == DS_PTX_OP_CALL ? "passes the address of parameter %u to a function"
+                                                    : "jumps depending on the address of parameter %u",
                         first_of(found));
                 break;
         default:
@@ -561,13 +559,13 @@ static void check_other(trace *t, const struct ds_ptx_instr *instr)
         }
 }
 
-/* The parameter's own place: what may be read there later is not followed. */
+/* Checks for the parameter's own address: later reads there are not traced. */
 static void check_names(trace *t, const struct ds_ptx_instr *instr, const struct ds_ptx_operand *o)
 {
         if ((o->kind == DS_PTX_OPERAND_VAR || (o->kind == DS_PTX_OPERAND_ADDRESS && !is_param_load(t, instr))) &&
                 is_param_of(t->function, o->var) && o->var->index < DS_PTX_COLOUR_PARAMS &&
                 (t->mask >> o->var->index & 1))
-                refuse(t, instr, "asks where parameter %u itself lies", o->var->index);
+                refuse(t, instr, "takes the address of parameter %u itself", o->var->index);
         for (uint32_t i = 0; i < o->n_elements; i++)
                 check_names(t, instr, &o->elements[i]);
 }

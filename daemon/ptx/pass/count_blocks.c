@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * count-blocks: each block that ends adds one to a counter of its kernel
+ * count-blocks: each block that ends increments a counter of its kernel
  *
- * A block's first thread does it where it leaves the kernel: before each ret and exit, guarded or not, and at the end
- * of the body. Refused where the kernel may end inside a function that it calls: nobody there knows whose block it is.
+ * A block's first thread does so where it leaves the kernel: before each ret and exit, guarded or not, and at the end
+ * of the body. Refused if the kernel may end inside a function that it calls, because the function does not know its
+ * kernel's counter.
  */
 #include <stdio.h>
 
@@ -19,7 +20,7 @@ static const char count_text[] = "\tmov.u32 #a, %tid.x;\n\tmov.u32 #b, %tid.y;\n
                                  "\tsetp.eq#and.u32 #p, #a, 0#comma#not#guard;\n"
                                  "\t@#p red.global.add.u64 [#counter], 1;";
 
-/* A function that is not the kernel and leaves the grid for good */
+/* An exit from the grid in a function that is not a kernel */
 static const struct ds_ptx_instr *exits_elsewhere(const struct ds_ptx_module *m)
 {
         for (uint32_t i = 0; i < m->n_functions; i++)
@@ -37,7 +38,7 @@ static bool calls(const struct ds_ptx_function *f)
         return false;
 }
 
-/* names: of the counters, the predicate and the two numbers */
+/* names: the counters, the predicate and the two numbers */
 static void count_at(struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, uint32_t at,
         char names[4][DS_PTX_NAME_MAX], uint32_t index)
 {
@@ -82,7 +83,7 @@ int ds_ptx_pass_count_blocks(struct ds_ptx_pass_run *run)
 
                 if (!f->is_entry || !f->has_body)
                         continue;
-                n++; /* an index of its own, also when it is left alone */
+                n++; /* every kernel has an index, also one that stays unchanged */
                 if (!ds_ptx_pass_wants(run, f))
                         continue;
                 if (elsewhere && calls(f))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dce: instructions whose results nobody uses go
+ * dce: removes instructions whose results are unused
  *
- * Mark and sweep over registers, blind to the order of the text: an instruction that does something (stores, jumps,
- * waits, works with other lanes, may fault, reads a clock) is needed; whatever writes a register that a needed one
- * reads is needed. What is left was only there for itself. That takes linear time on any text. What only a
- * flow-sensitive analysis sees (a register written twice, the first value unused) stays: the assembler sees it anyway.
+ * Mark and sweep over registers, independent of the order of the text. An instruction with an effect (stores, jumps,
+ * waits, works with other lanes, may fault, reads a clock) is needed; so is every instruction that writes a register
+ * read by a needed one. The others are removed. That takes linear time on any text. Dead code that only a
+ * flow-sensitive analysis finds (a register written twice, the first value unused) stays: the assembler removes it
+ * anyway.
  */
 #include <errno.h>
 
@@ -16,19 +17,19 @@
 
 #define NONE UINT32_MAX
 
-/* The instructions that write a register, as a list through `next` */
+/* Instructions that write a register, as a list through `next` */
 struct write {
         uint32_t instr, next;
 };
 
 struct sweep {
         struct ds_ptx_function *function;
-        uint32_t *head;   /* per register: its writes */
-        uint8_t *reached; /* per register: read by somebody needed */
+        uint32_t *head;   /* per register: its list of writes */
+        uint8_t *reached; /* per register: a needed instruction reads it */
         struct write *writes;
         size_t n_writes;
         uint8_t *needed; /* per instruction */
-        uint32_t *todo;  /* needed instructions whose reads were not followed */
+        uint32_t *todo;  /* needed instructions whose reads are not processed yet */
         uint32_t n_todo;
         uint32_t at;
         int phase;
@@ -65,7 +66,7 @@ static bool does_something(const struct ds_ptx_instr *instr)
         case DS_PTX_CLASS_CONVERT:
         case DS_PTX_CLASS_VIDEO:
                 return reads_time(instr);
-        case DS_PTX_CLASS_MEMORY: /* those that cannot fault */
+        case DS_PTX_CLASS_MEMORY: /* loads that cannot fault */
                 return instr->op != DS_PTX_OP_LD ||
                        instr->operands[instr->n_operands - 1].kind != DS_PTX_OPERAND_ADDRESS ||
                        !instr->operands[instr->n_operands - 1].var || ds_ptx_mod(instr, DS_PTX_SEM_WEAK) ||
@@ -88,7 +89,7 @@ static void visit(void *user, uint32_t *reg, unsigned use)
         struct sweep *s = user;
 
         if (s->phase == FOLLOW) {
-                /* what is written in part keeps the rest of somebody's */
+                /* a partial write keeps the rest of an earlier value */
                 if (!(use & (DS_PTX_USE_READ | DS_PTX_USE_PART)) || s->reached[*reg])
                         return;
                 s->reached[*reg] = 1;
@@ -132,7 +133,7 @@ static int mark(struct sweep *s)
                 if (does_something(&f->instrs[i]))
                         need(s, i);
         s->phase = FOLLOW;
-        /* results of a function that are registers */
+        /* results of a function in registers */
         for (uint32_t i = 0; i < f->n_rets; i++)
                 if (f->rets[i]->reg != DS_PTX_NO_REG)
                         visit(s, &f->rets[i]->reg, DS_PTX_USE_READ);

@@ -16,17 +16,17 @@
 
 #define DEFAULT_LIMIT DS_MIB(64)
 #define MAX_BINDINGS 32
-#define MODULE UINT32_MAX /* as a function: the module itself */
+#define MODULE UINT32_MAX /* used as a function's index: the module itself */
 
-/* In the order in which they come at one place */
+/* Kinds of notes, in their order at one place */
 enum kind {
         KIND_PROLOGUE,
-        KIND_DIRECTIVE, /* left out */
+        KIND_DIRECTIVE, /* the directive is removed */
         KIND_PARAMETER,
         KIND_TOP,
-        KIND_ITEM, /* text NULL: left out */
+        KIND_ITEM, /* text NULL: removed */
         KIND_BEFORE,
-        KIND_REPLACE, /* text NULL: left out */
+        KIND_REPLACE, /* text NULL: removed */
         KIND_AFTER,
         KIND_EPILOGUE,
 };
@@ -92,7 +92,7 @@ static const struct ds_ptx_binding *find_binding(
         return NULL;
 }
 
-/* The template filled in, into out unless that is NULL; returns its length. */
+/* Fills in the template, into out unless that is NULL; returns the length. */
 static size_t fill(const char *text, const struct ds_ptx_binding *bindings, size_t n, char *out)
 {
         size_t length = 0;
@@ -314,7 +314,7 @@ static int add_function_names(ds_ptx_edit *edit, const struct ds_ptx_function *f
         return r;
 }
 
-/* All names of the module; of a range its stem, which is why a fresh name never ends in a digit after such a stem. */
+/* Collects all names of the module; of a range its stem, so a fresh name never ends in a digit after such a stem. */
 static int collect_names(ds_ptx_edit *edit)
 {
         const struct ds_ptx_module *m = edit->module;
@@ -340,8 +340,8 @@ const char *ds_ptx_edit_fresh(ds_ptx_edit *edit, const char *stem, char buffer[D
                 return buffer;
         snprintf(buffer, DS_PTX_NAME_MAX, "%.48s", stem);
         first = ds_ptx_symtab_find(&edit->names, buffer, strlen(buffer));
-        /* Numbers with a letter behind them: x1_ is in no range. Each stem goes on where it was, or n kernels would try
-         * n * n names. */
+        /* A number followed by a letter: x1_ is in no range. Each stem continues at its last number, or n kernels
+         * would try n * n names. */
         if (first)
                 do
                         snprintf(buffer, DS_PTX_NAME_MAX, "%.48s%u_", stem, ++first->number);
@@ -414,7 +414,7 @@ static int compare_notes(const void *a, const void *b)
         return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* The first note of that place; those of one place stand together. */
+/* The first note of that place; notes of one place are adjacent. */
 static const struct note *find_notes(const ds_ptx_edit *edit, uint32_t function, enum kind kind, uint32_t at)
 {
         const struct note wanted = {.function = function, .kind = kind, .at = at};
@@ -434,7 +434,7 @@ static const struct note *find_notes(const ds_ptx_edit *edit, uint32_t function,
         return NULL;
 }
 
-/* All texts of the place, each on a line of its own; false when there is no note. */
+/* Prints all texts of the place, each on its own line; false if there is no note. */
 static bool put_notes(const ds_ptx_edit *edit, FILE *out, uint32_t function, enum kind kind, uint32_t at)
 {
         const struct note *n = find_notes(edit, function, kind, at), *end;
@@ -448,7 +448,7 @@ static bool put_notes(const ds_ptx_edit *edit, FILE *out, uint32_t function, enu
         return true;
 }
 
-/* What stands before the first directive */
+/* Prints the text before the first directive */
 static void put_prologue(const ds_ptx_edit *edit, FILE *out)
 {
         static const struct ds_ptx_print_hooks none = {0};
@@ -503,7 +503,7 @@ static bool hook_instr(void *user, FILE *out, const struct ds_ptx_function *f, u
         return true;
 }
 
-/* Hooks for functions of the module and copies alike */
+/* Hooks for functions of the module and for copies */
 static struct ds_ptx_print_hooks function_hooks(ds_ptx_edit *edit)
 {
         return (struct ds_ptx_print_hooks){
@@ -522,7 +522,7 @@ static void hook_end(void *user, FILE *out)
         put_notes(edit, out, MODULE, KIND_EPILOGUE, 0);
 }
 
-/* malloc'ed by the stream; NULL when out of memory */
+/* allocated by the stream with malloc; NULL: out of memory */
 static char *print_edited(ds_ptx_edit *edit, size_t *ret_length)
 {
         struct ds_ptx_print_hooks hooks = function_hooks(edit);

@@ -9,8 +9,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define EFFORT_PER_INSTR 64 /* steps of looking at loops per instruction until any loop counts as one that waits */
-#define ROUNDS 64           /* of handing facts from called to caller until everybody has what anybody has */
+#define EFFORT_PER_INSTR 64 /* steps of loop analysis per instruction, after which every loop counts as waiting */
+#define ROUNDS 64           /* passes from callees to callers, after which all functions get all facts */
 
 #define BIT(fact) (1u << DS_PTX_FACT_##fact)
 
@@ -36,7 +36,7 @@ const char *ds_ptx_fact_text(enum ds_ptx_fact fact)
         return texts[fact];
 }
 
-/* The line stays that of the first. */
+/* Adds facts; the line of the first one stays. */
 static void learn(struct ds_ptx_facts *facts, uint32_t mask, uint32_t line)
 {
         for (uint32_t more = mask & ~facts->mask; more; more &= more - 1)
@@ -44,9 +44,9 @@ static void learn(struct ds_ptx_facts *facts, uint32_t mask, uint32_t line)
         facts->mask |= mask;
 }
 
-/* --- what one instruction says --- */
+/* --- facts of one instruction --- */
 
-/* Memory that other blocks may reach */
+/* Whether the memory may be accessible to other blocks */
 static bool is_far(const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -89,7 +89,7 @@ static uint32_t facts_of_memory(const struct ds_ptx_instr *instr)
         }
 }
 
-/* Whether what it reads can have been written by this run of the kernel, or by one before */
+/* Whether this run of the kernel, or an earlier one, can have written the value that it reads */
 static bool reads_anew(const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -99,7 +99,7 @@ static bool reads_anew(const struct ds_ptx_instr *instr)
         return space == DS_PTX_IN_GLOBAL || space == DS_PTX_SPACE_NONE;
 }
 
-/* Only what is known to do no harm has not the bit; what calls and special registers add is elsewhere. */
+/* The bit ONCE, unless the instruction is known to be harmless; calls and special registers are handled elsewhere. */
 static uint32_t once_of(const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
@@ -133,7 +133,7 @@ static uint32_t once_of(const struct ds_ptx_instr *instr)
 static uint32_t facts_of_row(const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
-        /* the compiler writes these for one block, too */
+        /* compilers also emit these for a single block */
         bool plain = instr->op == DS_PTX_OP_FENCE_MBARRIER || instr->op == DS_PTX_OP_CP_BULK ||
                      instr->op == DS_PTX_OP_CP_BULK_TENSOR;
         bool cluster = (info->flags & DS_PTX_CLUSTER) || ds_ptx_has(instr, DS_PTX_SPACE_SHARED_CLUSTER);
@@ -183,12 +183,12 @@ static uint32_t facts_of_sreg(const struct ds_ptx_operand *o)
         case DS_PTX_SREG_LANEMASK_GE:
         case DS_PTX_SREG_LANEMASK_GT:
                 return 0;
-        default: /* numbers of the grid and of the GPU, counters */
+        default: /* ids of the grid and of the GPU, counters */
                 return BIT(ONCE);
         }
 }
 
-/* Functions that have no code in the module because the driver or the linker brings it */
+/* Facts of functions without code in the module, which the driver or the linker provides */
 static uint32_t facts_of_name(const char *name)
 {
         static const struct {
@@ -256,12 +256,12 @@ static void facts_of_function(const struct ds_ptx_function *function, struct ds_
 
 struct loops {
         const struct ds_ptx_function *function;
-        const struct ds_ptx_facts *facts; /* of all functions */
-        uint32_t *asks;                   /* per instruction: how many before it may say what others did */
-        uint32_t *found;                  /* per register: stamp of the loop in which it depends on what memory had */
+        const struct ds_ptx_facts *facts; /* facts of all functions */
+        uint32_t *asks;                   /* per instruction: number of earlier ones that may report what others did */
+        uint32_t *found;                  /* per register: stamp of the loop in which it depends on memory */
         uint32_t *told;                   /* per register: stamp of the loop in which it depends on what others did */
         uint32_t stamp;
-        bool memory_told; /* a value of that kind was stored where this thread may load it again */
+        bool memory_told; /* such a value was stored where this thread may load it again */
         uint64_t effort;
 };
 
@@ -270,7 +270,7 @@ static bool is_constant(const struct ds_ptx_operand *o, uint64_t bits)
         return o->kind == DS_PTX_OPERAND_INT && o->bits == bits;
 }
 
-/* Whether the instruction may be how a thread learns what others did */
+/* Whether a thread may learn from the instruction what others did */
 static bool may_ask(const struct loops *l, const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_function *called;
@@ -291,7 +291,8 @@ static bool may_ask(const struct loops *l, const struct ds_ptx_instr *instr)
         }
 }
 
-/* In this loop: what it brings says whether to go on. Not so for who gets ahead by it each time. */
+/* The same in this loop: the result decides whether the loop continues. Atomics that succeed for one thread each
+ * time do not count. */
 static bool asks(const struct loops *l, const struct ds_ptx_instr *instr)
 {
         if (!may_ask(l, instr))
@@ -299,7 +300,7 @@ static bool asks(const struct loops *l, const struct ds_ptx_instr *instr)
         if (instr->op == DS_PTX_OP_ATOM_CAS) {
                 const struct ds_ptx_operand *compare = &instr->operands[2];
 
-                /* compared with what it found the last time: tried again until nobody came between */
+                /* compared with the previously found value: a retry until no other thread interfered */
                 return compare->kind != DS_PTX_OPERAND_REG || l->found[compare->reg] != l->stamp;
         }
         if (instr->op == DS_PTX_OP_ATOM && (ds_ptx_has(instr, DS_PTX_ATOM_ADD) || ds_ptx_has(instr, DS_PTX_ATOM_INC)))
@@ -348,7 +349,7 @@ static void write_found(void *user, uint32_t *reg, unsigned use)
         f->changed = true;
 }
 
-/* What a call returned; the function's own parameters stay the same. */
+/* Whether the address holds a call's result; the function's own parameters do not change. */
 static bool is_returned(const struct ds_ptx_operand *address)
 {
         const struct ds_ptx_var *var = address->var;
@@ -357,7 +358,7 @@ static bool is_returned(const struct ds_ptx_operand *address)
         return f && !(var->index < f->n_params && f->params[var->index] == var);
 }
 
-/* Brings something from memory that may be different the next time */
+/* Whether it reads memory that may differ the next time */
 static bool finds(const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -369,7 +370,7 @@ static bool finds(const struct ds_ptx_instr *instr)
         return space != DS_PTX_IN_PARAM || is_returned(&instr->operands[1]);
 }
 
-/* One pass over the loop; true when something more depends on what memory had. */
+/* One pass over the loop; true if more registers depend on memory. */
 static bool pass_found(struct loops *l, uint32_t first, uint32_t last)
 {
         bool changed = false;
@@ -393,7 +394,7 @@ static bool loads_own(const struct ds_ptx_instr *instr)
                !ds_ptx_has(instr, DS_PTX_SPACE_CONST);
 }
 
-/* One pass over the loop; true when something more depends on what others did. */
+/* One pass over the loop; true if more registers depend on what others did. */
 static bool pass(struct loops *l, uint32_t first, uint32_t last)
 {
         bool changed = false;
@@ -416,7 +417,7 @@ static bool pass(struct loops *l, uint32_t first, uint32_t last)
         return changed;
 }
 
-/* Does a jump at `at` of the loop decide whether it goes on, and by what others did? */
+/* Whether a jump at `at` decides, by what others did, whether the loop continues */
 static bool leaves(const struct loops *l, uint32_t at, uint32_t first, uint32_t last)
 {
         const struct ds_ptx_instr *instr = &l->function->instrs[at];
@@ -445,7 +446,7 @@ static bool too_much(const struct loops *l)
         return l->effort > (uint64_t)EFFORT_PER_INSTR * (l->function->n_instrs + 1024);
 }
 
-/* The stretch of text that a jump backwards closes */
+/* Whether the text between a backward jump and its target waits for others */
 static bool loop_waits(struct loops *l, uint32_t first, uint32_t last)
 {
         if (l->asks[last + 1] == l->asks[first])
@@ -510,7 +511,7 @@ static int find_waits(const struct ds_ptx_module *module, struct ds_ptx_facts *f
         return r;
 }
 
-/* --- from called to caller --- */
+/* --- from callees to callers --- */
 
 static bool hand_on(const struct ds_ptx_module *module, struct ds_ptx_facts *facts)
 {
@@ -532,7 +533,7 @@ static bool hand_on(const struct ds_ptx_module *module, struct ds_ptx_facts *fac
         return changed;
 }
 
-/* Who calls somebody by address may call anybody. */
+/* An indirect call may call any function. */
 static void hand_on_unseen(const struct ds_ptx_module *module, struct ds_ptx_facts *facts, uint32_t who)
 {
         uint32_t all = 0;

@@ -11,17 +11,17 @@
 #include "util/macro.h"
 
 #define ARENA_LIMIT DS_MIB(256)
-#define ROUNDS 64 /* over all instructions, until everything counts as varying */
-#define EFFORT 64 /* blocks looked at behind branches, per block, until everything counts as varying */
+#define ROUNDS 64 /* passes over all instructions, after which everything counts as varying */
+#define EFFORT 64 /* basic blocks examined behind branches, per block, after which everything counts as varying */
 #define NONE UINT32_MAX
 
-/* A stretch of instructions that are executed one after the other */
+/* A basic block: instructions executed one after the other */
 struct stretch {
         uint32_t first, end;
-        uint32_t n_next, *next; /* stretches; the one past the last is where the function is left */
+        uint32_t n_next, *next; /* indices of stretches; n stands for the exit of the function */
         uint32_t n_before, *before;
-        uint32_t meet;  /* where all ways from here come together, the way out at the latest */
-        uint32_t place; /* from the way out backwards, NONE: never leads there */
+        uint32_t meet;  /* immediate postdominator: where all paths from here meet, at the latest the exit */
+        uint32_t place; /* number in the order from the exit backwards; NONE: never reaches the exit */
         bool uncertain, followed, loud, torn;
         uint32_t stamp;
 };
@@ -30,16 +30,16 @@ struct ds_ptx_flow {
         ds_arena *arena;
         const struct ds_ptx_function *function;
         enum ds_ptx_vary what;
-        struct stretch *stretches; /* n + 1: the last is the way out */
-        uint32_t n, *of;           /* of: by instruction */
-        uint8_t *varies;           /* by register */
-        uint32_t *stack;           /* room for one entry per stretch */
+        struct stretch *stretches; /* n + 1 entries: the last is the exit */
+        uint32_t n, *of;           /* `of`: stretch of each instruction */
+        uint8_t *varies;           /* by register: 1 if it varies */
+        uint32_t *stack;           /* one entry per stretch */
         uint64_t effort;
         uint32_t stamp;
         bool changed, gave_up;
 };
 
-/* --- the stretches --- */
+/* --- basic blocks ("stretches") --- */
 
 static bool is_branch(const struct ds_ptx_instr *instr)
 {
@@ -85,7 +85,7 @@ static int cut(ds_ptx_flow *flow)
         return 0;
 }
 
-/* Where the stretch may go on: labels, what stands behind it, the way out. Returns how many; to may be NULL. */
+/* Successors of the stretch: labels, the next stretch, the exit. Returns their number; to may be NULL. */
 static uint32_t ways(const ds_ptx_flow *flow, const struct stretch *s, uint32_t *to)
 {
         const struct ds_ptx_function *f = flow->function;
@@ -139,9 +139,9 @@ static int connect(ds_ptx_flow *flow)
         return 0;
 }
 
-/* --- where ways meet: immediate postdominators (Cooper, Harvey, Kennedy 2001), from the way out backwards --- */
+/* --- immediate postdominators (Cooper, Harvey, Kennedy 2001), from the exit backwards ----------------------- */
 
-/* Numbers the stretches that lead to the way out in postorder of a walk backwards; order: by that number. */
+/* Numbers the stretches that reach the exit in postorder of a backward traversal; order: by that number. */
 static uint32_t number(ds_ptx_flow *flow, uint32_t *order)
 {
         uint32_t *next = flow->stack + flow->n + 1, depth = 0, n = 0;
@@ -223,7 +223,7 @@ static int find_meets(ds_ptx_flow *flow)
         return 0;
 }
 
-/* --- what varies by itself --- */
+/* --- sources of variation --- */
 
 static bool sreg_varies(const struct ds_ptx_operand *o, enum ds_ptx_vary what)
 {
@@ -260,7 +260,7 @@ static bool sreg_varies(const struct ds_ptx_operand *o, enum ds_ptx_vary what)
         }
 }
 
-/* Loads that find the same at the same address: the kernel's parameters and constants */
+/* Loads with the same result for the same address: from the kernel's parameters and constants */
 static bool loads_constant(const struct ds_ptx_function *f, const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -273,7 +273,7 @@ static bool loads_constant(const struct ds_ptx_function *f, const struct ds_ptx_
                        (!var || (var->index < f->n_params && f->params[var->index] == var)));
 }
 
-/* Whether what the instruction writes varies although all that it reads does not */
+/* Whether the instruction's result varies although its operands do not */
 static bool is_source(const ds_ptx_flow *flow, const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
@@ -296,14 +296,14 @@ static bool is_source(const ds_ptx_flow *flow, const struct ds_ptx_instr *instr)
                 return flow->what == DS_PTX_VARY_THREAD || instr->op == DS_PTX_OP_ACTIVEMASK;
         case DS_PTX_CLASS_MEMORY:
                 return !loads_constant(flow->function, instr);
-        case DS_PTX_CLASS_BARRIER: /* the whole block's answer */
+        case DS_PTX_CLASS_BARRIER: /* its result covers the whole block */
                 return flow->what == DS_PTX_VARY_BLOCK || instr->n_operands > 3;
         default:
                 return true;
         }
 }
 
-/* --- following it --- */
+/* --- propagation --- */
 
 struct visit {
         ds_ptx_flow *flow;
@@ -353,7 +353,7 @@ static void reach(ds_ptx_flow *flow, uint32_t to, uint32_t meet, uint32_t *depth
         flow->stack[(*depth)++] = to;
 }
 
-/* All between the branch that ends the stretch and where its ways meet again */
+/* Marks everything between the branch that ends the stretch and the point where its paths meet again */
 static void follow_branch(ds_ptx_flow *flow, struct stretch *from)
 {
         uint32_t depth = 0;
@@ -398,7 +398,7 @@ static int follow(ds_ptx_flow *flow)
         if (!flow->varies)
                 return -ENOMEM;
         for (uint32_t i = 0; i < f->n_params; i++)
-                if (f->params[i]->reg != DS_PTX_NO_REG) /* whatever a caller gives */
+                if (f->params[i]->reg != DS_PTX_NO_REG) /* callers may pass any value */
                         flow->varies[f->params[i]->reg] = 1;
         flow->changed = true;
         for (uint32_t round = 0; flow->changed && !flow->gave_up; round++) {
@@ -441,9 +441,9 @@ ds_ptx_flow *ds_ptx_flow_free(ds_ptx_flow *flow)
         return ds_free(flow);
 }
 
-/* --- who leaves --- */
+/* --- threads that leave --- */
 
-/* Stretches from whose beginning something loud may come */
+/* Finds stretches from whose beginning a loud instruction can be reached */
 static void find_loud(ds_ptx_flow *flow, const uint8_t *loud)
 {
         uint32_t depth = 0;
@@ -468,7 +468,7 @@ static void find_loud(ds_ptx_flow *flow, const uint8_t *loud)
         }
 }
 
-/* Behind the branch some go this way and some that way, and something loud comes on both. */
+/* Marks the stretches where lanes that took different paths at the branch both reach loud instructions. */
 static void tear(ds_ptx_flow *flow, const struct stretch *from)
 {
         uint32_t depth = 0;
@@ -499,7 +499,7 @@ uint32_t ds_ptx_flow_leavers(ds_ptx_flow *flow, const uint8_t *loud, uint8_t *re
                         return s->first;
                 if (!s->followed || !n_loud)
                         continue;
-                /* where the ways meet at the end only, those of one have left when the others are still at it */
+                /* if the paths meet only at the exit, lanes of one path have left while the others still run */
                 if (n_loud == s->n_next && s->meet != flow->n)
                         tear(flow, s);
                 else if (n_loud == 1 && s->n_next == 2 && flow->function->instrs[s->end - 1].guard != DS_PTX_NO_REG)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs among the threads of a block, and what from block to block
+ * Values that differ among the threads of a block, or from block to block
  *
- * A pass that puts a loop around a kernel's body must know whether threads of one block can leave it at different times
- * while others still wait for the whole block, and whether a later block does again what the first one did. Both are
- * one question: which registers, and which places, depend on something that varies. The values are followed from where
- * they come from (thread index, memory, ...) through instructions; and where a branch depends on one, everything
- * between it and where its ways meet again is executed by some and not by others, or not as often, so registers that
- * are written there vary as well. What is not known to be the same counts as varying: answers err to that side, also
- * when a function is so large that following it takes too long.
+ * A pass that puts a loop around a kernel's body needs two answers. Can threads of one block leave the body at
+ * different times while others still wait for the whole block? And does a later block repeat what the first one did?
+ * Both are one question: which registers, and which instructions, depend on something that varies. Values are
+ * propagated from their sources (thread index, memory, ...) through instructions. If a branch depends on one,
+ * everything up to the point where its paths meet again is executed by some threads and not by others, or not equally
+ * often; so registers written there vary as well. Anything not known to be equal counts as varying: answers err to that
+ * side, also when a function is too large to analyse in the time limit.
+ *
+ * A "loud" instruction in these files is one that lanes of a warp execute together.
  */
 #pragma once
 
@@ -21,26 +23,25 @@ typedef struct ds_ptx_flow ds_ptx_flow;
 
 enum ds_ptx_vary {
         DS_PTX_VARY_THREAD, /* among the threads of a block */
-        DS_PTX_VARY_BLOCK,  /* for one thread of a block, from block to block of a launch */
+        DS_PTX_VARY_BLOCK,  /* for one thread index, from block to block of a launch */
 };
 
-/* The function must outlive it. Returns 0 or -ENOMEM. */
+/* The function must outlive the flow. Returns 0 or -ENOMEM. */
 int ds_ptx_flow_new(const struct ds_ptx_function *function, enum ds_ptx_vary what, ds_ptx_flow **ret);
 ds_ptx_flow *ds_ptx_flow_free(ds_ptx_flow *flow);
 /* Whether the register may vary */
 bool ds_ptx_flow_varies(const ds_ptx_flow *flow, uint32_t reg);
-/* Whether it may vary if the instruction is executed at all: it stands behind a branch that varies, or its guard does
- */
+/* Whether execution of the instruction may vary: it is behind a branch that varies, or its guard varies */
 bool ds_ptx_flow_is_uncertain(const ds_ptx_flow *flow, uint32_t instr);
 
 /*
- * Who leaves for good while others go on to something that lanes of a warp do together. loud: by instruction, 1 for
- * those. ret_leaves: by instruction, n_instrs of them: of a branch that varies and has one way on which nothing loud
- * comes any more, LEAVES_JUMP or LEAVES_ON, else 0. Returns DS_PTX_NO_REG, or an instruction at which it is not known
- * whether all lanes that did not leave come to it together.
+ * Finds lanes that leave for good while others continue to an instruction that lanes of a warp execute together. loud:
+ * by instruction, 1 for those. ret_leaves: by instruction, n_instrs entries: LEAVES_JUMP or LEAVES_ON for a branch that
+ * varies and has one path without any further loud instruction, else 0. Returns DS_PTX_NO_REG, or an instruction for
+ * which it is not known whether all remaining lanes reach it together.
  */
-#define DS_PTX_FLOW_LEAVES_JUMP 1 /* who jumps, or executes a ret, leaves */
-#define DS_PTX_FLOW_LEAVES_ON 2   /* who goes on behind it leaves */
+#define DS_PTX_FLOW_LEAVES_JUMP 1 /* lanes that jump, or execute a ret, leave */
+#define DS_PTX_FLOW_LEAVES_ON 2   /* lanes that continue behind it leave */
 uint32_t ds_ptx_flow_leavers(ds_ptx_flow *flow, const uint8_t *loud, uint8_t *ret_leaves);
 
 static inline void ds_ptx_flow_freep(ds_ptx_flow **p)

@@ -10,15 +10,15 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define LOOKUPS 1000          /* of where a register is written, until that is not known */
-#define BARRIERS 16           /* of a block */
-#define OLD_PARAM_BYTES 4352u /* of an entry, before PTX 8.1 or sm_70 */
-#define STATIC_SLACK 16u      /* that aligning one more variable may take */
+#define LOOKUPS 1000          /* searches for the writer of a register, after which it counts as unknown */
+#define BARRIERS 16           /* barriers of a block */
+#define OLD_PARAM_BYTES 4352u /* parameter bytes of an entry, before PTX 8.1 or sm_70 */
+#define STATIC_SLACK 16u      /* most bytes for the alignment of one more variable */
 
 static int refuse(struct ds_ptx_form_plan *plan, uint32_t line, const char *fmt, ...)
         __attribute__((__format__(__printf__, 3, 4)));
 
-/* Returns the contract code, so that who refuses is done. The first reason stays. */
+/* Records a reason (the first one stays) and returns the contract code, so that a check can return its result. */
 static int refuse(struct ds_ptx_form_plan *plan, uint32_t line, const char *fmt, ...)
 {
         va_list args;
@@ -44,7 +44,7 @@ static int refuse_facts(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *pl
         return refuse(plan, facts->line[fact], "%s", ds_ptx_fact_text(fact));
 }
 
-/* --- which functions --- */
+/* --- functions of a kernel --- */
 
 static void add(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f)
 {
@@ -70,7 +70,7 @@ static void reach(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
                 run->reached[run->list[k]->index] = 0;
 }
 
-/* --- instructions that no form can have --- */
+/* --- instructions that prevent all forms --- */
 
 static bool wants_cluster(const struct ds_ptx_instr *instr)
 {
@@ -78,7 +78,7 @@ static bool wants_cluster(const struct ds_ptx_instr *instr)
                        ds_ptx_has(instr, DS_PTX_SPACE_SHARED_CLUSTER) || ds_ptx_has(instr, DS_PTX_MULTICAST_CLUSTER);
 
         switch (instr->op) {
-        case DS_PTX_OP_FENCE_MBARRIER: /* compilers write these for one block, too */
+        case DS_PTX_OP_FENCE_MBARRIER: /* compilers also emit these for a single block */
                 return false;
         case DS_PTX_OP_CP_BULK:
         case DS_PTX_OP_CP_BULK_TENSOR:
@@ -105,7 +105,7 @@ static const char *about_instr(
         if (wants_cluster(instr))
                 return ds_ptx_fact_text(DS_PTX_FACT_CLUSTERS);
         if (asks_for_launch(instr))
-                return "asks for the number of its launch";
+                return "reads the id of its grid";
         if (called && !called->has_body &&
                 (strncmp(called->name, "cuda", 4) == 0 || strncmp(called->name, "__cudaCDP2", 10) == 0))
                 return "launches kernels";
@@ -113,11 +113,11 @@ static const char *about_instr(
         case DS_PTX_OP_GRIDDEP_WAIT:
                 return "waits for the kernel before it in its stream";
         case DS_PTX_OP_SETMAXNREG:
-                return loop ? "gives registers from warp to warp" : NULL;
+                return loop ? "moves registers between warps (setmaxnreg)" : NULL;
         case DS_PTX_OP_ALLOCA:
-                return loop && f->is_entry ? "takes memory from its stack, which only its end gives back" : NULL;
+                return loop && f->is_entry ? "allocates memory on its stack, which only its end frees" : NULL;
         case DS_PTX_OP_EXIT:
-                return loop && !f->is_entry ? "a function that it may call ends threads" : NULL;
+                return loop && !f->is_entry ? "a function that it may call exits threads" : NULL;
         default:
                 return NULL;
         }
@@ -149,8 +149,7 @@ static void see_shared(uint8_t *seen, const struct ds_ptx_operand *o)
                 see_shared(seen, &o->elements[i]);
 }
 
-/* Of the module's shared memory, what the kernel names: at most so many bytes. A module has the arrays of all of its.
- */
+/* Bytes of the module's shared memory that the kernel names, at most. A module has the arrays of all its kernels. */
 static int shared_of_module(struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, uint64_t *ret)
 {
         const struct ds_ptx_module *m = run->module;
@@ -226,10 +225,10 @@ static bool has_static_shared(const struct ds_ptx_module *m)
 }
 
 /*
- * Dynamic shared memory begins behind the static one, with no more than the alignment that it is declared with. Some
- * instructions need up to 1 KiB, and compilers that know that there is no static one declare less (Triton: 16). All
- * arrays of no size begin at one address, so another one that asks for that much keeps it there; where there is no
- * static one the native kernels do not notice.
+ * Dynamic shared memory begins behind the static part, aligned only as declared. Some instructions need up to 1 KiB,
+ * and compilers that know that there is no static part declare less (Triton: 16). All arrays without a size begin at
+ * one address, so another one with that alignment keeps it there. Native kernels without static shared memory are not
+ * affected.
  */
 static int check_alignment(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
@@ -242,14 +241,14 @@ static int check_alignment(struct ds_ptx_form_run *run, struct ds_ptx_form_plan 
         if (!plan->board || !less || !wants_alignment(plan))
                 return 0;
         if (has_static_shared(m))
-                return refuse(plan, plan->kernel->line, "its shared memory may lie where it does by chance");
+                return refuse(plan, plan->kernel->line, "its dynamic shared memory may be aligned only by chance");
         plan->aligns = true;
         return 0;
 }
 
 /* --- barriers --- */
 
-/* The operand that has the barrier's number, and whether a count of threads stands behind it */
+/* The operand with the barrier's number, and whether a thread count follows */
 static const struct ds_ptx_operand *barrier_of(const struct ds_ptx_instr *instr, bool *ret_counted)
 {
         switch (instr->op) {
@@ -281,7 +280,7 @@ static void find_writer(void *user, uint32_t *reg, unsigned use)
         w->n += *reg == w->reg && (use & DS_PTX_USE_WRITE);
 }
 
-/* The one instruction that writes the register, always; NULL: there are several, none, it has a guard, or too often */
+/* The only instruction that writes the register, unconditionally; NULL: several, none, a guard, or too many searches */
 static const struct ds_ptx_instr *only_writer(
         struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, uint32_t reg)
 {
@@ -303,7 +302,7 @@ static const struct ds_ptx_instr *only_writer(
         return w.n == 1 && found->guard == DS_PTX_NO_REG ? found : NULL;
 }
 
-/* A number that stands in the text, or in a register that is given it in one place. false: not known */
+/* A constant, or the value of a register that is set to a constant in one place. false: not known */
 static bool known(
         struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, const struct ds_ptx_operand *o, uint64_t *ret)
 {
@@ -319,12 +318,12 @@ static bool known(
         return o->kind == DS_PTX_OPERAND_INT;
 }
 
-/* What the barriers of a kernel and of all that it calls are like */
+/* Properties of the barriers of a kernel and its callees */
 struct barriers {
-        uint32_t used;  /* mask of numbers */
-        uint32_t whole; /* of those that all threads of the block meet at */
-        uint32_t line;  /* of one of these, 0: none */
-        bool elsewhere; /* one of these is in a function */
+        uint32_t used;  /* mask of used numbers */
+        uint32_t whole; /* mask of those at which all threads of the block meet */
+        uint32_t line;  /* line of one of the latter, 0: none */
+        bool elsewhere; /* one of the latter is in a function */
 };
 
 static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f,
@@ -337,9 +336,9 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
         if (!operand)
                 return 0;
         if (!known(plan, f, operand, &number) || number >= BARRIERS)
-                return refuse(plan, instr->line, "names a barrier by a number that is not known");
+                return refuse(plan, instr->line, "uses a barrier whose number is unknown");
         if (instr->op == DS_PTX_OP_BAR_ARRIVE || instr->op == DS_PTX_OP_BARRIER_ARRIVE)
-                return refuse(plan, instr->line, "may leave a barrier that some have arrived at and nobody waits for");
+                return refuse(plan, instr->line, "may end while a barrier has arrivals that no thread waits for");
         b->used |= 1u << number;
         if (counted)
                 return 0;
@@ -349,7 +348,7 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
         return 0;
 }
 
-/* Where some threads may stand at a barrier of the block while others go on without it: in line, or 0 */
+/* Finds a barrier of the whole block that some threads may reach after others have left: line, or 0 */
 static int find_gone_in(const struct barriers *b, const struct ds_ptx_function *f, uint32_t *ret_line)
 {
         ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
@@ -366,7 +365,7 @@ static int find_gone_in(const struct barriers *b, const struct ds_ptx_function *
         return r;
 }
 
-/* In the kernel, or in a function: who comes back from there without it may leave then. */
+/* The same for the kernel and its functions: a thread that returns early from a function may leave then. */
 static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers *b, uint32_t *ret_line)
 {
         uint32_t n = b->elsewhere ? plan->n_functions : 1;
@@ -393,13 +392,13 @@ static int check_barriers(struct ds_ptx_form_plan *plan)
         if (r)
                 return r;
         if (b.used == (1u << BARRIERS) - 1)
-                return refuse(plan, b.line, "uses all barriers that there are");
+                return refuse(plan, b.line, "uses all 16 barriers");
         plan->barrier = (uint32_t)__builtin_ctz(~b.used);
         r = b.whole ? find_gone(plan, &b, &line) : 0;
         if (r || !line)
                 return r;
-        /* who is at the tail could take part in their barriers, and did: on an H200 lanes of one warp that came to them
-         * from two places gave wrong results, since the assembler lets a warp come together before the tail */
+        /* Threads at the tail could take part in these barriers, but gave wrong results on an H200: lanes of one
+         * warp came to the barriers from two places, since the assembler lets a warp reconverge before the tail */
         return refuse(plan, line, "threads may leave while others wait at barriers");
 }
 
@@ -411,7 +410,7 @@ bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr)
                instr->op != DS_PTX_OP_ACTIVEMASK;
 }
 
-/* A barrier of some of the block's warps: each must come as a whole, but for threads that have exited. */
+/* A barrier of some of the block's warps: each warp must arrive as a whole, except for exited threads. */
 static bool is_counted(const struct ds_ptx_instr *instr)
 {
         bool counted = false;
@@ -430,14 +429,14 @@ static bool is_inside(const struct ds_ptx_form_plan *plan, is_fn is)
         return false;
 }
 
-/* Who leaves one function, from where others go on to what `is` holds for */
+/* Lanes that leave one function while others continue to instructions for which `is` holds */
 struct leavers {
-        uint8_t *leaves;                    /* as of ds_ptx_flow_leavers */
-        const struct ds_ptx_instr *first;   /* of those, NULL: nobody leaves */
-        const struct ds_ptx_instr *unclear; /* NULL: it is known */
+        uint8_t *leaves;                    /* from ds_ptx_flow_leavers */
+        const struct ds_ptx_instr *first;   /* first instruction where lanes leave; NULL: no lane leaves */
+        const struct ds_ptx_instr *unclear; /* instruction for which it is unknown; NULL: none */
 };
 
-/* inside: functions that are called have such, too. */
+/* inside: called functions have such instructions, too. */
 static int find_leavers(
         struct ds_ptx_form_run *run, const struct ds_ptx_function *f, is_fn is, bool inside, struct leavers *ret)
 {
@@ -462,8 +461,9 @@ static int find_leavers(
 }
 
 /*
- * What lanes do together waits for all that it names and that have not exited. A lane that leaves the body does not
- * exit, so others must know that it is gone. One that comes back from a function without the others may leave then.
+ * Instructions that lanes execute together wait for all named lanes that have not exited. A lane that leaves the body
+ * does not exit, so others must know that it is gone. A lane that returns from a function before the others may leave
+ * then.
  */
 static int check_lanes(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
@@ -491,7 +491,7 @@ static int check_lanes(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *pla
         return 0;
 }
 
-/* --- what goes on after a block's end --- */
+/* --- work that outlasts a block --- */
 
 static void look_at_copies(struct ds_ptx_form_plan *plan, const struct ds_ptx_instr *instr)
 {
@@ -516,7 +516,7 @@ static void look_at_copies(struct ds_ptx_form_plan *plan, const struct ds_ptx_in
         }
 }
 
-/* The variable and the place in it that an address is; false: not known */
+/* The variable, and the offset in it, of an address; false: not known */
 static bool place_of(
         struct ds_ptx_form_plan *plan, const struct ds_ptx_operand *o, const struct ds_ptx_var **ret, int64_t *ret_at)
 {
@@ -550,7 +550,7 @@ static bool place_of(
         return false;
 }
 
-/* Whether the kernel invalidates the object at that place itself */
+/* Whether the kernel itself invalidates the mbarrier there */
 static bool is_given_up(struct ds_ptx_form_plan *plan, const struct ds_ptx_instr *init)
 {
         const struct ds_ptx_function *f = plan->kernel;
@@ -574,7 +574,8 @@ static const struct ds_ptx_instr *first_of(const struct ds_ptx_function *f, enum
         return NULL;
 }
 
-/* Each block makes the same objects at the same places: what an earlier one left can be given up before. */
+/* Whether each block makes the same mbarriers at the same places: then they can be invalidated before the next
+ * block. */
 static int check_same_objects(struct ds_ptx_form_plan *plan)
 {
         const struct ds_ptx_function *f = plan->kernel;
@@ -588,14 +589,14 @@ static int check_same_objects(struct ds_ptx_form_plan *plan)
                         continue;
                 if (ds_ptx_flow_is_uncertain(flow, i) ||
                         (address->reg != DS_PTX_NO_REG && ds_ptx_flow_varies(flow, address->reg)))
-                        return refuse(plan, f->instrs[i].line,
-                                "makes a barrier in memory where not every block does the same");
+                        return refuse(
+                                plan, f->instrs[i].line, "initialises an mbarrier, and not every block does it alike");
         }
         plan->objects = true;
         return r;
 }
 
-/* Barriers in memory: one that is made where one is already is undefined. */
+/* mbarriers: initialising one that is already valid is undefined. */
 static int check_objects(struct ds_ptx_form_plan *plan)
 {
         const struct ds_ptx_instr *init = first_of(plan->kernel, DS_PTX_OP_MBARRIER_INIT), *elsewhere;
@@ -609,7 +610,7 @@ static int check_objects(struct ds_ptx_form_plan *plan)
                 if (!elsewhere)
                         elsewhere = first_of(f, DS_PTX_OP_MBARRIER_INVAL);
                 if (elsewhere)
-                        return refuse(plan, elsewhere->line, "makes barriers in memory in a function that it calls");
+                        return refuse(plan, elsewhere->line, "initialises mbarriers in a function that it calls");
         }
         if (!init)
                 return 0;
@@ -619,15 +620,15 @@ static int check_objects(struct ds_ptx_form_plan *plan)
                 if (plan->kernel->instrs[i].op == DS_PTX_OP_MBARRIER_INIT &&
                         !is_given_up(plan, &plan->kernel->instrs[i]))
                         return refuse(plan, plan->kernel->instrs[i].line,
-                                "gives up some of its barriers in memory, perhaps not this one");
+                                "invalidates some of its mbarriers, perhaps not this one");
         return 0;
 }
 
-/* --- functions that call themselves --- */
+/* --- recursion --- */
 
 /*
- * Functions that call none that is left go, until there are none: what stays then calls itself, by others perhaps.
- * Called functions stand behind their callers in the plan, mostly: from the end on, one round takes a long chain.
+ * Repeatedly removes functions that call none of the remaining ones; the rest is recursive, perhaps indirectly. Callees
+ * mostly follow their callers in the plan, so one pass from the end handles a long chain.
  */
 static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan *plan, uint8_t *left)
 {
@@ -656,7 +657,7 @@ static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan 
         return stays;
 }
 
-/* Lanes come back from such one by one. On an H200 some were lost when the body was run again, why is not known. */
+/* Lanes return from recursion one by one. On an H200 some were lost when the body ran again; the cause is unknown. */
 static int check_recursion(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
         uint8_t *left = ds_arena_alloc(run->arena, (size_t)run->module->n_functions + 1, 1);
@@ -668,7 +669,7 @@ static int check_recursion(struct ds_ptx_form_run *run, struct ds_ptx_form_plan 
         return f ? refuse(plan, f->line, "calls a function that calls itself") : 0;
 }
 
-/* --- the whole --- */
+/* --- all checks --- */
 
 static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
@@ -683,7 +684,7 @@ static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan
         for (uint32_t i = 0; i < plan->n_functions; i++)
                 for (uint32_t k = 0; k < plan->functions[i]->n_instrs; k++)
                         look_at_copies(plan, &plan->functions[i]->instrs[k]);
-        /* its products are waited for by whole warps, and a lane that has left cannot say so then */
+        /* whole warps wait for its products, and that wait cannot name fewer lanes */
         if (!r && plan->wgmma && plan->leaves)
                 r = refuse(plan, plan->kernel->line, "lanes may leave while others of their warp wait for them");
         return r;

@@ -9,7 +9,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define ROUNDS 64 /* of handing on who asks from called to caller, until everybody counts as asking */
+#define ROUNDS 64 /* passes from callees to callers, after which all functions count as reading the index */
 
 const struct ds_ptx_function *ds_ptx_form_called(const struct ds_ptx_instr *instr)
 {
@@ -47,7 +47,7 @@ bool ds_ptx_form_reads_index(const struct ds_ptx_function *function, uint32_t fi
         return false;
 }
 
-/* --- who asks --- */
+/* --- functions that read the index or the grid --- */
 
 static bool hand_on(struct ds_ptx_form_run *run)
 {
@@ -68,7 +68,7 @@ static bool hand_on(struct ds_ptx_form_run *run)
         return changed;
 }
 
-/* Verdicts alone have no edit, and no names. */
+/* Makes a fresh name, unless there is no edit (verdicts only). */
 static void fresh(struct ds_ptx_form_run *run, const char *stem, char name[DS_PTX_NAME_MAX])
 {
         name[0] = '\0';
@@ -138,9 +138,9 @@ void ds_ptx_form_parameter(struct ds_ptx_form_run *run, const struct ds_ptx_func
         ds_ptx_edit_parameter(run->edit, to, text, NULL, 0);
 }
 
-/* --- reading --- */
+/* --- replacing reads --- */
 
-/* In place of a `mov`, all that can read the index or the grid: from a register, or from memory. */
+/* Replaces a `mov`, the only instruction that can read the index or the grid: from a register, or from memory. */
 static void replace(struct ds_ptx_form_run *run, const struct ds_ptx_function *to, uint32_t at, const char *space,
         const char *base, uint32_t offset, const char *reg)
 {
@@ -163,7 +163,7 @@ static void replace(struct ds_ptx_form_run *run, const struct ds_ptx_function *t
                 bindings, DS_ARRAY_SIZE(bindings));
 }
 
-/* A call of the copy in place of the function's */
+/* Replaces a call by a call of the function's copy */
 static void replace_call(
         struct ds_ptx_form_run *run, const struct ds_ptx_function *to, uint32_t at, const struct ds_ptx_function *copy)
 {
@@ -186,7 +186,7 @@ static void replace_call(
         free(text);
 }
 
-/* The copy of a function, made with the first call of this */
+/* The copy of a function, made at its first call */
 static const struct ds_ptx_function *copy_of(struct ds_ptx_form_run *run, const struct ds_ptx_function *function)
 {
         char name[DS_PTX_NAME_MAX];
@@ -230,7 +230,7 @@ static void in_function(struct ds_ptx_form_run *run, const struct ds_ptx_functio
         replace_calls(run, to);
 }
 
-/* The copies themselves, which may make others necessary */
+/* Edits the copies, which may need further copies */
 static void finish_copies(struct ds_ptx_form_run *run)
 {
         while (run->copied) {

@@ -52,7 +52,7 @@ int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form)
                         continue;
                 r = ds_ptx_form_check(&forms, f, form, &plan);
                 if (declared && r >= 0) {
-                        ds_ptx_pass_refuse(run, f, declared->line, "is declared here, with the parameters that it has");
+                        ds_ptx_pass_refuse(run, f, declared->line, "is declared here with its original parameters");
                 } else if (r > 0) {
                         ds_ptx_pass_refuse(run, f, plan.line, "%s", plan.reason);
                 } else if (!r) {
@@ -72,7 +72,7 @@ static bool ends_with(const char *name, const char *suffix)
         return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* A function that has a name of the kind that is given */
+/* A function whose name ends with a form's suffix */
 static const struct ds_ptx_function *in_the_way(const struct ds_ptx_module *m)
 {
         for (uint32_t i = 0; i < m->n_functions; i++)
@@ -82,13 +82,13 @@ static const struct ds_ptx_function *in_the_way(const struct ds_ptx_module *m)
         return NULL;
 }
 
-/* Text that compilers put beside a kernel: nobody writes it, so one instance is as good as another. */
+/* Literals that compilers put beside a kernel: no code writes them, so any instance is equal. */
 static bool is_literal(const struct ds_ptx_var *var)
 {
         return var->name[0] == '$' && var->data && (var->type == DS_PTX_TYPE_B8 || var->type == DS_PTX_TYPE_U8);
 }
 
-/* read: all that the instruction may do with it, by its name, is to read it or to take its address */
+/* read: the instruction can only read the named variable or take its address */
 static bool names_variable(const struct ds_ptx_operand *o, bool read)
 {
         const struct ds_ptx_var *var =
@@ -174,11 +174,11 @@ static void refuse_all(const struct ds_ptx_function *why, struct ds_ptx_form_ver
                 struct ds_ptx_form_fate *fate = &verdict->forms[form];
 
                 *fate = (struct ds_ptx_form_fate){.line = why->line};
-                snprintf(fate->reason, sizeof(fate->reason), "the module has a function '%.80s'", why->name);
+                snprintf(fate->reason, sizeof(fate->reason), "the module already has a function '%.80s'", why->name);
         }
 }
 
-/* edit: NULL for the verdicts alone */
+/* edit: NULL for verdicts only */
 static int judge(const struct ds_ptx_module *module, ds_ptx_edit *edit, struct ds_ptx_form_verdict *verdicts)
 {
         ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0((size_t)module->n_functions + 1, sizeof(*facts));

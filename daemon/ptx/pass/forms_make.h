@@ -2,9 +2,8 @@
 /*
  * A module with all forms of its kernels (forms.h)
  *
- * The native kernels stay as they are, word by word; behind them come copies in the sliced and in the persistent form,
- * under the names with the suffixes, of each kernel for which that is proven safe. What is not proven is left out, and
- * the verdict says why.
+ * The native kernels stay unchanged. Behind them come copies in the sliced and in the persistent form, named with the
+ * suffixes, for each kernel for which that is proven safe. Forms without a proof are omitted, and the verdict says why.
  */
 #pragma once
 
@@ -15,32 +14,32 @@
 #include "ptx/ir.h"
 #include "ptx/pass/forms.h"
 
-/* What became of one form of a kernel */
+/* The result for one form of a kernel */
 struct ds_ptx_form_fate {
         bool made;
-        uint32_t line; /* where the reason is, 0: nowhere in particular */
+        uint32_t line; /* line of the reason, 0: no particular line */
         char reason[160];
 };
 
 struct ds_ptx_form_verdict {
-        struct ds_ptx_form_fate forms[_DS_PTX_FORM_MAX]; /* NATIVE: made when it is a kernel with a body */
+        struct ds_ptx_form_fate forms[_DS_PTX_FORM_MAX]; /* NATIVE: made if it is a kernel with a body */
         /*
-         * Blocks wait for other blocks, as they may for those of a lower index. Its forms run them in that order, but
-         * need as many resident as the native one where a block waits for a later one.
+         * Blocks wait for other blocks; they may wait for those of a lower index. The forms run blocks in increasing
+         * order, but where a block waits for a later one they need as many resident blocks as the native form.
          */
         bool waits;
-        /* Uses variables of the module that somebody may write: a second instance of the module has others. */
+        /* Uses variables of the module that code may write: a second instance of the module has its own. */
         bool variables;
 };
 
 /*
- * limit: bytes of the new module's arena, 0 for the default. ret_verdicts: by function of `module`, n_functions of
- * them. Returns 0 and the new module (also where it has no form), -ENOMEM, or DS_PTX_E_INVALID with diagnostics about
- * the text that was made, which is a defect.
+ * limit: bytes of the new module's arena, 0 for the default. ret_verdicts: by function of `module`, n_functions
+ * entries. Returns 0 and the new module (even without any form), -ENOMEM, or DS_PTX_E_INVALID with diagnostics about
+ * the generated text, which is a defect.
  */
 int ds_ptx_forms_make(const struct ds_ptx_module *module, size_t limit, struct ds_ptx_diags *diags,
         struct ds_ptx_module **ret, struct ds_ptx_form_verdict *ret_verdicts);
-/* The verdicts alone. Returns 0 or -ENOMEM. */
+/* Only the verdicts. Returns 0 or -ENOMEM. */
 int ds_ptx_forms_judge(const struct ds_ptx_module *module, struct ds_ptx_form_verdict *ret_verdicts);
 /* "native", "sliced", "persistent" */
 const char *ds_ptx_form_word(enum ds_ptx_form form);

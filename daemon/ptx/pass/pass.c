@@ -11,18 +11,18 @@
 #include "util/macro.h"
 
 const struct ds_ptx_pass ds_ptx_passes[] = {
-        {"strip-debug", "leave out line numbers, files and debug sections", ds_ptx_pass_strip_debug},
-        {"rename", "registers and labels numbered in the order of the text: small differences between versions",
+        {"strip-debug", "remove line numbers, files and debug sections", ds_ptx_pass_strip_debug},
+        {"rename", "number registers and labels in the order of the text, so that versions differ little",
                 ds_ptx_pass_rename},
-        {"dce", "leave out instructions whose results nobody uses", ds_ptx_pass_dce},
-        {"count-blocks", "each block that ends adds one to ds_blocks_ended[kernel], in the order of the text",
+        {"dce", "remove instructions whose results are unused", ds_ptx_pass_dce},
+        {"count-blocks", "count the blocks that end in ds_blocks_ended[kernel], kernels in the order of the text",
                 ds_ptx_pass_count_blocks},
-        {"block-order", "blocks take their index from the array of .b32 that ds_block_order points to, if it does",
+        {"block-order", "take each block's index from the array of .b32 that ds_block_order points to, if any",
                 ds_ptx_pass_block_order},
-        {"slice", "one more parameter says which blocks of a larger launch this launch does", ds_ptx_pass_slice},
-        {"preempt", "workers that take blocks from a counter until they are told to stop, by one more parameter",
+        {"slice", "add a parameter that selects the blocks of a larger launch to run", ds_ptx_pass_slice},
+        {"preempt", "let workers take blocks from a counter until a stop request; adds a parameter",
                 ds_ptx_pass_preempt},
-        {"colour", "parameters point to tensors in sectors of some memory channels, by one more parameter",
+        {"colour", "let parameters point to tensors in sectors of some memory channels; adds a parameter",
                 ds_ptx_pass_colour},
         {NULL, NULL, NULL},
 };

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preempt: workers that take blocks from a counter and can be told to stop (forms.h, persistent)
+ * preempt: workers that take blocks from a counter and can be stopped (forms.h, persistent)
  *
- * The body stands in a loop. The block's first thread asks whether to stop and takes tickets; it puts the index of the
- * block that comes next on a board in shared memory, twice in turns, so that one barrier per block is enough: a thread
- * that is late reads one place while the first thread writes the other. Whose turn it is, is read from the board before
- * the barrier, where it cannot change. So nothing of the loop is alive in registers while the body runs: the body reads
- * the index from registers in its first stretch, and from the board where it asks for it later. Every thread writes the
- * same to the place it reads later, behind the barrier that all have come to: nobody is in a body then.
+ * The kernel's body becomes the body of a loop. The block's first thread checks for a stop request and takes tickets. A
+ * ticket is a range of `chunk` blocks from the counter. The first thread writes the index of the next block to a board
+ * in shared memory, alternating between two slots, so that one barrier per block is enough: a slow thread reads one
+ * slot while the first thread writes the other. Each thread reads the number of the current slot from the board before
+ * the barrier, where it cannot change. So no register of the loop is live while the body runs. The body reads the index
+ * from registers in its first instructions, and from the board later. Every thread writes the same values to the place
+ * that it reads later, behind the barrier that all have reached, when no thread is in the body.
  *
- * A ticket of one block is taken when the worker has nothing else to do, and the whole block waits for two answers of
- * memory, one after the other: too long where blocks take a few us. Of a ticket of more blocks the last but one begins
- * with the question whether to stop, and the last with taking the next ticket, unless the answer was yes or the worker
- * has taken enough; nobody waits for what comes, but the first thread at the block's end. So one register of the first
- * thread, the held one, is alive in the body, and what it holds is noted on the board. What was taken so is run even if
- * the word comes meanwhile: from the word on a worker does at most the rest of its last two blocks and one ticket. It
- * still runs its tickets in increasing order, so of the blocks that have not ended the lowest is at work, or its worker
- * would be at work on a lower one: who waits for lower ones gets on.
+ * A ticket of one block is taken when the worker has nothing else to do. Then the whole block waits for two memory
+ * latencies, one after the other: too long for blocks of a few us. With larger tickets the last but one block begins
+ * with a read of the stop word. The last block begins with taking the next ticket, unless a stop was requested or the
+ * worker has reached its limit. Only the first thread waits for the result, at the block's end. So one register of the
+ * first thread, the held one, is live in the body; the board notes its meaning. A ticket taken in this way is run even
+ * if a stop request comes meanwhile. So after the request a worker does at most the rest of its last two blocks and one
+ * ticket. It still runs its tickets in increasing order. So the lowest unfinished block is always running, and blocks
+ * that wait for lower ones make progress.
  *
- * Whoever leaves the body comes to the tail. Kernels whose threads may leave while others still wait for the whole
- * block have no such form: a barrier does not wait for threads that have exited, and does for those at the tail.
+ * Threads that leave the body come to the tail. Kernels whose threads may leave while others still wait for the whole
+ * block have no such form: a barrier does not wait for exited threads, but it does for those at the tail.
  *
- * What lanes of a warp do together names lanes, and those that have exited need not come: so each branch behind which
- * some never come to it again counts who is left, and only those are named.
+ * Instructions that lanes of a warp execute together name lanes, and exited lanes need not come. So each branch behind
+ * which some lanes never reach such an instruction again counts the remaining lanes, and only those are named.
  *
- * The barrier between two blocks is of a number that the kernel does not use. What the body began and did not wait for
- * (asynchronous copies, matrix products) is waited for before it; barriers in memory are given up before they are made
- * anew. The last worker that leaves, if no block is left, says so and winds the counter back.
+ * The barrier between two blocks has a number that the kernel does not use. Asynchronous copies and matrix products
+ * that the body began and did not wait for are waited for before it. mbarriers are invalidated before they are
+ * initialised again. The last worker that leaves, if no block is left, records that in the control block and resets the
+ * counter.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -70,7 +72,7 @@ static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn",
 static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "held", "lanes", "begin", "take", "ask",
         "have", "give", "ahead", "enough", "put", "nothing", "wait", "tail", "leave", "out"};
 
-/* Bindings that are no names of the above */
+/* Bindings in addition to the names above */
 enum more { PARAM, BOARD, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
 static const char *const more_keys[_MORE] = {"param", "board", "first", "load", "atomic", "count", "fence", "meet"};
 
@@ -84,7 +86,7 @@ static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #x, #y, #z, #turn,
                                "#first\n"
                                "\tmov.u32 #turn, 0;\n"
                                "\t@%ds_p bra #begin;\n"
-                               "\tst.shared.u32 [#board+60], #turn;\n" /* none left of what was taken */
+                               "\tst.shared.u32 [#board+60], #turn;\n" /* no block left of a ticket */
                                "\tst.shared.u32 [#board+64], #turn;\n"
                                "\tst.shared.u32 [#board+68], #turn;\n"
                                "\tst.shared.u32 [#board+72], #turn;\n"
@@ -97,7 +99,7 @@ static const char grid_text[] = "\t{\n\t.reg .b32 %ds_a;\n"
                                 "\tld.param.u32 %ds_a, [#param+16];\n\tst.shared.u32 [#board+88], %ds_a;\n"
                                 "\t}";
 
-/* The first thread: the next one of what it took, with the index counted up */
+/* The first thread takes the next block of its ticket, and increments the index */
 static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b, %ds_c, %ds_d, %ds_e;\n"
                                 "\t.reg .b64 %ds_control, %ds_wide;\n"
                                 "#first\n"
@@ -120,9 +122,8 @@ static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %d
                                 "\tbra #give;";
 
 /*
- * The control block's address. The first thread's tid.x is 0; that it is added keeps the assembler from seeing that all
- * lanes would count in one place: it would then have one lane count for a warp and hand the result round, which waits
- * for it.
+ * Address of the control block. The first thread's tid.x, which is 0, is added to hide from the assembler that all
+ * lanes count in one place: it would then let one lane count for a warp and distribute the result, which waits for it.
  */
 #define CONTROL                                                                                   \
         "\tld.param.u64 %ds_control, [#param];\n\tcvta.to.global.u64 %ds_control, %ds_control;\n" \
@@ -130,8 +131,8 @@ static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %d
         "\tadd.u64 %ds_control, %ds_control, %ds_wide;\n"
 
 /*
- * ... or the ticket that it holds, or a new one, unless it has taken enough, is to stop, or finds no block left. What
- * is held: 0 nothing, 1 the word, 2 a ticket, 3 nothing, and that is to stay so.
+ * ... or of the held ticket, or of a new one, unless the limit is reached, a stop is requested, or no block is left.
+ * Kinds of the held value: 0: nothing, 1: the stop word, 2: a ticket, 3: nothing, until the end.
  */
 static const char take_text[] = "#take:\n"
                                 "\tld.shared.u32 %ds_e, [#board+72];\n"
@@ -174,7 +175,7 @@ static const char take_text[] = "#take:\n"
                                 "\tdiv.u32 %ds_c, %ds_b, #t;\n\tmul.lo.u32 %ds_e, %ds_c, #t;\n"
                                 "\tsub.u32 %ds_b, %ds_b, %ds_e;";
 
-/* Before the last block but one of a ticket: is it to stop? What comes is looked at before the last block. */
+/* Before the last block but one of a ticket: reads the stop word. The value is checked before the last block. */
 static const char give_text[] = "#give:\n"
                                 "\tst.shared.v4.u32 [#board+48], {%ds_a, %ds_b, %ds_c, %ds_d};\n"
                                 "\tsetp.gt.u32 %ds_p, %ds_d, 1;\n"
@@ -186,7 +187,7 @@ static const char give_text[] = "#give:\n"
                                 "\tst.shared.u32 [#board+72], %ds_e;\n"
                                 "\tbra #put;";
 
-/* Before the last: if it has asked, and is to go on, the next ticket */
+/* Before the last block: takes the next ticket, if the stop word was read and no stop is requested */
 static const char ahead_text[] = "#ahead:\n"
                                  "\tsetp.ne.u32 %ds_p, %ds_e, 1;\n"
                                  "\t@%ds_p bra #put;\n"
@@ -221,7 +222,7 @@ static const char put_text[] = "\tmov.u32 %ds_e, #board;\n"
                                "\tst.shared.u32 [%ds_e+44], %ds_d;\n"
                                "\t}";
 
-/* Whether a block has run already, for who must know */
+/* Whether a block has run already, for kernels that need to know */
 static const char ran_text[] = "\tld.shared.u32 %ds_e, [#board+68];\n"
                                "\tadd.u32 %ds_d, %ds_d, %ds_e;\n"
                                "\tmov.u32 %ds_e, 256;\n"
@@ -236,7 +237,7 @@ static const char wait_text[] = "#wait:\n"
                                 "\tsetp.eq.u32 #p, #t, 0;\n"
                                 "\t@#p bra #leave;";
 
-/* What the body reads later, or only whose turn it is */
+/* Keeps the values that the body reads later, or only the number of the slot */
 static const char keep_all[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
                                "\tst.shared.v4.u32 [#board], {#x, #y, #z, #t};";
 static const char keep_turn[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
@@ -281,7 +282,7 @@ _Static_assert(!DS_PTX_BOARD_NOW && DS_PTX_BOARD_GIVE == 16 && DS_PTX_BOARD_OWN 
                        DS_PTX_BOARD_GRID == 80,
         "and these");
 
-/* One kernel's texts at work */
+/* State of writing one kernel's texts */
 struct loop {
         struct ds_ptx_form_run *run;
         const struct ds_ptx_form_plan *plan;
@@ -299,7 +300,7 @@ static void bind_all(struct loop *l)
 {
         const struct ds_ptx_module *m = l->run->module;
         bool new = m->target >= 70 && m->version >= 60;
-        /* lanes come together, and then all threads; where a warp's others may still do something without those that
+        /* First the lanes of each warp meet, then all threads; if others of a warp may still work without lanes that
          * are gone, only when all are there */
         static const char before[] = "\tbar.warp.sync -1;\n\tbar.sync %u;\n", alone[] = "\tbar.sync %u;\n",
                           after[] = "\tbarrier.sync %u;\n\tbar.warp.sync -1;\n";
@@ -336,7 +337,7 @@ static void end(struct loop *l, const char *text)
 
 /* --- the body --- */
 
-/* How many instructions from the beginning come one after the other, without a barrier or a call */
+/* Number of leading instructions in sequence, without a barrier or a call */
 static uint32_t leading_of(const struct ds_ptx_function *f)
 {
         uint32_t n = f->n_instrs;
@@ -353,8 +354,8 @@ static uint32_t leading_of(const struct ds_ptx_function *f)
 }
 
 /*
- * Lanes that are not gone: each branch behind which some never come to what others do together counts them, and what is
- * done together names only those.
+ * Counts remaining lanes: each branch behind which some lanes never reach an instruction executed together counts them,
+ * and these instructions name only those.
  */
 static void count_lanes(struct loop *l)
 {
@@ -372,7 +373,7 @@ static void count_lanes(struct loop *l)
         }
 }
 
-/* The instruction with another last operand */
+/* Replaces the instruction's last operand */
 static void name_lanes(struct loop *l, uint32_t at)
 {
         const struct ds_ptx_instr *instr = &l->to->instrs[at];
@@ -389,7 +390,7 @@ static void name_lanes(struct loop *l, uint32_t at)
                 free(text);
                 return;
         }
-        /* ... mask;\n%t; becomes ... %t; */
+        /* turns "... mask;\n%t;" into "... %t;" */
         length -= strlen(l->names[T]) + 1;
         assert(length > behind);
         memmove(text + length - behind, text + length, strlen(l->names[T]) + 2);
@@ -411,7 +412,7 @@ static void replace_leaving(struct loop *l)
         }
 }
 
-/* Before a barrier in memory is made: what the block before left there is given up. */
+/* Invalidates, before an mbarrier is initialised, the one that the previous block left there. */
 static void give_up_objects(struct loop *l)
 {
         static const char text[] = "\tld.shared.u32 #t, [#board+12];\n"
@@ -435,7 +436,7 @@ static void give_up_objects(struct loop *l)
         }
 }
 
-/* What the body began and nobody waited for */
+/* Waits for asynchronous work of the body */
 static void drain(struct loop *l)
 {
         if (l->plan->copies)

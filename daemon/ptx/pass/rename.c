@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rename: registers and labels numbered in the order of the text
+ * rename: numbers registers and labels in the order of the text
  *
- * Two versions of a kernel differ in what was changed and not in all numbers behind it. A register's name is made of
- * its type and of how many of that type came before it; all are declared at the top of the body, whatever scopes they
- * stood in: registers of one function are different ones to the front end wherever they are declared. Parameters that
- * are registers, variables and functions keep their names.
+ * Two versions of a kernel then differ only where they were changed, and not in all later numbers. A register's name
+ * consists of its type and a number per type. All are declared at the top of the body, whatever their scopes were: the
+ * front end distinguishes registers of one function wherever they are declared. Parameters in registers, variables and
+ * functions keep their names.
  *
- * Refused: functions of modules with debug sections, which name labels (strip-debug first), and names of variables or
- * functions that look like the new ones.
+ * Refused: functions of modules with debug sections, which name labels (use strip-debug first), and names of variables
+ * or functions that look like the new ones.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,19 +42,19 @@ static const char *stem_of(enum ds_ptx_type type)
         case DS_PTX_TYPE_F64:
                 return "%fd";
         default:
-                return NULL; /* the type's own name between % and _ */
+                return NULL; /* then the type's own name between % and _ */
         }
 }
 
 struct renamed {
-        struct ds_ptx_function copy; /* with registers and labels of its own */
+        struct ds_ptx_function copy; /* a copy with its own registers and labels */
         ds_arena *arena;
         uint32_t count[_DS_PTX_TYPE_MAX], n_vectors;
         struct ds_ptx_reg_decl ranges[_DS_PTX_TYPE_MAX];
         char stems[_DS_PTX_TYPE_MAX][32];
 };
 
-/* Marks the registers that are parameters or results: their declarations are theirs alone. */
+/* Marks registers that are parameters or results: their declarations must not change. */
 static void mark_parameters(const struct ds_ptx_function *f, uint8_t *kept)
 {
         for (uint32_t i = 0; i < f->n_params; i++)
@@ -65,7 +65,7 @@ static void mark_parameters(const struct ds_ptx_function *f, uint8_t *kept)
                         kept[f->rets[i]->reg] = 1;
 }
 
-/* A declaration of its own for the vector register whose first component is `reg`; all its components name it. */
+/* Makes a declaration for the vector register whose first component is `reg`, for all its components. */
 static int rename_vector(struct renamed *n, uint32_t reg)
 {
         struct ds_ptx_reg_decl *decl = ds_arena_alloc(n->arena, 1, sizeof(*decl));
@@ -115,7 +115,7 @@ static int rename_registers(struct renamed *n, const struct ds_ptx_function *f)
         return 0;
 }
 
-/* Labels, lists and prototypes: copies of the arrays with new names */
+/* Copies labels, lists and prototypes with new names */
 static int rename_labels(struct renamed *n, const struct ds_ptx_function *f)
 {
         char name[32];
@@ -206,7 +206,7 @@ static int rename_function(struct ds_ptx_pass_run *run, const struct ds_ptx_func
         return failed ? ds_error_origin(-ENOMEM) : 0;
 }
 
-/* --- what stands in the way --- */
+/* --- conflicting names --- */
 
 static bool in_the_way(const char *name)
 {
@@ -228,7 +228,7 @@ static bool function_in_the_way(const struct ds_ptx_function *f)
         return bad;
 }
 
-/* The names of the module that its functions see */
+/* Names of the module that its functions can see */
 static bool module_in_the_way(const struct ds_ptx_module *m)
 {
         bool bad = false;
@@ -267,7 +267,7 @@ int ds_ptx_pass_rename(struct ds_ptx_pass_run *run)
                 if (sections || module || function_in_the_way(f)) {
                         ds_ptx_pass_refuse(run, f, f->line, "%s",
                                 sections ? "debug sections name its labels: strip-debug first"
-                                         : "a variable, parameter or function has a name of the kind that is given");
+                                         : "a variable, parameter or function has a name like the new ones");
                         continue;
                 }
                 n = ds_arena_alloc(arena, 1, sizeof(*n));

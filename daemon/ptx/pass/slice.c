@@ -2,9 +2,9 @@
 /*
  * slice: a launch of m blocks does m blocks of a larger launch (forms.h, sliced)
  *
- * The block's index is computed from where the slice begins; nothing else changes. Where the grid has one dimension,
- * which is asked of a parameter, there is no division. Functions that ask for the index find it on a board in shared
- * memory, where every thread of the block writes the same: each reads what it has written itself, whoever else did.
+ * The block's index is computed from the slice's first block; nothing else changes. A grid of one dimension, checked at
+ * run time by a parameter, needs no division. Functions that read the index find it on a board in shared memory, where
+ * every thread of the block writes the same values: each thread reads values that it has written itself.
  */
 #include <stddef.h>
 

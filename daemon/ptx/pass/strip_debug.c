@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strip-debug: .loc, .file, sections, DWARF lines and the target's word "debug" go
+ * strip-debug: removes .loc, .file, sections, DWARF lines and the target's option "debug"
  *
- * What a debugger needs and the machine does not. Labels that only sections named stay: nobody jumps there.
+ * Only debuggers need these. Labels that only sections name stay, without any jump to them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void strip_function(struct ds_ptx_pass_run *run, const struct ds_ptx_func
         }
 }
 
-/* "sm_75, debug" becomes "sm_75"; false when the word is not there. */
+/* "sm_75, debug" becomes "sm_75"; false if the word is missing. */
 static bool strip_target(struct ds_ptx_pass_run *run)
 {
         const char *text = run->module->target_text, *at = text, *end;
@@ -46,7 +46,7 @@ static bool strip_target(struct ds_ptx_pass_run *run)
                         continue;
                 }
                 n += (size_t)snprintf(kept + n, sizeof(kept) - n, "%s%.*s", n ? ", " : "", (int)(end - at), at);
-                if (n >= sizeof(kept)) /* no text of a compiler */
+                if (n >= sizeof(kept)) /* longer than any compiler's text */
                         return false;
         }
         if (found)
@@ -59,7 +59,7 @@ int ds_ptx_pass_strip_debug(struct ds_ptx_pass_run *run)
         const struct ds_ptx_module *m = run->module;
         bool any = false;
 
-        /* a file that a .loc names stays when only one kernel is stripped */
+        /* if only one kernel is stripped, files that a .loc names stay */
         for (uint32_t i = 0; i < m->n_directives && !run->options.only; i++) {
                 if (m->directives[i].kind != DS_PTX_DIRECTIVE_TEXT || !is_debug(m->directives[i].text))
                         continue;

@@ -55,7 +55,8 @@ static void visit_operand(const struct visit *v, struct ds_ptx_operand *o, unsig
         }
 }
 
-/* Of the words of the row: role and whether the operand may be left out. The next word, or NULL at the end. */
+/* Reads one word of a row's operands: its role and whether it is optional. Returns the next word, or NULL at the
+ * end. */
 static const char *next_word(const char *s, char *ret_role, bool *ret_optional)
 {
         if (!*s)
@@ -66,7 +67,7 @@ static const char *next_word(const char *s, char *ret_role, bool *ret_optional)
         return *s ? s + 1 : s;
 }
 
-/* Of all operands; what is past the row's end has 0. */
+/* Roles of all operands; 0 past the row's end. */
 static void roles_of(const struct ds_ptx_instr *instr, char roles[static DS_PTX_MAX_OPERANDS])
 {
         const char *words = ds_ptx_op_info((enum ds_ptx_op)instr->op)->operands, *s = words;
@@ -95,8 +96,8 @@ char ds_ptx_operand_role(const struct ds_ptx_instr *instr, uint32_t index)
         return index < DS_PTX_MAX_OPERANDS ? roles[index] : 0;
 }
 
-/* What the table leaves open: results of loads from textures and surfaces are "anything", accumulators of wgmma both.
- */
+/* Cases that the table leaves open: results of loads from textures and surfaces are "anything", accumulators of
+ * wgmma are read and written. */
 static unsigned use_of(const struct ds_ptx_instr *instr, uint32_t index, char role)
 {
         if (role == 'x' && !index && (ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags & DS_PTX_WRITES) == 0 &&

@@ -7,7 +7,7 @@
 #include "ptx/tool/tool.h"
 #include "util/macro.h"
 
-/* An exit code */
+/* Returns an exit code */
 static int check_file(const char *path, bool sim)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -34,7 +34,7 @@ int ds_ptx_tool_check(int argc, char **argv)
         optind = 1;
         while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
                 if (c != 's')
-                        return ds_ptx_tool_usage("check has the option --sim");
+                        return ds_ptx_tool_usage("unknown option: check has only --sim");
                 sim = true;
         }
         n = argc - optind;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx forms FILE: the module with all forms of its kernels, as a daemon loads it
+ * detshare-ptx forms FILE: prints the module with all forms of its kernels, as a daemon loads it
  *
- * What has no form is said on standard error, with the reason.
+ * Standard error names each missing form, with the reason.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -10,12 +10,12 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define ROUNDS 100000u /* and some per block, until a launch counts as one that never ends */
+#define ROUNDS 100000u /* and some per block; a launch that needs more counts as endless */
 #define ROUNDS_PER_BLOCK 10u
 #define CHUNK_MAX 4u
-#define TAKES_MAX 3u /* of a worker that has a bound */
+#define TAKES_MAX 3u /* for a worker with a limit */
 
-/* A launch of a form, and the memory behind it */
+/* A launch of a form, with its memory */
 struct launch {
         struct ds_interp_launch l;
         uint8_t *params;
@@ -51,7 +51,7 @@ void ds_forms_run_close(struct ds_forms_run *run)
         *run = (struct ds_forms_run){0};
 }
 
-/* Somebody looks at the control block: perhaps that is the moment in which it is told to stop. */
+/* A worker reads the control block: this may be the moment of the stop request. */
 static void on_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
         struct ds_forms_run *run = user;
@@ -67,7 +67,7 @@ static void on_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_i
         }
 }
 
-/* The launch's ranges and the control block's, sorted */
+/* Ranges of the launch and of the control block, sorted */
 static void launch_ranges(const struct ds_forms_run *run, const struct ds_interp_launch *native, struct launch *to)
 {
         const struct ds_interp_range own = {(uintptr_t)run->control, sizeof(*run->control)};
@@ -90,7 +90,8 @@ static void launch_free(struct launch *launch)
         ds_free(launch->ranges);
 }
 
-/* The launch of a form: the native one's, its kernel and parameters replaced. 0 or -ENOMEM; free it either way. */
+/* Makes a form's launch from the native one with another kernel and other parameters. 0 or -ENOMEM; free it either
+ * way. */
 static int launch_make(struct ds_forms_run *run, const struct ds_interp_launch *native, const ds_interp_kernel *kernel,
         struct launch *ret)
 {
@@ -184,7 +185,7 @@ static int workers_one_by_one(
         return r;
 }
 
-/* One launch of workers */
+/* Runs one launch of workers */
 static int workers(struct ds_forms_run *run, struct launch *launch, struct ds_interp_result *ret)
 {
         struct ds_interp_result results[DS_FORMS_RUN_WORKERS] = {0};
@@ -202,7 +203,7 @@ static int workers(struct ds_forms_run *run, struct launch *launch, struct ds_in
         return r ? ds_error_trace(r) : 0;
 }
 
-/* next: as it was before the round */
+/* next: its value before the round */
 static void control_check(struct ds_forms_run *run, uint32_t next)
 {
         const struct ds_ptx_control *c = run->control;

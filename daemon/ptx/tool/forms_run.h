@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms of a kernel in the interpreter: slices, and workers that are told to stop and taken up again, at random
+ * Forms of a kernel in the interpreter: slices, and workers that stop and resume at random
  *
- * A launch of the native kernel becomes slices of random sizes, or rounds of workers of random numbers with random
- * chunks. Workers run one after the other in a random order, or all in turns; in a round somebody may write the stop
- * flag in the moment that a worker looks at the control block, so that workers leave between any two chunks, and a
- * worker may have a bound. After each round the control block must be as forms.h has it. The same seed gives the same
+ * A launch of the native kernel becomes slices of random sizes, or rounds of random numbers of workers with random
+ * chunks. Workers run one after the other in a random order, or all in turns. In a round the stop request may be
+ * written when a worker reads the control block, so that workers leave between any two chunks; a worker may have a
+ * limit. After each round the control block must have the state that forms.h specifies. The same seed gives the same
  * launches, in the same order.
  *
- * What `detshare-ptx run --evict` and the tests of the passes stand on. Nothing here knows what a kernel should leave
- * in memory: who asks compares.
+ * Used by `detshare-ptx run --evict` and by the tests of the passes. The code does not know a kernel's correct results:
+ * the caller compares them.
  */
 #pragma once
 
@@ -22,12 +22,12 @@
 
 struct ds_forms_run {
         uint64_t random;
-        uint32_t every;             /* one look at the control block of so many is told to stop; 0: none */
-        int in_turns;               /* workers all at once instead of one after the other */
-        uint32_t evictions, rounds; /* of the last launch, from here on */
-        struct ds_interp_cost cost; /* instructions alone */
-        char wrong[200];            /* what of the control block was not as it is to be; "": it was */
-        /* its own */
+        uint32_t every;             /* one of so many reads of the control block gets a stop request; 0: none */
+        int in_turns;               /* 1: workers run in turns instead of one after the other */
+        uint32_t evictions, rounds; /* numbers for the last launch; this and the following are results */
+        struct ds_interp_cost cost; /* only instructions are counted */
+        char wrong[200];            /* wrong fields of the control block; "": none */
+        /* private */
         ds_interp_block *work[DS_FORMS_RUN_WORKERS];
         struct ds_ptx_control *control; /* 64 bytes at a multiple of 64 */
         struct ds_ptx_virtual v;
@@ -40,9 +40,8 @@ void ds_forms_run_close(struct ds_forms_run *run);
 uint32_t ds_forms_run_random(struct ds_forms_run *run, uint32_t n);
 
 /*
- * native: a launch of the native kernel, with ranges that are sorted, of fewer than 2^31 blocks and without clusters;
- * kernel: the form's entry. max_instructions is each worker's. Returns 0 and a result, which has the first fault, or
- * -ENOMEM.
+ * native: a launch of the native kernel, with sorted ranges, fewer than 2^31 blocks and no clusters; kernel: the form's
+ * entry. max_instructions applies to each worker. Returns 0 and a result with the first fault, or -ENOMEM.
  */
 int ds_forms_run_sliced(struct ds_forms_run *run, const struct ds_interp_launch *native, const ds_interp_kernel *kernel,
         struct ds_interp_result *ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx: look at PTX, change it, and run it without a GPU
+ * detshare-ptx: inspects PTX, transforms it, and runs it without a GPU
  *
- * For people who debug kernels, and for the tests. Each command is a file of its own; tool.h has what they share.
+ * For users who debug kernels, and for the tests. Each command is a file of its own; tool.h has their shared code.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -23,25 +23,25 @@ static const char usage_text[] =
         "       detshare-ptx forms FILE\n"
         "\n"
         "FILE is PTX text; - is standard input.\n"
-        "  check   parse and validate, say nothing when all is well; --sim: also that the simulated device executes "
-        "it\n"
-        "  print   the module as this front end understands it, as PTX\n"
-        "  stats   functions, registers, memory, instructions per class, facts that schedulers and passes go by\n"
+        "  check   parse and validate, print only errors; --sim: also instructions that the simulated device lacks\n"
+        "  print   print the parsed module as PTX\n"
+        "  stats   print functions, registers, memory, instructions per class, and facts for schedulers and passes\n"
         "  run     execute a kernel on the CPU, block after block\n"
-        "  pass    transform the module, print it as PTX\n"
-        "  forms   print the module with the forms of its kernels that can be sliced and stopped\n"
+        "  pass    transform the module and print it as PTX\n"
+        "  forms   print the module with the sliced and the persistent form of its kernels\n"
         "\n"
         "Options of run:\n"
         "  -g, --grid X[,Y[,Z]]    blocks (default 1)\n"
         "  -b, --block X[,Y[,Z]]   threads per block (default 1)\n"
-        "      --cluster X[,Y[,Z]] blocks of a cluster (default 1)\n"
+        "      --cluster X[,Y[,Z]] blocks per cluster (default: the kernel's requirement, else 1)\n"
         "  -s, --shared BYTES      dynamic shared memory (default 0)\n"
-        "  -k, --kernel NAME       the kernel, where its name is not the first word behind the file\n"
-        "      --seed N            blocks in the order of this seed (default 0: increasing)\n"
-        "  -j, --jobs N            blocks on N threads (default 1)\n"
-        "      --watch BLOCK,THREAD  print each instruction of one thread and what it wrote to standard error\n"
-        "      --evict N           the persistent form, evicted at random by this seed, against the native kernel\n"
-        "  -c, --cost              print what the launch executed to standard error\n"
+        "  -k, --kernel NAME       the kernel, if its name is not the first word behind the file\n"
+        "      --seed N            run blocks in the order of this seed (default 0: increasing)\n"
+        "  -j, --jobs N            run blocks on N threads (default 1)\n"
+        "      --watch BLOCK,THREAD  print each instruction of one thread, with written registers, to standard error\n"
+        "      --evict N           compare the persistent form, evicted at random by this seed, with the native "
+        "kernel\n"
+        "  -c, --cost              print the cost of the launch to standard error\n"
         "\n"
         "One ARG per kernel parameter:\n"
         "  TYPE:VALUE              a number, e.g. u32:5 f32:1.5 s64:-1\n"
@@ -56,7 +56,7 @@ static const char usage_text[] =
         "  -h, --help        this text\n"
         "  -V, --version     the version\n";
 
-/* Takes --color=WHEN out of the words, wherever it stands before `--`. The new argc, -1 when WHEN is wrong. */
+/* Removes --color=WHEN from the words, anywhere before `--`. Returns the new argc, or -1 if WHEN is wrong. */
 static int take_color(int argc, char **argv)
 {
         static const char option[] = "--color=";

@@ -2,8 +2,8 @@
 /*
  * detshare-ptx pass NAME[,NAME...] FILE: transformations, one after the other
  *
- * Each pass's output is parsed and validated before the next one. What is printed is PTX; what became of each kernel is
- * said on standard error with -v, and always when it was refused.
+ * Each pass's output is parsed and validated before the next one. Standard output gets PTX. Standard error gets each
+ * kernel's result with -v, and refusals always.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,7 +31,7 @@ static int list_passes(void)
         return ds_ptx_tool_flush();
 }
 
-/* Returns how many kernels were refused. */
+/* Reports the results; returns the number of refused kernels. */
 static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, const char *path,
         const struct ds_ptx_outcome *outcome, const struct options *options)
 {
@@ -47,7 +47,7 @@ static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, con
                         continue;
                 if (o->verdict == DS_PTX_PASS_REFUSED) {
                         refused++;
-                        snprintf(what, sizeof(what), "%s leaves %.100s as it is", pass->name, f->name);
+                        snprintf(what, sizeof(what), "%s leaves %.100s unchanged", pass->name, f->name);
                         ds_ptx_tool_point(before, path, o->line, what, o->reason);
                 } else if (options->verbose) {
                         fprintf(stderr, "%s: %s %s\n", pass->name, f->name, words[o->verdict]);
@@ -56,7 +56,7 @@ static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, con
         return refused;
 }
 
-/* One pass: *module is replaced. Returns 0, the number of kernels refused, or a negative exit code. */
+/* Runs one pass: *module is replaced. Returns 0, the number of refused kernels, or a negative exit code. */
 static int apply(
         const struct ds_ptx_pass *pass, const char *path, ds_ptx_module **module, const struct options *options)
 {
@@ -71,7 +71,8 @@ static int apply(
                 return -DS_PTX_TOOL_BAD;
         }
         if (r) {
-                fprintf(stderr, "detshare-ptx: %s made of %s what is no PTX, which is a defect:\n", pass->name, path);
+                fprintf(stderr, "detshare-ptx: pass %s wrote invalid PTX for %s, which is a defect of the pass:\n",
+                        pass->name, path);
                 ds_ptx_tool_diags(&diags, pass->name);
                 return -DS_PTX_TOOL_BAD;
         }
@@ -81,7 +82,7 @@ static int apply(
         return r;
 }
 
-/* A refusal's line is one of the text that the pass was given: behind the first pass that is no file's. */
+/* The line of a refusal refers to the pass's input: after the first pass that is no file's. */
 static int run_passes(const char *names, const char *path, const struct options *options)
 {
         char name[300];
@@ -105,7 +106,7 @@ static int run_passes(const char *names, const char *path, const struct options 
         return r ? r : refused && options->strict ? DS_PTX_TOOL_UNSUPPORTED : 0;
 }
 
-/* The power of two that the number is, -1: none, or something follows that is not `end` */
+/* log2 of the number; -1: it is no power of two, or the next character is not `end` */
 static int power_of(const char **text, char end)
 {
         char *behind;
@@ -117,7 +118,7 @@ static int power_of(const char **text, char end)
         return __builtin_ctzl(value);
 }
 
-/* regular:BYTES:EVERY or table:BYTES */
+/* Reads regular:BYTES:EVERY or table:BYTES */
 static bool read_layout(const char *text, struct options *options)
 {
         static const char regular[] = "regular:", table[] = "table:";
@@ -147,7 +148,7 @@ static bool read_mask(const char *text, struct options *options)
         return end != text && !*end && !errno && options->pass.mask;
 }
 
-/* Returns -1 when the options are good, else an exit code. */
+/* Returns -1 if the options are valid, else an exit code. */
 static int read_options(int argc, char **argv, struct options *options)
 {
         static const struct option longs[] = {{"list", no_argument, NULL, 'l'}, {"only", required_argument, NULL, 'o'},

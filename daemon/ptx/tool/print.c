@@ -37,7 +37,7 @@ int ds_ptx_tool_print(int argc, char **argv)
         optind = 1;
         while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
                 if (c != 's')
-                        return ds_ptx_tool_usage("print has the option --strip-debug");
+                        return ds_ptx_tool_usage("unknown option: print has only --strip-debug");
                 strip = true;
         }
         if (argc - optind != 1)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx run: a kernel on the CPU, with arguments from words
+ * detshare-ptx run: a kernel on the CPU, with arguments from the command line
  *
- * Blocks come in increasing order, in that of a seed, or on several threads, each with working memory of its own; the
- * last is for kernels whose blocks tell each other nothing, or who look for those that do. Of several faults the one of
- * the first block in order is told, with the line of PTX that did it. --evict: run_evict.h.
+ * Blocks run in increasing order, in the order of a seed, or on several threads, each with its own working memory.
+ * Threads are for kernels whose blocks do not communicate, or for finding those that do. If several blocks fault, the
+ * first one in order is reported, with the line of PTX. --evict: see run_evict.h.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -32,7 +32,7 @@
 struct run_options {
         uint32_t grid[3], block[3], cluster[3];
         uint32_t shared, jobs;
-        uint64_t watch[2]; /* block and thread, by their indices */
+        uint64_t watch[2]; /* block and thread, by their linear indices */
         bool watches;
         uint64_t seed, evict_seed;
         const char *kernel;
@@ -59,7 +59,7 @@ static bool parse_extent(const char *text, uint32_t extent[3])
         return false;
 }
 
-/* A number from min to max, the whole text */
+/* Parses a number from min to max; nothing may follow */
 static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 {
         char *end;
@@ -69,7 +69,7 @@ static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t 
         return *text >= '0' && *text <= '9' && !*end && !errno && *ret >= min && *ret <= max;
 }
 
-/* BLOCK,THREAD: an index in the grid and one in the block */
+/* Parses BLOCK,THREAD: an index in the grid and one in the block */
 static bool parse_watch(const char *text, uint64_t ret[2])
 {
         char block[32];
@@ -149,26 +149,26 @@ static int parse_run_options(int argc, char **argv, struct run_options *options)
         if ((uint64_t)options->block[0] * options->block[1] * options->block[2] > MAX_THREADS)
                 return ds_ptx_tool_usage("a block has at most 1024 threads");
         if (options->evicts && (options->jobs > 1 || options->clusters || options->watches || options->seed))
-                return ds_ptx_tool_usage("--evict goes without --cluster, --jobs, --seed and --watch");
+                return ds_ptx_tool_usage("--evict cannot be combined with --cluster, --jobs, --seed or --watch");
         if (options->evicts && (uint64_t)options->grid[0] * options->grid[1] > INT32_MAX / options->grid[2])
                 return ds_ptx_tool_usage("--evict takes less than 2^31 blocks");
         return 0;
 }
 
-/* What the kernel's text requires holds where nothing was asked for, and must not be contradicted. */
+/* Applies the kernel's required cluster size if no option was given; rejects a different option. */
 static int choose_cluster(const struct ds_interp_kernel_info *info, struct run_options *options)
 {
         uint32_t *c = options->cluster;
 
         if (info->cluster[0] && options->clusters && memcmp(c, info->cluster, sizeof(info->cluster)))
-                return ds_ptx_tool_usage("--cluster is not what the kernel requires");
+                return ds_ptx_tool_usage("--cluster differs from the kernel's required cluster size");
         if (info->cluster[0])
                 memcpy(c, info->cluster, sizeof(info->cluster));
         if ((uint64_t)c[0] * c[1] * c[2] > MAX_CLUSTER)
                 return ds_ptx_tool_usage("a cluster has at most 16 blocks");
         for (int i = 0; i < 3; i++)
                 if (options->grid[i] % c[i])
-                        return ds_ptx_tool_usage("--grid must be a multiple of the clusters");
+                        return ds_ptx_tool_usage("--grid must be a multiple of --cluster in each dimension");
         return 0;
 }
 
@@ -195,15 +195,15 @@ static void print_cost(const struct ds_interp_cost *cost)
 
 /* --- blocks --- */
 
-/* A launch, and what its threads share */
+/* A launch, and the state that its threads share */
 struct work {
         const struct ds_interp_launch *launch;
         struct ds_interp_order order;
-        _Atomic uint64_t next; /* place in the order of the cluster (a block, mostly) that is to be run next */
-        _Atomic uint64_t stop; /* from this place on nobody is wanted: it faulted */
+        _Atomic uint64_t next; /* place in the order of the next cluster (usually a block) to run */
+        _Atomic uint64_t stop; /* first place that need not run, because the cluster there has faulted */
         pthread_mutex_t lock;
         struct ds_interp_cost cost;
-        struct ds_interp_result fault; /* of what is at `stop` */
+        struct ds_interp_result fault; /* fault at `stop` */
         uint32_t block[3];
         bool no_memory;
 };
@@ -213,7 +213,7 @@ static void print_text(void *user, int to_stderr, const char *text, size_t size)
         fwrite(text, 1, size, to_stderr ? stderr : stdout);
 }
 
-/* results: of the cluster's blocks, the first of which is `first` */
+/* results: of the cluster's blocks; `first`: index of the first of them */
 static void keep_results(
         struct work *w, uint64_t place, const uint32_t first[3], const struct ds_interp_result *results)
 {
@@ -261,7 +261,7 @@ static void *run_thread(void *arg)
         return NULL;
 }
 
-/* On `jobs` threads, this one among them */
+/* Runs all blocks on `jobs` threads, including this one */
 static void run_blocks(struct work *w, const struct run_options *options)
 {
         pthread_t threads[MAX_JOBS];
@@ -291,7 +291,7 @@ static int report_fault(const struct work *w, const ds_ptx_module *module, const
         return DS_PTX_TOOL_BAD;
 }
 
-/* Native, then in the other form from the same memory; what that leaves is printed, and what it prints. */
+/* Runs the native kernel, then the persistent form from the same memory; prints the results and text of the latter. */
 static int run_twice(struct work *w, struct ds_interp_launch *launch, const ds_ptx_module *module, const char *path,
         const ds_interp *interp, const struct run_options *options, struct ds_run_args *args)
 {
@@ -329,7 +329,7 @@ static int launch_kernel(const ds_ptx_module *module, const char *path, const ds
         int r;
 
         if (info->static_shared + options->shared > MAX_SHARED)
-                return ds_ptx_tool_usage("the kernel's shared memory and --shared pass 232448 bytes");
+                return ds_ptx_tool_usage("the kernel's shared memory and --shared together exceed 232448 bytes");
         if (ds_run_args_new(info, argc, argv, message, sizeof(message), &args))
                 return ds_ptx_tool_usage(message);
         memcpy(launch.grid, options->grid, sizeof(launch.grid));
@@ -384,7 +384,7 @@ static void print_step(void *user, const struct ds_interp_step *step)
         char line[100];
 
         snprintf(line, sizeof(line), "%.*s", (int)DS_MIN(n, sizeof(line) - 1), text);
-        for (char *p = line; *p; p++) /* columns; and the text is anybody's */
+        for (char *p = line; *p; p++) /* for aligned columns; and the text may contain anything */
                 *p = *p >= ' ' && *p <= '~' ? *p : *p == '\t' ? ' ' : '?';
         fprintf(stderr, "%5u  %-48s", step->line, line);
         if (step->skipped)
@@ -411,7 +411,7 @@ static int watch(ds_interp *interp, const ds_ptx_module *module, const struct ru
 
 /* --- the command --- */
 
-/* The kernel: named by an option, by the first word behind the file, or the only one. *ret_used: words that took. */
+/* The kernel: named by an option, by the first word behind the file, or the only one. *ret_used: words consumed. */
 static const ds_interp_kernel *choose_kernel(
         const ds_interp *interp, const struct run_options *options, int argc, char **argv, int *ret_used)
 {
@@ -423,7 +423,7 @@ static const ds_interp_kernel *choose_kernel(
         if (argc)
                 kernel = ds_interp_find_kernel(interp, argv[0]);
         *ret_used = kernel != NULL;
-        /* arguments have a colon or a bracket, names have none */
+        /* arguments have a colon or a bracket, names do not */
         if (!kernel && (!argc || strpbrk(argv[0], ":[")) && !ds_interp_kernel_at(interp, 1))
                 kernel = ds_interp_kernel_at(interp, 0);
         return kernel;

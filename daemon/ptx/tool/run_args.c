@@ -33,9 +33,9 @@ struct buffer {
         const struct type *type;
         uint64_t count;
         void *data, *kept;
-        int index; /* of the word */
+        int index; /* index of the word */
         bool print;
-        const char *file; /* that its bytes are written to, or NULL */
+        const char *file; /* file for its bytes, or NULL */
 };
 
 struct ds_run_args {
@@ -72,7 +72,7 @@ static double half_to_double(uint16_t half)
         return half & 0x8000 ? -value : value;
 }
 
-/* Truncates: test data is written so that it fits. */
+/* Truncates: test data is chosen to fit. */
 static uint16_t double_to_half(double value)
 {
         uint16_t sign = __builtin_signbit(value) ? 0x8000 : 0;
@@ -111,7 +111,7 @@ static void store_int(void *at, const struct type *type, uint64_t value)
                 memcpy(at, &value, type->size);
 }
 
-/* A number at the word's end; false when it is none or does not fit the type */
+/* Parses a number at the word's end; false if it is none or does not fit the type */
 static bool parse_number(const char *text, const struct type *type, void *ret)
 {
         char *end;
@@ -160,7 +160,7 @@ static int parse_bytes(const struct reader *reader, const char *hex, uint8_t *re
 }
 
 /* --- buffers ----------------------------------------------------------------------------------------------------- */
-/* The xorshift64* generator: the same seed gives the same buffer everywhere. */
+/* The xorshift64* generator: the same seed gives the same buffer on every machine. */
 static uint64_t next_random(uint64_t *state)
 {
         *state ^= *state >> 12;
@@ -184,7 +184,7 @@ static void fill_random(struct buffer *buffer, uint64_t seed)
         }
 }
 
-/* As many bytes as the file has, and no more than the buffer */
+/* Reads the whole file, which may not exceed the buffer */
 static int fill_from_file(const struct reader *reader, struct buffer *buffer, const char *path)
 {
         size_t size = buffer->count * buffer->type->size;
@@ -222,13 +222,13 @@ static int fill(const struct reader *reader, struct buffer *buffer, const char *
                 return 0;
         }
         if (!parse_number(init, buffer->type, value))
-                return fail(reader, "the start value is zero, ramp, rand:SEED, @FILE or a number of the type");
+                return fail(reader, "the initial value must be zero, ramp, rand:SEED, @FILE or a number of the type");
         for (uint64_t i = 0; i < buffer->count; i++)
                 memcpy((uint8_t *)buffer->data + i * buffer->type->size, value, buffer->type->size);
         return 0;
 }
 
-/* What stands behind `TYPE[`; the word may be changed: a name of a file behind it is cut off. */
+/* Parses the text behind `TYPE[`; may change the word: cuts off the name of an output file. */
 static int parse_buffer(const struct reader *reader, char *text, const struct type *type, struct buffer *buffer)
 {
         char *end = strchr(text, '>');
@@ -243,7 +243,7 @@ static int parse_buffer(const struct reader *reader, char *text, const struct ty
                 return fail(reader, "a buffer is written TYPE[N], TYPE[N]=INIT or TYPE[N]=INIT>FILE");
         if (!buffer->count || buffer->count > MAX_BUFFER / type->size)
                 return fail(reader, "a buffer has at least 1 element and at most 4 GiB");
-        /* 256: what cuMemAlloc aligns to */
+        /* 256: alignment of cuMemAlloc */
         if (posix_memalign(&buffer->data, 256, DS_ALIGN_UP((size_t)buffer->count * type->size, (size_t)256)))
                 return fail(reader, "out of memory");
         memset(buffer->data, 0, (size_t)buffer->count * type->size);
@@ -267,7 +267,7 @@ static int parse_word(
                 return fail(reader, "not a TYPE:VALUE, bytes:HEX or [out:]TYPE[N]");
         if (*text == ':') {
                 if (type->size != param->size)
-                        return fail(reader, "the parameter has another size");
+                        return fail(reader, "the type does not have the parameter's size");
                 if (!parse_number(text + 1, type, args->params + param->offset))
                         return fail(reader, "the value does not fit the type");
                 return 0;
@@ -348,7 +348,7 @@ const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args,
         return args->ranges;
 }
 
-/* --- twice ------------------------------------------------------------------------------------------------------- */
+/* --- repeated launches ------------------------------------------------------------------------------------------- */
 static size_t buffer_size(const struct buffer *buffer)
 {
         return buffer->count * buffer->type->size;
@@ -367,7 +367,7 @@ int ds_run_args_keep(struct ds_run_args *args)
         return 0;
 }
 
-/* The launch knows where the buffers are, so bytes move. */
+/* Swaps bytes, not pointers, because the launch holds the buffers' addresses. */
 void ds_run_args_swap(struct ds_run_args *args)
 {
         for (size_t i = 0; i < args->n; i++) {

@@ -14,10 +14,10 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define EVERY_MIN 2u /* one look at the control block of so many is told to stop */
+#define EVERY_MIN 2u /* one of so many reads of the control block gets a stop request */
 #define EVERY_SPREAD 12u
 
-/* The module with all forms, and what is said of the kernel */
+/* The module with all forms, and the kernel's verdict */
 struct formed {
         ds_ptx_module *module;
         ds_interp *interp;
@@ -36,7 +36,7 @@ static int no_memory(void)
         return DS_PTX_TOOL_BAD;
 }
 
-/* Why there is none */
+/* Prints why there is no form */
 static int no_form(const ds_ptx_module *module, const char *path, const char *name, const struct ds_ptx_form_fate *fate)
 {
         char what[200];
@@ -46,7 +46,7 @@ static int no_form(const ds_ptx_module *module, const char *path, const char *na
         return DS_PTX_TOOL_UNSUPPORTED;
 }
 
-/* An exit code; close it either way. */
+/* Returns an exit code; close it either way. */
 static int formed_open(const ds_ptx_module *module, const char *path, const char *name, struct formed *ret)
 {
         ds_cleanup(ds_freep) struct ds_ptx_form_verdict *verdicts = NULL;
@@ -76,7 +76,7 @@ static int formed_open(const ds_ptx_module *module, const char *path, const char
         return 0;
 }
 
-/* A variable of the module that is not the same in both; its addresses are not looked at. NULL: there is none. */
+/* A variable of the module that differs between the two, addresses in it ignored. NULL: none. */
 static const char *variable_differs(const ds_ptx_module *module, const ds_interp *a, const ds_interp *b)
 {
         for (uint32_t i = 0; i < module->n_vars; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx run --evict: a kernel's persistent form, evicted and taken up again at random, against the native one
+ * detshare-ptx run --evict: compares a kernel's persistent form, evicted and resumed at random, with the native kernel
  *
- * Whether a kernel that a pass has transformed still does what it did is asked here by hand, with arguments of one's
- * own: the native launch has been run, its results are kept, and the form runs from the same memory. Buffers and the
- * module's variables must be equal to the last byte. Where they are not a kernel may also be to blame that leaves
- * something else each time, in another order of blocks or threads.
+ * A user checks with arguments of their own whether a transformed kernel still has the same results. The native launch
+ * has run, its results are kept, and the form runs from the same memory. Buffers and the module's variables must be
+ * equal to the last byte. If they are not, the cause may also be a kernel whose results differ from run to run, with
+ * the order of blocks or threads.
  */
 #pragma once
 
@@ -16,9 +16,9 @@
 #include "ptx/tool/run_args.h"
 
 /*
- * native: the launch that was run, in `interp`; args: its arguments, with what it left kept (ds_run_args_keep) and
- * what it began with in the buffers, which have the form's results afterwards. An exit code, after saying why; on 0
- * standard error has a line about what happened.
+ * native: the launch that has run, in `interp`. args: its arguments, with its results kept (ds_run_args_keep) and its
+ * initial contents in the buffers; afterwards the buffers have the form's results. Returns an exit code, after printing
+ * the reason; on 0 standard error gets a line of statistics.
  */
 int ds_run_evict(const ds_ptx_module *module, const char *path, const ds_interp *interp,
         const struct ds_interp_launch *native, const struct ds_run_args *args, uint64_t seed);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx stats: what a module's functions are made of
+ * detshare-ptx stats: contents of a module's functions
  *
- * Registers "live" and residency are what the simulated device goes by: estimates from the text, since the assembler
- * that decides has not seen it. Residency is that of NVIDIA's public occupancy rules for the compute capability.
+ * "live" registers and residency are the values that the simulated device uses: estimates from the text, since the
+ * assembler decides the real ones. Residency follows NVIDIA's public occupancy rules for the compute capability.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -23,10 +23,11 @@
 
 struct options {
         bool json;
-        uint32_t sm, block; /* 0: the module's target; what the kernel asks for */
+        uint32_t sm, block; /* 0: defaults, from the module's target and the kernel */
 };
 
-/* Per SM: threads, blocks, bytes of shared memory; of the CUDA C++ Programming Guide, "Compute Capabilities" */
+/* Limits of an SM: threads, blocks, bytes of shared memory; from the CUDA C++ Programming Guide, "Compute
+ * Capabilities" */
 struct sm {
         uint32_t cc, threads, blocks, shared;
 };
@@ -44,7 +45,7 @@ static const struct sm *find_sm(uint32_t cc)
         return NULL;
 }
 
-/* Blocks of one SM, 0 when a block does not fit at all */
+/* Blocks that fit on one SM; 0: none fits */
 static uint32_t residency(const struct sm *sm, uint32_t threads, uint32_t registers, uint32_t shared)
 {
         uint32_t warps = DS_ALIGN_UP(DS_DIV_UP(threads, 32), 4u);
@@ -56,7 +57,7 @@ static uint32_t residency(const struct sm *sm, uint32_t threads, uint32_t regist
         return reserved ? DS_MIN(n, sm->shared / reserved) : n;
 }
 
-/* What is told of one function */
+/* Values reported for one function */
 struct stats {
         const struct ds_ptx_function *function;
         const struct ds_ptx_facts *facts;
@@ -65,7 +66,7 @@ struct stats {
         uint64_t shared, local;
         uint32_t live, threads, blocks; /* 0: unknown */
         struct ds_ptx_colour_param colours[DS_PTX_COLOUR_PARAMS];
-        uint64_t most; /* parameters that can be coloured */
+        uint64_t most; /* mask of parameters that can be coloured */
 };
 
 static uint64_t bytes_in(struct ds_ptx_var *const *vars, uint32_t n, enum ds_ptx_space space)
@@ -133,7 +134,7 @@ static void print_forms(const struct ds_ptx_form_verdict *verdict)
         }
 }
 
-/* Parameters as numbers: "1, 3" */
+/* Prints parameter numbers: "1, 3" */
 static void print_mask(uint64_t mask)
 {
         for (const char *between = ""; mask; mask &= mask - 1, between = ", ")
@@ -332,7 +333,7 @@ static int stats_of(const char *path, const struct options *options)
         r = facts && verdicts ? ds_ptx_facts_find(module, facts) : -ENOMEM;
         if (!r)
                 r = ds_ptx_forms_judge(module, verdicts);
-        if (!r && ds_interp_new(module, &diags, &interp)) /* then some figures are left out */
+        if (!r && ds_interp_new(module, &diags, &interp)) /* then some values are omitted */
                 interp = NULL;
         if (!r)
                 r = print_module(module, interp, facts, verdicts, options);
@@ -361,7 +362,7 @@ int ds_ptx_tool_stats(int argc, char **argv)
                         return ds_ptx_tool_usage("stats has the options --json, --sm NN and --block THREADS");
                 number = strtoul(optarg, &end, 10);
                 if (*end || (c == 'm' ? number > 999 || !find_sm((uint32_t)number) : number < 1 || number > 1024))
-                        return ds_ptx_tool_usage(c == 'm' ? "--sm takes a compute capability that is known, as 90"
+                        return ds_ptx_tool_usage(c == 'm' ? "--sm takes a known compute capability, such as 90"
                                                           : "--block takes 1 to 1024 threads");
                 *(c == 'm' ? &options.sm : &options.block) = (uint32_t)number;
         }

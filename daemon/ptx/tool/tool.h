@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-ptx from inside: one file per command, and what they share
+ * detshare-ptx internals: one file per command, and their shared code
  *
- * PTX and results go to standard output, diagnostics with the source line and a caret to standard error. Exit codes
- * are in enum ds_ptx_tool_exit and in the manual page. A command is given its own words, argv[0] is its name.
+ * PTX and results go to standard output, diagnostics with the source line and a caret to standard error. Exit codes are
+ * in enum ds_ptx_tool_exit and in the manual page. A command gets its own words; argv[0] is its name.
  */
 #pragma once
 
@@ -14,9 +14,9 @@
 
 enum ds_ptx_tool_exit {
         DS_PTX_TOOL_OK = 0,
-        DS_PTX_TOOL_BAD = 1,         /* the input is wrong, or the kernel faulted */
-        DS_PTX_TOOL_USAGE = 2,       /* the command line is wrong */
-        DS_PTX_TOOL_UNSUPPORTED = 3, /* right, but not executed, or not to be transformed */
+        DS_PTX_TOOL_BAD = 1,         /* the input is invalid, or the kernel faulted */
+        DS_PTX_TOOL_USAGE = 2,       /* the command line is invalid */
+        DS_PTX_TOOL_UNSUPPORTED = 3, /* the input is valid, but cannot be executed or transformed */
 };
 
 int ds_ptx_tool_check(int argc, char **argv);
@@ -26,19 +26,19 @@ int ds_ptx_tool_run(int argc, char **argv);
 int ds_ptx_tool_pass(int argc, char **argv);
 int ds_ptx_tool_forms(int argc, char **argv);
 
-/* Colours on standard error from now on: "auto" (on a terminal, unless NO_COLOR is set), "always", "never" */
+/* Sets colours on standard error: "auto" (on a terminal, unless NO_COLOR is set), "always", "never" */
 bool ds_ptx_tool_color(const char *when);
 
 int ds_ptx_tool_usage(const char *message);
-/* Reads, parses and validates; - is standard input. 0, or an exit code after saying why. */
+/* Reads, parses and validates; - is standard input. 0, or an exit code after printing the reason. */
 int ds_ptx_tool_load(const char *path, struct ds_ptx_diags *diags, ds_ptx_module **ret);
 void ds_ptx_tool_diags(const struct ds_ptx_diags *diags, const char *path);
-/* "path:line: what: message" and the line of the module's text below it, with a caret under its first word */
+/* Prints "path:line: what: message" and the line of the module's text below it, with a caret under its first word */
 void ds_ptx_tool_point(
         const ds_ptx_module *module, const char *path, unsigned line, const char *what, const char *message);
-/* A line of the module's text without blanks around it; "" when there is none */
+/* A line of the module's text without surrounding blanks; "" if there is none */
 const char *ds_ptx_tool_line(const ds_ptx_module *module, unsigned line, size_t *ret_length);
-/* The module as PTX to standard output; an exit code. */
+/* Prints the module as PTX to standard output; returns an exit code. */
 int ds_ptx_tool_put(const ds_ptx_module *module);
-/* What is in standard output's buffer is written: an exit code. */
+/* Writes out standard output's buffer; returns an exit code. */
 int ds_ptx_tool_flush(void);

@@ -232,7 +232,7 @@ void cuda_fault_timeout(ds_device *device, struct cuda_job *job)
         fault_judge(device, CUDA_ERROR_LAUNCH_TIMEOUT, 0);
 }
 
-/* --- messages --------------------- */
+/* --- messages --- */
 
 static void kernel_words(const struct cuda_job *job, char *ret, size_t size)
 {

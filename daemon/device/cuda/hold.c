@@ -129,7 +129,7 @@ int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_s
         return 0;
 }
 
-/* --- release ---------------------- */
+/* --- release --- */
 
 static int held_may_go(ds_device *device, const struct cuda_stream *stream, const struct cuda_held *held)
 {

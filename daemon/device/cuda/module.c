@@ -572,7 +572,7 @@ void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd)
                 (void)image_map(image, fd, &st); /* on failure it keeps its copy of the bytes */
 }
 
-/* --- preparation in advance ------- */
+/* --- preparation in advance --- */
 
 static void reading_work(const struct ds_cuda_driver *driver, struct cuda_task *task)
 {

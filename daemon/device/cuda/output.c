@@ -74,7 +74,7 @@ int cuda_output_init(ds_device *device)
         return result ? ds_cuda_failed(device, result, "cuStreamCreateWithPriority") : 0;
 }
 
-/* --- capture ---------------------- */
+/* --- capture --- */
 
 /* A file that cannot grow, or a negative errno. */
 static int catch_file(void)

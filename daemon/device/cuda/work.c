@@ -95,7 +95,7 @@ void cuda_work_free(ds_device *device)
         cuda_counters_free(device);
 }
 
-/* --- submission to the GPU -------- */
+/* --- submission to the GPU --- */
 
 /* Converts the result of a call on a stream: contract codes stay, a lost context gives the error of all other work. */
 static int work_result(ds_device *device, CUresult result)

@@ -24,7 +24,7 @@
 
 #define BLOCK_RATE_MAX (UINT64_C(1) << 32) /* bytes per us; more than any device has, and sums stay below 64 bits */
 
-/* --- initialisation --------------- */
+/* --- initialisation --- */
 
 static int order_key(const struct sim_model *model, uint32_t sm)
 {
@@ -81,7 +81,7 @@ bool sim_blocks_fit(const ds_device *device, const struct sim_need *need)
                need->shared <= model->sm_shared;
 }
 
-/* --- queue of kernels that have blocks to place ------ */
+/* --- queue of kernels that have blocks to place --- */
 
 static struct sim_fifo *ready_list(ds_device *device, const struct sim_job *job)
 {
@@ -345,7 +345,7 @@ static void job_place(ds_device *device, struct sim_job *job, const uint64_t *sm
                         sm_take(device, job, c.sm[i], c.taken[i]);
 }
 
-/* --- placement round -------------- */
+/* --- placement round --- */
 
 static bool mask_subset(const uint64_t *mask, const uint64_t *of)
 {
@@ -402,7 +402,7 @@ void sim_blocks_round(ds_device *device)
         sim_share_settle(device);
 }
 
-/* --- ends of blocks --------------- */
+/* --- ends of blocks --- */
 
 /* A worker that has finished a chunk takes the next one on the same SM; no other kernel can take its place in
  * between. */

@@ -87,7 +87,7 @@ void sim_event_remove(ds_device *device, struct sim_event *event)
                 heap_sift(device, index, last);
 }
 
-/* --- processing of an instant ----- */
+/* --- processing of an instant --- */
 
 /* The job's start time has come, and its effect is there, unless it is a copy. */
 static void job_run(ds_device *device, struct sim_job *job)

@@ -66,7 +66,7 @@ struct exec {
         uint32_t depth;           /* number of copies on this stack that wait for it */
 };
 
-/* --- progress of a job ------------ */
+/* --- progress of a job --- */
 
 /* Wakes the owner. The caller holds the lock. */
 static void pool_news(ds_device *device)
@@ -152,7 +152,7 @@ static bool exec_aborted(const struct sim_job *job)
         return atomic_load_explicit(&job->abort, memory_order_relaxed) != SIM_ABORT_NONE;
 }
 
-/* --- CUDA error of each fault ----- */
+/* --- CUDA error of each fault --- */
 
 static int32_t fault_status(enum ds_interp_fault fault)
 {
@@ -332,7 +332,7 @@ static void place_cluster(const struct sim_job *job, uint64_t index, const uint3
         launch->sm_id = ids[index % n_ids];
 }
 
-/* --- extra memory of a launch ----- */
+/* --- extra memory of a launch --- */
 
 /* Its address depends on what else the process executes; the reported accesses are the same in every run. */
 static void own_told(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
@@ -484,7 +484,7 @@ static void exec_workers(struct exec *x, const struct exec_tools *tools, struct 
         own_free(&own);
 }
 
-/* --- launches that read a clock ------ */
+/* --- launches that read a clock --- */
 
 static uint64_t disturbance(const struct sim_job *job)
 {

@@ -170,7 +170,7 @@ void sim_form_executed(struct sim_job *job, const struct ds_ptx_control *control
                 sim_form_words(job->kernel, words), control->next, control->left, control->completed, epoch);
 }
 
-/* --- eviction --------------------- */
+/* --- eviction --- */
 
 struct sim_evicted *sim_evicted_free(struct sim_evicted *evicted)
 {

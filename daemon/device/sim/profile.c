@@ -88,7 +88,7 @@ static int read_extent(
         return bad(r, "%s=%.40s: not X, XxY or XxYxZ, from 1 to %ux%ux%u", key, text, max[0], max[1], max[2]);
 }
 
-/* --- line of a kernel ------------- */
+/* --- line of a kernel --- */
 
 /* Doubles an array; false when out of memory. */
 static int grow(void **array, uint32_t n, uint32_t *capacity, size_t size)

@@ -15,7 +15,7 @@
 
 #define TIME_MAX (UINT64_C(1) << 60) /* ns, 36 years; added to any time that occurs it is still a valid time */
 
-/* --- initialisation --------------- */
+/* --- initialisation --- */
 
 void sim_room_rungs(ds_device *device)
 {
@@ -271,7 +271,7 @@ static void pace(ds_device *device, struct sim_job *job)
                 sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
 }
 
-/* --- shortage of room ------------- */
+/* --- shortage of room --- */
 
 /* True before the job's last wave: some of its blocks have not begun. */
 static bool has_more(const ds_device *device, const struct sim_job *job)
@@ -355,7 +355,7 @@ static void deal(ds_device *device)
                 }
 }
 
-/* --- events ----------------------- */
+/* --- events --- */
 
 static void line_insert(struct sim_room *room, struct sim_job *job)
 {

@@ -85,7 +85,7 @@ void sim_share_remove(ds_device *device, struct sim_group *group)
         memory_change(device, group, -1);
 }
 
-/* --- slowdown by memory ------------- */
+/* --- slowdown by memory --- */
 
 static uint32_t ratio(uint64_t asked, uint64_t there)
 {
@@ -183,7 +183,7 @@ static uint64_t memory_stretch(const ds_device *device, const struct sim_group *
         return SIM_LOAD_ONE + (stretch - SIM_LOAD_ONE) * group->stall / m->stall;
 }
 
-/* --- ends of groups --------------- */
+/* --- ends of groups --- */
 
 static uint32_t group_stretch(const ds_device *device, const struct sim_group *group)
 {

@@ -674,7 +674,7 @@ int sim_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
         return 0;
 }
 
-/* --- limit on resident blocks ----- */
+/* --- limit on resident blocks --- */
 
 struct sim_job *sim_kernel_in_flight(ds_device *device, uint64_t token)
 {
@@ -710,7 +710,7 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
         return 0;
 }
 
-/* --- abort ------------------------ */
+/* --- abort --- */
 
 static void stream_abort(ds_device *device, struct sim_stream *stream, const struct sim_space *space)
 {

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What dividing memory channels does, on simulated GPUs: the experiments behind figures 16, 17 and 18 of the SGDRC paper with our packs.
+"""The effect of divided memory channels on simulated GPUs: the experiments behind figures 16, 17 and 18 of the SGDRC
+paper with our packs.
 
-Nothing is executed: detshare-replay simulates kernels block by block with L2 and channels; how long they take follows from the packs
-(tests/eval/packs.py). Best effort has a third of the channels, as in the paper. Each figure is there twice: as the simulator is, where what waits for a full
-channel holds up others as it does on an H200, and with +apart, where it does not. What is not simulated: the cost of translated addresses, tables that are
-wrong here and there. Needs packs of all eleven models for sm_80 and sm_75 (make packs ARCH=...). The same arguments give the same figures.
+Nothing is executed: detshare-replay simulates kernels block by block with L2 and channels, and their times follow
+from the packs (tests/eval/packs.py). Best effort has a third of the channels, as in the paper. Each figure is there
+twice: with the simulator's default, where a request that waits for a full channel delays others as on an H200, and
+with +apart, where it does not. Not simulated: the cost of translated addresses, and errors in tables. Needs packs
+of all eleven models for sm_80 and sm_75 (make packs ARCH=...). The same arguments give the same figures.
 
 usage: channels.py --build BUILD --packs DIR [--devices a2000,p40] [--figures 16,17,18] [--requests N] [--jobs N] [--out FILE.json] [--doc FILE.md]
                    [--instances N] [--shares 6,3,2] [--be NAMES] [--policies NAMES] [--loads NAMES] [--windows N] (of figure 18)
-       channels.py --from FILE.json --doc FILE.md       the section again
-DIR has a folder of packs per target: DIR/sm_80/bert, DIR/sm_75/bert, ...
-With several windows figure 18 is played from as many places of the trace on, and what dividing channels does is said of each window's own requests:
-how far windows lie apart is how much such a run says.
+       channels.py --from FILE.json --doc FILE.md       the page again
+
+DIR has a folder of packs per target: DIR/sm_80/bert, DIR/sm_75/bert, ... With several windows figure 18 is repeated
+from as many places of the trace, and the effect of divided channels is given for the same requests of each window.
+The differences between windows show how much such a run can tell.
 """
 import argparse
 import concurrent.futures
@@ -32,12 +35,12 @@ import scenarios
 LS = ("mobilenet_v3", "squeezenet", "shufflenet", "efficientnet", "resnet34", "mobilebert", "mobilevit", "efficientformer")
 BE = ("resnet152", "densenet161", "bert")
 POLICIES = ("multistream", "orion", "sgdrc-static", "sgdrc", "detshare")
-LOADS = {"light": 25, "heavy": 50}  # percent of what the services can do, all together
+LOADS = {"light": 25, "heavy": 50}  # percent of the capacity of all services together
 VARIANTS = ("", "+apart")
 COMMAND, COMMAND_WINDOWS = "make eval-channels", "make eval-channels-windows"
-SOURCES = 2  # kernels that are the source of conflicts, of each GPU
+SOURCES = 2  # conflicting kernels per GPU
 SEED = 16
-BE_QUEUE = 4  # launches that are submitted before the state is known in which they run
+BE_QUEUE = 4  # launches submitted ahead, before the state is known in which they run
 
 
 class Bench:
@@ -82,7 +85,7 @@ def distinct(launches):
 # --- one kernel beside another ----------------------------------------------------------------------------------------------------
 
 def kernel_p99(bench, device, variant, one, other, channels, bound=True):
-    """The 99th percentile of a kernel's time in ns on half of the SMs, again and again, beside another one on the other half."""
+    """The 99th percentile of a kernel's time in ns, repeated on half of the SMs, beside another one on the other half."""
     model = packs.MODELS[device]
     own = packs.text("ls", device, [one], [bound], "a pack")
     words = ["--policy", "static,ls_percent=50", "--channels", channels, "--ls", f"{bench.file(own, 'profile')}@closed,name=ls"]
@@ -108,7 +111,7 @@ def ns_of(launch, model):
 
 
 def measure_bounds(bench, device, names):
-    """Which kernels of the packs memory bounds: beside a thrasher."""
+    """Measures which kernels of the packs are memory-bound: those slowed by a thrasher."""
     thrash, every = packs.thrasher(packs.MODELS[device])[0], {}
     for name in names:
         every.update({key_of(one): one for one in bench.model(device, name)})
@@ -126,7 +129,7 @@ def bandwidth(launch, device):
 
 
 def sources(bench, device):
-    """Memory-bound kernels of the jobs with a high throughput, drawn at random from the upper quarter of them."""
+    """Memory-bound kernels of the jobs with high throughput, drawn at random from the upper quarter."""
     every = [one for name in BE for one in distinct(bench.model(device, name)) if bench.bounds[device][key_of(one)] and one.bytes > 1 << 20]
     every.sort(key=lambda one: (-bandwidth(one, device), one.kernel, one.grid))
     return random.Random(SEED).sample(every[:max(SOURCES, len(every) // 4)], SOURCES)
@@ -151,7 +154,7 @@ def figure16(bench, device):
 # --- memory ---------------------------------------------------------------------------------------------------------------------
 
 def bounds_text(bench, device, name):
-    """As detsharectl profile PACK --json says it."""
+    """Bounds in the format of detsharectl profile PACK --json."""
     lines = [{"kernel": one.kernel, "grid_x": one.grid[0], "grid_y": one.grid[1], "grid_z": one.grid[2],
               "bound": "memory" if bench.bounds[device][key_of(one)] else "compute"} for one in bench.model(device, name)]
     return json.dumps({"bounds": lines})
@@ -188,7 +191,9 @@ def be_alone(bench, device, profile):
 
 
 def dealt(bench, n, window, windows):
-    """The trace's requests from one of `windows` places on to n instances of a service, in turns: a file of times for each."""
+    """Files of arrival times: the trace's requests from one of `windows` places on, dealt to n instances of a service
+    in turn.
+    """
     at, now, gaps = [], 0.0, json.loads(scenarios.APOLLO.read_text(encoding="utf8"))
     first = len(gaps) * window // windows
     for gap in gaps[first:] + gaps[:first]:
@@ -198,7 +203,7 @@ def dealt(bench, n, window, windows):
 
 
 def services18(options, bench, profiles, alone, rates, window):
-    """Words for the replay: each service's instances share its requests."""
+    """Arguments of the replay; the instances of a service share its requests."""
     plain = options.instances == options.windows == 1
     traces, rate = ([scenarios.APOLLO], None) if plain else dealt(bench, options.instances, window, options.windows)
     gaps, words = json.loads(scenarios.APOLLO.read_text(encoding="utf8")), []
@@ -290,12 +295,12 @@ def lines17(rows):
 
 
 def parts18(rows):
-    """The numbers of channels that the job has in these rows, as parts of the GPU's; 0: all are everybody's."""
+    """Channels of the job in these rows, as parts of the GPU's channels; 0: all are shared."""
     return {channels: f"1/{packs.MODELS[rows[0]['device']]['channels'] // channels}" if channels else "all" for channels in sorted({row["channels"] for row in rows})}
 
 
 def windows18(rows):
-    """What dividing channels does to the same requests, window by window."""
+    """The effect of divided channels on the same requests, window by window."""
     key = lambda row: (row["device"], row["variant"], row["policy"], row["load"])
     whole = {(key(row), row["job"], row["window"]): row for row in rows if not row["channels"]}
     table, loads = [], " and ".join(sorted({row["load"] for row in rows}))
@@ -354,7 +359,7 @@ def paragraphs(*texts):
 
 
 def page(found):
-    """All tables; of several windows only theirs."""
+    """All tables; for several windows only theirs."""
     if any(row.get("window") for row in found.get("18", [])):
         return lines18(found["18"])
     lines = ["# Memory channels on simulated GPUs (sim)", ""] + paragraphs(
@@ -375,13 +380,13 @@ def arguments():
     parser.add_argument("--packs", type=pathlib.Path, default=pathlib.Path("build/packs"))
     parser.add_argument("--devices", default="p40,a2000")
     parser.add_argument("--figures", default="16,17,18")
-    parser.add_argument("--requests", type=int, default=60, help="of the slowest service in a cell of figure 18")
-    parser.add_argument("--instances", type=int, default=1, help="of each service in figure 18; the paper has 4")
-    parser.add_argument("--shares", type=lambda text: [int(of) for of in text.split(",")], default=[3], help="of figure 18: the job has one of so many parts of the channels, for each of these")
+    parser.add_argument("--requests", type=int, default=60, help="requests of the slowest service in a cell of figure 18")
+    parser.add_argument("--instances", type=int, default=1, help="instances of each service in figure 18; the paper has 4")
+    parser.add_argument("--shares", type=lambda text: [int(of) for of in text.split(",")], default=[3], help="figure 18: the job has 1/N of the channels, for each N of this list")
     parser.add_argument("--be", type=lambda text: text.split(","), default=list(BE), help="the jobs of figure 18")
     parser.add_argument("--policies", type=lambda text: text.split(","), default=list(POLICIES))
-    parser.add_argument("--loads", type=lambda text: text.split(","), default=list(LOADS), help="of figure 18")
-    parser.add_argument("--windows", type=int, default=1, help="of figure 18: from so many places of the trace on")
+    parser.add_argument("--loads", type=lambda text: text.split(","), default=list(LOADS), help="loads of figure 18")
+    parser.add_argument("--windows", type=int, default=1, help="figure 18: number of places of the trace from which it starts")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--from", dest="source", type=pathlib.Path)

@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What dividing memory channels does to model packs on a GPU: a service beside a job, coloured or not, with and without a bound on resident blocks.
+"""The effect of divided memory channels on model packs on a GPU: a service beside a job, coloured or not, with and
+without a bound on resident blocks.
 
-For each share of the channels (--shares) a daemon is started with a pool of coloured memory. Each pair of a service (LS) and a job (BE) is there
-twice, coloured (detshare-serve --bimodal) and not; all four programs stay, and follow each other's phases within the same seconds: one that is not
-told to work does nothing. Services answer one request after the other, so every request meets the job. Under the policy `calibrate` LS has one half of the SMs, BE the
-other, and BE as many blocks resident as the bound says (0: no bound), which is what `detsharectl calibrate` measures kernels with; --sms all: both have all SMs.
-Colours: off, be (the job alone), both. A bound without colours and colours without a bound are cells like all others.
+For each share of the channels (--shares) a daemon starts with a pool of coloured memory. Each pair of a service
+(LS) and a job (BE) is there twice, coloured (detshare-serve --bimodal) and not. All four programs stay, and their
+phases follow each other within seconds; a program without an order is idle. Services answer one request after the
+other, so every request meets the job. Under the policy `calibrate` LS has one half of the SMs, BE the other, and BE
+as many resident blocks as the bound allows (0: no bound), as in `detsharectl calibrate`; --sms all: both have all
+SMs. Colours: off, be (only the job), both. A bound without colours and colours without a bound are cells like all
+others.
 
-With --tensors beside the tensors lie in their class's channels whoever works; then the service and the job are measured alone in theirs, too: what colours cost
-by themselves.
+With --tensors beside, tensors always lie in their class's channels. Then the service and the job are also measured
+alone in theirs, which gives the cost of colours by themselves.
 
-A pair's phases of a round are shuffled; the service and the job alone come first and last, so that how far two measurements of the same thing lie apart (A/A) is
-known. Everything is in one CSV file, a row per phase and program; what has its rows is not measured again. --shard K/N: every N-th share, from the
-K-th on, in a file of its own. --limit: nothing begins that would end after so many seconds; pass the file again and it goes on.
+The phases of a pair and round are shuffled. The service and the job alone come first and last, so the difference of
+two measurements of the same thing (A/A) is known. One CSV file has a row per phase and program; existing rows are
+not measured again. --shard K/N: every N-th share, from the K-th on, in a file of its own. --limit: seconds after
+which nothing may still run; pass the file again to continue.
 
 usage: channels_gpu.py --build BUILD --packs DIR --tables DIR --state FILE.csv [--device cuda:0] [--ls NAMES] [--be NAMES] [--shares 1/3,1/6,...]
                        [--bounds 0,33,16] [--colours off,be,both] [--seconds S] [--rounds N] [--limit S] [--shard K/N] [--pool-mib N] [--sms half|all]
                        [--memory-bound measured|all|DIR] [--tensors auto|beside]
-       measured: the launches that detsharectl profile PACK finds to be bound by memory; all: every launch; DIR/NAME.json: what it has written
-       channels_gpu.py --show FILE.csv[.xz]...  the table, with every pair's own lines
+       measured: launches that detsharectl profile PACK finds memory-bound; all: every launch; DIR/NAME.json: its output
+       channels_gpu.py --show FILE.csv[.xz]...  the table, with the lines of every pair
 """
 import argparse
 import csv
@@ -40,14 +44,14 @@ from measure import Failed, Program, daemon_end
 from stats import percentile
 
 COLUMNS = ("round", "share", "channels", "ls", "be", "colours", "bound", "phase", "program", "seconds", "items", "n", "p50_ms", "p99_ms", "error")
-SKIPPED = 0.1  # part of each phase's latencies that is left out
+SKIPPED = 0.1  # share of each phase's latencies that is left out
 START_S, PROGRAM_S = 120, 240
 ALONE = ("ls", "be")
 PROFILE_REQUESTS = "20"
 
 
 class Rows:
-    """The CSV file."""
+    """The rows of the CSV file."""
 
     def __init__(self, path):
         self.path, self.rows = path, read([path]) if path.exists() else []
@@ -60,12 +64,12 @@ class Rows:
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(self.rows[-1])
 
     def done(self, round_, share, pair):
-        """Of a pair the last phase says that all of them are there."""
+        """Whether the last phase of the pair is there, and so all of them."""
         return any(row["phase"] == "end" and (row["round"], row["share"], row["ls"], row["be"]) == (str(round_), share, *pair) for row in self.rows)
 
 
 def read(paths):
-    """Rows of some files, packed or not; a line that was cut off is none."""
+    """Rows of some files, compressed or not, without a line that was cut off."""
     rows = []
     for path in paths:
         with lzma.open(path, "rt", newline="", encoding="utf8") if path.suffix == ".xz" else open(path, newline="", encoding="utf8") as file:
@@ -76,7 +80,7 @@ def read(paths):
 # --- the daemon ---------------------------------------------------------------------------------------------------------------------
 
 class Daemon:
-    """One with a pool; its state directory, with what was compiled, is that of the one before."""
+    """A daemon with a pool. Its state directory, with compiled code, is that of the previous one."""
 
     def __init__(self, options, share, folder):
         self.options, self.socket, self.log = options, folder / "sock", folder / f"daemon.{share.replace('/', '-')}.log"
@@ -89,7 +93,7 @@ class Daemon:
         while b"serving" not in self.log.read_bytes():
             if self.child.poll() is not None or time.monotonic() > begin + START_S:
                 self.child.kill()
-                raise Failed(f"detshared does not serve: {self.log.read_text(errors='replace').strip()[-150:]}")
+                raise Failed(f"detshared does not serve or ended: {self.log.read_text(errors='replace').strip()[-150:]}")
             time.sleep(0.05)
         status = json.loads(self.control("status", "--json"))
         self.n_sms = status["sms"]
@@ -97,7 +101,7 @@ class Daemon:
         print(f"be = {share}: serves after {time.monotonic() - begin:.1f} s: {self.channels}", flush=True)
 
     def control(self, *words):
-        env = dict(os.environ, **({"CUDA_VISIBLE_DEVICES": "0"} if os.environ.get("CUDA_VISIBLE_DEVICES") else {}))  # what it starts sees the daemon's device alone
+        env = dict(os.environ, **({"CUDA_VISIBLE_DEVICES": "0"} if os.environ.get("CUDA_VISIBLE_DEVICES") else {}))  # its children see only the daemon's device
         done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), *words], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, env=env, timeout=60)
         text = done.stdout.decode(errors="replace")
@@ -114,13 +118,13 @@ class Daemon:
 
 
 def memory_bound(options, daemon, name):
-    """What detshare-serve --bimodal takes."""
+    """Arguments of detshare-serve --bimodal."""
     if options.memory_bound not in ("all", "measured"):
         return str(pathlib.Path(options.memory_bound) / f"{name}.json")
     if options.memory_bound == "measured" and name not in options.measured:
         path = daemon.log.parent / f"{name}.bounds.json"
         path.write_text(daemon.control("profile", str(options.packs / name), "--requests", PROFILE_REQUESTS, "--json"), encoding="utf8")
-        said = path.read_text(encoding="utf8")  # what the pack's run was like, then what bounds its launches
+        said = path.read_text(encoding="utf8")  # lines about the run, then the bounds of the launches
         bounds = [word for word in ("compute", "memory") for _ in range(said.count(f'"bound": "{word}"'))]
         options.measured[name] = str(path) if "memory" in bounds else "all"
         print(f"    {name}: memory bounds {bounds.count('memory')} of {len(bounds)} kinds of launches{'' if 'memory' in bounds else ': all count as if it did'}", flush=True)
@@ -140,7 +144,7 @@ def program_of(options, daemon, name, class_, coloured, folder):
 # --- measuring ----------------------------------------------------------------------------------------------------------------------
 
 class Programs:
-    """Those of one daemon, by name, class and whether they are coloured; each is started when it is first wanted."""
+    """The programs of one daemon, by name, class and colour; each starts when it is first needed."""
 
     def __init__(self, options, daemon, folder):
         self.options, self.daemon, self.folder, self.all, self.failed = options, daemon, folder, {}, {}
@@ -168,7 +172,9 @@ class Programs:
 
 
 def work(programs):
-    """Each (program, seconds) loops; their answers. What one takes for its last request it may take."""
+    """Runs a loop of some seconds in each program; returns their answers. A program may also take the time of its last
+    request.
+    """
     for program, seconds in programs:
         program.tell(f"loop {seconds}")
     return [program.answer(seconds * 20 + 60) for program, seconds in programs]
@@ -181,7 +187,7 @@ def figures(answer):
 
 
 def run_phase(rows, programs, cell, phase, options):
-    """ls or be alone, or both together; a row for each program that worked."""
+    """Runs ls or be alone, or both together; adds a row for each program that worked."""
     daemon, coloured = programs.daemon, cell["colours"]
     parts = [("ls", cell["ls"], coloured == "both")] if phase != "be" else []
     parts += [("be", cell["be"], coloured != "off")] if phase != "ls" else []
@@ -209,7 +215,7 @@ def run_pair(rows, programs, round_, share, pair, options):
 
 
 def run_share(rows, share, options, folder, clock):
-    """All pairs and rounds of a share that are not there yet. False: the time is over."""
+    """Measures the missing pairs and rounds of a share. Returns False when the time is over."""
     pairs = [pair for pair in itertools.product(options.ls, options.be) if not all(rows.done(r, share, pair) for r in range(1, options.rounds + 1))]
     if not pairs:
         return True
@@ -258,7 +264,7 @@ def run(options):
     whole = True
     try:
         number, of = options.shard
-        # each share has its time, else the last ones would have none
+        # each share has its part of the time, so that the last ones get some
         shares = options.shares[number::of]
         for i, share in enumerate(shares):
             clock.limit = options.limit and clock.passed() + (options.limit - clock.passed()) / (len(shares) - i)
@@ -276,13 +282,13 @@ def run(options):
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
 def mean_of(values):
-    """The geometric mean, as one of ratios; NaN of none."""
+    """The geometric mean, because the values are ratios; NaN without values."""
     values = [value for value in values if value > 0]
     return statistics.geometric_mean(values) if values else float("nan")
 
 
 def alone_of(rows, key):
-    """Of a pair in one round and share: LS's p50 and p99, BE's rate; and how far the two measurements of LS lie apart."""
+    """A pair alone in one round and share: LS's p50 and p99, BE's rate, and A/A of LS."""
     own = [row for row in rows if (row["round"], row["share"], row["ls"], row["be"], row["colours"]) == (*key, "off") and row["phase"] in ALONE]
     ls, be = [row for row in own if row["phase"] == "ls"], [row for row in own if row["phase"] == "be"]
     if not ls or not be:
@@ -293,7 +299,9 @@ def alone_of(rows, key):
 
 
 def ratios(rows):
-    """(share, ls, be, colours, bound): lists, of all rounds, of LS's p50 and p99 over alone and BE's rate over alone; and all A/A."""
+    """(share, ls, be, colours, bound): lists over all rounds of LS's p50 and p99 over alone and BE's rate over alone;
+    and all A/A.
+    """
     alone, found, apart = {}, {}, []
     for key in dict.fromkeys((row["round"], row["share"], row["ls"], row["be"]) for row in rows):
         alone[key] = alone_of(rows, key)
@@ -313,7 +321,9 @@ def ratios(rows):
 
 
 def line(name, cells):
-    """Each figure is the median of the rounds; of several cells their geometric mean, and the extremes of the rounds."""
+    """A line of the table: medians of the rounds; for several cells their geometric mean, and the extremes of the
+    rounds.
+    """
     def text(what):
         every = [value for cell in cells for value in cell[what]]
         middle = mean_of([statistics.median(cell[what]) for cell in cells if cell[what]])
@@ -322,10 +332,10 @@ def line(name, cells):
 
 
 def show(rows, pairs=True):
-    """All pairs together, then each if it is wanted."""
+    """Prints all pairs together, then each if requested."""
     found, apart = ratios(rows)
     if not found:
-        print("nothing was measured")
+        print("channels_gpu: the files have no measured pair")
         return
     channels = {row["share"]: row["channels"] for row in rows if row["channels"]}
     rounds = len({row["round"] for row in rows})
@@ -367,7 +377,7 @@ def arguments():
     parser.add_argument("--bounds", type=lambda text: [int(word) for word in words(text)], default=[0, 33, 16])
     parser.add_argument("--colours", type=words, default=["off", "be", "both"])
     parser.add_argument("--sms", choices=("half", "all"), default="half")
-    parser.add_argument("--seconds", type=float, default=0.6, help="of each phase")
+    parser.add_argument("--seconds", type=float, default=0.6, help="length of each phase, s")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=290)
     parser.add_argument("--shard", type=shard, default=(0, 1), metavar="K/N")

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# measure.py on all GPUs of this machine at once. Each GPU takes a share of the cells, with a copy of STATE and a daemon of its
-# own; what they found, also what was left when one failed, becomes one file again. STATE itself is not changed.
+# Runs measure.py on all GPUs of this machine at once. Each GPU takes a share of the cells, with a copy of STATE and a daemon of its
+# own. Their rows become one file again, also when one of them failed. STATE itself is not changed.
 #
-# usage: tests/eval/gpus.sh STATE OUT MEASURE-ARGUMENT...        OUT: a folder; OUT/STATE's name is the file, OUT/gpuK.log what was said
+# usage: tests/eval/gpus.sh STATE OUT MEASURE-ARGUMENT...        OUT: a folder for the new file (STATE's name) and the logs gpuK.log
 set -eu
 cd "$(dirname "$0")/../.."
 state=$(realpath "$1")
@@ -16,7 +16,7 @@ status=0
 shares=()
 meet=$(mktemp -d)
 for ((k = 0; k < n; k++)); do
-        # the ending says whether it is packed
+        # the ending tells whether it is compressed
         share=$out/gpu$k.csv${state##*.csv}
         [ ! -e "$state" ] || cp "$state" "$share"
         shares+=("$share")
@@ -27,7 +27,7 @@ for ((k = 0; k < n; k++)); do
         wait "${pids[k]}" || status=$?
         echo "GPU $k: $(tail -n 1 "$out/gpu$k.log")"
 done
-rm -rf "$meet" # not where we are ended: they go on
+rm -rf "$meet" # not when this script is ended: the measurements go on
 there=()
 for share in "${shares[@]}"; do
         [ ! -e "$share" ] || there+=("$share")

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of the evaluation without PyTorch: requests or steps made of kernels whose blocks take a given time
+ * A program of the evaluation without PyTorch: requests or steps of kernels whose blocks take a given time
  *
- * A Driver API program that speaks the evaluation's words (measure.py), as workload.py does:
+ * A Driver API program that takes the evaluation's orders (measure.py), as workload.py does:
  *
  *      stdin                 stdout
  *                            {"ready": ...}            prepared and warm
- *      serve FILE            {"latencies_ms": [...], "at_s": [...]}: a request at each of the file's times (seconds,
- * one per line) loop SECONDS          {"items": N, "seconds": S, "latencies_ms": [...]}: one step after the other
+ *      serve FILE            {"latencies_ms": [...], "at_s": [...]}: a request at each time of the file (a line each, s)
+ *      loop SECONDS          {"items": N, "seconds": S, "latencies_ms": [...]}: one step after the other
  *
- * A request's latency is from its arrival to its end, also when the one before was still running. How many rounds of
- * its loop a block must make is measured once at the start, as well as it can be beside whatever else runs.
+ * A request's latency is from its arrival to its end, also if the previous one still ran at its arrival. The number of
+ * loop rounds per block is measured once at the start, as well as other work on the GPU allows.
  *
  * usage: job KERNELS.ptx KERNELS BLOCK_US [BLOCKS [THREADS]]     kernels of a step; BLOCKS 0: as many as the GPU holds,
  *                                                              xN: N times that
@@ -34,7 +34,7 @@
 #define TIMES_MAX 1000000
 #define FIRST_ROUNDS 256
 #define TRIES 8
-#define AHEAD_S 0.0003 /* of a sleep's end: the rest is spent looking at the clock */
+#define AHEAD_S 0.0003 /* end of a sleep that is spent polling the clock, s */
 
 struct job {
         CUfunction blocks;
@@ -75,7 +75,7 @@ static void step(struct job *job)
         CHECK(cuStreamSynchronize(job->stream));
 }
 
-/* The kernel's time in us by the GPU's clock, once. */
+/* Time of one kernel by the GPU's clock, us. */
 static double once_us(struct job *job, unsigned rounds)
 {
         CUevent begin, end;
@@ -93,7 +93,7 @@ static double once_us(struct job *job, unsigned rounds)
         return (double)ms * 1000;
 }
 
-/* The least of several: other programs of the cell may be preparing themselves on the same GPU. */
+/* Minimum of several runs, because other programs of the cell may be preparing themselves on the same GPU, us. */
 static double kernel_us(struct job *job, unsigned rounds)
 {
         double least = once_us(job, rounds);
@@ -106,7 +106,7 @@ static double kernel_us(struct job *job, unsigned rounds)
         return least;
 }
 
-/* Two lengths give the time of a round without what a launch costs. */
+/* Derives the time of a round from two lengths, without the cost of a launch. */
 static void calibrate(struct job *job, double block_us)
 {
         double low, high, round;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a length that the host chooses, that touch next to no memory: their number of rounds decides alone. */
+/* Blocks whose length the host sets by the number of rounds; they touch almost no memory. */
 extern "C" __global__ void blocks(unsigned *out, unsigned rounds)
 {
         unsigned x = threadIdx.x + blockIdx.x;
@@ -7,5 +7,5 @@ extern "C" __global__ void blocks(unsigned *out, unsigned rounds)
         for (unsigned i = 0; i < rounds; i++)
                 x = x * 1664525u + 1013904223u;
         if (x == 0x12345678u && rounds == 0xffffffffu)
-                *out = x; /* never, but the compiler cannot know */
+                *out = x; /* never happens, but keeps the compiler from removing the loop */
 }

@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluation on a GPU: services beside jobs under each way of sharing it. Runs as long as it is told, and goes on where it stopped.
+"""Measures services beside jobs on a GPU, under each way of sharing it. It runs for a given time and continues where
+it stopped.
 
-A *world* is how programs reach the GPU: natively (the driver gives it to processes in turns), through MPS, through MPS with the job at the
-lower client priority, or through DetShare. The services and jobs of all cells are started once in each world and stay, those that a cell does not have idle
-beside it, also while DetShare's policies change (set-policy between them): starting them is what takes long. For each cell and policy
+A *world* is the way in which programs reach the GPU: natively (the driver time-slices the processes), through MPS,
+through MPS with the job at the lower client priority, or through DetShare. All services and jobs start once per
+world and stay, because starting them takes long. A program that a cell does not have is idle beside it, also while
+DetShare's policy changes (set-policy). For each cell and policy these phases follow each other:
 
     services alone, job alone, all together, services alone, job alone
 
-follow each other, so that what a figure is compared with was measured seconds before and after it, and how far two measurements of the same
-thing lie apart (A/A) is known. Systems that --alone does not name have a short time all together, which is not kept, and then all together:
-alone is native in every comparison. The first part of each phase is left out. The order of worlds, policies and cells is another one in each round.
-Arrivals are the same for all systems of a cell and round.
+So every figure is compared with one measured seconds before and after it, and the difference of two measurements of
+the same thing (A/A) is known. Systems that --alone does not name have a short shared phase, which is not kept, and
+then the shared phase: alone is native in every comparison. The first part of each phase is left out. The order of
+worlds, policies and cells differs from round to round. Arrivals are the same for all systems of a cell and round.
 
-Everything is in one CSV file, a row per phase, with all latencies (state.py; FILE.csv.xz is kept packed between runs). A cell, round and system that has its
-rows is not run again: pass the file of the last run and this one goes on (docs/evaluation/h200.csv.xz is one). A world or program that fails has a row that
-says so, and is tried again in the next round only.
+One CSV file has a row per phase, with all latencies (state.py; FILE.csv.xz is kept compressed between runs). A
+cell, round and system that has its rows does not run again: pass the file of the last run to continue it
+(docs/evaluation/h200.csv.xz is one). A world or program that fails gets a row with its error, and is tried again
+only in the next round.
 
-What a service can do alone (its capacity, of which loads are parts) is measured natively, once, and kept in the file, too.
+The capacity of a service, of which loads are parts, is measured natively, once, and kept in the file.
 
-On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K, and --meet FOLDER, the same
-new folder for all: programs that start or end on one GPU are felt on the others, so all do that at the same time (meeting.py). gpus.sh does all this.
+On a machine with several GPUs each takes a share: --shard K/N (from 0) with a file of its own and
+CUDA_VISIBLE_DEVICES=K, and --meet FOLDER, the same new folder for all. Programs that start or end on one GPU
+disturb the others, so all do that at the same time (meeting.py). gpus.sh does all this.
 
 usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
                   [--alone LIST] [--meet FOLDER] [--profiles FILE] [--list] [WORD...]
@@ -47,23 +51,23 @@ from state import State
 
 HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:sgdrc;detshare:detshare"
-CAPACITY_S = 3  # of one program in a closed loop
+CAPACITY_S = 3  # closed loop of one program, s
 ALONE = "native;detshare:detshare"
-WARM_S = 2  # that all programs run together, under the default policy, before anything is measured
-BEFORE_S = 0.5  # that a cell's programs run together before they are measured together, where they were not alone before
+WARM_S = 2  # time in which all programs run together under the default policy before the first phase, s
+BEFORE_S = 0.5  # unmeasured shared phase of a system without phases alone, s
 SKIPPED = 0.1  # part of each phase that is left out
-LONGER = 1.25  # times a phase that jobs run beside services; what they do after the phase is not counted
+LONGER = 1.25  # jobs run this many times a phase beside services; their steps after the phase do not count
 START_S, ANSWER_S = 240, 60
-# kernels of a step, us of a block, how many of what the GPU holds
+# kernels of a step, length of a block in us, multiple of the blocks that the GPU holds
 C_JOBS = {"blocks-2ms": ("4", "2000"), "blocks-200us": ("4", "200", "x10"), "blocks-50us": ("4", "50", "x40")}
 
 
 class Failed(Exception):
-    """A program, a daemon or MPS that is not there."""
+    """A program, a daemon or MPS failed or is gone."""
 
 
 class Program:
-    """A service or a job that waits for words on its standard input."""
+    """A service or a job that takes orders on its standard input."""
 
     def __init__(self, words, env, errors):
         self.errors, self.rest = open(errors, "ab"), b""
@@ -82,7 +86,7 @@ class Program:
         end = time.monotonic() + seconds
         while b"\n" not in self.rest:
             if not self.selector.select(max(0, end - time.monotonic())):
-                raise Failed(f"{self.name()}: no answer in {seconds:.0f} s")
+                raise Failed(f"{self.name()}: no answer within {seconds:.0f} s")
             data = os.read(self.child.stdout.fileno(), 1 << 16)
             if not data:
                 raise Failed(f"{self.name()} ended: {self.last_words()}")
@@ -95,13 +99,13 @@ class Program:
 
     def last_words(self):
         lines = pathlib.Path(self.errors.name).read_text(errors="replace").split("\n")
-        return next((line.strip()[:150] for line in reversed(lines) if line.strip()), "no words")
+        return next((line.strip()[:150] for line in reversed(lines) if line.strip()), "no output")
 
     def dismiss(self):
-        """There will be no more words; end() waits for it to go."""
+        """Closes its input: no more orders come. end() waits for its exit."""
         try:
             self.child.stdin.close()
-        except OSError:  # it is gone, and words that it did not hear with it
+        except OSError:  # it is gone, with the orders that it did not read
             pass
 
     def end(self):
@@ -126,7 +130,7 @@ class Native:
     def environment(self, class_):
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", HF_HUB_OFFLINE="1")
         env.pop("DETSHARE_SOCKET", None)
-        if self.options.native_socket:  # tests: where there is no GPU, another daemon stands for the driver
+        if self.options.native_socket:  # tests: without a GPU another daemon takes the place of the driver
             env.update(LD_LIBRARY_PATH=str(self.options.build / "cuda"), DETSHARE_SOCKET=str(self.options.native_socket), DETSHARE_CLASS="be")
         return env
 
@@ -147,7 +151,7 @@ class Mps(Native):
             (folder / name).mkdir()
         control = shutil.which("nvidia-cuda-mps-control")
         if not control:
-            raise Failed("MPS cannot start: there is no nvidia-cuda-mps-control")
+            raise Failed("MPS cannot start: nvidia-cuda-mps-control is not in PATH")
         done = subprocess.run([control, "-d"], env=self.control_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=30)
         if done.returncode:
@@ -160,7 +164,7 @@ class Mps(Native):
     def environment(self, class_):
         env = self.control_environment()
         if env.get("CUDA_VISIBLE_DEVICES"):
-            env["CUDA_VISIBLE_DEVICES"] = "0"  # its clients count the devices that it sees
+            env["CUDA_VISIBLE_DEVICES"] = "0"  # clients of MPS count only the devices that MPS sees
         if self.priority:
             env["CUDA_MPS_CLIENT_PRIORITY"] = "0" if class_ == "ls" else "1"
         return env
@@ -169,11 +173,11 @@ class Mps(Native):
         try:
             subprocess.run([self.control], input=b"quit\n", env=self.control_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
         except subprocess.TimeoutExpired:
-            print("measure: MPS does not end", file=sys.stderr)
+            print("measure: MPS did not quit within 30 s; its daemon may still run", file=sys.stderr)
 
 
 def daemon_end(child):
-    """Asked to, and made to if it takes too long."""
+    """Terminates the daemon, and kills it after 20 s."""
     child.terminate()
     try:
         child.wait(20)
@@ -183,7 +187,7 @@ def daemon_end(child):
 
 
 class Detshare(Native):
-    """A detshared that serves until the run ends; programs reach it through the drop-in library."""
+    """A detshared that serves until the run ends. Programs reach it through the drop-in library."""
 
     def __init__(self, options, folder):
         super().__init__(options, folder)
@@ -201,7 +205,7 @@ class Detshare(Native):
         end = time.monotonic() + 60
         while b"serving" not in log.read_bytes():
             if self.child.poll() is not None or time.monotonic() > end:
-                raise Failed(f"detshared does not serve: {log.read_text(errors='replace').strip()[-150:]}")
+                raise Failed(f"detshared does not serve after 60 s, or ended: {log.read_text(errors='replace').strip()[-150:]}")
             time.sleep(0.05)
         if self.options.profiles:
             self.control("profile", "import", str(self.options.profiles))
@@ -238,7 +242,7 @@ def world_open(name, options, folder):
         return Mps(options, folder, name == "mps-priority")
     if name == "detshare":
         return Detshare(options, folder)
-    raise SystemExit(f"measure: {name}: no such system")
+    raise SystemExit(f"measure: unknown system {name}: use native, mps, mps-priority or detshare:POLICY")
 
 
 def packed(values):
@@ -254,7 +258,7 @@ def words_of(name, options):
 
 
 def arrivals(cell, index, rate, seconds, round_):
-    """Times of a service's requests: the same for every system."""
+    """Arrival times of a service's requests, the same for every system."""
     text = f"{cell.group}:{cell.name}:{index}:{round_}"
     seed = random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
     if cell.arrivals == "apollo":
@@ -270,7 +274,7 @@ def arrivals(cell, index, rate, seconds, round_):
 
 
 class Company:
-    """The programs of all services and jobs of some cells, in one world; what did not start is remembered, and why."""
+    """The programs of all services and jobs of some cells in one world. It remembers which did not start, and why."""
 
     def __init__(self, cells, world, options, folder):
         self.programs, self.failed, self.warm_s = {}, {}, min(WARM_S, options.seconds)
@@ -284,7 +288,7 @@ class Company:
             raise
 
     def listen(self, seconds):
-        """What programs say, each after so many seconds at the latest; one that says nothing has failed."""
+        """The answers of programs, each within its number of seconds. A program without an answer has failed."""
         answers = {}
         for key, limit in seconds.items():
             try:
@@ -294,11 +298,11 @@ class Company:
         return answers
 
     def why_not(self, cell):
-        """Why a cell cannot be measured; "" if it can."""
+        """Reason why a cell cannot be measured; "" if it can."""
         return next((self.failed[key] for key in keys_of(cell) if key in self.failed), "")
 
     def phase(self, orders):
-        """Each of some programs gets its order at once; their answers."""
+        """Gives each of some programs its order at once; returns their answers."""
         answers = self.attempt(orders)
         for key in orders:
             if key in self.failed:
@@ -306,7 +310,7 @@ class Company:
         return answers
 
     def attempt(self, orders):
-        """The same, without those that fail."""
+        """The same, without the programs that fail."""
         for key, order in orders.items():
             try:
                 self.programs[key].tell(order)
@@ -316,7 +320,7 @@ class Company:
                             for key, order in orders.items() if key not in self.failed})
 
     def warm(self):
-        """Models are loaded, caches filled, kernels known."""
+        """Runs every program for a while: models are loaded, caches filled, kernels known."""
         self.attempt({key: f"loop {self.warm_s}" for key in self.programs if key not in self.failed})
 
     def end(self):
@@ -327,7 +331,7 @@ class Company:
 
 
 def keys_of(cell):
-    """A cell's programs: class, name, and which of those of this name, in its order."""
+    """Keys of a cell's programs: class, name, and index among those of this name."""
     seen = collections.Counter()
     keys = []
     for class_, names in (("ls", cell.ls), ("be", cell.be)):
@@ -338,9 +342,9 @@ def keys_of(cell):
 
 
 def plan_of(keys, orders, alone, options):
-    """The phases of one cell: a name ("" if nobody is to know), and what whom is told."""
+    """The phases of one cell: a name ("" if its answers are not kept), and the order for each program."""
     services, jobs = [key for key in keys if key[0] == "ls"], [key for key in keys if key[0] == "be"]
-    # requests that wait for longer than the arrivals last still have the job beside them
+    # requests that still wait when the arrivals end keep the job beside them
     together = orders | {key: f"loop {LONGER * options.seconds}" for key in jobs}
     ls, be = {key: orders[key] for key in services}, {key: orders[key] for key in jobs[:1]}
     if not alone:
@@ -370,12 +374,12 @@ def run_system(cell, system, round_, company, state, options, folder):
 
 
 def unknown(cells, state):
-    """Programs of which nobody knows what they can do alone."""
+    """Programs without a known capacity."""
     return list({key[1]: key for cell in cells for key in reversed(keys_of(cell)) if not state.capacity(key[1])}.values())
 
 
 def run_capacities(cells, company, state, options):
-    """Of every service and job that nobody has asked, in a closed loop."""
+    """Measures the capacity of every service and job that has none, in a closed loop."""
     for key in unknown(cells, state):
         answers = {} if key in company.failed else company.attempt({key: f"loop {min(CAPACITY_S, 3 * options.seconds)}"})
         if key not in answers:
@@ -386,11 +390,13 @@ def run_capacities(cells, company, state, options):
         rate = answer["items"] / answer["seconds"]
         state.add(phase="capacity", system="native", program=key[1], rate=f"{rate:.6f}", seconds=f"{answer['seconds']:.6f}", items=answer["items"],
                   latencies_ms=packed(answer["latencies_ms"]))
-        print(f"{key[1]}: {rate:.1f} a second alone", flush=True)
+        print(f"{key[1]}: capacity {rate:.1f}/s alone", flush=True)
 
 
 def run_cells(todo, world, company, round_, state, options, clock, folder):
-    """The cells and systems of a list that a company can do, taken from it; False: the time is over. One that fails is the last one, and the caller's."""
+    """Measures the cells and systems of a list that this company can do, and removes them from it. Returns False when
+    the time is over. If a cell fails, it is the first one left, and the caller handles it.
+    """
     while todo:
         cell, system = todo[0]
         why = company.why_not(cell) or next((f"{program} does not run natively" for program in cell.ls + cell.be if not state.capacity(program)), "")
@@ -399,7 +405,7 @@ def run_cells(todo, world, company, round_, state, options, clock, folder):
         if not why:
             try:
                 world.policy(system)
-            except Failed as error:  # of this system alone
+            except Failed as error:  # only this system fails
                 why = str(error)
         if why:
             failed(state, round_, cell, system, why)
@@ -415,7 +421,9 @@ def failed(state, round_, cell, system, why):
 
 
 def run_world(cells, name, round_, state, options, folder, clock):
-    """All cells and systems of one world that have no rows yet. False: the time is over. After a failure programs start anew for what is left."""
+    """Measures all cells and systems of one world that have no rows yet. Returns False when the time is over. After a
+    failure the remaining cells get new programs.
+    """
     todo = [(cell, system) for cell in cells for system in options.systems if world_of(system) == name and not state.done(round_, cell, system)]
     random.Random(f"{round_}{name}{cells[0].name}").shuffle(todo)
     asks = name == "native" and unknown(cells, state)
@@ -440,17 +448,17 @@ def run_world(cells, name, round_, state, options, folder, clock):
             if not done:
                 return False
         except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
-            gone = todo[:1] if reached else list(todo)  # of one cell, or of all in this world
+            gone = todo[:1] if reached else list(todo)  # one cell, or all in this world
             for cell, system in gone:
                 failed(state, round_, cell, system, error)
             del todo[:len(gone)]
-            print(f"{clock.passed():6.0f} s  round {round_}  {len(gone)} in {name}: {error}", flush=True)
+            print(f"{clock.passed():6.0f} s  round {round_}  {len(gone)} cells failed in {name}: {error}", flush=True)
             broken = True
         finally:
             asks = False
             if company:
                 company.end()
-        if broken:  # whatever it was, what is left has a world that is new
+        if broken:  # the remaining cells get a new world, whatever failed
             world_end(name, clock, folder)
     return True
 
@@ -462,7 +470,9 @@ def world_end(name, clock, folder):
 
 
 class Clock:
-    """What is left of the run, by what its parts took so far; the worlds that are open, and who else measures on this host."""
+    """The rest of the run's time, estimated from its parts so far; the open worlds; and the other measurements on this
+    host.
+    """
 
     def __init__(self, limit, meeting):
         self.begin, self.limit, self.start_s, self.worlds, self.meeting = time.monotonic(), limit, 30.0, {}, meeting
@@ -471,7 +481,7 @@ class Clock:
         return time.monotonic() - self.begin
 
     def fits(self, starts, options):
-        """So many starts of programs, and one system's phases."""
+        """Whether this many starts of programs and one system's phases still fit."""
         return not self.limit or self.passed() + starts * self.start_s + 6 * options.seconds < self.limit
 
     def started(self, start):
@@ -488,7 +498,7 @@ def share(cells, shard):
 
 
 def worlds_of(options, cells, state, turn):
-    """In another order at each turn; natively first where that has to tell what loads are parts of."""
+    """The worlds, in another order at each turn; native first where capacities are unknown."""
     names = list(dict.fromkeys(map(world_of, options.systems)))
     names = names[turn % len(names):] + names[:turn % len(names)]
     return ["native"] + [name for name in names if name != "native"] if unknown(cells, state) else names
@@ -502,9 +512,9 @@ def run(options, cells, state, folder):
                 clock.meeting.at(f"{round_}.{name}.begins")
                 if not run_world(cells, name, round_, state, options, folder, clock):
                     return False
-                clock.meeting.passed(f"{round_}.{name}.ready")  # nothing was left to do, or no program came up
+                clock.meeting.passed(f"{round_}.{name}.ready")  # nothing was left to do, or no program started
                 clock.meeting.at(f"{round_}.{name}.measured")
-                world_end(name, clock, folder)  # MPS takes the GPU from everybody else
+                world_end(name, clock, folder)  # MPS would keep the GPU from the other worlds
     finally:
         for world in clock.worlds.values():
             world.end()
@@ -517,18 +527,18 @@ def arguments():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--state", type=pathlib.Path, required=True)
     parser.add_argument("--systems", default=SYSTEMS)
-    parser.add_argument("--alone", default=ALONE, help="systems under which services and jobs are measured alone, too")
+    parser.add_argument("--alone", default=ALONE, help="systems that also measure services and jobs alone")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=4, help="of each phase")
-    parser.add_argument("--limit", type=float, default=450, help="nothing begins that would end after so many seconds; 0: no limit")
-    parser.add_argument("--profiles", type=pathlib.Path, help="what detsharectl profile export wrote: each daemon begins with it")
+    parser.add_argument("--seconds", type=float, default=4, help="length of each phase, s")
+    parser.add_argument("--limit", type=float, default=450, help="seconds after which nothing may still run; 0: no limit")
+    parser.add_argument("--profiles", type=pathlib.Path, help="file of `detsharectl profile export` that each daemon imports")
     parser.add_argument("--daemon-device", default=os.environ.get("DETSHARE_TEST_DEVICE", "cuda:0"))
     parser.add_argument("--torch-device", default="cuda")
-    parser.add_argument("--native-socket", type=pathlib.Path, help="tests: of a daemon that stands for the driver where there is no GPU")
-    parser.add_argument("--c-program", action="append", default=[], help="tests: NAME:KERNELS:BLOCK_US:BLOCKS:THREADS, NAME is then job.c")
-    parser.add_argument("--cell", action="append", default=[], help="another cell: LS[+LS]/BE[+BE]@LOAD, instead of the scenarios")
+    parser.add_argument("--native-socket", type=pathlib.Path, help="tests: socket of a daemon in the place of the driver")
+    parser.add_argument("--c-program", action="append", default=[], help="tests: NAME:KERNELS:BLOCK_US:BLOCKS:THREADS runs job.c under that name")
+    parser.add_argument("--cell", action="append", default=[], help="a cell LS[+LS]/BE[+BE]@LOAD instead of the scenarios")
     parser.add_argument("--shard", type=shard, default=(0, 1), metavar="K/N")
-    parser.add_argument("--meet", type=pathlib.Path, metavar="FOLDER", help="a new one, the same for all shards that run on this host")
+    parser.add_argument("--meet", type=pathlib.Path, metavar="FOLDER", help="a new folder, the same for all shards on this host")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
@@ -555,11 +565,11 @@ def cell_of(text):
 
 
 def check_seconds(options, cells, state):
-    """Rounds that are compared with each other have phases of the same length."""
+    """Refuses phases of another length: rounds that are compared must have the same."""
     other = state.seconds(cells, options.rounds) - {f"{options.seconds:.6f}"}
     if other:
         raise SystemExit(f"measure: {options.state} has phases of {', '.join(f'{float(s):g}' for s in sorted(other))} s in these rounds: "
-                         "the same --seconds, or another --state")
+                         "use the same --seconds, or another --state")
 
 
 def left_to_do(options, cells, state):
@@ -571,13 +581,13 @@ def main():
     state = State(options.state)
     cells = share(scenarios.cells(options.words) + options.more_cells, options.shard)
     if not cells:
-        raise SystemExit("measure: no such cell")
+        raise SystemExit("measure: no cell matches these words")
     check_seconds(options, cells, state)
     left = left_to_do(options, cells, state)
     if options.list or not left:
         print(f"{left} of {options.rounds * len(cells) * len(options.systems)} to be measured")
         if not options.list:
-            Meeting(options.meet, *options.shard).leave()  # so that nobody waits for us
+            Meeting(options.meet, *options.shard).leave()  # so that no other shard waits for this one
         return 0
     folder = pathlib.Path(tempfile.mkdtemp(prefix="detshare-measure."))
     folder.chmod(0o755)
@@ -587,7 +597,8 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         state.close()
     left = left_to_do(options, cells, state)
-    print("everything is measured" if not left else f"{left} cells could not be measured" if done else f"the time is over: run it again with --state {options.state}")
+    print("everything is measured" if not left else f"{left} cells could not be measured" if done else
+          f"the time limit is reached: run it again with --state {options.state} to continue")
     return 0
 
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where measurements of several GPUs of one host wait for each other.
+"""Meeting points for measurements on several GPUs of one host.
 
-A program that starts or ends on one GPU takes time slices of the others: on a host of two H200s, services had requests of 4 to 43 ms, alone and under
-every load, for the seconds in which programs of the other GPU's measurement came and went. So those who measure start their programs, measure, and
-end their programs at the same times: at() returns when all others have come to the same point.
+A program that starts or ends on one GPU takes time slices of the others. On a host with two H200s, services had
+requests of 4 to 43 ms, alone and under every load, in the seconds in which programs of the other GPU's measurement
+started and ended. So all measurements of a host start their programs, measure, and end their programs at the same
+times: at() returns when all others have reached the same point.
 
-Nobody is waited for who is gone, however it went (each holds a lock on a file of its own), who never came (ABSENT_S), or who waits itself at a point
-where we have not been: those who do things in another order do not wait for each other for ever. Who does not come to a point says so (passed()).
-Without the folder there is nobody to wait for.
+No measurement waits for one that is gone, however it ended (each holds a lock on a file of its own), for one that
+never came (ABSENT_S), or for one that waits at a point that this one has not reached. So measurements in different
+orders do not block each other for ever. A measurement that skips a point reports that with passed(). Without the
+folder there are no others.
 """
 import fcntl
 import os
@@ -19,7 +21,7 @@ LOOK_S = 0.05
 
 
 class Meeting:
-    """Of number k of n, who use the same folder, which nobody used before; None: there is nobody to wait for."""
+    """Member `number` of `of`, which share one new folder; folder None: there are no others."""
 
     def __init__(self, folder, number, of):
         self.folder, self.number, self.begin, self.been = pathlib.Path(folder) if folder else None, number, time.monotonic(), set()
@@ -31,7 +33,7 @@ class Meeting:
             fcntl.flock(self.lock, fcntl.LOCK_EX)
 
     def at(self, point):
-        """Once for each point, further calls do nothing."""
+        """Waits until all others have reached the point. Further calls for the same point return at once."""
         if not self.passed(point):
             return
         try:
@@ -39,11 +41,11 @@ class Meeting:
             while any(self.is_awaited(k, point) for k in self.others):
                 time.sleep(LOOK_S)
             self.says("")
-        except FileNotFoundError:  # who started us all has gone, and taken the folder with it
+        except FileNotFoundError:  # the script that started all measurements is gone, and so is the folder
             self.others = []
 
     def passed(self, point):
-        """The others need not wait there; 0: it was known, or there are none."""
+        """Reports that the others need not wait at the point. Returns 0 if that was known, or there are no others."""
         if point in self.been or not self.others:
             return 0
         self.been.add(point)
@@ -54,7 +56,7 @@ class Meeting:
         return len(self.others)
 
     def says(self, point):
-        """What the others read whole or not at all."""
+        """Writes a file that the others read either whole or not at all."""
         new = self.folder / f"{self.number}.new"
         new.write_text(point, encoding="utf8")
         os.replace(new, self.folder / f"{self.number}.waits")

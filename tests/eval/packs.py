@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of model packs for detshare-replay, from what a pack says of its launches.
+"""Profiles of model packs for detshare-replay, from a pack's description of its launches.
 
-There is no GPU of these models here, and batches of 32 are too much to execute in software, so a launch's time follows from the pack by
-a rule that was fixed before anything was simulated:
+None of these GPU models is available here, and batches of 32 are too much to execute in software. So a launch's
+time follows from the pack by a rule that was fixed before the first simulation:
 
-  - What a launch computes and must move the pack says (`cost`); each block does its part of both.
-  - A block computes at half of what the data sheet gives an SM: dense tensor cores with f16 on the a2000, f32 on the p40, which has
-    none. With fewer than 256 threads it gets its part of that, so several blocks fill an SM.
-  - A block that does nothing but move bytes gets what its part of an SM can take from L2, and takes no less than 1.5 us.
-  - How many blocks fit on an SM: threads, shared memory as the pack says, registers as `ptxas` counts them.
-  - Every launch touches the same bytes each time, so L2 may have them from the last time, if nothing came between.
+  - The pack states what a launch computes and must move (`cost`); each block does its part of both.
+  - A block computes at half of the data sheet's rate of an SM: dense tensor cores with f16 on the a2000, f32 on the p40, which has none.
+    With fewer than 256 threads it gets its part of that, so several blocks fill an SM.
+  - A block that only moves bytes gets the rate that its part of an SM can take from L2, and takes at least 1.5 us.
+  - The number of blocks on an SM follows from threads, the pack's shared memory, and registers as `ptxas` counts them.
+  - Every launch touches the same bytes each time, so L2 may still have them from the last time.
 
-Nothing of it is fitted to a result. What memory bounds is measured on the simulator as `detsharectl profile PACK` does on any device: a
-kernel that takes 1.2 times as long on half of the SMs while the other half writes through more than L2 holds.
+Nothing is fitted to a result. The simulator measures which kernels are memory-bound, as `detsharectl profile PACK`
+does on any device: a kernel that takes 1.2 times as long on half of the SMs while the other half writes through
+more than L2 holds.
 """
 import dataclasses
 import math
@@ -21,11 +22,11 @@ import re
 import shutil
 import subprocess
 
-HALF = 0.5  # of the data sheet's rate
-FULL = 256  # threads that reach it
+HALF = 0.5  # share of the data sheet's rate
+FULL = 256  # threads of a block that reach it
 LEAST_NS = 1500
 THRASHED = 1.2
-# as daemon/device/sim/model.c has them; flops of an SM by the vendors' data sheets; arch: what packs are compiled for
+# from daemon/device/sim/model.c; flops: of an SM, from the vendors' data sheets; arch: the target of the packs
 MODELS = {
     "a2000": {"sms": 26, "threads": 1536, "blocks": 16, "shared": 102400, "sm_mbps": 76800, "kernel_mbps": 260000, "flops": 31.9e12 / 26,
               "channels": 6, "l2": 3 << 20, "arch": "sm_80"},
@@ -42,12 +43,12 @@ class Launch:
     shared: int
     flops: int
     bytes: int
-    writes: int  # bytes of what it writes, at most
+    writes: int  # bytes that it writes at most
     regs: int = 32
 
 
 def written(launch_words, kernel, writes, buffers, number):
-    """Bytes of the buffers that a launch writes into."""
+    """Bytes of the buffers that a launch writes."""
     total = 0
     for index in writes.get(kernel, ()):
         word = launch_words[4 + index]
@@ -58,7 +59,7 @@ def written(launch_words, kernel, writes, buffers, number):
 
 
 def read(folder):
-    """(about, launches) of a pack: its manifest alone, which detshare-serve checks."""
+    """(about, launches) of a pack, from its manifest, which detshare-serve checks."""
     about, kernels, launches, costs, buffers, writes = {}, [], [], {}, [], {}
     for line in (pathlib.Path(folder) / "pack.txt").read_text(encoding="ascii").splitlines():
         word, *rest = line.split(" ")
@@ -84,7 +85,7 @@ def read(folder):
 
 
 def registers(folder, about):
-    """Of each kernel, as the assembler for the pack's own target counts them."""
+    """Registers of each kernel, as the assembler for the pack's own target counts them."""
     ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
     command = [ptxas, "-v", f"-arch={about['arch']}", "-o", "/dev/null", str(pathlib.Path(folder) / about["module"])]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
@@ -105,7 +106,7 @@ def per_sm(launch, model):
 
 
 def line_of(number, launch, model, bound):
-    """One launch as a kernel of a profile."""
+    """A launch as a kernel line of a profile."""
     blocks, fits = math.prod(launch.grid), per_sm(launch, model)
     issue = launch.flops / blocks / (HALF * model["flops"]) * 1e9
     part = min(1, launch.threads / FULL)
@@ -120,7 +121,7 @@ def line_of(number, launch, model, bound):
 
 
 def thrasher(model):
-    """Work that writes through eight times what L2 holds."""
+    """A kernel that writes through eight times the size of L2."""
     size = 8 * model["l2"]
     block = Launch("thrash", (model["sms"] * 64, 1, 1), 256, 0, 0, size, size)
     return [block]

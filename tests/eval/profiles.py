@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of the scenarios' programs for each simulated GPU, from what an H200 measured.
+"""Profiles of the scenarios' programs for each simulated GPU, from measurements of an H200.
 
-detshare-replay's built-in workloads have the durations and blocks that were measured on an H200. For a smaller GPU they follow from that by
-a rule that was fixed before anything was simulated:
+detshare-replay's built-in workloads have durations and blocks measured on an H200. Those of a smaller GPU follow by
+a rule that was fixed before the first simulation:
 
-  - A block takes as much longer as the clock is slower, and a kernel as many of its waves as its blocks make of what the GPU holds.
+  - A block takes longer by the ratio of the clocks, and a kernel takes as many waves as its blocks need on that GPU.
   - A kernel with one block per SM that stays until all work is done (a library's GEMM) has one block per SM there, too, and takes
     longer by SMs and clock.
-  - Every second kernel is taken to be bound by memory, as batch normalisation, activations and optimisers are beside convolutions and
-    GEMMs: with all its blocks on the GPU it moves what an H200 gave a kernel that streamed (3.0 of 3.5 TB/s), with fewer its part of
-    that. On a GPU with less bandwidth it takes at least as long as that lasts. This is an assumption; nothing was measured of bytes.
-  - blocks-2ms is blocks of 1,024 threads, as many as the GPU holds, that take 2 ms each on every GPU.
+  - Every second kernel counts as memory-bound, as batch normalisation, activations and optimisers are beside convolutions and GEMMs.
+    With all its blocks on the GPU it moves as much as a streaming kernel on an H200 (3.0 of 3.5 TB/s), with fewer its part of that. On
+    a GPU with less bandwidth it takes at least as long as that transfer. This is an assumption; no bytes were measured.
+  - blocks-2ms is blocks of 1,024 threads, as many as the GPU holds, of 2 ms each on every GPU.
 
-Nothing of it is fitted to a policy's result.
+Nothing is fitted to a policy's result.
 """
 import math
 import pathlib
 import re
 import subprocess
 
-# as daemon/device/sim/model.c has them: SMs, threads and blocks on one SM, clock, what a kernel that streams gets
+# from daemon/device/sim/model.c: SMs, threads and blocks on one SM, clock, bandwidth of a streaming kernel
 MODELS = {
     "h200": {"sms": 132, "threads": 2048, "blocks": 32, "clock_khz": 1980000, "kernel_mbps": 3500000},
     "a2000": {"sms": 26, "threads": 1536, "blocks": 16, "clock_khz": 1200000, "kernel_mbps": 260000},
     "p40": {"sms": 30, "threads": 2048, "blocks": 32, "clock_khz": 1531000, "kernel_mbps": 300000},
 }
-REGISTERS = 65536  # of an SM, of all three
-STREAMED = 3.0 / 3.5  # of kernel_mbps
+REGISTERS = 65536  # per SM on all three GPUs
+STREAMED = 3.0 / 3.5  # share of kernel_mbps
 WORKLOADS = {
     "resnet34": "resnet34-b1", "mobilenetv3": "mobilenetv3-b1", "efficientnet": "efficientnet-b0-b1", "mobilevit": "mobilevit-s-b1",
     "efficientformer": "efficientformer-l1-b1", "bert": "bert-base-b64", "bert-b64": "bert-base-b64", "resnet152-b64": "resnet152-b64",
     "densenet161-b64": "densenet161-b64", "resnet152-train": "resnet152-train",
 }
 KERNEL = re.compile(r"^kernel (?P<name>\S+) grid=(?P<grid>\d+) block=(?P<block>\d+) regs=(?P<regs>\d+) ns=(?P<ns>\d+)$")
-BLOCKS_2MS = 16  # kernels of a step
+BLOCKS_2MS = 16  # kernels per step
 
 
 def per_sm(model, threads, registers):
@@ -41,7 +41,7 @@ def per_sm(model, threads, registers):
 
 
 def scaled(kernel, index, model):
-    """One kernel of the H200 as a line of the model's profile."""
+    """A kernel of the H200 as a line of the model's profile."""
     of, grid, threads, registers, ns = MODELS["h200"], *(int(kernel[key]) for key in ("grid", "block", "regs", "ns"))
     fits = per_sm(of, threads, registers)
     clock = of["clock_khz"] / model["clock_khz"]
@@ -78,7 +78,7 @@ def of_h200(replay, name, model):
 
 
 def write(replay, folder, name, device):
-    """The profile of a scenario's program on a GPU, as a file; its path."""
+    """Writes the profile of a scenario's program on a GPU; returns its path."""
     model = MODELS[device]
     body = long_blocks(model) if name == "blocks-2ms" else of_h200(replay, WORKLOADS[name], model)
     path = pathlib.Path(folder) / f"{name}.{device}.profile"

@@ -28,10 +28,10 @@ import profiles
 import scenarios
 
 DEVICES = ("h200", "a2000", "p40")
-NOT_COMPARED = {"profile", "calibrate"}  # they measure, and schedule nothing
+NOT_COMPARED = {"profile", "calibrate"}  # they measure and serve nobody
 PAPER = ("sgdrc", "sgdrc-static", "orion", "multistream", "tgs")
-ALONE = "(no job)"  # the services without it: what the load itself does to them
-CHUNK = 8  # policies of one process
+ALONE = "(no job)"  # the services without a job: the effect of the load itself
+CHUNK = 8  # policies per process
 COLUMNS = ("device", "group", "cell", "policy", "load", "duration_s", "arrived", "ended", "p50_over_alone", "p99_over_alone", "worst_p99_over_alone",
            "in_slo", "be_share", "sum", "ls_p50_ms", "ls_p99_ms", "fallbacks")
 COMMAND = "make replay-policies"
@@ -44,7 +44,7 @@ def policies_of(build):
 
 
 class Simulator:
-    """detshare-replay, and what it said about programs alone."""
+    """Runs detshare-replay, and remembers its results for programs alone."""
 
     def __init__(self, build, folder):
         self.program, self.folder, self.alone = build / "detshare-replay", folder, {}
@@ -62,10 +62,10 @@ class Simulator:
         return path if path.exists() else profiles.write(self.program, self.folder, name, device)
 
     def isolated(self, name, device):
-        """Steps per second, and the 99th percentile of one, alone and without a pause."""
+        """Steps per second and 99th percentile of a step, alone and without a pause."""
         if (name, device) not in self.alone:
             session = ["--ls", f"{self.profile(name, device)}@closed"]
-            for duration_s in (0.5, 30):  # every step takes the same, a few are enough
+            for duration_s in (0.5, 30):  # all steps take the same time, so a few are enough
                 first = self.run(device, session, duration_s, ["fifo"], compared=False)[0]["sessions"][0]
                 if first["ended"] >= 5:
                     break
@@ -74,7 +74,7 @@ class Simulator:
 
 
 def sessions_of(sim, cell, device):
-    """The words for detshare-replay, and the rates of the services."""
+    """The arguments of detshare-replay for the sessions, and the rates of the services."""
     words, rates, n = [], [], len(cell.ls) + len(cell.be)
     for i, name in enumerate(cell.ls):
         alone = sim.isolated(name, device)
@@ -92,7 +92,7 @@ def sessions_of(sim, cell, device):
 
 
 def duration_of(sim, cell, device, rates, requests):
-    """Until every service had so many arrivals, and every job a few steps."""
+    """Time in which every service has the given number of arrivals and every job a few steps."""
     steps = max((3 / sim.isolated(name, device)["rate"] for name in cell.be), default=0)
     return max([0.2, steps] + [requests / rate for rate in rates])
 
@@ -151,7 +151,7 @@ def write_csv(path, rows):
 
 
 def merged(paths):
-    """The rows of several files; of what is in more than one the last."""
+    """The rows of several files; the last one counts for a row in more than one."""
     rows = {}
     for path in paths:
         with open(path, encoding="utf8") as file:
@@ -207,7 +207,7 @@ def cell_text(row):
 
 
 def claims(rows, device):
-    """What the SGDRC paper says of its two GPUs (section 9.3), and what the simulation of one says to it: (claim, figures, holds)."""
+    """Claims of the SGDRC paper about its two GPUs (section 9.3), and the simulation of one: (claim, figures, holds)."""
     own = {p: [r for r in rows if r["device"] == device and r["group"] == "services" and r["policy"] == p] for p in PAPER}
     slo, be, total = ({p: mean(own[p], key) for p in PAPER} for key in ("in_slo", "be_share", "sum"))
     p99 = {p: tail(own[p]) for p in PAPER}
@@ -284,7 +284,7 @@ def arguments():
     parser.add_argument("--requests", type=int, default=250)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--from", dest="source", type=pathlib.Path, action="append", help="a file written before; the last one counts")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, action="append", help="an earlier CSV file; the last one counts")
     parser.add_argument("--doc", type=pathlib.Path)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("words", nargs="*")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios of the evaluation: which services share a GPU with which jobs, and how loaded they are.
+"""Scenarios of the evaluation: services that share a GPU with jobs, and their load.
 
-A file of scenarios/ is one group: lists of services (ls), of jobs (be) and of loads, every combination of which is one cell. A load
-is in percent of what the services can do, each alone on the GPU; several share it evenly. The simulator and the GPU run the same
-cells; what a name stands for there and here, replay.py and workload.py say.
+A file of scenarios/ is one group: lists of services (ls), of jobs (be) and of loads. Every combination is one cell.
+A load is in percent of the services' capacity, each alone on the GPU; several share it evenly. The simulator and
+the GPU run the same cells: replay.py and workload.py define the names.
 """
 import dataclasses
 import itertools
@@ -21,12 +21,12 @@ class Cell:
     group: str
     ls: tuple
     be: tuple
-    load: int  # percent, of all services together
+    load: int  # percent of the capacity of all services together
     arrivals: str  # poisson, apollo, closed (no services)
 
     @property
     def name(self):
-        """As tables and CSV files say it: resnet34+resnet152-train@50."""
+        """Name in tables and CSV files: resnet34+resnet152-train@50."""
         services = "services" if len(self.ls) > 2 else "+".join(self.ls)
         text = "+".join(part for part in (services, "+".join(self.be)) if part)
         return text + (f"@{self.load}" if self.ls else "")
@@ -49,7 +49,8 @@ def files():
 
 
 def cells(words=(), simulated=False):
-    """Those of all files whose group or name contains one of the words; all without words. A simulated program has no host that binds it, and
-    what kernels in other forms do is simulated by make replay-policies."""
+    """The cells of all files whose group or name contains one of the words; all without words. Simulated: without the
+    groups whose effects are not simulated here.
+    """
     return [cell for path in files() for cell in read(path)
             if (not words or any(word in f"{cell.group}:{cell.name}" for word in words)) and not (simulated and cell.group in MEASURED_ONLY)]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the two speeds of a context a service has (docs/gpu.md, "A context beside it"), and what changes it.
+"""Measures which of the two speeds of a context a service has (docs/gpu/contexts.md), and what changes it.
 
-BERT as a captured graph, request after request, in windows of half a second: alone; while a program comes, allocates, computes and goes
-(it is of the same world: native, or under DetShare if this one is); alone again. With --context after the first windows this process makes
-and destroys another context itself, which is for native runs: under DetShare a program's contexts are the daemon's affair.
+BERT as a captured graph, request after request, in windows of half a second: alone; while another program starts,
+allocates, computes and ends (native, or under DetShare if this one is); alone again. With --context, this process
+also makes and destroys another context after the first windows. That is for native runs: under DetShare the daemon
+owns a program's contexts.
 
 usage: speeds.py [--context]        in the environment of a DetShare client, or natively
 """
@@ -46,7 +47,7 @@ def another_context():
     calls = (cuda.cuCtxGetCurrent(ctypes.byref(old)), cuda.cuCtxGetDevice(ctypes.byref(device)),
              cuda.cuCtxCreate_v2(ctypes.byref(new), 0, device), cuda.cuCtxDestroy_v2(new), cuda.cuCtxSetCurrent(old))
     if any(calls):
-        sys.exit(f"no other context: {calls}")
+        sys.exit(f"speeds: no other context could be made: {calls}")
 
 
 def main():

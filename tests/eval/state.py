@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that measurements are kept in: CSV, a row per phase, with all latencies; FILE.csv, or packed, FILE.csv.xz.
+"""The file of a measurement: CSV, a row per phase, with all latencies; FILE.csv, or compressed FILE.csv.xz.
 
-Every row is on disk before the next phase begins. A packed file cannot be added to cheaply: while a run goes on its rows, those that were there before and
-the new ones, are in FILE.csv beside it; close() packs them and takes that file away. After a run that was killed FILE.csv is still there, and the next
-one begins with both: what either has counts once. Two runs must not share a file.
+Every row is on disk before the next phase begins. Rows cannot be appended cheaply to a compressed file. So during a
+run all its rows, old and new, are in FILE.csv beside it; close() compresses them and removes that file. After a
+killed run FILE.csv remains, and the next run reads both files: a row in either counts once. Two runs must not share
+a file.
 """
 import csv
 import io
@@ -16,7 +17,7 @@ COLUMNS = ("round", "group", "cell", "system", "phase", "load", "program", "rate
 
 
 def read(path):
-    """The rows of one file; a row that was cut off is none."""
+    """The rows of one file, without a row that was cut off."""
     csv.field_size_limit(1 << 26)
     packed = pathlib.Path(path).suffix == ".xz"
     with lzma.open(path, "rt", newline="", encoding="utf8") if packed else open(path, newline="", encoding="utf8") as file:
@@ -24,13 +25,13 @@ def read(path):
 
 
 def union(paths):
-    """The rows of several files; one that is in more than one of them counts once."""
+    """The rows of several files; a row in more than one of them counts once."""
     rows = (row for path in paths for row in read(path))
     return list({tuple(row.get(key, "") for key in COLUMNS): row for row in rows}.values())
 
 
 def write(path, rows):
-    """A file in place of the one that was there, whole or not at all."""
+    """Replaces a file atomically."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -42,7 +43,7 @@ def write(path, rows):
 
 
 class State:
-    """What has been measured, and where the next row goes."""
+    """The rows so far, and the place for the next one."""
 
     def __init__(self, path):
         self.path = path
@@ -62,23 +63,23 @@ class State:
             os.fsync(file.fileno())
 
     def close(self):
-        """Packs what came to a packed file; what nothing came to stays as it is."""
+        """Compresses the new rows of a compressed file; a file without new rows stays as it is."""
         if self.growing != self.path and self.growing.exists():
             write(self.path, self.rows)
             self.growing.unlink()
 
     def done(self, round_, cell, system):
-        """Its last phase is there, or why there will be none."""
+        """Whether the last phase is there, or a row with the reason for its absence."""
         return any(row["cell"] == cell.name and row["group"] == cell.group and row["system"] == system and row["round"] == str(round_)
                    and (row["phase"] == "end" or row["error"]) for row in self.rows)
 
     def rate(self, round_, cell, program):
-        """At which a cell's service was asked in this round by the systems that have been there; None before the first."""
+        """Request rate of a cell's service for the systems of this round so far; None before the first."""
         return next((float(row["rate"]) for row in self.rows if (row["group"], row["cell"], row["round"], row["program"]) ==
                      (cell.group, cell.name, str(round_), program) and row["phase"] in ("ls1", "together")), None)
 
     def seconds(self, cells, rounds):
-        """What phases of these cells have lasted in the first rounds."""
+        """Lengths of the phases of these cells in the first rounds."""
         names = {(cell.group, cell.name) for cell in cells}
         return {row["seconds"] for row in self.rows if row["seconds"] and (row["group"], row["cell"]) in names and int(row["round"]) <= rounds}
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percentiles, and how sure they are: bootstrap intervals, without any package.
+"""Percentiles and their uncertainty: bootstrap intervals, without any package.
 
-Latencies of requests that follow each other are not independent: a queue passes its length on. So blocks of neighbours are drawn, not
-single values (moving-block bootstrap; Kuensch 1989), as long as the square root of how many there are; measurements of several rounds are
-drawn round by round. Intervals are between the percentiles of the drawn figures, 95% unless said otherwise. Everything random has a seed.
+Latencies of successive requests are not independent, because a queue passes its length on. So blocks of neighbours
+are drawn, not single values (moving-block bootstrap; Kuensch 1989); a block is as long as the square root of the
+number of values. Measurements of several rounds are drawn round by round. Intervals lie between percentiles of the
+drawn figures, 95% by default. All randomness has a seed.
 """
 import math
 import random
@@ -13,13 +14,13 @@ DRAWS = 400
 
 
 def percentile(values, part):
-    """The smallest value that so many parts of all do not exceed; NaN of none."""
+    """The smallest value that this part of all values does not exceed; NaN without values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else math.nan
 
 
 def drawn(series, random_):
-    """Values of one series, drawn in blocks."""
+    """A sample of one series, drawn in blocks."""
     n = len(series)
     length = max(1, math.isqrt(n))
     values = []
@@ -44,12 +45,12 @@ def interval(figures, level=LEVEL):
 
 
 def ratio_interval(above, below, level=LEVEL):
-    """Of two figures that were measured apart: draws of one over draws of the other."""
+    """Interval of a ratio of two figures that were measured apart, from the draws of both."""
     return interval([a / b for a, b in zip(above, below) if b], level)
 
 
 def spread(figures):
-    """How far figures that should be the same lie apart: half the range over the middle. NaN of fewer than two."""
+    """Half the range over the middle, for figures that should be equal. NaN for fewer than two."""
     figures = [figure for figure in figures if not math.isnan(figure)]
     if len(figures) < 2 or max(figures) + min(figures) == 0:
         return math.nan
@@ -57,7 +58,7 @@ def spread(figures):
 
 
 def against(value, interval_, noise, than=1.0):
-    """What a ratio says: "more", "less", or "noise" when its interval, or the noise of the run around it, holds `than`."""
+    """Verdict on a ratio: "more", "less", or "noise" if its interval or the run's noise around it contains `than`."""
     low, high = interval_
     noise = 0 if math.isnan(noise) else noise
     if math.isnan(value) or math.isnan(low) or math.isnan(high):

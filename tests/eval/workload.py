@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch program of the evaluation: a service that answers requests at given times, or a job that runs step after step.
+"""A PyTorch program of the evaluation: a service that answers requests at given times, or a job that runs step after
+step.
 
-Models, inputs and half precision are those of tests/torch (random weights, nothing is downloaded). Its words on standard input and its
-lines of JSON are those of job.c. A request is one picture, or one text of 128 tokens, and has ended when its output is in host memory. A
-job's step is a batch of 64; training waits for the step before the last one, as a loop that reads its losses late does.
+Models, inputs and half precision are those of tests/torch (random weights, no download). It takes the same orders
+on standard input, and answers with the same lines of JSON, as job.c. A request is one picture, or one text of 128
+tokens, and ends when its output is in host memory. A step of a job is a batch of 64. Training waits for the step
+before the last one, like a loop that reads its losses late.
 
-Inference is captured once as a CUDA graph and replayed, as servers do it: else a request of 1 ms of the GPU's time is 3 to 12 ms of Python's, and what is
-measured is the host. With -eager behind the name it is launched kernel by kernel.
+Inference is captured once as a CUDA graph and replayed, as servers do it. Otherwise a request of 1 ms of GPU time
+takes 3 to 12 ms in Python, and the measurement is of the host. With -eager behind the name it is launched kernel by
+kernel.
 
 usage: workload.py NAME [--device cuda]
 """
@@ -26,7 +29,7 @@ WARM = 30
 
 
 def network(name, batch, half):
-    """What tests/torch prepares for inference, of any name that the scenarios have."""
+    """A network that tests/torch prepares for inference, by its name in the scenarios."""
     import infer
     if name == "bert":
         return infer.language("bert", batch, half)
@@ -58,11 +61,11 @@ class Inference:
         (output[0] if isinstance(output, tuple) else output).cpu()
 
     def end(self):
-        """Every step has ended when it returns."""
+        """Waits until every step has ended."""
 
 
 class Training:
-    """Steps of ResNet-152 with autocast; one is launched while the one before runs."""
+    """Steps of ResNet-152 with autocast; one is launched while the previous one runs."""
 
     def __init__(self, device):
         import torch

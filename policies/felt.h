@@ -197,8 +197,8 @@ static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, u
 }
 
 /*
- * The regime in force, from the known costs. slack_permille: slowdown that BE may cause. steps: number of regimes besides
- * HELD, from EBB on, at least 1.
+ * The regime in force, from the known costs. slack_permille: slowdown that BE may cause. steps: number of regimes
+ * besides HELD, from EBB on, at least 1.
  */
 static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille, uint32_t steps)
 {

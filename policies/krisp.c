@@ -10,13 +10,13 @@
  * Written from the paper's abstract; we know of no public code to compare with. Ours are these choices:
  *
  * - "No longer" is within `tolerance_permille`.
- * - Partitions are rungs of the ladder, which lie at its two ends, so at most two kernels have disjoint partitions; AMD's
- *   masks allow more.
+ * - Partitions are rungs of the ladder, which lie at its two ends, so at most two kernels have disjoint partitions;
+ *   AMD's masks allow more.
  * - A kernel without a free rung of its size takes a smaller free one with at least `shrink_percent` of its size.
- *   Otherwise it takes the rung of its size that shares fewest TPCs with others, if these are at most `overlap_percent`.
- *   Otherwise it waits for the end of a kernel.
- * - Where kernels wait, they are served in the order in which they reached the head of their queues. After `patience_ms`
- *   no other kernel overtakes one, so nothing starves.
+ *   Otherwise it takes the rung of its size that shares fewest TPCs with others, if these are at most
+ *   `overlap_percent`. Otherwise it waits for the end of a kernel.
+ * - Where kernels wait, they are served in the order in which they reached the head of their queues. After
+ *   `patience_ms` no other kernel overtakes one, so nothing starves.
  * - Kernels of a coroutine with the same partition follow each other without a gap, up to `depth`. The next one on
  *   another partition is sent behind them; the one after that only when the first partition is empty.
  * - Copies and memsets take no SMs and go at once.

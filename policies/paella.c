@@ -8,7 +8,8 @@
  * - Shortest remaining first: the remaining work of a job is the sum over its stages of length x share of the GPU, and
  *   the job with the least goes first. The length of a stage is learned: (old + new) / 2 at each end.
  * - A stage is dispatched when its predecessors have ended and its blocks fit beside those on the GPU, so that later
- *   stages can still go first. At most `extra_kernels` (2) stages that do not fit wait on the device, to hide the launch.
+ *   stages can still go first. At most `extra_kernels` (2) stages that do not fit wait on the device, to hide the
+ *   launch.
  * - Fairness: with each dispatch every session with work gets 1/n of a credit, and the served one gives one back. A
  *   session with `unfair` credits is served first. The published default is a million, so never: long jobs wait as long
  *   as shorter ones come, and may starve.

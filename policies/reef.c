@@ -5,10 +5,10 @@
  * The rule of REEF (Han, Zhang, Chen, Chen, OSDI'22) as its public code has it (SJTU-IPADS/reef, scheduler.cpp), with
  * LS as its real-time and BE as its best-effort tasks:
  *
- * - Real-time mode, while there is LS work: no best-effort kernel is launched. When LS work arrives, best-effort work on
- *   the device is reset: kernels that are proven idempotent are killed and return to the head of their queue, where the
- *   device can do that; the others are waited for. Best effort has at most two operations of a queue on the device (the
- *   device queue cap), so there is little to reset.
+ * - Real-time mode, while there is LS work: no best-effort kernel is launched. When LS work arrives, best-effort work
+ *   on the device is reset: kernels that are proven idempotent are killed and return to the head of their queue, where
+ *   the device can do that; the others are waited for. Best effort has at most two operations of a queue on the device
+ *   (the device queue cap), so there is little to reset.
  * - Best-effort mode, while there is none: every best-effort queue launches, up to the cap.
  * - Dynamic kernel padding: beside an LS kernel goes the first best-effort kernel that does not delay it. With
  *   layers = ceil(blocks / SMs) the LS kernel keeps ceil(blocks / layers) SMs. On the others a best-effort kernel may
@@ -23,9 +23,9 @@
  * - REEF merges the two kernels of a padding and may run a part of the best-effort kernel's blocks. Here they are two
  *   launches on complementary rungs, so a best-effort kernel pads only if all its blocks fit, and REEF's test of the
  *   merged kernel's occupancy does not apply.
- * - Padding is per kernel: an LS kernel that can be padded is launched when its predecessor has ended, the others as far
- *   ahead as their queue allows. With several LS queues at work nothing is padded; REEF serves one real-time task after
- *   the other.
+ * - Padding is per kernel: an LS kernel that can be padded is launched when its predecessor has ended, the others as
+ *   far ahead as their queue allows. With several LS queues at work nothing is padded; REEF serves one real-time task
+ *   after the other.
  *
  * Best effort waits while LS work follows LS work, except for padding: that is the rule. A killed kernel has lost its
  * time and may be killed again.

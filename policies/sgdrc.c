@@ -6,16 +6,16 @@
  *
  * - one latency-sensitive and one best-effort kernel at once, tasks of a class round robin (sgdrc.h);
  * - monopolisation: while the LS queue is empty, a BE kernel has all SMs;
- * - colocation: an LS kernel gets the least SMs at which it has its best latency. Reserved for the next LS kernel is the
- *   greatest need in a sliding window over the LS queue; BE kernels get the other SMs;
+ * - colocation: an LS kernel gets the least SMs at which it has its best latency. Reserved for the next LS kernel is
+ *   the greatest need in a sliding window over the LS queue; BE kernels get the other SMs;
  * - an LS kernel that meets a BE kernel on all SMs evicts it; the BE kernel restarts beside LS.
  *
  * Questions that the paper leaves open, and the answers here:
  *
  * - Length of the window: the LS kernels on the device and the next `window` operations of each LS stream.
  * - Needs: from profiles of time against SMs, within `tolerance_permille`; without a profile from the blocks (stair.h).
- * - SMs of an LS kernel beyond its need: it runs on the reserved SMs as far as the running BE kernel leaves them, and on
- *   all SMs where there is no BE work.
+ * - SMs of an LS kernel beyond its need: it runs on the reserved SMs as far as the running BE kernel leaves them, and
+ *   on all SMs where there is no BE work.
  * - An LS kernel that needs all SMs: BE waits until it has left the window.
  * - Eviction: in the paper a flag that its transformed kernels read at the end of a block, after which the kernel
  *   restarts. Here an evictable BE kernel is evicted likewise and resumes. Another one is killed and launched again

@@ -9,8 +9,8 @@
  * - LS (high-priority) work is launched at once, at high priority.
  * - Best effort has at most one kernel in flight, and only while LS has nothing queued, nothing on the device, and has
  *   been idle for 0.1 ms.
- * - Each best-effort kernel runs in the fastest form with an expected turnaround (the time that LS would wait for it) of
- *   at most 0.1 ms: the original, or one that can be interrupted.
+ * - Each best-effort kernel runs in the fastest form with an expected turnaround (the time that LS would wait for it)
+ *   of at most 0.1 ms: the original, or one that can be interrupted.
  * - After 100 ms without LS work kernels run as originals.
  * - LS work that arrives takes the GPU back from an interruptible form, and is not launched later for that. The kernel
  *   resumes where it was, by the rules above.
@@ -24,11 +24,11 @@
  *   host chooses persistent or sliced, and the number of blocks, by measured cost as in Tally (daemon/sched/forms.h).
  *   Its turnaround is half of an eviction's maximum, as Tally has it for persistent blocks. `evict=0` excludes it;
  * - confined to a rung of the upper side, from the largest to the smallest, because most kernels (machine code without
- *   PTX) have no evictable form, and Tally runs those as originals. LS starts on the remaining SMs. If these are as many
- *   as LS kernels needed lately (the largest need of the last one to two seconds), it does not wait; otherwise for half
- *   a wave of the kernel's blocks;
- * - not at all, where even the smallest rung is too slow (below a tenth of the original's speed, Tally's lowest step) or
- *   LS would wait too long: until LS has been idle for 100 ms, or the kernel has waited for `patience_ms`.
+ *   PTX) have no evictable form, and Tally runs those as originals. LS starts on the remaining SMs. If these are as
+ *   many as LS kernels needed lately (the largest need of the last one to two seconds), it does not wait; otherwise for
+ *   half a wave of the kernel's blocks;
+ * - not at all, where even the smallest rung is too slow (below a tenth of the original's speed, Tally's lowest step)
+ *   or LS would wait too long: until LS has been idle for 100 ms, or the kernel has waited for `patience_ms`.
  *
  * A kernel of unknown duration runs as the original, which is how Tally profiles it. A kernel whose blocks must all be
  * resident has no confined form where they do not fit. Copies and memsets count as one original kernel.

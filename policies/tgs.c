@@ -29,8 +29,8 @@
  * - Samples are taken every `interval_ms` and not every 5 s, which is too slow for inference. Rates are per 5 s all the
  *   same, so that the constants are the published ones. Blocks of LS are counted when they end.
  * - The code's profile does not end while the rate does not change at all; here five samples are enough.
- * - A side counts as gone after `gone_ms` without work; then nothing is limited. While there is only LS its highest rate
- *   is followed as the code's LS side does it; with the first best-effort work control begins.
+ * - A side counts as gone after `gone_ms` without work; then nothing is limited. While there is only LS its highest
+ *   rate is followed as the code's LS side does it; with the first best-effort work control begins.
  * - Memory moves by quotas here, not by the policy.
  *
  * The rule is made for training, whose rate is steady. Requests that arrive at random vary by more than 3% from one

@@ -11,14 +11,15 @@
  *   Its slack is the objective less the time since then and less what the step, by its recent length, still needs. A
  *   server whose last step was a decode step is in the middle of an answer: its slack counts also while it queues
  *   nothing, until the objective has passed.
- * - Decode steps go at once, on the whole GPU at high priority, least slack first, from `decode_streams` streams at once.
+ * - Decode steps go at once, on the whole GPU at high priority, least slack first, from `decode_streams` streams at
+ *   once.
  * - Prefill comes next, at low priority. A server that has begun its prompt goes before one that has not, and among
  *   them the older prompt. But a new one whose TTFT slack (of `ttft_ms` from its first operation) is below
  *   `late_percent` goes before a begun one with more slack, or with none left.
  * - Beside an answer, prefill has `prefill_depth` operations on the device. On the whole GPU a prefill operation delays
- *   each kernel of the decode step by half of a block in the mean, and the next step by all of it. If the least slack of
- *   all servers covers that, it may go there. Otherwise it goes to `prefill_percent` of the SMs with `prefill_blocks`
- *   resident blocks per SM. Without any slack it waits.
+ *   each kernel of the decode step by half of a block in the mean, and the next step by all of it. If the least slack
+ *   of all servers covers that, it may go there. Otherwise it goes to `prefill_percent` of the SMs with
+ *   `prefill_blocks` resident blocks per SM. Without any slack it waits.
  * - Best effort gets the rest: nothing while prefill waits or there is no slack, `be_percent` of the SMs and `be_depth`
  *   operations beside working servers, and the whole GPU otherwise.
  * - Nothing starves: an operation at the head of its queue for `starve_ms` goes, one at a time, to the SMs of its kind.

@@ -11,10 +11,10 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/control_profile.h"
 #include "ctl/calibrate.h"
+#include "ctl/progress.h"
 #include "detshare/detshare.h"
 
 #define SAMPLES_MIN 9u
@@ -152,8 +152,7 @@ static int measure_nobody(
 
 static void progress(const struct colours *m)
 {
-        if (isatty(STDERR_FILENO))
-                fprintf(stderr, "\rcalibrating: channels, %zu of %u\033[K", m->run->rows->channels.n, m->n_cells);
+        ctl_progress("calibrating memory channels", (double)m->run->rows->channels.n / (m->n_cells ? m->n_cells : 1));
 }
 
 static int measure_cell(struct colours *m, const struct calibrate_plan *plan, const struct dsc_channel_cell *cell)
@@ -278,8 +277,6 @@ static int measure_all(struct colours *m)
                 code = measure_cadence(m);
         for (size_t i = 0; i < m->c.n_plans && !code; i++)
                 code = measure_plan(m, &m->c.plans[i]);
-        if (!code && isatty(STDERR_FILENO))
-                fprintf(stderr, "\r\033[K");
         return code;
 }
 
@@ -288,8 +285,8 @@ static int open_and_measure(struct colours *m)
         struct calibrate_channels *channels = &m->run->rows->channels;
         /* the probe has the whole device, as LS */
         int code = set_policy(m->run, m->run->n_sms, m->run->n_sms, 0);
-        if (!code && isatty(STDERR_FILENO))
-                fprintf(stderr, "\rcalibrating: looking for memory channels\033[K");
+        if (!code)
+                ctl_progress("looking for memory channels", -1);
         if (!code)
                 code = calibrate_coloured_open(m->run, m->small, &m->c);
         if (!code && m->c.n_plans < 2) {

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/control_profile.h"
 #include "ctl/calibrate.h"
+#include "ctl/progress.h"
 #include "detshare/detshare.h"
 
 #define BOUNDS 5 /* none, and as many blocks as the GPU has SMs, half of that, ... */
@@ -252,13 +252,6 @@ static int choose_samples(struct calibrate_run *run)
         return 0;
 }
 
-static void progress(const struct calibrate_run *run)
-{
-        if (isatty(STDERR_FILENO))
-                fprintf(stderr, "\rcalibrating: %zu of %d%s", run->rows->n, CELLS,
-                        run->rows->n == CELLS ? "\r\033[K" : "");
-}
-
 static int measure_load(struct calibrate_run *run, unsigned ls_load, unsigned be_load, struct calibrate_times *alone,
         struct calibrate_times *t)
 {
@@ -274,7 +267,7 @@ static int measure_load(struct calibrate_run *run, unsigned ls_load, unsigned be
                 if (bound && !blocks) /* a GPU of few SMs */
                         continue;
                 code = measure_cell(run, &cell, alone, t);
-                progress(run);
+                ctl_progress("calibrating", (double)run->rows->n / CELLS);
         }
         return code;
 }
@@ -369,6 +362,7 @@ static int measure(struct calibrate_run *run)
                 code = calibrate_channels_measure(run);
         if (!code)
                 code = check_undisturbed(run);
+        ctl_progress_end();
         return code;
 }
 

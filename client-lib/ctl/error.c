@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "ctl/ctl.h"
+#include "ctl/progress.h"
 
 static char usage_path[48]; /* the subcommand at work */
 
 /* "detsharectl: ", which is red on a terminal. */
 static void prefix(void)
 {
+        ctl_progress_end();
         fprintf(stderr, ctl_has_colours(STDERR_FILENO) ? "\033[31mdetsharectl:\033[0m " : "detsharectl: ");
 }
 

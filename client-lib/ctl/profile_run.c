@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ctl/profile.h"
+#include "ctl/progress.h"
 
 struct run_options {
         char params[2][64], *list[2];
@@ -91,7 +92,7 @@ static uint64_t now_ms(clockid_t clock)
 /* Its exit code, as a shell has it. Nothing more is measured when the time is over. */
 static int await(pid_t pid, dsc_session *s, unsigned seconds, const sigset_t *set)
 {
-        const uint64_t until = now_ms(CLOCK_MONOTONIC) + seconds * 1000ull;
+        const uint64_t begin = now_ms(CLOCK_MONOTONIC), until = begin + seconds * 1000ull;
         int status, over = seconds == 0;
         for (;;) {
                 struct timespec wait = {.tv_nsec = 200000000};
@@ -102,11 +103,16 @@ static int await(pid_t pid, dsc_session *s, unsigned seconds, const sigset_t *se
                 /* a terminal's reaches the command, too; one that somebody sent came here only */
                 if (signal > 0 && signal != SIGCHLD && info.si_code <= 0)
                         kill(pid, signal);
-                if (!over && now_ms(CLOCK_MONOTONIC) >= until) {
+                if (over)
+                        continue;
+                ctl_progress("measuring kernels", (double)(now_ms(CLOCK_MONOTONIC) - begin) / (seconds * 1e3));
+                if (now_ms(CLOCK_MONOTONIC) >= until) {
                         (void)dsc_control_profile_end(s);
+                        ctl_progress_end();
                         over = 1;
                 }
         }
+        ctl_progress_end();
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -73,13 +73,16 @@ static void progress(struct job *job)
 {
         enum { WIDTH = 40 };
         size_t done = job->n_done, all = job->n_todo, full = all ? done * WIDTH / all : WIDTH;
-        char bar[WIDTH + 1];
+        char bar[WIDTH + 1], left[32] = "";
 
         if (isatty(STDERR_FILENO)) {
                 memset(bar, '.', WIDTH);
                 memset(bar, '#', full);
                 bar[WIDTH] = 0;
-                fprintf(stderr, "\r[%s] %zu of %zu pages%s", bar, done, all, done == all ? "\n" : "");
+                if (done > 0 && done < all)
+                        snprintf(left, sizeof(left), ", %.0f s left",
+                                (now() - job->began) * (double)(all - done) / (double)done);
+                fprintf(stderr, "\r[%s] %zu of %zu pages%s\033[K%s", bar, done, all, left, done == all ? "\n" : "");
         } else if (time(NULL) >= job->said + SAY_EVERY_S) {
                 job->said = time(NULL);
                 fprintf(stderr, "detshare-lut: %zu of %zu pages\n", done, all);

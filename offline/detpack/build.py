@@ -18,6 +18,7 @@ import pathlib
 import re
 import tempfile
 
+from . import progress
 from .code import BYTES, Store
 
 PTX_VERSION = 80  # drivers from CUDA 12.0 on read it
@@ -127,7 +128,7 @@ def compile_all(launches, arch, jobs, log):
             todo.append((key, launch.name, launch.code.source(), params, attributes(launch), launch.warps, launch.stages, arch))
     log(f"{len(launches)} launches of {len(wanted)} kernels, {len(todo)} to compile")
     with multiprocessing.get_context("spawn").Pool(max(1, min(jobs, len(todo)))) if len(todo) > 1 else Alone() as pool:
-        for key, text, shared in pool.imap_unordered(compile_one, todo):
+        for key, text, shared in progress.over(pool.imap_unordered(compile_one, todo), len(todo), "compiling kernels"):
             part = cache() / f"{key}.{os.getpid()}"
             part.write_text(json.dumps([text, shared]))
             part.replace(cache() / f"{key}.json")

@@ -95,7 +95,7 @@ told() {
 check "no time is no time" ends 2 "from 1 to 3600" "$ctl" calibrate --seconds 0
 check "nor is a word" ends 2 "from 1 to 3600" "$ctl" calibrate --seconds 1s
 check "quick or seconds" ends 2 "either" "$ctl" calibrate --quick --seconds 1
-check "show alone" ends 2 "stand alone" "$ctl" calibrate --show --forget
+check "show alone" ends 2 "go with no option but --json" "$ctl" calibrate --show --forget
 check "no arguments" ends 2 "too many" "$ctl" calibrate all
 check "nobody is there" ends 9 "is detshared running" "$ctl" calibrate
 
@@ -105,6 +105,7 @@ check "there is nothing yet" ends 6 "sim:h200/132 was not calibrated" "$ctl" cal
 check "policies hear nothing" told 0
 check "nor of what is not there" ends 3 "cannot set policy" "$ctl" set-policy cells cells=90
 check "it is measured" sh -c "'$ctl' calibrate --seconds 1 --json >'$tmp/json'"
+check "with a bar on a terminal, and the time left" sh -c "tests/support/terminal.py 80 '$ctl' calibrate --seconds 1 | grep -aq 'calibrating \[#*\.*\] .* %  [0-9]*:[0-9][0-9] left'"
 check "all of it, and that it is simulated" cells '(.cells | length) == 90 and .simulated and .gpu == "DetShare sim:h200/132" and (.in_memory | not)'
 check "with confidence" cells '[.cells[] | .samples >= 4 and .ls_permille_low <= .ls_permille and .ls_permille <= .ls_permille_high] | all'
 # as on an H200, in docs/gpu.md: a reader slows a reader, less so with fewer blocks

@@ -58,9 +58,9 @@ check "one of another version" ends 1 "version 7" verify "$tmp/later.lut"
 check "what is no table" ends 1 "not a table" show Makefile
 check "what is not there" ends 6 "No such file" show "$tmp/none"
 check "no such directory" ends 6 "No such file" list "$tmp/none"
-check "no word" ends 2 "list, show or verify"
-check "a wrong word" ends 2 "list, show or verify" look
-check "two files" ends 2 "one file" verify a b
+check "no word" ends 2 "one of list, show, verify"
+check "a wrong word" ends 2 "there is no subcommand look; there are list, show, verify" look
+check "two files" ends 2 "too many arguments: b" verify a b
 # sealed FILE: its sum made right again, as somebody would who means harm
 sealed() {
         local sum

@@ -6,3 +6,4 @@ $(BUILD)/tests/unit/test_timeline: $(BUILD)/obj/client-lib/ctl/demangle.o
 $(BUILD)/tests/unit/test_timeline: DAEMON_LIBS += -lstdc++
 $(BUILD)/tests/unit/test_ctl_screen: $(addprefix $(BUILD)/obj/client-lib/ctl/,screen.o table.o policy_text.o)
 $(BUILD)/tests/unit/test_ctl_screen: DAEMON_LIBS += -lsmartcols
+$(BUILD)/tests/unit/test_ctl_progress: $(BUILD)/obj/client-lib/ctl/progress.o

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe of memory channels (lut/probe/) on a session's own memory
+ * A session as the device that the probe of memory channels (lut/probe/) measures
  *
- * What the probe asks of a device is said to the daemon as any client says it: launches, copies and memsets of one
- * stream, which end in their order. A launch is timed by two events around it, so its time has what a launch costs in
- * it; the probe tells apart by how much longer one is than another. Nothing here measures anything: who else is on the
- * device shows in the times, so the caller sees to it that nobody is.
+ * The probe's launches, copies and memsets become operations of one stream, which end in order. A launch is timed by
+ * two events around it, so its time includes the cost of a launch; the probe compares times only with each other. Other
+ * work on the device would show in the times: the caller makes sure that there is none.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "device/device.h"
 #include "lut/probe/pages.h"
 
-#define QUEUE 96u             /* operations that nobody has heard of yet; the probe has 64 at most */
+#define QUEUE 96u             /* operations that have not been waited for; the probe has at most 64 */
 #define ATTRIBUTE_CC_MAJOR 75 /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
 #define ATTRIBUTE_CC_MINOR 76
 #define KERNELS 4u
@@ -74,7 +73,7 @@ static int operation_end(ds_device *device, struct operation *o, int r)
         return 0;
 }
 
-/* Behind something else a launch takes what it runs for; the first of many would take its way to the device as well. */
+/* Put something before the first launch of a batch: otherwise its time would include its way to the device. */
 static int keep_busy(ds_device *device)
 {
         const struct dsc_memset to = {
@@ -137,7 +136,7 @@ static int bench_memset(ds_device *device, const struct ds_memset *memset, uint6
         return operation_end(device, o, dsc_memset(device->session, device->stream, &to));
 }
 
-/* The times stand in a page until other events take their places. */
+/* An event's time stays in the page until another event takes its slot. */
 static int operation_times(ds_device *device, const struct operation *o, struct ds_completion *ret)
 {
         int64_t ns;
@@ -160,7 +159,7 @@ static void operation_tell(ds_device *device, const struct operation *o, struct 
                 snprintf(ret->message, sizeof(ret->message), "%s", dsc_message());
 }
 
-/* Waits for the oldest: there is nothing else to do. */
+/* Wait for the oldest operation, because there is nothing else to do. */
 static size_t bench_poll(ds_device *device, struct ds_completion *ret, size_t n)
 {
         if (!n || device->n_told == device->n_submitted)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measuring what dividing the memory channels does: see calibrate.h
+ * Measuring what dividing the memory channels does (see calibrate.h)
  *
- * LS and BE read or write memory, each on half of the SMs, so that they share nothing else. A cell is LS without
- * colours alone, LS beside one BE kernel as the plan has it, and LS without colours alone again, as in the matrix; BE's
- * rate is over that of its kernel without colours alone on the whole GPU. So what confinement and looking up cost is in
- * every figure of a plan, and a cell with nobody beside says what LS itself pays for it.
+ * LS and BE read or write memory, each on half of the SMs, so that they share nothing but memory. A cell is three
+ * measurements: LS alone without divided memory, LS beside one BE kernel according to the plan, and LS alone without
+ * divided memory again. BE's rate is relative to its kernel alone on the whole GPU without divided memory. So every
+ * figure of a plan includes the cost of fewer channels and of the table. A cell without BE has this cost for LS alone.
  *
- * All is submitted by one thread: where a clock is simulated, the same comes out each time.
+ * One thread submits everything, so a simulated clock gives the same figures each time.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct colours {
         struct calibrate_coloured c;
         struct calibrate_times alone, beside;
         uint32_t samples, warm;
-        int small; /* a simulated device executes what is measured: as little as says something */
+        int small; /* a simulated device executes what is measured, so it gets few samples */
         uint64_t cadence_ns;
         double rate[DSC_LOADS];
         unsigned n_cells;
@@ -52,7 +52,7 @@ static int set_policy(struct calibrate_run *run, uint32_t ls_sms, uint32_t be_sm
         return r ? ctl_fail(r, "cannot calibrate") : 0;
 }
 
-/* LS's launches, one after the other, until BE has ended where it is there. */
+/* LS's launches, one after the other, until BE has ended if there is a BE kernel. */
 static int collect(struct colours *m, const struct calibrate_plan *plan, unsigned kind, uint32_t n, int beside,
         struct calibrate_times *t)
 {
@@ -88,8 +88,8 @@ static int beside(struct colours *m, const struct calibrate_plan *plan, const st
         return code;
 }
 
-/* How many blocks BE needs to last for so long: its rate is no more than twice what its share of blocks and of channels
- * says. */
+/* Number of blocks with which BE lasts for `ns`. Its rate is at most twice what its share of blocks and channels
+ * gives. */
 static uint32_t be_grid(
         const struct colours *m, const struct calibrate_plan *plan, const struct dsc_channel_cell *cell, double ns)
 {
@@ -140,7 +140,7 @@ static int measure_beside(struct colours *m, const struct calibrate_plan *plan, 
         return code;
 }
 
-/* Nobody beside: LS as the plan has it, in place of what it is beside. */
+/* A cell without BE: LS with its memory as the plan has it. */
 static int measure_nobody(
         struct colours *m, const struct calibrate_plan *plan, unsigned kind, struct calibrate_median *ret)
 {
@@ -166,7 +166,7 @@ static int measure_cell(struct colours *m, const struct calibrate_plan *plan, co
         if (!code)
                 code = cell->be_load == DSC_LOAD_NONE ? measure_nobody(m, plan, cell->ls_load, &with)
                                                       : measure_beside(m, plan, cell, &with, &rate);
-        if (!code && !m->small) /* whose clock does not drift */
+        if (!code && !m->small) /* a simulated clock does not drift */
                 code = alone(m, cell->ls_load);
         detshare_clock_leave();
         if (code)
@@ -177,9 +177,9 @@ static int measure_cell(struct colours *m, const struct calibrate_plan *plan, co
         return 0;
 }
 
-/* --- which cells --- */
+/* --- choice of cells -------------- */
 
-/* Is this bound tried with this plan? As few as say something where it takes long. */
+/* Is this bound measured with this plan? Only the most useful ones are if measuring takes long. */
 static int is_tried(const struct colours *m, const struct calibrate_plan *plan, uint32_t bound)
 {
         if (bound && !(m->run->n_sms >> bound))
@@ -220,9 +220,9 @@ static int measure_plan(struct colours *m, const struct calibrate_plan *plan)
         return code;
 }
 
-/* --- before the cells --- */
+/* --- rates and times before the cells --- */
 
-/* BE's blocks per second without colours, alone on the whole GPU. */
+/* BE's blocks per second, alone on the whole GPU, without divided memory. */
 static int measure_rate(struct colours *m, unsigned kind)
 {
         struct calibrate_span span = {0};
@@ -243,7 +243,7 @@ static int measure_rate(struct colours *m, unsigned kind)
         return CTL_FAILED;
 }
 
-/* From one launch of LS to the next. */
+/* Time from one launch of LS to the next. */
 static int measure_cadence(struct colours *m)
 {
         m->alone.n = 0;
@@ -283,7 +283,7 @@ static int measure_all(struct colours *m)
 static int open_and_measure(struct colours *m)
 {
         struct calibrate_channels *channels = &m->run->rows->channels;
-        /* the probe has the whole device, as LS */
+        /* during labelling the probe is LS and has the whole device */
         int code = set_policy(m->run, m->run->n_sms, m->run->n_sms, 0);
         if (!code)
                 ctl_progress("looking for memory channels", -1);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory whose channels are known, for the calibration: see calibrate.h
+ * Memory whose channels are known, for the calibration (see calibrate.h)
  *
- * A session's own pages are labelled as the daemon labels its pool, and for each number of channels that best effort
- * could have a plan says which sectors are whose (lut/sectors.h). So no pool has to be configured, and one labelling
- * serves all numbers. BE's memory is twice what L2 holds: however many channels it has of both, it streams. LS's is
- * what it has in the matrix.
+ * A session's own pages are labelled as the daemon labels its pool. For each number of channels that BE could have, a
+ * plan assigns the sectors to the sides (lut/sectors.h). So no pool has to be configured, and one labelling serves all
+ * plans. BE's memory is twice the size of L2, so BE streams with any number of channels. LS's memory has the same size
+ * as in the matrix.
  *
- * Kernels find it by a table with a word per sector, by the instructions that the daemon's coloured kernels have before
- * each access, so what looking up costs is in the times. Without colours they are the kernels of the matrix.
+ * Kernels address their sectors by a table with one word per sector, with the same instructions that the daemon's
+ * coloured kernels have before each access. So the times include the cost of these lookups. Without divided memory the
+ * kernels are those of the matrix.
  */
 #include <errno.h>
 #include <limits.h>
@@ -26,13 +27,13 @@
 #define TURN_BYTES 65536u
 #define LS_TURNS 3u
 #define BE_TURNS 2u
-#define SECTOR_BITS_MIN 8u /* as the daemon's coloured kernels can have */
-#define ATTRIBUTE_L2 38    /* CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE */
-#define LS_SPARE 5 / 2     /* of LS's pages no less than two fifths are its sectors, whatever the plan */
-#define BE_L2 2            /* times L2 */
-#define BE_L2_EXECUTED 8   /* a simulated device looks for what is executed in all of L2, however few channels it has */
-#define BE_CHUNKS_MIN 11u  /* for each block that can be there */
-#define WORDS_MAX (1u << 20) /* that are written at once */
+#define SECTOR_BITS_MIN 8u   /* the most that the daemon's coloured kernels can have */
+#define ATTRIBUTE_L2 38      /* CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE */
+#define LS_SPARE 5 / 2       /* in every plan at least two fifths of LS's pages are its sectors */
+#define BE_L2 2              /* memory of BE, times L2 */
+#define BE_L2_EXECUTED 8     /* a simulated device has all of L2 for each side, whatever its channels */
+#define BE_CHUNKS_MIN 11u    /* one for each block that can be resident */
+#define WORDS_MAX (1u << 20) /* bytes written in one operation */
 
 /* --- the kernels --- */
 
@@ -58,7 +59,8 @@
 #define STORE(at) FIND(at) " st.global.v4.u32 [%d8], {%r2, %r4, %r1, %r5};\n"
 #define ALL_OF(access) access("0") access("16384") access("32768") access("49152")
 #define NEXT " add.s64 %d3, %d3, 65536;\n sub.u32 %r1, %r1, 1;\n setp.ne.u32 %p0, %r1, 0;\n @%p0 bra AGAIN;\n"
-/* what was read has to be wanted; the first word is the table's then, and never is this the result */
+/* The result of the reads has to be used, or the compiler drops them. No result equals the first word, which is the
+ * table's. */
 #define KEEP " setp.eq.u32 %p1, %r5, 0x9e3779b9;\n @%p1 st.global.u32 [%d0], %r5;\n"
 
 static const char text[] = ".version 7.0\n.target sm_60\n.address_size 64\n"
@@ -112,7 +114,8 @@ static int allocate(struct calibrate_coloured *c)
 
 /* --- plans --- */
 
-/* The sectors of one side among its own pages, as a table. 0, -1: it has too few, or an exit code after the words. */
+/* The sectors of one side among its own pages, as a table. 0; -1: the side has too few; or an exit code after the
+ * words. */
 static int make_table(struct calibrate_coloured *c, struct calibrate_plan *plan, int is_ls, const uint8_t *classes,
         uint32_t chunks_wanted)
 {
@@ -144,7 +147,7 @@ static int make_table(struct calibrate_coloured *c, struct calibrate_plan *plan,
         return chunks < chunks_wanted ? -1 : 0;
 }
 
-/* 0 and another plan, -1: this share is none, or an exit code after the words. */
+/* 0 and another plan; -1: this share is impossible; or an exit code after an error message. */
 static int add_plan(struct calibrate_coloured *c, const struct ds_sectors_labels *labels, uint32_t of, uint32_t blocks)
 {
         struct calibrate_plan *plan = &c->plans[c->n_plans];
@@ -191,7 +194,7 @@ static int make_plans(
 
 /* --- labels --- */
 
-/* Where the daemon's tables are is not known here, and those that are installed are the ones that it uses. */
+/* This process does not know which tables the daemon uses; it takes the installed ones. */
 static int label(struct calibrate_coloured *c, struct calibrate_run *run, struct ds_pages_labels *ret)
 {
         struct calibrate_channels *channels = &run->rows->channels;
@@ -204,7 +207,7 @@ static int label(struct calibrate_coloured *c, struct calibrate_run *run, struct
         }
         for (uint64_t i = 0; i < n; i++)
                 pages[i] = c->first + i * PAGE;
-        /* else simulated time goes by between a launch and the events around it */
+        /* otherwise simulated time passes between a launch and its events */
         const int code = calibrate_hold_clock();
         if (code) {
                 free(pages);

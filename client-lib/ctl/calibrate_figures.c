@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Medians with confidence, and the simulated clock: what all cells of a calibration are made with
+ * Medians with confidence intervals, and control of the simulated clock, for all parts of the calibration
  */
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of the calibration, and the sessions that launch them: see calibrate.h
+ * The kernels of the calibration, and the sessions that launch them (see calibrate.h)
  *
- * The kernels are text: a block takes a chunk of memory, 16 bytes per thread and step, four steps at a time so that
- * several requests of a thread are on their way. They may have 32 registers, so that two blocks fit on an SM. The
- * comments say what a simulated device that executes nothing (`+timing`) is to take for their cost; they give what was
- * measured on an H200 (docs/gpu.md).
+ * The kernels are PTX text. A block takes one chunk of memory, 16 bytes per thread and step, four steps at a time, so
+ * that each thread has several memory requests in flight. A kernel may use 32 registers, so that two blocks fit on an
+ * SM. The comments in the PTX tell a simulated device that executes nothing (`+timing`) the cost of a kernel; they give
+ * the times that were measured on an H200 (docs/gpu.md).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,10 +21,10 @@
 #include "detshare/detshare.h"
 
 #define THREADS 1024u
-#define TURN_BYTES 65536u /* of a block: four steps of 16 bytes per thread */
+#define TURN_BYTES 65536u /* bytes of a block's step: four times 16 bytes per thread */
 #define LS_TURNS 3u
 #define BE_TURNS 6u
-#define LS_FMA_TURNS 37u /* of 16 */
+#define LS_FMA_TURNS 37u /* in units of 16 bytes */
 #define BE_FMA_TURNS 68u
 #define BE_MEMORY_MIN (64ull << 20)
 #define BE_MEMORY_MAX (1ull << 30)
@@ -50,7 +50,7 @@ const char *const calibrate_loads[DSC_LOADS] = {"compute", "read", "write"};
 #define FMA4                                                                 \
         " fma.rn.f32 %f0, %f0, %f1, %f2;\n fma.rn.f32 %f0, %f0, %f1, %f2;\n" \
         " fma.rn.f32 %f0, %f0, %f1, %f2;\n fma.rn.f32 %f0, %f0, %f1, %f2;\n"
-/* what was read or computed has to be wanted; the memory is zero, and never is this the result */
+/* The result has to be used, or the compiler drops the work. The memory is zero, so the result is never this value. */
 #define KEEP(value) " setp.eq.u32 %p1, " value ", 0x9e3779b9;\n @%p1 st.global.u32 [%d0], " value ";\n ret;\n}\n"
 
 static const char text_format[] =
@@ -90,7 +90,7 @@ static int complain(int error, const char *what)
         return ctl_fail(error, "cannot calibrate: %s", what);
 }
 
-/* What the environment says of sessions is not meant for these. */
+/* The loads ignore what the environment says about sessions. */
 static void choose_environment(int is_ls)
 {
         static const char *const others[] = {"DETSHARE_SLO_MS", "DETSHARE_MEM_LIMIT", "DETSHARE_SM_PERCENT",
@@ -220,18 +220,18 @@ int calibrate_load_executes(struct calibrate_load *load, int *ret)
         if (code)
                 return code;
         const int r = dsc_read(load->session, 0, words, sizeof(words), load->memory, sizeof(words), sizeof(words), 1);
-        *ret = words[2] != 0; /* turns that were left, never 0 */
+        *ret = words[2] != 0; /* repetitions that are left; never 0 */
         return r ? complain(r, "no device memory") : 0;
 }
 
 /* --- the other process --- */
 
 struct be_order {
-        uint32_t kind, grid; /* grid 0: become a load, for that many SMs (kind) */
-        uint32_t again;      /* and again, until the next order, which only ends that */
+        uint32_t kind, grid; /* grid 0: become a load for that many SMs (in `kind`) */
+        uint32_t again;      /* repeat the launch until the next order, which only ends the repetition */
 };
 
-/* After an order: submitted, and then ended. The first has one only. */
+/* Answers to an order: "submitted", then "ended". The first order has one answer. */
 struct be_report {
         int32_t code, ended;
         struct calibrate_span span;
@@ -244,8 +244,8 @@ static int report(int socket, int code, int ended, const struct calibrate_span *
 }
 
 /*
- * One waits behind the other, and a simulated clock stands while this process is at work: there is no moment without,
- * however late it has its turn.
+ * One launch waits behind the other, and a simulated clock stands still while this process works. So there is no gap
+ * between launches, however late this process runs.
  */
 static int again_and_again(struct calibrate_load *load, int socket, const struct be_order *order)
 {
@@ -318,7 +318,7 @@ void calibrate_be_stop(struct calibrate_be *be)
         be->pid = -1;
 }
 
-/* 0 and what it says, -1: nothing yet, else an exit code: it has said why. */
+/* 0 and the answer; -1: none yet; else an exit code, and the child has printed the reason. */
 static int hear(struct calibrate_be *be, int flags, struct be_report *ret)
 {
         const ssize_t n = recv(be->socket, ret, sizeof(*ret), flags);

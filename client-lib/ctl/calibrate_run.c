@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measuring the interference matrix: see calibrate.h
+ * Measuring the interference matrix (see calibrate.h)
  *
- * Each cell is the policy "calibrate" with its parameters, and then LS alone, LS beside one BE kernel, and LS alone
- * again, one launch after the other, so that a clock that drifts does so in both. What counts is the median of the
- * launches that began and ended while BE ran, over the median of those alone. BE's rate is its blocks over its time.
+ * For each cell the daemon sets the policy "calibrate" with the cell's parameters. Then LS runs alone, beside one BE
+ * kernel, and alone again, so that a drifting clock affects both measurements. The result is the median of the launches
+ * that began and ended while BE ran, over the median of the launches alone. BE's rate is its number of blocks over its
+ * time.
  *
- * The daemon holds the policy for our connection only: whatever ends us, ^C too, the one that was set comes back.
+ * The daemon keeps the policy only as long as this connection lives. However this process ends, also by ^C, the
+ * previous policy comes back.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,20 +20,20 @@
 #include "ctl/progress.h"
 #include "detshare/detshare.h"
 
-#define BOUNDS 5 /* none, and as many blocks as the GPU has SMs, half of that, ... */
+#define BOUNDS 5 /* no bound, then as many blocks as the GPU has SMs, half of that, ... */
 #define CELLS (DSC_LOADS * DSC_LOADS * 2 * BOUNDS)
 #define SAMPLES_MIN 9u
 #define SAMPLES_MAX 1000u
-#define SAMPLES_WARM 4u /* that are not counted */
-#define WARM_NS 20000u  /* of BE: until its blocks are all there */
-#define RATE_NS 500000u /* a rate is taken over that time or more */
+#define SAMPLES_WARM 4u /* samples before the first one that counts */
+#define WARM_NS 20000u  /* time until all of BE's blocks are resident, ns */
+#define RATE_NS 500000u /* least duration from which a rate is computed, ns */
 #define GRID_MAX (1u << 24)
-#define LAUNCHES_PER_SAMPLE 5 /* what a cell takes, in launches of LS alone: they are alone, beside, and BE ends */
+#define LAUNCHES_PER_SAMPLE 5 /* duration of a cell, in launches of LS alone: alone, beside BE, and until BE ends */
 #define TRIES 5
 
-/* --- who else is there --- */
+/* --- other clients ---------------- */
 
-/* By name: what number a process has depends on who looks, from a container or not. */
+/* Compare names: a process has another number inside of a container. */
 static int is_own(const struct dsc_client *client)
 {
         return client->control_only || !strcmp(client->name, CALIBRATE_LS) || !strcmp(client->name, CALIBRATE_BE);
@@ -45,7 +47,7 @@ static uint64_t launches_before(const struct calibrate_run *run, uint64_t sessio
         return 0;
 }
 
-/* 0, or an exit code after the words. */
+/* 0, or an exit code after an error message. */
 static int check_alone(struct calibrate_run *run, int after)
 {
         struct dsc_client *clients;
@@ -72,7 +74,7 @@ static int check_alone(struct calibrate_run *run, int after)
         return code;
 }
 
-/* The GPU's process was not replaced and nobody has set another policy: then all was measured as it should be. */
+/* The results are valid only if the worker was not restarted and nobody set another policy. */
 static int check_undisturbed(struct calibrate_run *run)
 {
         struct dsc_status status;
@@ -98,7 +100,7 @@ static int set_policy(struct calibrate_run *run, uint32_t be_sms, uint32_t be_bl
         return r ? ctl_fail(r, "cannot calibrate") : 0;
 }
 
-/* LS's launches, one after the other; beside: until BE has ended, *ret_be is when it ran then. */
+/* LS's launches, one after the other. With `beside`: until BE has ended; *ret_be is then BE's time. */
 static int collect(struct calibrate_run *run, unsigned kind, size_t n, int beside, struct calibrate_times *t,
         struct calibrate_span *ret_be)
 {
@@ -113,7 +115,7 @@ static int collect(struct calibrate_run *run, unsigned kind, size_t n, int besid
                 if (!beside)
                         continue;
                 code = calibrate_be_ended(&run->be, 0, ret_be);
-                if (code >= 0) /* has ended, or failed */
+                if (code >= 0) /* BE has ended, or failed */
                         return code;
                 code = 0;
         }
@@ -122,13 +124,13 @@ static int collect(struct calibrate_run *run, unsigned kind, size_t n, int besid
 
 /* --- cells --- */
 
-/* Blocks that can be resident. */
+/* Number of blocks that can be resident. */
 static uint32_t resident(uint32_t be_sms, uint32_t be_blocks)
 {
         return be_blocks && be_blocks < 2 * be_sms ? be_blocks : 2 * be_sms;
 }
 
-/* How many blocks BE needs to last for so long: its rate is no more than three times what its share of blocks says. */
+/* Number of blocks with which BE lasts for `ns`. Its rate is at most three times what its share of blocks gives. */
 static uint32_t be_grid(const struct calibrate_run *run, const struct dsc_calibration_cell *cell, double ns)
 {
         const double share = 3.0 * resident(cell->be_sms, cell->be_blocks) / resident(run->n_sms, 0);
@@ -147,7 +149,7 @@ static int beside(struct calibrate_run *run, const struct dsc_calibration_cell *
                 code = calibrate_be_launch(&run->be, cell->be_load, grid);
         if (!code)
                 code = collect(run, cell->ls_load, run->samples + SAMPLES_WARM, 1, t, ret_be);
-        /* a clock that we hold would keep BE from its end */
+        /* a clock held by this process would keep BE from ending */
         detshare_clock_leave();
         if (!code && !ret_be->end_ns)
                 code = calibrate_be_ended(&run->be, 1, ret_be);
@@ -201,7 +203,7 @@ static int measure_cell(struct calibrate_run *run, const struct dsc_calibration_
         return CTL_FAILED;
 }
 
-/* --- before the cells --- */
+/* --- rates and times before the cells --- */
 
 /* BE's blocks per second, alone on the whole GPU. */
 static int measure_rates(struct calibrate_run *run)
@@ -209,7 +211,7 @@ static int measure_rates(struct calibrate_run *run)
         int code = set_policy(run, run->n_sms, 0);
         for (unsigned kind = 0; kind < DSC_LOADS && !code; kind++) {
                 struct calibrate_span span = {0};
-                /* the first launch is not counted: code may have to be brought to the GPU */
+                /* do not count the first launch: the GPU may have to load the code */
                 for (uint32_t grid = 8 * run->n_sms, i = 0; !code && grid <= GRID_MAX; grid *= 2, i++) {
                         code = calibrate_be_launch(&run->be, kind, grid);
                         if (!code)
@@ -235,7 +237,7 @@ static uint64_t now_ns(void)
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* From how long a launch takes, here and on the device: how many each cell can have. */
+/* Choose the number of samples per cell from the real time and the device time of a launch. */
 static int choose_samples(struct calibrate_run *run)
 {
         struct calibrate_span spans[32 + SAMPLES_WARM] = {{0}};
@@ -264,7 +266,7 @@ static int measure_load(struct calibrate_run *run, unsigned ls_load, unsigned be
                         .be_sms = i < BOUNDS ? run->half : run->n_sms,
                         .be_blocks = blocks,
                 };
-                if (bound && !blocks) /* a GPU of few SMs */
+                if (bound && !blocks) /* the GPU has few SMs */
                         continue;
                 code = measure_cell(run, &cell, alone, t);
                 ctl_progress("calibrating", (double)run->rows->n / CELLS);
@@ -296,7 +298,7 @@ static int learn_device(struct calibrate_run *run)
                 return ctl_fail(r, "cannot calibrate");
         run->n_sms = status.n_sms;
         run->restarts = status.worker_restarts;
-        /* whole TPCs: half of them, and the rest is no smaller */
+        /* whole TPCs; the other half is at least as large */
         run->half = status.n_tpcs ? status.n_tpcs / 2 * (status.n_sms / status.n_tpcs) : 0;
         if (run->half)
                 return 0;
@@ -305,9 +307,9 @@ static int learn_device(struct calibrate_run *run)
 }
 
 /*
- * A simulated device that executes takes minutes for the matrix that a GPU has in a second, and one that does not has
- * no memory whose channels could be found. What cannot be measured is left out, or refused where nothing else was asked
- * for.
+ * A simulated device that executes kernels would need minutes for the matrix, which a GPU measures in seconds. One that
+ * does not execute has no memory channels. Parts that cannot be measured are skipped, or refused if nothing else was
+ * requested.
  */
 static int check_device(struct calibrate_run *run, int *ret_channels)
 {
@@ -347,7 +349,8 @@ static int measure(struct calibrate_run *run)
         if (!code)
                 code = check_alone(run, 0);
         if (!code)
-                code = set_policy(run, run->n_sms, 0); /* may we, and is nobody else at it? */
+                /* fails without the right to do so, and while another process measures */
+                code = set_policy(run, run->n_sms, 0);
         if (!code && run->o->matrix)
                 code = calibrate_be_ready(&run->be, run->n_sms);
         if (!code)
@@ -383,7 +386,7 @@ static int put_matrix(struct calibrate_run *run)
         return run->rows->n ? dsc_control_calibration_put(run->control, cells, run->rows->n) : 0;
 }
 
-/* The policy that was set is back before its successor hears of the calibration. */
+/* Store the results after the previous policy is back, so that this policy gets the calibration. */
 static int keep(struct calibrate_run *run)
 {
         struct dsc_calibration kept;

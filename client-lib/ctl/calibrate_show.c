@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interference matrix for people and scripts, and the bounds on BE that follow from it
+ * Printing the interference matrix, and the bounds on BE that follow from it
  *
- * A bound is the most blocks with which no kind of LS kernel takes longer than it may beside any kind of BE kernel that
- * the bound is for: those that compute, or those that read or write; or, where none is enough, no longer than beside
- * any other, as `detshare` has it. The policies' limit may be another; this is the usual one.
+ * A bound is the largest number of BE blocks with which no kind of LS kernel exceeds its limit beside the BE kernels
+ * that the bound is for: those that compute, or those that read or write. If no number is small enough, it is the
+ * largest one that is as good as any other, which is also the rule of the policy `detshare`. A policy may have another
+ * limit; this one is the default.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "ctl/calibrate.h"
 
 struct bound {
-        uint32_t be_sms, blocks, ls_permille; /* blocks 0: none is needed */
+        uint32_t be_sms, blocks, ls_permille; /* blocks 0: no bound is needed */
         int memory, good;
 };
 
@@ -35,7 +36,7 @@ static int is_about(const struct dsc_calibration_cell *cell, uint32_t be_sms, in
         return cell->be_sms == be_sms && (cell->be_load != DSC_LOAD_COMPUTE) == memory;
 }
 
-/* Of the blocks that are good enough, or else as good as any, the most; no bound is more than all. 0: not measured. */
+/* The most blocks that are good enough, or else as good as any other. No bound counts as the most. 0: not measured. */
 static int find_bound(const struct calibrate_rows *rows, uint32_t be_sms, int memory, struct bound *ret)
 {
         uint32_t best = UINT32_MAX, limit;
@@ -62,7 +63,7 @@ static int find_bound(const struct calibrate_rows *rows, uint32_t be_sms, int me
         return 1;
 }
 
-/* Of the i-th SM count and kind. 0: there are no more. */
+/* The bound of the i-th SM count and kind. 0: there are no more. */
 static int bound_at(const struct calibrate_rows *rows, size_t i, struct bound *ret)
 {
         uint32_t sms = 0;
@@ -92,9 +93,9 @@ static void bound_text(const struct bound *b, FILE *file)
                 fprintf(file, "no bound helps, LS takes %.2fx\n", times);
 }
 
-/* --- for people --- */
+/* --- tables ----------------------- */
 
-/* The row for such an LS kernel beside the BE of `of`; NULL: it was not measured. */
+/* The row for that LS kernel beside the BE of `of`; NULL: not measured. */
 static const struct calibrate_row *row_of(
         const struct calibrate_rows *rows, const struct dsc_calibration_cell *of, unsigned ls_load)
 {
@@ -136,7 +137,7 @@ static int add_be(const struct calibrate_rows *rows, const struct dsc_calibratio
         return ctl_table_row(t, cells);
 }
 
-/* Its BE was not in a row before. */
+/* No row before this one has the same BE. */
 static int is_first(const struct calibrate_rows *rows, size_t i)
 {
         for (unsigned ls = 0; ls < DSC_LOADS; ls++) {
@@ -180,7 +181,7 @@ static int table(const struct calibrate_rows *rows, struct ctl_text *text)
         return r ? r : calibrate_channels_table(&rows->channels, rows->simulated, text);
 }
 
-/* --- for scripts --- */
+/* --- JSON ------------------------- */
 
 static void cell_json(const struct calibrate_row *row, struct ctl_text *text)
 {

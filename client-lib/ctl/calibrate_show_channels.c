@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dividing the memory channels does, for people and scripts, and the verdict with what it follows from
+ * Printing what dividing the memory channels does, and the verdict
  */
 #include <inttypes.h>
 
@@ -14,9 +14,9 @@ static void part_text(const struct calibrate_channels *channels, uint32_t be, ch
                 snprintf(text, 32, "all");
 }
 
-/* --- for people --- */
+/* --- tables ----------------------- */
 
-/* The row for such an LS kernel where all else is as in `of`; NULL: it was not measured. */
+/* The row for that LS kernel that is otherwise like `of`; NULL: not measured. */
 static const struct calibrate_channel_row *row_of(
         const struct calibrate_channels *channels, const struct dsc_channel_cell *of, unsigned ls_load)
 {
@@ -119,7 +119,7 @@ int calibrate_channels_table(const struct calibrate_channels *channels, int simu
         return r;
 }
 
-/* --- for scripts --- */
+/* --- JSON ------------------------- */
 
 static void cell_json(const struct calibrate_channel_row *row, struct ctl_text *text)
 {

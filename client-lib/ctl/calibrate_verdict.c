@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does dividing the memory channels pay on this GPU? Pure arithmetic over what was measured
+ * Decides whether dividing the memory channels pays on this GPU, from the measured rows
  *
- * There is something without colours that keeps LS apart from BE: a bound on BE's resident blocks, which trades what BE
- * has left for what LS feels. So colours pay where a choice of channels (with whatever bound of its own) has LS take so
- * much less time than any bound alone that leaves BE as much, those that lie between the measured ones included, that
- * it is more than two runs differ by. Of a choice counts how long LS takes beside the worst kind of BE (up to
- * CALIBRATE_LIMIT it is good, and no better for being shorter) and what BE has left on average over its kinds. What
- * coloured kernels cost is in both. Choices that leave BE next to nothing are no choices.
+ * Without divided memory, a bound on BE's resident blocks also protects LS from BE: it trades BE's rate for LS's time.
+ * So dividing pays only if some number of channels (with any bound of its own) makes LS faster than every bound alone
+ * that leaves BE the same rate, bounds between the measured ones included, by more than the difference between two
+ * runs. A choice is judged by LS's time beside the worst kind of BE (up to CALIBRATE_LIMIT it is good, and shorter is
+ * not better) and by BE's mean rate over its kinds. Both include the cost of coloured kernels. Choices that leave BE
+ * almost nothing do not count.
  */
 #include "ctl/calibrate.h"
 
@@ -38,13 +38,13 @@ static uint32_t felt(const struct calibrate_choice *c)
         return c->ls_permille < CALIBRATE_LIMIT ? CALIBRATE_LIMIT : c->ls_permille;
 }
 
-/* more is a times longer, or has more, than less, by so many thousandths. */
+/* Is `more` greater than `less` by that many thousandths? */
 static int by(uint32_t more, uint32_t less, uint32_t permille)
 {
         return (uint64_t)more * 1000 >= (uint64_t)less * (1000 + permille);
 }
 
-/* What LS takes under a bound between these two that leaves BE so much. UINT32_MAX: it does not lie between them. */
+/* LS's time under a bound between these two that leaves BE that rate. UINT32_MAX: it does not lie between them. */
 static uint32_t between(const struct calibrate_choice *less, const struct calibrate_choice *more, uint32_t be_permille)
 {
         if (less->be_permille > be_permille || more->be_permille < be_permille)
@@ -55,14 +55,14 @@ static uint32_t between(const struct calibrate_choice *less, const struct calibr
         return (uint32_t)(felt(less) + ((int64_t)felt(more) - felt(less)) * part / all);
 }
 
-/* The choice of the i-th row, if it is one without colours. */
+/* The choice of the i-th row, if its memory is not divided. */
 static int plain_at(const struct calibrate_channels *channels, size_t i, struct calibrate_choice *ret)
 {
         const struct dsc_channel_cell *cell = &channels->rows[i].cell;
         return !cell->be_channels && calibrate_choice(channels, 0, cell->be_blocks, ret);
 }
 
-/* The least that LS takes without colours where BE has as much, or as much as it can have. */
+/* The shortest time of LS without divided memory if BE has that rate, or the highest rate it can have. */
 static uint32_t reached(const struct calibrate_channels *channels, uint32_t be_permille)
 {
         struct calibrate_choice more, less, most = {.be_permille = 0};
@@ -88,7 +88,8 @@ static int leads_out(const struct calibrate_channels *channels, const struct cal
         return c->be_permille >= CALIBRATE_BE_MIN && by(reached(channels, c->be_permille), felt(c), CALIBRATE_GAIN);
 }
 
-/* What is good enough and leaves BE most, else what is best for LS; of those as good what leaves most. */
+/* The best choice: of those that are good enough the one that leaves BE most; else the best for LS. Of equal ones it
+ * is the one that leaves BE most. */
 static int is_preferred(const struct calibrate_choice *a, const struct calibrate_choice *b)
 {
         if (by(felt(b), felt(a), CALIBRATE_SAME))

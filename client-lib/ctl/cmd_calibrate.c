@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detsharectl calibrate: what kernels of one class do to those of the other beside them, on this GPU
+ * detsharectl calibrate: measure, show and delete the calibration of this GPU
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #define SECONDS 40
 #define SECONDS_QUICK 10
 
-/* 0, or CTL_USAGE after the words. */
+/* 0, or CTL_USAGE after an error message. */
 static int take_options(const struct ctl_args *args, struct calibrate_options *o)
 {
         const int quick = ctl_given(args, "quick"), channels = ctl_given(args, "channels");

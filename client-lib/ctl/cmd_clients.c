@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detsharectl clients, and the table of clients that status shows too
+ * detsharectl clients, and the table of clients, which `status` prints too
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -62,7 +62,7 @@ static int is_number(const char *text)
         return text[0] && strspn(text, "0123456789") == strlen(text);
 }
 
-/* The numbers of the clients of that name, on stderr. */
+/* Print the numbers of the clients of that name on stderr. */
 static void say_ambiguous(const struct dsc_client *clients, size_t n, const char *name, size_t found)
 {
         char *ids = NULL;
@@ -102,7 +102,7 @@ static size_t find_id(const struct dsc_client *clients, size_t n, uint64_t id, s
         return 0;
 }
 
-/* "12" as a number. 0, or CTL_USAGE after the words. */
+/* "12" as a number. 0, or CTL_USAGE after an error message. */
 static int parse_id(const char *text, uint64_t *ret)
 {
         errno = 0;
@@ -133,7 +133,7 @@ int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret)
 int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret)
 {
         struct dsc_client client;
-        /* a number goes to the daemon as it is: it knows clients that the caller may not see, and says so */
+        /* The daemon checks a number: it knows clients that the caller may not see, and says so. */
         if (is_number(text))
                 return parse_id(text, ret);
         const int code = ctl_find_client(s, text, &client);

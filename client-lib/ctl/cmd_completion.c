@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detsharectl completion: what a shell offers while somebody types a command
+ * detsharectl completion: the candidates that a shell shows while a user types a command
  *
- * The scripts for bash, zsh and fish only hand the typed words to `detsharectl completion candidates`, which reads the
- * table of subcommands and asks the daemon for the names of policies and clients. So the three shells offer the same,
- * and a new option needs no change here. Without a daemon there are just no such names.
+ * The scripts for bash, zsh and fish only pass the typed words to `detsharectl completion candidates`. That reads the
+ * table of subcommands, and gets the names of policies and clients from the daemon. So the three shells show the same
+ * candidates, and a new option needs no change here. Without a daemon the names are missing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,16 +96,16 @@ int completion_fish(const struct ctl_args *args)
 
 /* --- candidates --------------------------------------------------------------------------------------------------- */
 
-/* The typed words, up to the one that is being typed. */
+/* The typed words, up to the one at the cursor. */
 struct typed {
         const struct ctl_command *command;     /* NULL: none yet */
-        const struct ctl_command *subcommands; /* that may come next; NULL: none may */
-        const struct ctl_option *pending;      /* an option whose value is being typed */
+        const struct ctl_command *subcommands; /* candidates for the next word; NULL: none */
+        const struct ctl_option *pending;      /* option whose value comes next; NULL: none */
         const char *arguments[CTL_ARGUMENTS_MAX];
-        size_t n;         /* arguments before the word that is being typed */
-        int no_more;      /* options: behind "--" */
-        int program;      /* the words of another program */
-        const char *word; /* the one that is being typed, may be "" */
+        size_t n;         /* number of arguments before the word at the cursor */
+        int no_more;      /* "--" was typed: no more options */
+        int program;      /* the arguments belong to another program */
+        const char *word; /* the word at the cursor, may be "" */
 };
 
 static void offer(const struct typed *t, const char *word, const char *meaning)
@@ -130,7 +130,7 @@ static const struct ctl_option *find_option(const struct ctl_option *options, si
         return NULL;
 }
 
-/* The option that a word names, with the value "=..." cut off; NULL if the subcommand does not have it. */
+/* The option with that name; NULL if the subcommand has none. */
 static const struct ctl_option *option_of(const struct typed *t, const char *word)
 {
         return t->command ? find_option(t->command->options, CTL_OPTIONS_MAX, word + 2)
@@ -157,7 +157,7 @@ static void take_argument(struct typed *t, const char *word)
         t->n++;
 }
 
-/* A word before the one that is being typed. */
+/* Process a word before the one at the cursor. */
 static void take_word(struct typed *t, const char *word)
 {
         const struct ctl_command *command = t->n ? NULL : find_command(t->subcommands, word);
@@ -199,7 +199,7 @@ static void offer_clients(const struct typed *t, dsc_session *s)
         free(clients);
 }
 
-/* "depth=" of the policy that the argument before names */
+/* Print "depth=" and so on, for the parameters of a policy. */
 static void offer_parameters(const struct typed *t, const struct dsc_policy *policy)
 {
         const char *at = policy->params;
@@ -240,7 +240,7 @@ static void offer_from_daemon(const struct typed *t, enum ctl_kind kind)
         dsc_control_close(s);
 }
 
-/* words: "ls|be" for CTL_WORD. */
+/* words: "ls|be" if the kind is CTL_WORD. */
 static void offer_kind(const struct typed *t, enum ctl_kind kind, const char *words)
 {
         switch (kind) {

@@ -2,8 +2,9 @@
 /*
  * detsharectl explain
  *
- * Where the time of a client's last requests went: what the daemon charged, part by part, which adds up to each
- * request's time; then the last one in words. And which other forms its kernels have, or why not.
+ * Shows where the time of a client's last requests went, in a table whose parts add up to each request's time, and
+ * describes the last request in words. Below are the client's kernels with their other forms, or the reason why there
+ * are none.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "ctl/demangle.h"
 
 #define KERNEL_SHOWN 48 /* characters of a kernel's name without --wide */
-#define SHOWN 10        /* requests in the table; --json has all */
+#define SHOWN 10        /* requests in the table; JSON has all */
 
 static const struct {
         const char *key, *heading, *words;
@@ -32,7 +33,7 @@ static const struct {
         {"host_ns", "HOST", "with nothing submitted by the client", offsetof(struct dsc_request, host_ns)},
 };
 
-/* All that is said of a client. */
+/* The daemon's answers about one client. */
 struct explained {
         struct dsc_client client;
         struct dsc_request *requests;
@@ -66,7 +67,7 @@ static void part_cell(const struct dsc_request *request, size_t part, char cell[
                 snprintf(cell, 64, "%s %.0f %%", ctl_time(ns, time), 100.0 * (double)ns / (double)(total ? total : 1));
 }
 
-/* --- for people --- */
+/* --- tables and text -------------- */
 
 static int add_row(const struct dsc_request *request, const char *what, struct ctl_table *table)
 {
@@ -81,7 +82,7 @@ static int add_row(const struct dsc_request *request, const char *what, struct c
         return ctl_table_row(table, cells);
 }
 
-/* All of them as one. */
+/* All requests added up. */
 static struct dsc_request sum_of(const struct dsc_request *requests, size_t n)
 {
         struct dsc_request sum = {0};
@@ -205,7 +206,7 @@ static void say_waits(const struct dsc_request *request, FILE *f)
                 fprintf(f, " It borrowed the whole GPU %" PRIu32 " times.", request->loans);
 }
 
-/* The last request that ended, or else the one that goes on, in words. */
+/* Describe the last request that ended, or the current one if none has ended. */
 static void say(const struct dsc_request *requests, size_t n, FILE *f)
 {
         const struct dsc_request *request = &requests[n > 1 && requests[n - 1].active ? n - 2 : n - 1];
@@ -240,7 +241,7 @@ static void say_wrapped(const struct dsc_request *requests, size_t n, FILE *file
         free(bytes);
 }
 
-/* --- for scripts --- */
+/* --- JSON ------------------------- */
 
 static void json_lists(const struct dsc_request *request, struct ctl_text *text)
 {
@@ -335,7 +336,7 @@ static void json(const struct explained *e, struct ctl_text *text)
         ctl_json_end(text, '}');
 }
 
-/* Which other forms a kernel has, or why it has none. */
+/* The forms of a kernel, or the reason why it has no other. */
 static void forms_cells(const struct dsc_forms *forms, char have[static 512], char used[static 256])
 {
         char native[32], evict[32];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detsharectl profile: what is known of kernels
+ * detsharectl profile: list, delete, export and import the daemon's profiles of kernels
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int fetch(const char *filter, struct dsc_profiles *ret)
         int code = ctl_open(&s);
         if (code)
                 return code;
-        /* the daemon knows only the names in images: the demangled ones are compared here */
+        /* The daemon compares only the names in images. The demangled ones are compared here. */
         const int r = dsc_control_profiles(s, "", 0, ret);
         if (r)
                 code = ctl_fail(r, "cannot list the profiles");

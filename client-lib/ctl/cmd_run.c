@@ -2,11 +2,11 @@
 /*
  * detsharectl run
  *
- * Becomes the command, with the environment that makes an unchanged program a client. It asks the daemon first, because
- * a program that cannot reach it only says that there is no CUDA device. The drop-in libcuda.so.1 is looked for beside
- * this program: build/cuda in a build tree, LIBDIR/detshare when installed. What is not given as an option stays as the
- * environment has it. On a machine of several GPUs CUDA_VISIBLE_DEVICES names the daemon's, unless it names some
- * already: programs count GPUs by other ways than the driver, too.
+ * Replaces itself by the command, with an environment that makes an unchanged program a client. It connects to the
+ * daemon first, because a program without a daemon only reports that there is no CUDA device. It finds the drop-in
+ * libcuda.so.1 relative to its own file: build/cuda in a build tree, LIBDIR/detshare in an installation. Variables
+ * without an option keep their values. On a machine of several GPUs it sets CUDA_VISIBLE_DEVICES to the daemon's GPU
+ * unless the variable is set: programs count GPUs also without the driver.
  */
 #include <errno.h>
 #include <glob.h>
@@ -21,7 +21,7 @@
 
 struct run_options {
         int is_ls, has_class, has_slo, has_limit;
-        double slo_ms, gpu_request, gpu_limit; /* shares below 0: not given */
+        double slo_ms, gpu_request, gpu_limit; /* shares of the GPU's time; below 0: not given */
         uint64_t memory_limit;
         uint32_t sm_percent; /* 0: not given */
         const char *name;
@@ -116,7 +116,7 @@ static int set_library_path(void)
         return r;
 }
 
-/* The command may go to another directory. */
+/* The command may change its working directory, so the path must be absolute. */
 static int set_socket(void)
 {
         const char *given = dsc_control_path(arg_socket);
@@ -124,7 +124,7 @@ static int set_socket(void)
         return set("DETSHARE_SOCKET", given[0] != '/' && realpath(given, path) ? path : given);
 }
 
-/* The library reads no exponents, and a point whatever the locale says: no locale is set here. */
+/* The library reads no exponents, and a decimal point. detsharectl sets no numeric locale, so printf writes a point. */
 static int set_share(const char *name, double share)
 {
         char number[64];
@@ -163,7 +163,7 @@ static int set_environment(const struct run_options *o)
         return r ? r : set_shares(o);
 }
 
-/* Among several GPUs the program is shown the daemon's only. */
+/* On a machine of several GPUs the program must see only the daemon's. */
 static int set_visible(dsc_session *s)
 {
         const struct dsc_device *device;
@@ -175,11 +175,11 @@ static int set_visible(dsc_session *s)
         return set("CUDA_VISIBLE_DEVICES", text);
 }
 
-/* 0, or an exit code after the words. */
+/* 0, or an exit code after an error message. */
 static int ask_daemon(const struct run_options *o)
 {
         dsc_session *s = NULL;
-        /* such a program goes on without a daemon, and says so itself */
+        /* the program runs without a daemon, and prints so itself */
         if (dsc_fallback_native() && dsc_control_open(arg_socket, o->is_ls, &s))
                 return 0;
         int code = s ? 0 : ctl_open_as(o->is_ls, &s);

@@ -9,7 +9,7 @@
 
 #include "ctl/ctl.h"
 
-/* The names there are, on stderr. */
+/* Print the names of the policies on stderr. */
 static void say_names(dsc_session *s)
 {
         struct dsc_policy *policies = NULL;

@@ -2,7 +2,7 @@
 /*
  * detsharectl status
  *
- * Works while the worker restarts: what only the worker knows is then its last known figure, and marked so.
+ * Also works while the worker restarts. Figures that only the worker has are then the last known ones, and marked so.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int row(struct ctl_table *table, const char *key, const char *value)
         return ctl_table_row(table, (const char *const[]){key, value});
 }
 
-/* What the GPU is made of, and what the daemon takes of its memory for itself. */
+/* The SMs, and the memory that the daemon uses itself. */
 static int topology(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], gpcs[32] = "", own[32];
@@ -28,7 +28,7 @@ static int topology(const struct dsc_status *s, struct ctl_table *table)
         return row(table, "GPU", value);
 }
 
-/* A byte of the topology, as the daemon writes it. */
+/* One byte of the topology, see StatusReply in detshare.proto. */
 static unsigned topology_byte(const struct dsc_status *s, size_t i)
 {
         char digits[3] = "ff";
@@ -52,7 +52,7 @@ static void gpcs_json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_end(text, ']');
 }
 
-/* What became of the images of code since the daemon was started. */
+/* How images of code were loaded and compiled since the daemon's start. */
 static int code_figures(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
@@ -72,7 +72,7 @@ static int code_figures(const struct dsc_status *s, struct ctl_table *table)
         return r;
 }
 
-/* What became of kernels' other forms. */
+/* How often other forms of kernels were made and used. */
 static int forms_figures(const struct dsc_status *s, struct ctl_table *table, const char *since)
 {
         char value[256];
@@ -89,7 +89,7 @@ static int forms_figures(const struct dsc_status *s, struct ctl_table *table, co
         return r ? r : row(table, "", value);
 }
 
-/* The pool of memory whose channels are known; nothing where none is asked for. */
+/* The memory whose channels are known. No rows if none is configured. */
 static int channel_figures(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
@@ -109,7 +109,7 @@ static int channel_figures(const struct dsc_status *s, struct ctl_table *table)
 static int figures(const struct dsc_status *s, struct ctl_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
-        /* a worker counts from its own beginning */
+        /* a new worker counts from 0 */
         const char *since = s->worker_answers && s->worker_restarts ? " (since the restart)" : mark;
         char value[256], a[32], b[32], c[32];
         int r;

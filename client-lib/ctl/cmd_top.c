@@ -2,8 +2,8 @@
 /*
  * detsharectl top
  *
- * On a terminal a picture that is drawn anew every second until q is pressed, on the terminal's other screen; nothing
- * but ANSI's moves and clears. Elsewhere, and with --once or --json, it is printed once.
+ * On a terminal it draws the table every second on the alternate screen until q is pressed, with ANSI escape sequences
+ * only. Without a terminal, and with --once or --json, it prints once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,13 +25,13 @@ struct top {
         struct dsc_client *clients;
         struct dsc_activity *activities;
         size_t n_clients, n_activities;
-        struct entry *entries; /* clients that may have work */
+        struct entry *entries; /* clients that may have work, the busiest first */
         size_t n_entries;
 };
 
 struct entry {
         const struct dsc_client *client;
-        struct dsc_activity now; /* zeros where the worker does not know it yet */
+        struct dsc_activity now; /* zeros if the worker does not know the session yet */
 };
 
 enum { COLUMN_CLASS = 2, COLUMN_SLO = 10 };
@@ -43,7 +43,7 @@ static void end_signal(int number)
         ended = number;
 }
 
-/* --- what is shown --- */
+/* --- data ------------------------- */
 
 static int by_session(const void *a, const void *b)
 {
@@ -94,7 +94,7 @@ static int join(struct top *top)
         return 0;
 }
 
-/* 0, or an exit code after the words. */
+/* 0, or an exit code after an error message. */
 static int look(dsc_session *s, struct top *top)
 {
         forget(top);
@@ -111,7 +111,7 @@ static int look(dsc_session *s, struct top *top)
         return r;
 }
 
-/* --- for people --- */
+/* --- tables and text -------------- */
 
 static void head(const struct top *top, struct ctl_text *text)
 {
@@ -222,7 +222,7 @@ static int rows(const struct top *top, struct ctl_text *text)
         return r;
 }
 
-/* --- for scripts --- */
+/* --- JSON ------------------------- */
 
 static void json_entry(const struct entry *entry, struct ctl_text *text)
 {
@@ -286,15 +286,15 @@ static int show_once(const struct top *top)
         return ctl_text_close(&text, r);
 }
 
-/* --- live --- */
+/* --- live display ----------------- */
 
-/* As many lines as the terminal has, each cleared behind its end, and all below. */
+/* Print as many lines as the terminal has. Clear the rest of each line, and the screen below. */
 static void draw(const char *bytes, size_t size)
 {
         struct winsize window = {0};
         const char *end = bytes + size;
         if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) < 0 || !window.ws_row)
-                window.ws_row = 24; /* it does not say */
+                window.ws_row = 24; /* the terminal does not report its size */
         printf("\033[H");
         for (int line = 1; bytes < end && line < window.ws_row; line++) {
                 const size_t n = strcspn(bytes, "\n");
@@ -319,7 +319,7 @@ static int show_live(const struct top *top)
         return r;
 }
 
-/* 1: it is time to go. */
+/* 1: the user wants to end. */
 static int pause_for_keys(double seconds)
 {
         struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -2,8 +2,8 @@
 /*
  * detsharectl trace
  *
- * The daemon records into a file of its own, which comes to who stops the trace; timeline.h makes of it what people
- * look at. The file for that is opened first, so that a trace is not lost to a path that cannot be written.
+ * The daemon records into a file in memory, which it passes to the process that stops the trace. timeline.h converts
+ * it. The output file is opened before the trace is stopped, so that a wrong path does not lose the trace.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ int trace_start(const struct ctl_args *args)
         return code;
 }
 
-/* The trace in fd as a timeline in file. 0, or CTL_FAILED after the words. */
+/* Write the trace in fd as a timeline to `file`. 0, or CTL_FAILED after an error message. */
 static int convert(int fd, const char *path, FILE *file)
 {
         struct ctl_timeline_figures figures;
@@ -47,7 +47,7 @@ static int convert(int fd, const char *path, FILE *file)
                 ctl_complain("cannot read the trace: %s", strerror(errno));
                 return CTL_FAILED;
         }
-        (void)!ftruncate(fileno(file), 0); /* where it is a file of a length */
+        (void)!ftruncate(fileno(file), 0); /* fails for pipes and devices, which is fine */
         r = ctl_timeline_write(memory, (size_t)st.st_size, file, &figures);
         munmap(memory, (size_t)st.st_size);
         if (r < 0)
@@ -66,7 +66,7 @@ static int convert(int fd, const char *path, FILE *file)
         return fflush(stdout) ? CTL_FAILED : CTL_OK;
 }
 
-/* What is there stays as it is until there is something to write. */
+/* Open the output without truncating it: its contents stay until there is a timeline to write. */
 static FILE *open_file(const char *path, int *ret_made)
 {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -2,7 +2,7 @@
 /*
  * detsharectl version
  *
- * Succeeds without a daemon, too: it is what people are asked for when something does not work.
+ * Succeeds without a daemon, because bug reports need the version when nothing else works.
  */
 #include "ctl/ctl.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detsharectl from the inside: what its commands share
+ * Declarations that the subcommands of detsharectl share
  *
  * One file per subcommand, one row per subcommand in commands.c. A subcommand gets its parsed options, returns an exit
  * code, and writes to stdout only if it succeeds. Errors go to stderr and begin with `detsharectl: `.
@@ -22,7 +22,7 @@ enum ctl_exit {
         CTL_DENIED = 4,
         CTL_NO_SUCH = 6,
         CTL_UNREACHABLE = 9,
-        CTL_CANNOT_EXECUTE = 126, /* run only, as a shell does */
+        CTL_CANNOT_EXECUTE = 126, /* only of `run`, as in a shell */
         CTL_NOT_FOUND = 127,
 };
 
@@ -31,34 +31,33 @@ extern int arg_wide;           /* --wide: tables and lines are as wide as they n
 
 /* --- error.c: errors and exit codes, and the connection to the daemon --- */
 
-/* Print an error and the command that prints the help. Returns CTL_USAGE. */
+/* Print an error, and the command that prints the help. Returns CTL_USAGE. */
 __attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
 /* Name the subcommand whose help ctl_usage() points to ("profile list"). */
 void ctl_usage_of(const char *path);
-/* A line on stderr. */
+/* Print an error. */
 __attribute__((format(printf, 1, 2))) void ctl_complain(const char *format, ...);
-/* Say what went wrong with a request (a non-zero dsc_control_ result). what: "cannot kill session 5". Returns the exit
- * code. */
+/* Print the error of a request (a non-zero result of dsc_control_...). The format says what failed: "cannot kill
+ * session 5". Returns the exit code. */
 __attribute__((format(printf, 2, 3))) int ctl_fail(int error, const char *format, ...);
-/* 0 and a control session, or an exit code after the words. */
+/* 0 and a control session, or an exit code after an error message. */
 int ctl_open(dsc_session **ret);
-int ctl_open_as(int ls, dsc_session **ret); /* asking for class ls */
+int ctl_open_as(int ls, dsc_session **ret); /* class ls is requested */
 
-/* --- text.c: output is gathered first and printed at once, when nothing can fail any more --- */
+/* --- text.c: the output is collected in memory and printed at once -------------------------- */
 
 struct ctl_text {
         FILE *file;
         char *bytes;
         size_t size;
-        int depth, first; /* JSON */
+        int depth, first; /* state of the JSON writer */
 };
 
-int ctl_text_open(struct ctl_text *text); /* 0, or CTL_FAILED after the words */
-/* To stdout when r is 0, else nowhere: a text that could not be finished is not shown. Returns r, or CTL_FAILED after
- * the words when it could not be written. */
+int ctl_text_open(struct ctl_text *text); /* 0, or CTL_FAILED after an error message */
+/* Print the text to stdout if r is 0. Returns r, or CTL_FAILED after an error message if writing failed. */
 int ctl_text_close(struct ctl_text *text, int r);
 
-void ctl_json_quote(FILE *file, const char *value); /* a string with its quotes */
+void ctl_json_quote(FILE *file, const char *value); /* a JSON string with its quotes */
 void ctl_json_begin(
         struct ctl_text *text, const char *key, char bracket); /* '{' or '['; key NULL in arrays and at the top */
 void ctl_json_end(struct ctl_text *text, char bracket);        /* '}' or ']' */
@@ -67,7 +66,7 @@ void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value);
 void ctl_json_signed(struct ctl_text *text, const char *key, int64_t value);
 void ctl_json_bool(struct ctl_text *text, const char *key, int value);
 
-/* "1.5 GiB" and "3:02:11"; static per call site's buffer. */
+/* "1.5 GiB" and "3:02:11", in the caller's buffer. */
 const char *ctl_bytes(uint64_t bytes, char buffer[static 32]);
 const char *ctl_duration(uint64_t ns, char buffer[static 32]);
 
@@ -111,43 +110,44 @@ struct ctl_table *ctl_table_new(int headings);
 void ctl_table_free(struct ctl_table *table);
 void ctl_table_column(struct ctl_table *table, const char *name, int right);
 /*
- * What may happen to the last column if the table is wider than ctl_width(). wrap: its cells may be broken into lines of
- * at least that many columns; 0 = never. drop: rank in the order in which columns are left out, the highest first;
- * 0 = never.
+ * Set how the last column may change if the table is wider than ctl_width(). wrap: its cells may be broken into lines
+ * of at least that many columns; 0 = never. drop: columns are left out in the order of this rank, the highest first; 0
+ * = never.
  */
 void ctl_table_may(struct ctl_table *table, size_t wrap, int drop);
-/* The drop rank of the column of that number, from 0. */
+/* Change the drop rank of a column, counted from 0. */
 void ctl_table_rank(struct ctl_table *table, size_t column, int drop);
-/* One row: as many strings as columns. 0, or CTL_FAILED after the words. */
+/* Append a row: one string per column. 0, or CTL_FAILED after an error message. */
 int ctl_table_row(struct ctl_table *table, const char *const *cells);
-/* Colour a cell of the last row. */
+/* Set the colour of a cell of the last row. */
 void ctl_table_colour(struct ctl_table *table, size_t column, enum ctl_colour colour);
-/* Names the columns that it left out in a line below the table. 0, or CTL_FAILED after the words. */
+/* Append the table to the text, and a line with the names of the columns that were left out. 0, or CTL_FAILED after
+ * an error message. */
 int ctl_table_draw(struct ctl_table *table, struct ctl_text *text);
 
-/* --- shared by status and clients --- */
+/* --- used by several subcommands ---- */
 
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 
-/* cmd_policies.c: the names, in a line on stderr. */
+/* cmd_policies.c: print the names on stderr. */
 void ctl_say_policies(const struct dsc_policy *policies, size_t n);
 
-/* cmd_lut.c: where tables of memory channels are installed. 0, or -1: nowhere. */
+/* cmd_lut.c: the folder with the installed tables of memory channels. 0, or -1 if there is none. */
 int ctl_lut_dir(char *ret, size_t size);
 
 /*
- * A client by number or name among those that the caller sees. 0, or an exit code after the words: CTL_NO_SUCH, or
- * CTL_FAILED if several have that name.
+ * Find a client by number or name among those that the caller may see. 0, or an exit code after an error message:
+ * CTL_NO_SUCH, or CTL_FAILED if several have that name.
  */
 int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret);
-/* The number of the client with that name; a number as it is, whether there is such a client or not. */
+/* The number of the client with that name. A number is returned as it is, whether there is such a client or not. */
 int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret);
 /* fault_words.c: demangles the C++ name of the kernel in the line, if that succeeds within a second. */
 void ctl_fault_demangle(struct dsc_fault *fault);
 /* "312 us", "2.31 ms" */
 const char *ctl_time(uint64_t ns, char buffer[static 32]);
-/* "12K" in bytes. 0, or -1. */
+/* "12K" as a number of bytes. 0, or -1. */
 int ctl_parse_bytes(const char *text, uint64_t *ret);
 
 int cmd_calibrate(const struct ctl_args *args);

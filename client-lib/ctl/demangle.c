@@ -8,14 +8,14 @@
 
 #define NAME_MAX_BYTES 4096
 
-/* Of libstdc++, see <cxxabi.h>, which is for C++ only. */
+/* libstdc++ has it; its header <cxxabi.h> is for C++ only */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
 
 /* --- demangling --------------------------------------------------------------------------------------------------- */
 
 /*
- * The namespaces and the name of "_ZN2at6native6kernelI...", of which the end is missing: "at::native::kernel<...>". 0 if
- * nothing can be read.
+ * Read namespaces and name from a mangled name without its end: "_ZN2at6native6kernelI..." becomes
+ * "at::native::kernel<...>". 0 if that fails.
  */
 static int demangle_cut(const char *mangled, char *ret, size_t size)
 {

@@ -8,7 +8,7 @@
 #include "ctl/ctl.h"
 #include "ctl/progress.h"
 
-static char usage_path[48]; /* the subcommand at work */
+static char usage_path[48]; /* name of the running subcommand */
 
 /* "detsharectl: ", which is red on a terminal. */
 static void prefix(void)
@@ -84,7 +84,7 @@ int ctl_open_as(int ls, dsc_session **ret)
         case DSC_CONTROL_UNREACHABLE: /* dsc_message() names the path and the reason */
                 ctl_complain("%s; is detshared running?", dsc_message());
                 return CTL_UNREACHABLE;
-        case DSC_CONTROL_DENIED: /* the socket's rights, or the configuration */
+        case DSC_CONTROL_DENIED: /* the socket's mode or the configuration forbids it */
                 ctl_complain("permission denied: %s", dsc_message());
                 return CTL_DENIED;
         default:

@@ -13,7 +13,8 @@
 
 const char *arg_socket;
 
-/* 0, 1 and 2 must be something, or the socket would become standard output. Writing to what was closed still fails. */
+/* Open /dev/null as 0, 1 and 2 if they are closed: otherwise the socket would become standard output. Writes to a
+ * descriptor that was closed still fail. */
 static void open_standard_fds(void)
 {
         int fd;
@@ -35,7 +36,7 @@ int main(int argc, char **argv)
         static char *version[] = {(char *)"version", NULL};
         int c;
         open_standard_fds();
-        setlocale(LC_CTYPE, ""); /* numbers stay what scripts expect */
+        setlocale(LC_CTYPE, ""); /* LC_CTYPE only: scripts expect numbers in the C locale */
         while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
                 switch (c) {
                 case 's':

@@ -12,7 +12,7 @@
 
 #include "ctl/ctl.h"
 
-#define HELP_COLUMN 24 /* where the texts of options begin */
+#define HELP_COLUMN 24 /* column in which the help text of an option begins */
 
 int arg_wide;
 
@@ -127,7 +127,7 @@ static int check_arguments(struct ctl_args *args)
 
 static void print_command_help(const struct ctl_command *command, const char *path);
 
-/* -1 to go on, else the exit code. */
+/* -1 to continue, else the exit code. */
 static int parse(struct ctl_args *args, int argc, char **argv)
 {
         const struct ctl_option *options = args->command->options;
@@ -206,7 +206,7 @@ static void extend_path(struct ctl_args *args, const char *name)
         ctl_usage_of(args->path);
 }
 
-/* A word that is no subcommand of a command that has nothing but subcommands. */
+/* Refuse a word that is no subcommand, where only subcommands may stand. */
 static int no_subcommand(const struct ctl_args *args, const char *word)
 {
         char names[256] = "";

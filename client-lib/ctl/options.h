@@ -2,7 +2,7 @@
 /*
  * The table of subcommands: names, options, kinds of arguments, help texts
  *
- * commands.c holds the table. The parser and the help (options.c) and the completion scripts (completion.c) all read
+ * commands.c has the table. The parser and the help (options.c) and the completion of shells (cmd_completion.c) read
  * it, so they cannot disagree. A new subcommand or option is a row in commands.c, and a function for a subcommand.
  */
 #pragma once
@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an option's value or an argument is: decides which values the parser accepts and what a shell completes. */
+/* The kind of an option's value or of an argument: decides which values the parser accepts and which a shell
+ * completes. */
 enum ctl_kind {
         CTL_FLAG,      /* an option without a value */
         CTL_TEXT,      /* any text */
@@ -18,11 +19,11 @@ enum ctl_kind {
         CTL_REAL,      /* a number from min to max */
         CTL_SHARE,     /* 0, or a number from min to max */
         CTL_BYTES,     /* a number of bytes from min on; K, M, G or T may follow it */
-        CTL_WORD,      /* one of `words` */
+        CTL_WORD,      /* one of the words that `accepts` or `words` lists */
         CTL_FILE,      /* a path */
         CTL_CLIENT,    /* the number or the name of a session */
         CTL_POLICY,    /* the name of a policy */
-        CTL_PARAMETER, /* KEY=VALUE of the policy that the argument before names */
+        CTL_PARAMETER, /* KEY=VALUE, for the policy that the argument before it names */
         CTL_PROGRAM,   /* a program and its arguments; options end before it */
 };
 
@@ -31,7 +32,7 @@ struct ctl_option {
         const char *value; /* name of the value in the help; NULL for a flag */
         enum ctl_kind kind;
         double min, max;     /* for numbers; max of CTL_TEXT: bytes at most, 0 = any */
-        const char *accepts; /* what the value is, for errors: "a number of milliseconds"; for CTL_WORD "ls|be" */
+        const char *accepts; /* description of the value for errors: "a number of milliseconds"; for CTL_WORD "ls|be" */
         const char *help;
 };
 
@@ -49,19 +50,19 @@ struct ctl_args;
 
 struct ctl_command {
         const char *name, *summary;
-        const char *help; /* further lines, NULL if none */
+        const char *help; /* more help, NULL if none */
         int (*run)(const struct ctl_args *args);
         const struct ctl_command *subcommands;            /* the last has no name; NULL if there are none */
         struct ctl_option options[CTL_OPTIONS_MAX];       /* the last has no name */
         struct ctl_argument arguments[CTL_ARGUMENTS_MAX]; /* the last has no name */
 };
 
-/* What the user gave. */
+/* The options and arguments of the command line. */
 struct ctl_args {
         const struct ctl_command *command;
         char path[48];                     /* "profile list" */
         const char *text[CTL_OPTIONS_MAX]; /* the option's value, "" for a flag; NULL if not given */
-        double number[CTL_OPTIONS_MAX];    /* the value of a number or of a class (1 = ls) */
+        double number[CTL_OPTIONS_MAX];    /* the value of a number; for CTL_WORD the index of the word */
         uint64_t bytes[CTL_OPTIONS_MAX];   /* the value of CTL_BYTES */
         char **argv;                       /* arguments without options, ended by NULL */
         int argc;
@@ -75,9 +76,9 @@ extern const struct ctl_option ctl_global_options[]; /* before the subcommand; t
  * Returns the exit code; errors are printed.
  */
 int ctl_dispatch(int argc, char **argv);
-void ctl_print_help(void); /* of detsharectl as a whole */
+void ctl_print_help(void); /* help of detsharectl as a whole */
 
-/* The option `name`, which the command's row has. */
+/* Access to an option by its name; the command's row must have it. */
 int ctl_given(const struct ctl_args *args, const char *name);
 const char *ctl_value(const struct ctl_args *args, const char *name); /* NULL if not given */
 double ctl_number(const struct ctl_args *args, const char *name, double otherwise);

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detsharectl profile: what its files share
+ * Declarations that the files of `detsharectl profile` share
  *
- *   cmd_profile.c   the subcommands   profile_show.c   tables, JSON, stairs
- *   profile_file.c  export, import    profile_run.c    a program that is measured   profile_pack.c   a model pack that
- * is
+ *   cmd_profile.c   the subcommands         profile_show.c   tables, JSON, stairs
+ *   profile_file.c  export and import       profile_run.c    measuring a program
+ *   profile_pack.c  measuring a model pack
  */
 #pragma once
 
 #include "core/control_profile.h"
 #include "ctl/ctl.h"
 
-#define PROFILE_TOLERANCE 30 /* permille: times that differ by no more are the same, */
-#define PROFILE_NOISE_NS 300 /* nor by so little */
+#define PROFILE_TOLERANCE 30 /* times that differ by no more count as equal, permille */
+#define PROFILE_NOISE_NS 300 /* ... or by no more than this, ns */
 
-/* Time on the most SMs, and the fewest with the same. 0 when nothing was measured. */
+/* The time on the most SMs, and the fewest SMs with that time. 0 if nothing was measured. */
 uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least);
-/* "12.5 KiB"; 0: nothing. Returns the buffer. */
+/* "12.5 KiB"; "" for 0. Returns the buffer. */
 const char *profile_bytes(uint64_t bytes, char buffer[static 32]);
-/* "132: 10.0 us, 66: 20.1 us": of each stair the fewest SMs that were measured on it. */
+/* "132: 10.0 us, 66: 20.1 us": for each stair the fewest SMs that were measured on it. */
 const char *profile_stairs(const struct dsc_profile *row, char *buffer, size_t size);
 
-/* Sorted by name. A table of what was measured, or of all. 0, or CTL_FAILED after the words. */
+/* Append the profiles, sorted by name; measured: only those with measurements. 0, or CTL_FAILED after an error
+ * message. */
 int profile_list(struct dsc_profiles *profiles, int as_json, int measured, struct ctl_text *text);
 int profile_details(const struct dsc_profiles *profiles, struct ctl_text *text);
 
-/* To a file, "-" = standard output. */
+/* Write to a file; "-" = standard output. */
 int profile_export(const struct dsc_profiles *profiles, const char *path);
-/* From a file, "-" = standard input. gpu: that of the daemon. Rows are malloc'ed. */
+/* Read from a file; "-" = standard input. gpu: the daemon's. The caller frees the rows. */
 int profile_import(const char *path, const char *gpu, struct dsc_profile **ret, size_t *ret_n);
 
 int profile_cmd_list(const struct ctl_args *args);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in a file: one line each, fields between tabs
+ * Profiles in a file: one line each, fields separated by tabs
  *
- *      detshare-profiles 1
- *      gpu     DetShare sim:h200/132
- *      KEY     GRID    BLOCK   SHARED  BOUND[/FOOTPRINT]       SMS:NS/SAMPLES...       KERNEL
+ *     detshare-profiles 1
+ *     gpu     DetShare sim:h200/132
+ *     KEY     GRID    BLOCK   SHARED  BOUND[/FOOTPRINT]       SMS:NS/SAMPLES...       KERNEL
  *
- * A file is of one GPU, and only a daemon with such a one takes it: times of another mean nothing.
+ * A file belongs to one model of GPU. The daemon refuses files of another one, because times do not carry over.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 
 #define HEADER "detshare-profiles 1"
 #define ROWS_MAX 65536u
-#define LINE_MAX_ 4096u /* bytes of a line, its end included: a row with all its points has fewer */
+#define LINE_MAX_ 4096u /* most bytes of a line with its newline; a row with all its points is shorter */
 
-/* --- out --- */
+/* --- export ----------------------- */
 
 static void write_row(FILE *f, const struct dsc_profile *row)
 {
@@ -55,9 +55,9 @@ int profile_export(const struct dsc_profiles *profiles, const char *path)
         return CTL_FAILED;
 }
 
-/* --- in --- */
+/* --- import ----------------------- */
 
-/* A number without a sign, up to `most`; *at goes on behind it. */
+/* Read a number without a sign, up to `most`, and move *at behind it. */
 static int read_number(const char **at, int base, uint64_t most, uint64_t *ret)
 {
         char *end;
@@ -78,7 +78,7 @@ static int read_word(const char **at, uint32_t *ret)
         return 0;
 }
 
-/* The character comes next; *at goes on behind it. */
+/* Read that character, and move *at behind it. */
 static int read_char(const char **at, char c)
 {
         if (**at != c)
@@ -180,8 +180,8 @@ static int take_line(struct reader *reader, char *line)
 }
 
 /*
- * The next line without its end: 1, 0 at the end of the file, -1 and words about it. A file of profiles is printable:
- * words about it go to a terminal.
+ * Read the next line without its newline: 1; 0 at the end of the file; -1 after an error message. A line with control
+ * characters is an error, because error messages quote it on a terminal.
  */
 static int next_line(struct reader *reader, FILE *f, char line[static LINE_MAX_])
 {

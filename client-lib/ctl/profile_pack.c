@@ -2,14 +2,15 @@
 /*
  * detsharectl profile PACK
  *
- * A model pack's kernels, in two steps. First their stairs: the same as `profile run`, with detshare-serve as the
+ * Measures a model pack's kernels in two steps. First their stairs, like `profile run` with detshare-serve as the
  * program. Then what bounds them: each kernel's time on half of the SMs, alone, and while the other half writes through
  * more memory than L2 holds (the policy "calibrate" and its BE load). A kernel that takes THRASHED or more of its time
- * alone is bound by memory, another by computing; that goes into its profile. Times are between two events around a
- * launch, so what a launch costs is in both, and a kernel that is short beside that seems less bound by memory than it
- * is. Footprints go into profiles, too: the bytes that a launch touches at least, which the pack says.
+ * alone is bound by memory, another one by computing. The result goes into the kernel's profile, with the bytes that a
+ * launch touches at least, which the pack has. Both times are between two events around a launch and include the cost
+ * of a launch, so very short kernels seem less bound by memory than they are.
  *
- * The daemon holds each policy for our connection only: whatever ends us, the one that was set comes back.
+ * The daemon keeps each policy only as long as this connection lives. However this process ends, the previous policy
+ * comes back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,23 +30,24 @@
 #include "ctl/profile.h"
 
 #define KERNELS_MAX 65536u
-#define REQUESTS "100"       /* enough for every stair of a kernel that is launched once in a request */
-#define THRASHED 1200u       /* permille */
-#define THRASH_NS 20000000.0 /* of the device, for one kernel of the load: as long as some hundred launches */
+#define REQUESTS "100" /* requests; enough for every stair of a kernel that a request launches once */
+#define THRASHED 1200u /* time beside the load from which memory is the bound, permille of the time alone */
+/* duration of one kernel of the load, ns of the device; some hundred launches fit into it */
+#define THRASH_NS 20000000.0
 #define THRASH_GRID_MAX (1u << 22)
-/* Of real time, for what takes less than 1 ms on a device: one that takes longer executes kernels on processors. */
+/* Real time of a kernel of less than 1 ms device time. If it takes longer, the device executes kernels on CPUs. */
 #define REAL_NS_MAX 300000000u
 
 struct timed {
         char name[DSC_PROFILE_NAME];
         uint32_t grid[3], threads, shared, launches;
-        uint64_t ns[2]; /* alone, beside; 0: not measured */
+        uint64_t ns[2]; /* time alone and time beside the load, ns; 0: not measured */
         uint64_t footprint;
 };
 
 struct pack_run {
         const char *pack, *requests;
-        int as_json, file; /* of kernels' times: in memory, so that nothing of it is left */
+        int as_json, file; /* file in memory with the kernels' times */
         char serve[PATH_MAX];
         struct calibrate_be be;
         dsc_session *control;
@@ -64,7 +66,7 @@ static uint64_t now_ns(clockid_t clock)
 
 /* --- the program --- */
 
-/* Beside this one, else where programs are looked for. */
+/* detshare-serve beside this program, else in PATH. */
 static void find_serve(char ret[static PATH_MAX])
 {
         char own[PATH_MAX] = "";
@@ -76,7 +78,7 @@ static void find_serve(char ret[static PATH_MAX])
                 strcpy(ret, "detshare-serve");
 }
 
-/* detshare-serve that measures kernels; its pid, or -1 after the words. */
+/* Start detshare-serve so that it measures kernels. Its pid, or -1 after an error message. */
 static pid_t start_timing(const struct pack_run *run)
 {
         const pid_t pid = fork();
@@ -97,7 +99,7 @@ static pid_t start_timing(const struct pack_run *run)
         _exit(CTL_NOT_FOUND);
 }
 
-/* Its lines; the second time they are for the same kernels. */
+/* Read the program's lines. The second time they must be about the same kernels. */
 static int read_times(struct pack_run *run, int which)
 {
         const int fd = dup(run->file);
@@ -136,7 +138,7 @@ static int read_times(struct pack_run *run, int which)
 
 /* --- alone, and beside a load --- */
 
-/* Its exit code. */
+/* The program's exit code. */
 static int await(const struct pack_run *run, pid_t pid)
 {
         int status;
@@ -161,7 +163,7 @@ static int measure(struct pack_run *run, int beside)
         return code ? code : read_times(run, beside);
 }
 
-/* How many blocks the load needs to last. -1: a device that executes kernels on this machine's processors. */
+/* Choose the number of blocks with which the load lasts long enough. -1: the device executes kernels on CPUs. */
 static int choose_grid(struct pack_run *run)
 {
         struct calibrate_span span = {0};
@@ -178,7 +180,7 @@ static int choose_grid(struct pack_run *run)
         return code;
 }
 
-/* Halves of whole TPCs. */
+/* Half of the SMs, in whole TPCs. */
 static int set_policy(struct pack_run *run)
 {
         struct dsc_status status;
@@ -194,14 +196,14 @@ static int set_policy(struct pack_run *run)
         return r ? ctl_fail(r, "cannot measure what bounds the kernels") : 0;
 }
 
-/* --- what comes of it --- */
+/* --- results ---------------------- */
 
 static uint64_t permille(const struct timed *t)
 {
         return t->ns[0] ? t->ns[1] * 1000 / t->ns[0] : 1000;
 }
 
-/* 0: not known. */
+/* 1: compute, 2: memory, 0: not known. */
 static uint32_t bound_of(const struct timed *t)
 {
         if (!t->ns[1])
@@ -220,7 +222,7 @@ static const struct timed *find_timed(const struct pack_run *run, const struct d
         return NULL;
 }
 
-/* Into the rows of the kernels that were used since we began. */
+/* Store the results in the profiles of the kernels that were used since this process began. */
 static int keep(struct pack_run *run)
 {
         struct dsc_profiles profiles;
@@ -321,7 +323,7 @@ static int find_bounds(struct pack_run *run)
         int code = ctl_open(&run->control);
         if (code)
                 return code;
-        /* the program that measures opens it by its number */
+        /* detshare-serve opens the file by its descriptor's number */
         run->file = memfd_create("detshare-kernels", 0);
         if (run->file < 0) {
                 ctl_complain("cannot make a file in memory: %s", strerror(errno));
@@ -336,7 +338,7 @@ static int find_bounds(struct pack_run *run)
         return code;
 }
 
-/* `profile run -- detshare-serve PACK`. It leaves signals blocked, as one that ends the process may. */
+/* Run `profile run -- detshare-serve PACK`. That leaves signals blocked, as a command that ends the process may. */
 static int find_stairs(struct pack_run *run)
 {
         char *argv[10] = {(char *)"profile", (char *)"run"};

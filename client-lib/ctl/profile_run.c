@@ -2,9 +2,10 @@
 /*
  * detsharectl profile run
  *
- * The command becomes a client as with `detsharectl run`, in a process of its own that waits until the daemon explores.
- * The daemon does so for as long as our connection lives, so that the policy comes back however this ends. What a
- * terminal sends (^C) reaches the command as well; what is sent to us alone is passed on. Then the table is shown.
+ * A child process becomes the program, as with `detsharectl run`, after the daemon has begun to measure. The daemon
+ * measures as long as this connection lives, so the previous policy comes back however this process ends. Signals of
+ * the terminal (^C) reach the program directly; a signal that was sent only to this process is passed on. At the end
+ * the table is printed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -59,7 +60,7 @@ static void become(int gate, const sigset_t *mask, char **command)
         _exit(ctl_dispatch((int)n + 2, argv));
 }
 
-/* The child's pid, or -1 after the words. *ret_gate: to be written to when it may begin. */
+/* The child's pid, or -1 after an error message. A byte written to *ret_gate lets the child begin. */
 static pid_t start(char **command, const sigset_t *mask, int *ret_gate)
 {
         int gate[2];
@@ -89,7 +90,7 @@ static uint64_t now_ms(clockid_t clock)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Its exit code, as a shell has it. Nothing more is measured when the time is over. */
+/* Wait for the program and return its exit code, as a shell has it. After `seconds` the daemon stops to measure. */
 static int await(pid_t pid, dsc_session *s, unsigned seconds, const sigset_t *set)
 {
         const uint64_t begin = now_ms(CLOCK_MONOTONIC), until = begin + seconds * 1000ull;
@@ -100,7 +101,7 @@ static int await(pid_t pid, dsc_session *s, unsigned seconds, const sigset_t *se
                 const int signal = sigtimedwait(set, &info, &wait);
                 if (waitpid(pid, &status, WNOHANG) == pid)
                         break;
-                /* a terminal's reaches the command, too; one that somebody sent came here only */
+                /* a terminal's signal reaches the program, too; one from kill() or sigqueue() does not */
                 if (signal > 0 && signal != SIGCHLD && info.si_code <= 0)
                         kill(pid, signal);
                 if (over)
@@ -133,7 +134,7 @@ static int show(dsc_session *s, uint64_t since_ms, int as_json)
         return r;
 }
 
-/* 0 when the daemon explores; else the exit code after the words. */
+/* 0 when the daemon measures; else the exit code after an error message. */
 static int begin(const struct run_options *o, dsc_session **ret)
 {
         const int code = ctl_open(ret);

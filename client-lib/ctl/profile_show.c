@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles for people and scripts
+ * Printing profiles
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static const char *shape_text(const uint32_t n[3], char buffer[static 40])
         return buffer;
 }
 
-/* Is a, the time on fewer SMs, of the same stair as b? */
+/* Is a, the time on fewer SMs, on the same stair as b? */
 static int same(uint64_t a, uint64_t b)
 {
         const uint64_t more = b * PROFILE_TOLERANCE / 1000;
@@ -212,7 +212,7 @@ int profile_list(struct dsc_profiles *profiles, int as_json, int measured, struc
         return 0;
 }
 
-/* --- one by one --- */
+/* --- one profile ------------------ */
 
 static void details(const struct dsc_profile *row, struct ctl_text *text)
 {

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* done: 0 to 1; below 0: unknown, then only the time so far is shown. The time runs from the first call with that text. */
+/* done: 0 to 1; below 0: unknown, then only the time so far is shown. The time runs from the first call with that
+ * text. */
 void ctl_progress(const char *what, double done);
 /* Erase the bar. */
 void ctl_progress_end(void);

@@ -11,7 +11,7 @@
 
 #include "ctl/ctl.h"
 
-#define WIDTH 80 /* columns if nothing says how many there are */
+#define WIDTH 80 /* columns if neither the terminal nor COLUMNS says how many */
 
 /* --- width -------------------------------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static size_t colour_length(const char *text, size_t bytes)
         return n < bytes && text[n] == 'm' ? n + 1 : 0;
 }
 
-/* Bytes of the character at text, and the columns that it takes. A byte that is no UTF-8 takes one. */
+/* Bytes of the character at text, and the columns that it takes. A byte that is not UTF-8 takes one. */
 static size_t next_character(const char *text, size_t bytes, size_t *ret_columns)
 {
         mbstate_t state = {0};
@@ -73,7 +73,7 @@ size_t ctl_display_width(const char *text, size_t bytes)
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of text that fit into `room` columns, at least one character; up to the last blank if that leaves something. */
+/* Bytes of text that fit into `room` columns: at least one character, up to the last blank if possible. */
 static size_t line_length(const char *text, size_t bytes, size_t room)
 {
         size_t at = 0, width = 0, blank = 0;

@@ -26,7 +26,7 @@ struct ctl_table {
                 size_t wrap; /* see ctl_table_may() */
                 int drop;
                 bool hidden;
-                size_t width; /* of the widest cell, columns */
+                size_t width; /* width of the widest cell, columns */
         } columns[COLUMNS_MAX];
 };
 
@@ -191,7 +191,7 @@ static void draw_box(const struct ctl_table *table, const char *printed, FILE *f
 
 /* --- making it fit ------------------------------------------------------------------------------------------------ */
 
-/* Columns that the shown columns take with their lines, at their natural width or wrapped as far as they may be. */
+/* Columns that the table takes: with cells at their natural width, or wrapped as narrow as allowed. */
 static size_t table_width(const struct ctl_table *table, bool wrapped)
 {
         size_t width = 1;
@@ -242,7 +242,8 @@ static int wrap_cells(struct ctl_table *table, size_t which, size_t width)
         return r;
 }
 
-/* Give the columns that may be wrapped what the others leave: a fair share each, and more where one needs less. */
+/* Share the room that is left among the columns that may be wrapped. A column that needs less than its share leaves
+ * the rest to the others. */
 static int wrap_columns(struct ctl_table *table, size_t room)
 {
         size_t fixed = 1, n = 0;
@@ -260,7 +261,7 @@ static int wrap_columns(struct ctl_table *table, size_t room)
                 settled[i] = true;
                 left -= table->columns[i].width;
                 n--;
-                i = SIZE_MAX; /* the shares of the others have changed: begin again */
+                i = SIZE_MAX; /* begin again: the shares of the others have changed */
         }
         for (size_t i = 0; i < table->n; i++) {
                 if (settled[i])
@@ -274,7 +275,7 @@ static int wrap_columns(struct ctl_table *table, size_t room)
         return 0;
 }
 
-/* Names the columns that do not fit. */
+/* Print the names of the columns that do not fit. */
 static void say_hidden(const struct ctl_table *table, FILE *file)
 {
         char *names = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output: gathered in memory, printed at once; JSON; numbers for people
+ * Output: collected in memory and printed at once; JSON; numbers for people
  *
- * JSON is what scripts may rely on: keys do not change their meaning, numbers are numbers in base units (bytes,
- * nanoseconds), and what clients call themselves is escaped, and repaired where it is not UTF-8.
+ * Scripts rely on the JSON: keys keep their meaning, numbers are numbers in base units (bytes, nanoseconds), and names
+ * of clients are escaped, and repaired if they are not UTF-8.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ int ctl_text_open(struct ctl_text *text)
 
 int ctl_text_close(struct ctl_text *text, int r)
 {
-        const int closed = fclose(text->file); /* writes the bytes out */
+        const int closed = fclose(text->file); /* flushes to `bytes` */
         if (!r && (closed || fwrite(text->bytes, 1, text->size, stdout) != text->size || fflush(stdout))) {
                 ctl_complain("cannot write: %s", strerror(errno));
                 r = CTL_FAILED;
@@ -37,8 +37,8 @@ int ctl_text_close(struct ctl_text *text, int r)
 
 /* --- JSON --- */
 
-/* Bytes of the UTF-8 sequence at s, 0 when it is none (overlong forms, surrogates and what is above U+10FFFF are none).
- */
+/* Length of the UTF-8 sequence at s in bytes; 0 if it is none. Overlong forms, surrogates and code points above
+ * U+10FFFF are none. */
 static int utf8_length(const unsigned char *s)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -126,7 +126,7 @@ void ctl_json_bool(struct ctl_text *text, const char *key, int value)
         fputs(value ? "true" : "false", text->file);
 }
 
-/* --- for people --- */
+/* --- numbers for people ----------- */
 
 const char *ctl_bytes(uint64_t bytes, char buffer[static 32])
 {

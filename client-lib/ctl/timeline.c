@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a timeline: records are sorted by stream, then by rung, and written in passes
+ * Writing a timeline: records are sorted by stream, then by rung, and written in several passes
  */
 #include "ctl/timeline.h"
 
@@ -14,10 +14,10 @@
 #include "proto/trace.h"
 
 #define DEVICE_PID 1
-#define CLIENT_PID 2 /* the first client's */
+#define CLIENT_PID 2 /* number of the first client's process */
 #define TID_QUIESCE 1
 #define TID_POLICY 2
-#define TID_RUNG 100 /* of the first rung; so many lanes for each */
+#define TID_RUNG 100 /* thread of the first rung; each rung has LANES_MAX threads */
 #define LANES_MAX 64u
 #define SHOWN_MAX 1024u
 #define NAME_BYTES 1024
@@ -28,9 +28,9 @@ struct session {
         int is_ls;
 };
 
-/* A name as it is shown, for the many operations of one kernel. */
+/* A demangled name, kept because many operations have the same kernel. */
 struct shown {
-        uint32_t name; /* in the trace */
+        uint32_t name; /* offset of the name in the trace */
         char *text;    /* NULL: not used */
 };
 
@@ -90,7 +90,8 @@ static int by_stream(const void *a, const void *b)
                 return x->coroutine < y->coroutine ? -1 : 1;
         if (x->begin_ns != y->begin_ns)
                 return x->begin_ns < y->begin_ns ? -1 : 1;
-        return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* the longer one around the shorter */
+        /* a longer operation comes before the shorter ones inside of it */
+        return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
 static int by_rung(const void *a, const void *b)
@@ -120,7 +121,7 @@ static int is_operation(const struct timeline *t, const struct ds_trace_record *
                record->end_ns >= record->begin_ns;
 }
 
-/* All sessions that are named anywhere, each once. */
+/* Every session that a record names, once. */
 static void gather_sessions(struct timeline *t)
 {
         size_t n = 0;
@@ -173,7 +174,7 @@ static uint64_t pid_of(const struct timeline *t, uint64_t session)
         return found ? CLIENT_PID + (uint64_t)(found - t->sessions) : CLIENT_PID + t->n_sessions;
 }
 
-/* {"ph":..., "pid":..., "tid":..., "name":... without the end */
+/* The beginning of an event: {"ph":..., "pid":..., "tid":..., "name":... */
 static void event(struct timeline *t, char phase, uint64_t pid, uint64_t tid, const char *name)
 {
         fprintf(t->file, "%s\n{\"ph\":\"%c\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"name\":", t->comma ? "," : "",
@@ -266,7 +267,7 @@ static const char *operation_name(struct timeline *t, const struct ds_trace_reco
         return shown->text ? shown->text : name;
 }
 
-/* An arrow from one operation of a stream to the next, which is on another rung. */
+/* An arrow from an operation to the next one of its stream, which is on another rung. */
 static void flow(struct timeline *t, const struct ds_trace_record *from, const struct ds_trace_record *to, uint64_t pid,
         uint64_t tid)
 {
@@ -290,7 +291,8 @@ static void write_clients(struct timeline *t)
         }
 }
 
-/* One thread per coroutine. Slices of one thread must not cross: what began before the last one ended begins there. */
+/* One thread per coroutine. Slices of a thread must not overlap partly, so an operation begins no earlier than the
+ * one before it ends. */
 static void write_streams(struct timeline *t)
 {
         uint64_t tid = 0, end_ns = 0;
@@ -359,7 +361,7 @@ static void write_rungs(struct timeline *t)
                         lanes = 0;
                 for (lane = 0; lane < lanes && ends[lane] > begin_ns; lane++)
                         continue;
-                if (lane == LANES_MAX) /* so many at once: the last lane is shared */
+                if (lane == LANES_MAX) /* more lanes than LANES_MAX at once share the last one */
                         begin_ns = ends[--lane];
                 if (begin_ns > record->end_ns)
                         continue;
@@ -400,7 +402,7 @@ static void write_policy(struct timeline *t, const struct ds_trace_record *recor
         fprintf(t->file, ",\"cat\":\"policy\",\"s\":\"g\",\"ts\":%.3f}", us(t, record->begin_ns));
 }
 
-/* A change of mask: the stream goes on with other SMs. */
+/* A change of the mask: the stream continues on other SMs. */
 static void write_move(struct timeline *t, const struct ds_trace_record *record)
 {
         char name[96];

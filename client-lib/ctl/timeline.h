@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace as a timeline
+ * Converts a trace into a timeline
  *
- * JSON of the Trace Event Format ("Trace Event Format", N. Duca and D. Sinclair), which ui.perfetto.dev and
- * chrome://tracing read. One process per client with a thread per stream, its kernels as slices; one process for the
- * device with a thread per range of SMs (a rung), the same kernels again. Kernels that ran beside each other on one
- * rung lie in lanes. Requests are asynchronous slices of their client; a stream that went to another rung has a mark
- * there and an arrow between the two kernels; quiesces and changes of policy are the device's.
+ * The output is JSON in the Trace Event Format (N. Duca and D. Sinclair), which ui.perfetto.dev and chrome://tracing
+ * show.
+ *
+ * * Each client is a process with a thread per stream; kernels are slices.
+ * * The device is a process with a thread per rung (a range of SMs); the same kernels are slices there.
+ *   Kernels of one rung that overlap are in lanes of their own.
+ * * Requests are asynchronous slices of their client.
+ * * A stream that moves to another rung has a mark, and an arrow between the two kernels.
+ * * Quiesces and changes of policy are events of the device.
  */
 #pragma once
 
@@ -19,5 +23,5 @@ struct ctl_timeline_figures {
         int simulated;
 };
 
-/* 0; -EINVAL: the trace makes no sense; -ENOMEM. What could not be written, ferror tells. */
+/* 0; -EINVAL: the trace is damaged; -ENOMEM. ferror() reports failed writes. */
 int ctl_timeline_write(const void *trace, size_t bytes, FILE *file, struct ctl_timeline_figures *ret);

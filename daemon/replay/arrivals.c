@@ -2,8 +2,7 @@
 /*
  * Reading and making arrivals
  *
- * The files are small formats of other projects: what is read of JSON is the array that is looked for, and nothing else
- * is checked.
+ * The formats belong to other projects. Of JSON only the needed array is read; the rest of the file is not checked.
  */
 #include "replay/arrivals.h"
 
@@ -19,8 +18,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define SECONDS_MAX 1e9 /* of a time in a file */
-#define ROW_MAX 128u    /* bytes of a row of Azure's tables */
+#define SECONDS_MAX 1e9 /* bytes of a time in a file */
+#define ROW_MAX 128u    /* most bytes of a row of Azure's tables */
 
 enum kind {
         CLOSED,
@@ -32,14 +31,14 @@ enum kind {
 struct ds_replay_arrivals {
         enum kind kind;
         double rate, speed;
-        uint64_t seed, random, n;       /* n: given out so far */
+        uint64_t seed, random, n;       /* arrivals returned so far */
         double clock;                   /* seconds */
         struct ds_replay_arrival *list; /* LIST: times from the first one on, at speed 1 */
         size_t n_list, capacity;
-        double period; /* seconds, after which the list is repeated */
+        double period; /* period after which the list repeats, s */
 };
 
-/* --- files --- */
+/* --- reading files ---------------- */
 
 static int list_add(ds_replay_arrivals *a, double seconds, uint32_t context, uint32_t generated)
 {
@@ -60,7 +59,8 @@ static int list_add(ds_replay_arrivals *a, double seconds, uint32_t context, uin
         return 0;
 }
 
-/* The numbers of an array whose '[' is at `at`: times, or gaps that add up to times; in units of `unit` seconds. */
+/* Read the numbers of the array whose '[' is at `at`: times, or gaps that add up to times, in units of `unit`
+ * seconds. */
 static int read_array(ds_replay_arrivals *a, const char *at, int gaps, double unit)
 {
         double value, sum = 0;
@@ -110,7 +110,7 @@ static int read_disb(ds_replay_arrivals *a, const char *text, const char *id, ch
         return DS_REPLAY_E_BAD_FILE;
 }
 
-/* "2023-11-16 18:15:46.6805900,374,44": seconds since the epoch would do, days are enough */
+/* "2023-11-16 18:15:46.6805900,374,44". Days are enough of the date. */
 static int read_azure(ds_replay_arrivals *a, const char *text)
 {
         int year, month, day, hour, minute, r = 0;
@@ -120,7 +120,8 @@ static int read_azure(ds_replay_arrivals *a, const char *text)
         char row[ROW_MAX];
 
         for (; !r && line && line[1]; line = strchr(line + 1, '\n')) {
-                /* a copy of the row: sscanf() looks for the end of its text, which is the end of the file */
+                /* sscanf() measures its whole text first, which would be the rest of the file: give it a copy of the
+                 * row */
                 snprintf(row, sizeof(row), "%.*s", (int)DS_MIN(strcspn(line + 1, "\n"), sizeof(row) - 1), line + 1);
                 if (sscanf(row, "%d-%d-%d %d:%d:%lf,%u,%u", &year, &month, &day, &hour, &minute, &second, &context,
                             &generated) != 8)
@@ -150,7 +151,7 @@ static int read_lines(ds_replay_arrivals *a, const char *text)
         return r;
 }
 
-/* From the first one on, in order; and when it begins again. */
+/* Make the times relative to the first one, sort them, and choose the period. */
 static int list_finish(ds_replay_arrivals *a)
 {
         uint64_t first = a->n_list ? a->list[0].ns : 0, last;
@@ -163,7 +164,7 @@ static int list_finish(ds_replay_arrivals *a)
         for (size_t i = 0; i < a->n_list; i++)
                 a->list[i].ns -= first;
         last = a->list[a->n_list - 1].ns;
-        /* the gap between two rounds is the mean one, if the file does not say how long a round is */
+        /* if the file has no period, the gap between two rounds is the mean gap */
         if (a->period * 1e9 <= (double)last)
                 a->period = a->n_list > 1 ? (double)last / 1e9 * (double)a->n_list / (double)(a->n_list - 1) : 1;
         if (a->period < 1e-6)

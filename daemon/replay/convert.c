@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a profiler's table of kernels to a profile
+ * Converts a profiler's table of kernels into a profile
  *
- * Columns are found by their names in the first line that has one for the name, the duration and the grid; which of a
- * few names, without their case, blanks and units, is in the table below: those of `nsys stats --report
- * cuda_gpu_trace --format csv`, of nvprof, and of our own. Durations are nanoseconds unless the column's head says us
- * or ms. Rows without a grid (copies, memsets) are left out and counted in a comment.
+ * The first line with columns for the name, the duration and the grid is the heading. The table of names below has the
+ * columns of `nsys stats --report cuda_gpu_trace --format csv`, of nvprof, and our own; case, blanks and units do not
+ * matter. Durations are in nanoseconds unless the heading says us or ms. Rows without a grid (copies, memsets) are left
+ * out and counted in a comment.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -52,14 +52,14 @@ static const char *const column_names[_COLUMN_MAX][5] = {
 };
 
 struct table {
-        int at[_COLUMN_MAX]; /* field of the column, -1: none */
+        int at[_COLUMN_MAX]; /* number of the column's field; -1: none */
         double ns_per_unit, bytes_per_unit;
         unsigned left_out, kernels;
-        unsigned line, bad_line; /* the first whose duration is no number, 0: none */
+        unsigned line, bad_line; /* first line whose duration is no number; 0: none */
         FILE *out;
 };
 
-/* Cuts a line into fields, quotes taken off; returns how many. */
+/* Cut a line into fields without their quotes. Returns their number. */
 static int cut(char *line, char *fields[FIELDS_MAX])
 {
         int n = 0, more = 1;
@@ -85,7 +85,7 @@ static int cut(char *line, char *fields[FIELDS_MAX])
         return n;
 }
 
-/* Letters and digits, small: "Duration (ns)" -> "durationns" */
+/* Keep letters and digits, in lower case: "Duration (ns)" becomes "durationns". */
 static void head_plain(const char *head, char plain[64])
 {
         size_t n = 0;
@@ -130,7 +130,7 @@ static double field(const struct table *t, char *fields[FIELDS_MAX], int n, enum
         return end == fields[t->at[c]] ? otherwise : value;
 }
 
-/* Kernel names in C++ have blanks: a profile's have none. */
+/* Replace blanks: C++ names have them, names in a profile have none. */
 static void name_print(FILE *out, const char *name)
 {
         for (size_t i = 0; i < NAME_MAX_ && name[i]; i++)
@@ -178,7 +178,7 @@ static void row_convert(struct table *t, char *fields[FIELDS_MAX], int n)
         t->kernels++;
 }
 
-/* NULL, or what is wrong with the table */
+/* NULL, or what is wrong with the table. */
 static const char *table_convert(struct table *t, char *text)
 {
         char *fields[FIELDS_MAX], *line;

@@ -13,9 +13,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PIECE 250u /* kernels of a module, each twice: the simulated GPU reads so many hints */
+#define PIECE 250u /* kernels of a module, two entries each; the simulated GPU reads at most that many hints */
 #define ENTRY_MAX 512u
-#define KERNEL_MAX (6u * ENTRY_MAX) /* entries with their forms and hints */
+#define KERNEL_MAX (6u * ENTRY_MAX) /* text of all entries with their forms and hints */
 #define ATTRIBUTE_SHARED_PER_SM 81  /* CUDA's numbers */
 #define ATTRIBUTE_RESERVED_SHARED 111
 #define SHARED_UNIT 128u
@@ -28,7 +28,7 @@ static uint32_t blocks_per_sm(const struct ds_device_info *device, const struct 
         return DS_MAX(ds_kstat_blocks_per_sm(device, &info, threads, 0), 1u);
 }
 
-/* Shared memory of a block so that no more than so many are resident on an SM. */
+/* Shared memory per block that lets at most `blocks` blocks be resident on an SM. */
 static uint32_t shared_for(const struct ds_device_info *device, uint32_t per_sm)
 {
         uint32_t all = (uint32_t)device->attributes[ATTRIBUTE_SHARED_PER_SM];
@@ -38,11 +38,11 @@ static uint32_t shared_for(const struct ds_device_info *device, uint32_t per_sm)
         return each > reserved + SHARED_UNIT ? each - reserved : SHARED_UNIT;
 }
 
-/* What a module's kernel is called. L2 knows memory by it, so it is no other session's. */
+/* The name of a module's kernel. It contains the session, because L2 identifies memory by the name. */
 struct entry {
         char name[48];
         uint64_t block_ns, blocks;
-        uint32_t shared, channels[2]; /* [1] 0: all */
+        uint32_t shared, channels[2]; /* end of the channels; 0: all */
         int evictable;
 };
 
@@ -120,7 +120,7 @@ static void form_find(
         ret->of.persistent = ops->kernel_find(module, persistent);
 }
 
-/* The kernels from first on, as many as a module has. */
+/* Write the kernels from `first` on, as many as one module holds. */
 static int module_open(const struct ds_device_ops *ops, ds_device *device, uint32_t space,
         const struct sim_profile *profile, uint32_t first, const struct ds_replay_forms_want *want,
         struct ds_replay_forms *ret, char *log, size_t log_size)

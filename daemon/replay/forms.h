@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A workload as code: for simulations in which kernels have another form that lets go
+ * A workload as code, for simulations in which kernels have a form that can be evicted
  *
- * A profile's kernels are times, and have one form. With this its kernels are entries of modules of PTX, with as many
- * blocks resident on an SM as of the profile's, each of which takes the kernel's time over its waves and its part of
- * the bytes; those that take longer than the scheduler's bound on evictions may have one in the persistent form, too,
- * as the daemon's helper would make it. Those that the profile calls memory-bound may be there once more, confined to
- * some of the GPU's channels, as when their tensors are coloured. What is lost: the stair of a profile, where it is
- * another one than that of whole waves. What a form costs (its counter, its flag) is not in it: nothing that could be
- * measured is executed here.
+ * A profile's kernels are times, and have one form. This module writes them as entries of PTX modules. A kernel has as
+ * many resident blocks per SM as in the profile. Each block takes the kernel's time divided by the number of waves, and
+ * its part of the bytes. Kernels that take longer than the scheduler's bound on evictions can also have the persistent
+ * form that the daemon's helper would make. Kernels that the profile calls memory-bound can exist a second time,
+ * confined to some of the GPU's channels, like kernels with coloured tensors.
+ *
+ * Lost in this conversion: a stair of the profile that is not that of whole waves. The cost of a form (its counter and
+ * its flag) is not simulated, because nothing is executed.
  */
 #pragma once
 
@@ -16,24 +17,25 @@
 #include "replay/workload.h"
 #include "sched/sched.h"
 
-/* A kernel over all channels, or in some */
+/* a kernel over all channels, and over some of them */
 struct ds_replay_form {
-        const ds_device_kernel *native; /* NULL: there is no such one */
-        struct ds_sched_forms of;       /* without a form where the workload is to have none */
+        const ds_device_kernel *native; /* NULL: there is none */
+        struct ds_sched_forms of;       /* handles; without the form if the workload has none */
 };
 
 struct ds_replay_forms {
         ds_device_module **modules;
         uint32_t n_modules;
-        struct ds_replay_form *plain, *coloured; /* by kernel of the profile */
+        struct ds_replay_form *plain, *coloured; /* one row per kernel of the profile */
 };
 
 struct ds_replay_forms_want {
         int evictable;
-        uint32_t channels[2]; /* memory-bound kernels once more, in [0] up to before [1]; both 0: not */
+        /* memory-bound kernels exist a second time, over the channels from [0] to before [1]; both 0: they do not */
+        uint32_t channels[2];
 };
 
-/* DS_REPLAY_E_BAD_FILE with a message, or -ENOMEM; close it in any case. */
+/* DS_REPLAY_E_BAD_FILE with a message, or -ENOMEM. Close it in any case. */
 int ds_replay_forms_open(const struct ds_device_ops *ops, ds_device *device, uint32_t space,
         const struct ds_replay_workload *workload, const struct ds_replay_forms_want *want, struct ds_replay_forms *ret,
         char *message, size_t message_size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text in JSON
+ * Strings in JSON
  */
 #pragma once
 
 #include <stdio.h>
 
-/* The text in quotes; bytes past ASCII go as they are. */
+/* Print the text in quotes; bytes outside of ASCII stay as they are. */
 static inline void ds_replay_json_text(FILE *out, const char *text)
 {
         fputc('"', out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare-replay: what would a policy have done with this load?
+ * detshare-replay: simulates how policies serve a load of kernels with known durations
  *
- * Runs sessions of kernels with known durations on a simulated GPU, under the daemon's own scheduler and policy
- * plug-ins. Exit status 0: done; 1: a file or a simulation failed; 2: the command line is wrong, with one line about it;
- * 3: done, but fifo replaced a policy that failed, and the report says why.
+ * It runs sessions on a simulated GPU, under the daemon's own scheduler and policy plug-ins. Exit status 0: done; 1: a
+ * file or a simulation failed; 2: the command line is wrong, with one line about it; 3: done, but fifo replaced a
+ * policy that failed, and the report has the reason.
  */
 #include <errno.h>
 #include <glob.h>
@@ -25,7 +25,8 @@
 #define EXIT_FALLBACK 3
 #define ALONE_MAX_NS (60 * DS_NS_PER_S)
 #define PATH_MAX_ 4096
-#define DS_REPLAY_FELL_BACK 100 /* a result of this file beside the contract codes: fifo replaced a policy */
+/* result of functions in this file, beside the contract codes: fifo replaced a policy */
+#define DS_REPLAY_FELL_BACK 100
 
 static int complain(int r, const char *message)
 {
@@ -39,7 +40,7 @@ static int complain(int r, const char *message)
                        : EXIT_BAD;
 }
 
-/* Beside this program, where it was built; or where it is installed. "" when there are none. */
+/* The policies beside this program in a build tree, or those that are installed. "" if there are none. */
 static void find_policies(char path[PATH_MAX_])
 {
         static const char *const places[] = {"policies", "../lib*/detshare/policies", "../lib/*/detshare/policies"};
@@ -61,7 +62,7 @@ static void find_policies(char path[PATH_MAX_])
         }
 }
 
-/* The directories that were given, then the installation's. */
+/* Search the directories that the user gave first, then the installation's. */
 static void add_policy_dirs(const struct ds_replay_options *o, const char *installed, struct ds_replay_config *config)
 {
         config->policy_dir = o->n_policy_dirs ? o->policy_dirs[0] : installed;
@@ -71,7 +72,7 @@ static void add_policy_dirs(const struct ds_replay_options *o, const char *insta
                 config->more_dirs[config->n_more_dirs++].path = installed;
 }
 
-/* Each session with the GPU to itself, under the built-in policy. */
+/* Simulate each session with the GPU to itself, under the built-in policy. */
 static int run_alone(const struct ds_replay_config *config, struct ds_replay_session_result *alone, uint64_t *ret_ns,
         char *message, size_t message_size)
 {
@@ -95,7 +96,7 @@ static int run_alone(const struct ds_replay_config *config, struct ds_replay_ses
         return ds_error_trace(r);
 }
 
-/* One simulation after the other; the trace is the first one's. */
+/* Run one simulation after the other. Only the first one is traced. */
 static int run_all(const struct ds_replay_options *o, struct ds_replay_config *config, struct ds_replay_report *report,
         char *message, size_t message_size)
 {
@@ -131,7 +132,8 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
         char policy_dir[PATH_MAX_];
         struct ds_replay_config config = {
                 .device = o->device,
-                .policy_any_owner = 1, /* it runs as whoever called it: what they may load is theirs to say */
+                /* the program has the rights of its caller, so the caller may load any plug-in */
+                .policy_any_owner = 1,
                 .sessions = o->sessions,
                 .n_sessions = o->n_sessions,
                 .duration_ns = o->duration_ns,
@@ -255,7 +257,7 @@ int main(int argc, char **argv)
                 r = DS_REPLAY_E_BAD_FILE;
         }
         ds_replay_options_free(&options);
-        ds_text_make_safe(message); /* it quotes files that others may have written */
+        ds_text_make_safe(message); /* the message quotes files, which may contain control characters */
         if (r == DS_REPLAY_FELL_BACK)
                 return EXIT_FALLBACK;
         return r ? complain(r, message) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the command line
+ * Parsing the command line
  */
 #include "replay/options.h"
 
@@ -17,7 +17,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define DURATION_MAX_S 31536000.0 /* a year */
+#define DURATION_MAX_S 31536000.0 /* most virtual time, a year */
 
 const char ds_replay_usage[] =
         "usage: detshare-replay [OPTION...] --ls WORKLOAD@ARRIVALS[,KEY=VALUE...] [--be WORKLOAD[,KEY=VALUE...]] ...\n"
@@ -63,7 +63,7 @@ static int usage(char *message, size_t message_size, const char *fmt, ...)
 
 /* --- values --- */
 
-/* "20ms", "1.5s", "90min", "2h"; a number alone is seconds. False when it is no time. */
+/* "20ms", "1.5s", "90min", "2h"; a number without a unit is seconds. False if it is no time. */
 static int read_time(const char *text, uint64_t *ret_ns)
 {
         static const struct {
@@ -95,7 +95,7 @@ static int read_count(const char *text, uint64_t min, uint64_t max, uint64_t *re
 
 /* --- policies --- */
 
-/* "P1,a=1,P2": names, each with the parameters behind it. */
+/* "P1,a=1,P2": names, each followed by its parameters. */
 static int read_policies(struct ds_replay_options *o, const char *text, int several, char *message, size_t size)
 {
         char *next = ds_strdup(text), *first = next, *word;
@@ -220,7 +220,7 @@ static int session_words(
         return 0;
 }
 
-/* Not as given by its user: the workload's last path element and a number. */
+/* A session without a name gets the last part of the workload's path and a number. */
 static void session_name(struct ds_replay_options *o, struct ds_replay_session *session, const char *workload)
 {
         const char *slash = strrchr(workload, '/'), *base = slash ? slash + 1 : workload;
@@ -255,7 +255,7 @@ static int read_session(struct ds_replay_options *o, char *text, enum detshare_c
                 return ds_error_trace(r);
         if (!session->name[0])
                 session_name(o, session, words.workload);
-        /* sessions of one seed do not arrive in step */
+        /* each session gets a seed of its own, so that they do not arrive in step */
         seed = o->seed * 1000003 + o->n_sessions;
         r = ds_replay_arrivals_open(words.arrivals, words.id, words.speed, seed, message, size, &session->arrivals);
         if (r)
@@ -311,7 +311,7 @@ static const struct option long_options[] = {
         {},
 };
 
-/* What is an option of a value. Sessions wait: what they are read with may come after them. */
+/* Process an option with a value. Sessions are only stored, because later options may affect them. */
 static int read_option(struct ds_replay_options *o, int opt, char *message, size_t size)
 {
         switch (opt) {
@@ -382,7 +382,7 @@ static int device_sms(struct ds_replay_options *o, char *message, size_t size)
         if (!ops || strcmp(ops->name, "sim") != 0)
                 return usage(message, size, "--device %.40s: not a simulated GPU, as sim:h200 is", o->device);
         if (ops->open(rest, &device))
-                return DS_REPLAY_E_USAGE; /* it has said why */
+                return DS_REPLAY_E_USAGE; /* the error is printed already */
         o->sms = ops->info(device)->n_sms;
         ops->close(device);
         return 0;

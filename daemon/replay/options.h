@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What detshare-replay was asked for
+ * The options of detshare-replay
  *
- * Reading options opens nothing but the workloads and traces that sessions name. What is wrong is said in one line.
+ * Parsing them opens no files but the workloads and traces that sessions name. An error is one line.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 enum ds_replay_mode {
         DS_REPLAY_MODE_RUN,
         DS_REPLAY_MODE_LIST,
-        DS_REPLAY_MODE_WORKLOAD, /* print one */
+        DS_REPLAY_MODE_WORKLOAD, /* print a built-in workload */
         DS_REPLAY_MODE_CONVERT,
         DS_REPLAY_MODE_HELP,
         DS_REPLAY_MODE_VERSION,
@@ -22,15 +22,15 @@ enum ds_replay_mode {
 
 /* A policy with its parameters, cut out of "NAME,key=value" */
 struct ds_replay_policy {
-        char *text; /* as given */
-        char *name; /* and cut */
+        char *text; /* as given, for the report */
+        char *name; /* the same text, cut into name and parameters */
         const char *params[DS_REPLAY_PARAMS_MAX];
         uint32_t n_params;
 };
 
 struct ds_replay_options {
         enum ds_replay_mode mode;
-        const char *argument; /* of the mode */
+        const char *argument; /* argument of the mode */
         const char *device, *trace;
         const char *policy_dirs[DS_POLICY_DIRS_MAX]; /* searched in order, before those of the installation */
         uint32_t n_policy_dirs;
@@ -38,19 +38,19 @@ struct ds_replay_options {
         uint64_t seed, duration_ns, be_channels;
         struct ds_replay_policy policies[DS_REPLAY_POLICIES_MAX];
         uint32_t n_policies;
-        char *policy_words; /* what they are cut from */
+        char *policy_words; /* texts that the policies are cut from */
         char **argv;
         struct ds_replay_session sessions[DS_REPLAY_SESSIONS_MAX];
         uint32_t n_sessions;
         struct ds_replay_workload *workloads[2 * DS_REPLAY_SESSIONS_MAX];
         const char *workload_names[2 * DS_REPLAY_SESSIONS_MAX];
         uint32_t n_workloads;
-        uint32_t sms; /* of the device */
+        uint32_t sms; /* number of SMs of the simulated GPU */
 };
 
 #define DS_REPLAY_E_USAGE 6
 
-/* Contract codes as of workload.h and run.h, and DS_REPLAY_E_USAGE, with a message ("": it was said). */
+/* Contract codes as of workload.h and run.h, and DS_REPLAY_E_USAGE, with a message ("": already printed). */
 int ds_replay_options_read(
         struct ds_replay_options *options, int argc, char **argv, char *message, size_t message_size);
 void ds_replay_options_free(struct ds_replay_options *options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random numbers that are the same everywhere: splitmix64 by Steele, Lea and Flood, with Vigna's constants
+ * Random numbers that are the same on every machine: splitmix64 by Steele, Lea and Flood, with Vigna's constants
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a comparison prints: a table of sessions under each policy, and what each simulation cost; or the same as JSON
+ * The report of a comparison: a table of sessions under each policy, and the cost of each simulation; or the same as
+ * JSON
  */
 #pragma once
 
@@ -11,14 +12,14 @@
 #define DS_REPLAY_POLICIES_MAX 16u
 
 struct ds_replay_report {
-        const struct ds_replay_config *config; /* of any of the runs */
+        const struct ds_replay_config *config; /* configuration that all runs share */
         uint64_t seed;
-        const char *policies[DS_REPLAY_POLICIES_MAX]; /* as asked for, with parameters */
-        struct ds_replay_result *results;             /* one per policy */
+        const char *policies[DS_REPLAY_POLICIES_MAX]; /* names with parameters, as the user gave them */
+        struct ds_replay_result *results;             /* one result per policy */
         uint32_t n;
-        /* each session alone on the GPU; NULL: not asked for */
+        /* results of each session alone on the GPU; NULL: not requested */
         const struct ds_replay_session_result *alone;
-        uint64_t alone_ns; /* how long that was */
+        uint64_t alone_ns; /* virtual time of these runs, ns */
 };
 
 void ds_replay_print(const struct ds_replay_report *report, FILE *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop that is the simulation
+ * The simulation's loop
  */
 #include "replay/run.h"
 
@@ -21,11 +21,11 @@
 #define COMPLETIONS 64
 #define ATTRIBUTE_MEMORY_CLOCK_KHZ 36 /* CUDA's numbers */
 #define ATTRIBUTE_MEMORY_BITS 37
-#define MEMORY_BOUND 0.6     /* of the bandwidth: what Orion takes for bound by memory */
-#define PROFILED_SAMPLES 100 /* that a stored profile is said to rest on */
-#define BUSY_MAX 4096        /* spans kept until nothing can change them any more */
+#define MEMORY_BOUND 0.6     /* share of the bandwidth from which Orion calls a kernel memory-bound, percent */
+#define PROFILED_SAMPLES 100 /* samples that a stored profile claims to have */
+#define BUSY_MAX 4096        /* spans that can still change */
 
-/* A workload on the device: what to submit for each of its kernels. */
+/* A workload on the device: the launch of each kernel. */
 struct part {
         ds_device_module *module;
         struct ds_launch *launches;
@@ -36,7 +36,7 @@ struct part {
 struct slot {
         struct ds_op op;
         struct session *session;
-        int last; /* of a request or step */
+        int last; /* position in the request or step */
 };
 
 struct session {
@@ -46,25 +46,25 @@ struct session {
         struct part parts[2];
         ds_sched_session *sched;
         ds_coroutine *coroutine;
-        struct slot *slots; /* a ring: operations end in their order */
+        struct slot *slots; /* a ring, because operations end in order */
         uint32_t next_slot, n_free;
-        int closed;                       /* step after step, without waiting for any */
-        int serving;                      /* a request of which there is something to submit */
-        int waiting;                      /* for the arrival of the next request */
-        int has_result;                   /* of a request, and nobody has heard of that yet */
-        uint64_t todo[2], at[2];          /* kernels of each part that the request has, and that were submitted */
-        struct ds_replay_arrival arrival; /* the one that is served, or the next to come */
+        int closed;                       /* closed: submits step after step without waiting */
+        int serving;                      /* a request is being submitted */
+        int waiting;                      /* waits for the arrival of the next request */
+        int has_result;                   /* the request has ended, and the policy does not know it yet */
+        uint64_t todo[2], at[2];          /* kernels of each part: in the request, and submitted so far */
+        struct ds_replay_arrival arrival; /* arrival of the current request, or of the next one */
         uint64_t *latencies;
         size_t n_latencies, capacity;
 };
 
-/* Times at which something ran: disjoint spans, oldest first. Ends come in order, begins do not. */
+/* Times at which any kernel ran, as disjoint spans, oldest first. Kernels end in order, but do not begin in order. */
 struct busy {
         struct {
                 uint64_t begin, end;
         } spans[BUSY_MAX];
         size_t n;
-        uint64_t before_ns; /* sum of the spans that were dropped */
+        uint64_t before_ns; /* total length of the spans that were dropped */
 };
 
 struct run {
@@ -77,7 +77,7 @@ struct run {
         const char *names[DS_REPLAY_SESSIONS_MAX];
         uint32_t n_sessions;
         uint64_t now, next_arrival_ns;
-        int stopping; /* the time is over */
+        int stopping; /* the simulated time is over */
         int error;
         struct busy busy;
         struct ds_replay_result *result;
@@ -119,7 +119,7 @@ static uint64_t tokens_part(uint64_t tokens, const struct part *part, const stru
         return DS_MAX(1, DS_DIV_UP(tokens * part->n, samples));
 }
 
-/* What the request at hand consists of. */
+/* The parts of the current request. */
 static void request_begin(struct session *session)
 {
         const struct ds_replay_arrival *arrival = &session->arrival;
@@ -142,7 +142,7 @@ static uint64_t kernel_key(uint32_t space, unsigned part, uint32_t kernel)
         return (uint64_t)(space * 2 + part) << 32 | kernel;
 }
 
-/* Whether sessions of the other class have work that was submitted and has not ended. */
+/* Does a session of the other class have operations that are submitted and have not ended? */
 static int is_beside(const struct session *session)
 {
         uint32_t in_flight, all;
@@ -152,7 +152,7 @@ static int is_beside(const struct session *session)
         return all != 0;
 }
 
-/* The kernel over all channels, or in those of its class: as things are when it is submitted. */
+/* The kernel over all channels, or over those of its class, depending on the sessions' state at this submission. */
 static const struct ds_replay_form *form_next(const struct session *session, unsigned part, uint32_t kernel)
 {
         const struct ds_replay_forms *forms = &session->parts[part].forms;
@@ -202,11 +202,11 @@ static void submit(struct session *session)
                 if (slot->last && session->closed)
                         request_begin(session);
                 else if (slot->last)
-                        session->serving = 0; /* all of it is on its way */
+                        session->serving = 0; /* everything is submitted */
         }
 }
 
-/* The next request: now, or when it comes. */
+/* Begin the next request, now or when it arrives. */
 static void request_follow(struct session *session)
 {
         struct run *run = session->run;
@@ -248,12 +248,12 @@ static void request_end(struct session *session)
         latency_add(session, now - session->arrival.ns);
         session->has_result = !session->closed;
         if (session->closed)
-                session->arrival.ns = now; /* the next step's time counts from here */
+                session->arrival.ns = now; /* the next step's latency counts from here */
         else
                 request_follow(session);
 }
 
-/* Servers that wait for work; one that has the next request at once never stood still. */
+/* Report servers that wait for work to the policy. A server that begins its next request at once did not wait. */
 static void tell_results(struct run *run)
 {
         for (uint32_t i = 0; i < run->n_sessions; i++) {
@@ -282,9 +282,9 @@ static void run_done(void *user, struct ds_op *op, int status, uint64_t start_ns
         submit(session);
 }
 
-/* --- setting up --- */
+/* --- opening ---------------------- */
 
-/* The profile itself: its kernels are times. */
+/* Load the profile itself: its kernels are times. */
 static int part_load(struct run *run, const struct ds_replay_session *config, const struct ds_replay_workload *workload,
         uint32_t space, struct part *part, char *message, size_t message_size)
 {
@@ -299,7 +299,8 @@ static int part_load(struct run *run, const struct ds_replay_session *config, co
         return DS_REPLAY_E_BAD_FILE;
 }
 
-/* Block by block: kernels of best effort that can let go, kernels in channels of their class. */
+/* Load the profile as code, simulated block by block: BE kernels that can be evicted, kernels in the channels of
+ * their class. */
 static int part_open_forms(struct run *run, const struct ds_replay_session *config,
         const struct ds_replay_workload *workload, uint32_t space, struct part *part, char *message,
         size_t message_size)
@@ -345,7 +346,7 @@ static int part_open(struct run *run, const struct ds_replay_session *config, un
         return 0;
 }
 
-/* Bytes per second by the data sheet: two transfers per clock. */
+/* Bytes per second by the data sheet: two transfers per clock cycle. */
 static double data_sheet_bandwidth(const struct run *run)
 {
         const int32_t *attributes = run->ops->info(run->device)->attributes;
@@ -353,7 +354,7 @@ static double data_sheet_bandwidth(const struct run *run)
         return 2e3 * attributes[ATTRIBUTE_MEMORY_CLOCK_KHZ] * attributes[ATTRIBUTE_MEMORY_BITS] / 8;
 }
 
-/* What is known of one kernel. Nothing says what bounds the kernels of a profile without bytes. */
+/* The stored profile of one kernel. In a profile without bytes the bound is unknown. */
 static void kernel_profile(
         const struct run *run, const struct sim_profile *of, const struct sim_profile_kernel *kernel, uint64_t key)
 {
@@ -492,7 +493,7 @@ static int take_ends(struct run *run)
         return any;
 }
 
-/* Requests whose time has come; and when the next one's will. */
+/* Begin requests whose time has come. Returns the time of the next arrival. */
 static void take_arrivals(struct run *run)
 {
         struct session *session;
@@ -534,7 +535,7 @@ static int run_loop(struct run *run, uint64_t end_ns)
         return ds_error_trace(r ? r : run->error);
 }
 
-/* What still waits or runs is dropped. */
+/* Drop all operations that have not ended. */
 static void run_stop(struct run *run)
 {
         run->stopping = 1;
@@ -556,7 +557,7 @@ static int by_value(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* The smallest value that so many percent of all do not exceed. */
+/* The smallest value that at least that many percent of the values do not exceed. */
 static uint64_t percentile(const struct session *session, size_t percent)
 {
         size_t n = session->n_latencies;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One simulation: sessions, a scheduler with a policy, a simulated GPU that replays profiles, one thread, one clock
+ * One simulation: sessions, a scheduler with a policy, a simulated GPU that replays profiles, in one thread with one
+ * clock
  *
- * The scheduler and the policy plug-ins are those of the daemon; the device is opened timing-only. What is not there is
- * the client and the way to it: an operation is in its queue at the moment at which its session submits it.
+ * The scheduler and the policy plug-ins are the daemon's. The device only simulates times. Clients and their
+ * connections are not simulated: an operation is in its queue at the moment its session submits it.
  *
- *  - A session with arrivals is a server that works on one request at a time, in the order in which they came: it
- *    submits a request's kernels as its queue has room for them, and the next request when the last one has ended. A
- *    request's latency is from its arrival to the moment at which the end of its last kernel is seen.
- *  - A session that is closed submits step after step, as much as its queue holds: what a training loop does.
- *  - A request that names tokens (an LLM's) is a part of the first workload (its context, in `samples` of that) and
- *    then the second workload once for each token it generates: no batch over requests.
- *  - A server has its result when a request has ended, and the policy hears of that as of a client that waits for it.
- *  - At the end of the time everything stops: what had not ended does not count.
+ * - A session with arrivals is a server. It works on one request at a time, in the order of arrival. It submits a
+ *   request's kernels as its queue has room, and the next request when the last one has ended. A request's latency
+ *   is from its arrival to the moment at which the end of its last kernel is seen.
+ * - A closed session submits step after step, as much as its queue holds, like a training loop.
+ * - A request with tokens (of an LLM) is a part of the first workload (its context, in `samples` of that) and then
+ *   the second workload once per generated token. Requests are not batched.
+ * - When a request ends, its server has the result, and the policy hears of it as of a client that waits.
+ * - At the end of the time everything stops. Requests that have not ended do not count as ended.
  *
- * `profiled`: the scheduler has what `detsharectl profile` would have found of every kernel, its time on each number of
- * SMs and whether memory bounds it. Without it policies begin with what they see.
+ * `profiled`: the scheduler has what `detsharectl profile` would have measured of every kernel: its time on each number
+ * of SMs, and whether memory bounds it. Without it policies begin with what they see.
  *
  * Deterministic: the same configuration gives the same results, and the same trace byte for byte. Real time is measured
- * and decides nothing.
+ * but decides nothing.
  */
 #pragma once
 
@@ -31,7 +32,7 @@
 #include "sched/sched.h"
 
 #define DS_REPLAY_SESSIONS_MAX 64u
-#define DS_REPLAY_QUEUE 256u /* operations of a session that wait or run, unless it says otherwise */
+#define DS_REPLAY_QUEUE 256u /* default of the operations of a session that wait or run */
 #define DS_REPLAY_QUEUE_MAX 4096u
 #define DS_REPLAY_PARAMS_MAX 16u
 #define DS_REPLAY_CHANNELS_MAX 256u
@@ -39,15 +40,15 @@
 struct ds_replay_session {
         char name[48];
         enum detshare_class class_;
-        const struct ds_replay_workload *workload[2]; /* the second after the first; NULL: there is none */
-        ds_replay_arrivals *arrivals;                 /* begun again by every run */
+        const struct ds_replay_workload *workload[2]; /* workload behind the first; NULL: none */
+        ds_replay_arrivals *arrivals;                 /* every run begins it again */
         uint64_t slo_ns;                              /* 0: none */
         uint32_t queue, sm_percent;
 };
 
 struct ds_replay_config {
         const char *device;                                 /* "sim:h200" */
-        const char *policy_dir;                             /* "" = only what is built in */
+        const char *policy_dir;                             /* folder of plug-ins; "" = only the built-in policy */
         struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* searched after policy_dir, in order */
         uint32_t n_more_dirs;
         int policy_any_owner;
@@ -58,28 +59,29 @@ struct ds_replay_config {
         uint32_t n_sessions;
         uint64_t duration_ns;
         int profiled;
-        int transform;        /* workloads are code, and long kernels of best effort have another form: see forms.h */
-        int blocks;           /* workloads are code: block by block, with L2 and channels */
-        uint32_t be_channels; /* with blocks: memory-bound kernels of best effort are confined to so many channels while
-                                 LS has work, those of LS to the others while best effort has; 0: none are */
-        FILE *trace;          /* NULL: none; else see trace.h */
+        int transform; /* workloads are code, and long BE kernels have a form that can be evicted; see forms.h */
+        int blocks;    /* workloads are code, simulated block by block, with L2 and channels */
+        /* with `blocks`: number of channels for memory-bound BE kernels while LS has work; LS kernels have the
+         * others while BE has work. 0: all kernels use all channels */
+        uint32_t be_channels;
+        FILE *trace; /* output of the trace; NULL: none; see trace.h */
         int trace_json;
 };
 
 struct ds_replay_session_result {
-        uint64_t arrived, ended; /* requests, or steps of a closed session */
+        uint64_t arrived, ended; /* requests; of a closed session steps */
         uint64_t in_slo;
-        uint64_t p50_ns, p99_ns, max_ns; /* of those that ended */
+        uint64_t p50_ns, p99_ns, max_ns; /* latencies of the requests that ended */
         uint64_t kernels, device_ns;
-        double steps; /* ended ones, and of the last one the part that has */
+        double steps; /* steps that ended, and the finished part of the last one */
 };
 
 struct ds_replay_result {
         struct ds_replay_session_result sessions[DS_REPLAY_SESSIONS_MAX];
         uint64_t kernels, decisions, migrations, fallbacks, evictions;
-        uint64_t busy_ns;     /* at least one kernel ran */
-        double real_s, cpu_s; /* what it took: on the clock on the wall, of a processor */
-        char policy[32];      /* at the end: another one if it fell back */
+        uint64_t busy_ns;     /* time in which at least one kernel ran */
+        double real_s, cpu_s; /* cost of the simulation: real time and processor time */
+        char policy[32];      /* at the end; another one if it was replaced */
         char fallback[224];   /* why fifo replaced the policy; "" if it did not */
 };
 

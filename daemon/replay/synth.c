@@ -3,8 +3,9 @@
  * Built-in workloads, synthesised from measured quantiles
  *
  * The rows are the jobs of an evaluation on one H200 (PyTorch 2.11, half precision). Threads and registers per block
- * were not measured: 256 threads of 32 registers, of which an SM holds eight, except for BERT, whose median of 132
- * blocks says that half of its kernels or more are persistent ones: its longer half is taken for those.
+ * were not measured. They are set to 256 threads of 32 registers, of which an SM holds eight blocks. BERT is the
+ * exception: its median of 132 blocks means that at least half of its kernels are persistent, so its longer half counts
+ * as persistent.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,9 +26,9 @@
 struct job {
         const char *name, *about;
         unsigned kernels;
-        double busy_ms, p50_us, p99_us, max_us; /* measured */
+        double busy_ms, p50_us, p99_us, max_us; /* measured, ns */
         unsigned blocks;                        /* median, measured */
-        unsigned samples;                       /* what a step works off */
+        unsigned samples;                       /* samples of a step */
         int gemms;                              /* the longer half are persistent */
 };
 
@@ -53,7 +54,7 @@ const char *ds_replay_builtin(size_t n, const char **ret_about)
         return jobs[n].name;
 }
 
-/* The standard normal distribution's quantile, by bisection of erfc: slow, and as exact as erfc is. */
+/* The quantile of the standard normal distribution, by bisection of erfc: slow, and as exact as erfc. */
 static double normal_quantile(double p)
 {
         double low = -10, high = 10, middle;
@@ -68,7 +69,7 @@ static double normal_quantile(double p)
         return (low + high) / 2;
 }
 
-/* Nanoseconds of the i-th kernel in order of length. */
+/* Duration of the i-th kernel in order of duration, ns. */
 static uint64_t job_ns(const struct job *job, unsigned i)
 {
         double sigma = log(job->p99_us / job->p50_us) / Z99, us;
@@ -79,7 +80,8 @@ static uint64_t job_ns(const struct job *job, unsigned i)
         return (uint64_t)llround(us * 1000);
 }
 
-/* GEMMs of libraries, which are a transformer's longer kernels, hold an SM each and all of them until they end. */
+/* The longer kernels of a transformer are GEMMs of libraries: each block occupies an SM, and all blocks last until
+ * the end. */
 static int job_persistent(const struct job *job, uint64_t ns)
 {
         return job->gemms && (double)ns >= job->p50_us * 1000;

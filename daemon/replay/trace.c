@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device in front of the device
+ * A device that passes every call on to another one and writes the trace
  */
 #include "replay/trace.h"
 
@@ -27,7 +27,7 @@ struct ds_replay_trace {
         FILE *out;
         int json;
         uint64_t n_events;
-        struct flight flights[DS_SCHED_IN_FLIGHT_MAX]; /* by the scheduler's slot, the low half of a token */
+        struct flight flights[DS_SCHED_IN_FLIGHT_MAX]; /* by scheduler slot, which is the low half of a token */
 };
 
 static ds_replay_trace *trace_of(ds_device *device)
@@ -40,7 +40,7 @@ static const char *session_name(const ds_replay_trace *trace, uint32_t space)
         return space && space <= trace->n_names ? trace->names[space - 1] : "?";
 }
 
-/* --- what the scheduler calls --- */
+/* --- functions that the scheduler calls --- */
 
 static const struct ds_device_info *trace_info(ds_device *device)
 {
@@ -142,9 +142,9 @@ const struct ds_device_ops ds_replay_trace_ops = {
         .drop = trace_drop,
 };
 
-/* --- its own --- */
+/* --- the trace's own functions ---- */
 
-/* Microseconds with three digits, from nanoseconds. */
+/* Print nanoseconds as microseconds with three digits. */
 #define US_FORMAT "%" PRIu64 ".%03u"
 #define US_OF(ns) (ns) / 1000, (unsigned)((ns) % 1000)
 

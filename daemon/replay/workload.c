@@ -53,7 +53,7 @@ static int ends_with(const char *text, const char *end)
         return n >= m && !strcmp(text + n - m, end);
 }
 
-/* The text of a file, a profile or a table. */
+/* Parse the text of a file: a profile or a table. */
 static int file_text(const char *path, uint32_t sms, char *message, size_t message_size, char **ret, size_t *ret_size)
 {
         ds_cleanup(ds_freep) char *text = NULL;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workloads: what one request or step of a session launches, as a profile's text
+ * Workloads: the launches of one request or step of a session, in the text format of a profile
  *
  * A workload is a file in the profile format (device/sim/profile.h), a CSV table of kernels as profilers export them,
- * or one that is built in. The built-in ones stand for jobs of which only a summary was measured on an H200: kernels
- * per step, quantiles of their durations, the median of their blocks. Their kernels are synthesised from that:
- * durations at evenly spaced quantiles of the log-normal distribution through the measured median and 99th percentile,
- * the longest one as measured; blocks in proportion to the duration, so that median meets median; all in an order from
- * a fixed seed. What that cannot say (which kernel follows which, bytes moved, stairs) it does not say, and the
- * profile's `source` line says how it came about.
+ * or a built-in one. The built-in ones represent jobs of which only a summary was measured on an H200: kernels per
+ * step, quantiles of their durations, the median of their blocks. Their kernels are synthesised:
+ *
+ * - durations at evenly spaced quantiles of the log-normal distribution through the measured median and 99th
+ *   percentile, the longest one as measured;
+ * - blocks in proportion to the duration, so that both medians belong to one kernel;
+ * - in an order from a fixed seed.
+ *
+ * They have no order of real kernels, no bytes and no stairs. The `source` line of such a profile says how it was made.
  */
 #pragma once
 
@@ -18,27 +21,28 @@
 #include "device/sim/profile.h"
 
 struct ds_replay_workload {
-        char *text; /* the profile */
+        char *text; /* the profile's text */
         size_t size;
-        struct sim_profile *profile; /* read */
+        struct sim_profile *profile; /* the parsed profile */
 };
 
 #define DS_REPLAY_E_NO_WORKLOAD 1 /* neither built in nor a file */
-#define DS_REPLAY_E_BAD_FILE 2    /* see the message: it names the file, and the line where there is one */
+#define DS_REPLAY_E_BAD_FILE 2    /* the message names the file, and the line if there is one */
 
-/* By name, else by path; sms: of the GPU that a table is taken to be about. Contract codes with a message; -ENOMEM. */
+/* Open by name, else by path. sms: SMs of the GPU that a table is about. Contract codes with a message; -ENOMEM. */
 int ds_replay_workload_open(
         const char *name, uint32_t sms, char *message, size_t message_size, struct ds_replay_workload **ret);
 struct ds_replay_workload *ds_replay_workload_free(struct ds_replay_workload *workload);
-/* The n-th built-in one: its name and a line about it; NULL past the end. */
+/* The n-th built-in workload: its name, and a line about it. NULL behind the last one. */
 const char *ds_replay_builtin(size_t n, const char **ret_about);
-/* The text of a built-in one; NULL when there is none of that name or memory is short (*ret_known says which). */
+/* The text of a built-in workload. NULL if there is none of that name (*ret_known 0) or memory is short. */
 char *ds_replay_synthesise(const char *name, int *ret_known);
 /*
- * A profile from a CSV table of kernels: name, grid, block, registers, shared memory and duration of each launch, in
- * order, under the column names of NVIDIA's and similar tools (see detshare-replay(1)). Contract codes as above.
+ * Convert a CSV table of kernels into a profile: name, grid, block, registers, shared memory and duration of each
+ * launch, in order, under the column names of NVIDIA's and similar tools (see detshare-replay(1)). Contract codes as
+ * above.
  */
 int ds_replay_convert(
         const char *path, const char *csv, size_t size, uint32_t sms, char *message, size_t message_size, char **ret);
-/* A whole file; DS_REPLAY_E_BAD_FILE with a message. The text is terminated. */
+/* Read a whole file, with a 0 at the end; DS_REPLAY_E_BAD_FILE with a message. */
 int ds_replay_read_file(const char *path, char *message, size_t message_size, char **ret, size_t *ret_size);

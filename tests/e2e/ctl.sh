@@ -254,7 +254,7 @@ exits 0 "^  ls_percent  *37 in force, default 50, " policies static
 json '[(p["default"], p["in_force"], p["type"]) for p in d["policies"][0]["parameters"] if p["name"] == "ls_percent"] == [(50, 37, "percent")] and len(d["policies"]) == 1' policies static --json
 json 'all("in_force" not in q for p in d["policies"] if not p["active"] for q in p["parameters"]) and all(p["params"].count("\n") + bool(p["params"]) == len(p["parameters"]) for p in d["policies"])' policies --json
 exits 0 "" set-policy multistream
-exits 1 "no /" set-policy ../fifo
+exits 1 "without '/'" set-policy ../fifo
 exits 1 "cannot set policy static" set-policy static no_such_parameter=1
 mapfile -t keys < <("$ctl" policies --json | python3 -c 'import json, re, sys
 text = [p["params"] for p in json.load(sys.stdin)["policies"] if p["name"] == "detshare"][0]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the pack compiler, as far as this machine can: what needs a package that is not there is skipped with a line that says so.
 
-    reader    Python alone: the packs of this folder are right, and each of many damaged manifests is refused
+    reader    Python alone: the bar of long work; the packs of this folder are right, and each of many damaged manifests is refused
     device    Python alone: the packs of this folder run on a simulated GPU, give what their framework gave, the same bytes each time
     compiler  numpy, onnx: importing, fusing, strides and the plan of memory, by random cases and small graphs
     kernels   numpy, onnx, triton: every small model is compiled and runs as above, one twice to the same bytes, one for GPUs that
@@ -46,6 +46,22 @@ def absent(needs):
         except ImportError:
             return module
     return None
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+@test("reader")
+def progress_shows_the_time_left():
+    import io
+    from detpack import progress
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+    assert progress.line("x", 3, 12, 30).endswith("3 of 12  1:30 left")
+    for file, bars in ((Terminal(), 3), (io.StringIO(), 0)):
+        assert list(progress.over("abc", 3, "x", file)) == ["a", "b", "c"]
+        assert file.getvalue().count("[") - file.getvalue().count("\033[") == bars
 
 
 # --- the reader -------------------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers: out of their frame, and given back
+ * Unpacking and freeing of the daemon's answers
  *
- * An answer tells of something that the daemon has done already. If it could not be unpacked because the program's
- * memory is used up, what it tells of would be lost to both sides, and the order of answers with it: the whole session.
- * So there is a place for one answer at a time that needs no allocation (rpc->spare: addresses only, until it is used).
- * Threads that have no memory take turns with it; nobody makes a request while he holds an answer, so a turn is short.
+ * An answer reports something that the daemon has already done. If it could not be unpacked because the program is out
+ * of memory, both sides would lose track of that, and of the order of answers: the whole session would be lost. So
+ * rpc->spare holds one answer at a time without an allocation (address space only, until it is used). Threads without
+ * memory take turns with it. No thread makes a request while it holds an answer, so a turn is short.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static void *spare_alloc(void *data, size_t size)
         return rpc->spare + at;
 }
 
-/* It all goes at once. */
+/* dsc__spare_give() frees all at once. */
 static void spare_free(void *data, void *p)
 {
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching: ring and completion page of one worker's life
+ * Attaching: the ring and the completion page of one worker process
  *
- * The first operation attaches; when a worker has died its page says so, and whoever sees it attaches anew. The new
- * files are mapped over the old ones and the new eventfd takes the old one's number, so threads that only read the page
- * need no lock.
+ * The first operation attaches. When a worker has died, its page says so, and the thread that sees it attaches to the
+ * new worker. The new files are mapped over the old ones, and the new eventfd takes the old one's number, so threads
+ * that only read the page need no lock.
  *
- * What became of the operations of the old attachment: the new page's stream_done[] counts those that ended, and
- * nothing else is left of the others, so both "submitted" and "ended" go on from there. If any of them was lost the
- * daemon says so by the sticky error in the new page, until the session is reset.
+ * Old operations: stream_done[] in the new page counts those that ended; the others are lost, so both counts,
+ * "submitted" and "ended", continue from there. If any operation was lost, the new page carries a sticky error until
+ * the session is reset.
  *
- * A daemon that was restarted in order keeps the ring: what is in it and was not run yet will be, and the numbers go
- * on.
+ * After an orderly restart of the daemon the ring is kept: its unfinished operations run in the new worker, and the
+ * counts continue.
  *
- * Requests carry the ring's tail. From the moment at which the Attach goes out until its ring is in place they carry 0,
- * which is true of the old ring (there is none) and of the new one; of one that was kept the daemon knows better.
+ * Requests carry the ring's tail. From the sending of Attach until the new ring is in place they carry 0, which is true
+ * for the old ring (it is gone) and for a new one; for a kept ring the daemon knows the real value.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,11 +63,11 @@ static int take_attachment(dsc_session *s, struct dsc__answer *answer)
                 return bad_attachment("file descriptors are missing");
         if (reply->wire_version != DS_WIRE_VERSION || reply->ring_bytes != DS_RING_BYTES ||
                 reply->page_bytes != DS_PAGE_BYTES) {
-                bad_attachment("another version of its layout");
+                bad_attachment("it has another version of the layout; install daemon and library of one version");
                 return DETSHARE__STATUS__BAD_VERSION;
         }
         if (!dsc__keeps_bytes(answer->fds[0], DS_RING_BYTES) || !dsc__keeps_bytes(answer->fds[1], DS_PAGE_BYTES))
-                return bad_attachment("a file is too short, or could become so");
+                return bad_attachment("a file is too short or not sealed against shrinking");
         if (map_over(s->ring_header, DS_RING_BYTES, PROT_READ | PROT_WRITE, answer->fds[0]) < 0 ||
                 map_over(s->page, DS_PAGE_BYTES, PROT_READ, answer->fds[1]) < 0)
                 return bad_attachment(strerror(errno));
@@ -118,7 +118,7 @@ int dsc__attach_locked(dsc_session *s)
         if (r || (dsc__attached(s) && !atomic_load(&s->page->dead)))
                 return r;
         if (!s->page) {
-                dsc__message("a session without shared memory has no ring");
+                dsc__message("DETSHARE_TRANSPORT=rpc: the session has no ring");
                 return DETSHARE__STATUS__BAD_REQUEST;
         }
         suspend_tail(s);

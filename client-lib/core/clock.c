@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device's clock, and the threads that declared themselves to it
+ * The device's clock, and the threads that are declared to it
  *
- * On a simulated device time is virtual and stands still while a declared thread runs, so that the program's own speed
- * does not show in what it measures. A thread declares itself by asking for the time, and is one of `n_declared`; the
- * worker counts the same. It forgets when it dies, so every new attachment declares anew, and it drops a session's
- * declarations when nothing was heard of it for 5 s. That long a silence is noticed here too (the session's last
- * contact is remembered while anything is declared), and then every thread's declaration is void and made again at its
- * next question.
+ * On a simulated device time is virtual. It stands still while a declared thread runs, so that the program's own speed
+ * does not show in what it measures. A thread declares itself by reading the clock; n_declared counts the declared
+ * threads, here and in the worker. A worker that dies forgets them, so every new attachment repeats the declarations.
+ * The worker also drops a session's declarations after 5 s without contact. This side keeps the time of the last
+ * contact while threads are declared; after such a silence all declarations are void, and each thread declares itself
+ * again when it next reads the clock.
  *
- * On a real device none of this happens: the clock is CLOCK_MONOTONIC.
+ * On a GPU none of this happens: the clock is CLOCK_MONOTONIC.
  */
 #include <errno.h>
 #include <time.h>
@@ -17,9 +17,9 @@
 #include "core/internal.h"
 
 #define SILENCE_NS 4900000000u
-#define SLEEP_MAX_NS 3600000000000u /* of the device's time, in one request */
+#define SLEEP_MAX_NS 3600000000000u /* longest sleep in one request, device time */
 
-static __thread uint32_t my_epoch; /* in which the thread declared itself, 0 = not */
+static __thread uint32_t my_epoch; /* epoch in which the thread declared itself, 0 = not declared */
 static pthread_key_t at_thread_end;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
@@ -92,8 +92,8 @@ int dsc__clock_rejoin_locked(dsc_session *s)
         return r;
 }
 
-/* A worker that died meanwhile may have left the join to its successor, which gets it again when attached: take it back
- * first. */
+/* The worker may have died meanwhile and left the declaration to its successor, which gets it again at the
+ * attachment: withdraw it first. */
 static int declare_locked(dsc_session *s, uint64_t *ret_ns)
 {
         int r = s->socket_only ? 0 : dsc__attach_locked(s);
@@ -121,7 +121,7 @@ static int declare(dsc_session *s, uint64_t *ret_ns)
         return r;
 }
 
-/* After a long silence the worker may or may not have dropped us: make sure that it has. */
+/* After a long silence the worker may or may not have dropped the declarations: withdraw them all. */
 static void check_silence(dsc_session *s)
 {
         struct dsc__clock *clock = &s->clock;

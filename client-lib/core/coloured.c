@@ -15,11 +15,11 @@
 
 #define SECTOR_BITS_MAX 21u
 #define TENSORS_MAX 65536u
-#define KIND_TABLE 1 /* enum ds_ptx_colour_kind of the daemon */
+#define KIND_TABLE 1 /* value of enum ds_ptx_colour_kind in the daemon */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* --- what the daemon knows ---------------------------------------------------------------------------------------- */
+/* --- facts from the daemon ---------------------------------------------------------------------------------------- */
 
 static uint64_t sector_bytes(const struct dsc__coloured *c)
 {
@@ -54,7 +54,7 @@ static int take_file(struct dsc__coloured *c, int fd)
 {
         struct stat st;
         if (fd < 0)
-                return DSC__OUT_OF_MEMORY; /* there was no room for the descriptor */
+                return DSC__OUT_OF_MEMORY; /* the process has no descriptor left */
         if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(struct ds_pool_file) ||
                 !dsc__keeps_bytes(fd, (uint64_t)st.st_size))
                 return DSC__UNKNOWN;
@@ -70,7 +70,7 @@ static int take_file(struct dsc__coloured *c, int fd)
         return 0;
 }
 
-/* c->table 0: only what there is; ret_free may be NULL. */
+/* c->table 0: only reads the channels, without a table; ret_free may be NULL. */
 static int ask_channels(dsc_session *s, struct dsc__coloured *c, uint32_t *ret_free)
 {
         Detshare__GetChannels get = DETSHARE__GET_CHANNELS__INIT;
@@ -173,7 +173,8 @@ static int borrow_slab(dsc_session *s, struct dsc__coloured *c)
         return 0;
 }
 
-/* Those of which nothing is used any more. What fails the daemon keeps for this session. */
+/* Returns slabs without a used sector to the daemon. A slab whose return fails stays with this session in the
+ * daemon. */
 static void return_slabs(dsc_session *s, struct dsc__coloured *c)
 {
         for (uint32_t i = 0; i < c->facts->n_slabs; i++) {
@@ -201,7 +202,7 @@ static bool pool_has(const struct dsc__coloured *c, enum detshare_colour colour)
         return false;
 }
 
-/* Free sectors of that colour in the session's slabs, by address: at most n of them. Returns how many. */
+/* Collects at most n free sectors of the colour from the session's slabs, by address. Returns how many it found. */
 static uint64_t gather(const struct dsc__coloured *c, enum detshare_colour colour, uint32_t *sectors, uint64_t n)
 {
         const uint64_t each = sectors_per_slab(c);
@@ -228,7 +229,7 @@ const struct dsc__tensor *dsc__coloured_find(const struct dsc__coloured *c, uint
         return NULL;
 }
 
-/* The lowest gap of n logical sectors, and before which tensor it lies. */
+/* Finds the lowest gap of n logical sectors, and the index of the tensor that follows it. */
 static int find_gap(const struct dsc__coloured *c, uint64_t n, uint64_t *ret_first, size_t *ret_at)
 {
         uint64_t first = 0;
@@ -267,7 +268,7 @@ static int write_entries(dsc_session *s, struct dsc__coloured *c, const struct d
         return r ? r : dsc_wait(s, c->stream, dsc_stream_tail(s, c->stream));
 }
 
-/* Its sectors become taken or free. */
+/* Marks the tensor's sectors as taken or free. */
 static void account(struct dsc__coloured *c, const struct dsc__tensor *tensor, bool taken)
 {
         const uint64_t each = sectors_per_slab(c);
@@ -293,7 +294,7 @@ static int insert(struct dsc__coloured *c, size_t at, const struct dsc__tensor *
         return 0;
 }
 
-/* Enough sectors, with more slabs if need be. */
+/* Collects enough sectors, borrowing more slabs if needed. */
 static int gather_all(dsc_session *s, struct dsc__coloured *c, enum detshare_colour colour, struct dsc__tensor *tensor)
 {
         int r = 0;
@@ -335,7 +336,7 @@ int detshare_coloured_alloc(uint64_t bytes, enum detshare_colour colour, uint64_
         dsc_session *s;
         int r;
         if (!ret_address || (unsigned)colour >= DETSHARE_COLOURS) {
-                dsc__message("there is no such colour");
+                dsc__message("the colour is not one of enum detshare_colour");
                 return DETSHARE_E_INVALID;
         }
         struct dsc__coloured *c = dsc__coloured_lock(&s, &r);
@@ -346,7 +347,7 @@ int detshare_coloured_alloc(uint64_t bytes, enum detshare_colour colour, uint64_
         return dsc__fold(r);
 }
 
-/* Which tensor begins there; n_tensors: none. */
+/* The index of the tensor that begins at the address; n_tensors: none does. */
 static size_t find_tensor(const struct dsc__coloured *c, uint64_t address)
 {
         size_t i = 0;
@@ -364,8 +365,8 @@ static void free_locked(dsc_session *s, struct dsc__coloured *c, size_t i)
         return_slabs(s, c);
 }
 
-/* Work that may use it ends first, which others need not wait for; that it ended with an error is no reason to keep
- * it. Who frees the same meanwhile was first. */
+/* Waits first for work that may use the tensor, without the lock. If that work ended with an error, the tensor is
+ * freed all the same. If two threads free the same tensor, the second gets NO_SUCH. */
 int detshare_coloured_free(uint64_t address)
 {
         for (int waited = 0;; waited = 1) {
@@ -399,7 +400,7 @@ int detshare_coloured_parameter(struct detshare_coloured_parameter *ret)
         return ret ? r : DETSHARE_E_INVALID;
 }
 
-/* --- what there is ------------------------------------------------------------------------------------------------ */
+/* --- info --------------------------------------------------------------------------------------------------------- */
 
 static void fill_info(const struct dsc__coloured *c, struct detshare_coloured_info *info)
 {
@@ -429,7 +430,7 @@ int detshare_coloured_info(struct detshare_coloured_info *ret)
         dsc_session *s;
         int r;
         if (!ret || ret->size < offsetof(struct detshare_coloured_info, sector_bytes)) {
-                dsc__message("detshare_coloured_info.size is not set");
+                dsc__message("detshare_coloured_info.size is not set: set it to sizeof(struct detshare_coloured_info)");
                 return DETSHARE_E_INVALID;
         }
         struct dsc__coloured *c = dsc__coloured_lock(&s, &r);
@@ -500,7 +501,7 @@ int detshare_coloured_image(const void *image, size_t size, const struct detshar
         dsc_session *s;
         int r;
         if (!image || !size || !kernels || !n || n > DS_COLOURED_WANTS_MAX || !ret_image || !ret_size) {
-                dsc__message("an image and 1 to %u kernels", DS_COLOURED_WANTS_MAX);
+                dsc__message("an image and 1 to %u kernels are needed", DS_COLOURED_WANTS_MAX);
                 return DETSHARE_E_INVALID;
         }
         struct ds_coloured_want *wants = calloc(n, sizeof(*wants));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes to, from and between coloured tensors
+ * Copies to, from and between coloured tensors
  *
- * A kernel of our own carries them, in coloured forms as any program's, so that nobody needs to know where a tensor's
- * sectors lie. The host's bytes pass through device memory that lives as long as the call's work.
+ * Coloured forms of a kernel of this library do the copying, so that no other code needs to know where a tensor's
+ * sectors lie. Host bytes pass through device memory that is allocated for the call.
  */
 #include "core/coloured.h"
 #include "core/coloured_kernels.h"
@@ -44,7 +44,7 @@ static int find_stream(void *stream, uint32_t *ret)
 
 static const struct {
         const char *name;
-        unsigned masks; /* bit m: there is a form with mask m */
+        unsigned masks; /* bit m: the form with mask m exists */
 } rows[_DSC__COLOURED_KERNELS] = {
         [DSC__COPY16] = {"detshare_copy16", 1u << 1 | 1u << 2 | 1u << 3},
         [DSC__COPY1] = {"detshare_copy1", 1u << 1 | 1u << 2 | 1u << 3},
@@ -52,7 +52,7 @@ static const struct {
         [DSC__FILL1] = {"detshare_fill1", 1u << 1},
 };
 
-/* The launch that the parameters below are packed for. */
+/* 1: the kernel has the parameters that launch() packs. */
 static int kernel_fits(const struct dsc_kernel *kernel)
 {
         const struct dsc_param *p = kernel->params;
@@ -113,7 +113,7 @@ static int need_kernels(dsc_session *s, struct dsc__coloured *c)
         return r;
 }
 
-/* dst, then src or the value, then how many pieces of 16 bytes or of one. */
+/* Launches with dst, then src or the value, then the number of pieces (of 16 bytes, or of 1). */
 static int launch(dsc_session *s, const struct dsc__coloured *c, uint32_t stream, uint64_t kernel, uint64_t dst,
         uint64_t second, uint64_t n)
 {
@@ -131,7 +131,7 @@ static int launch(dsc_session *s, const struct dsc__coloured *c, uint32_t stream
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
-/* *ret_coloured: whether they lie in a tensor, and not in other memory. An error: in both. */
+/* *ret_coloured: 1 if the bytes lie in a tensor, 0 if in other memory. Error: they lie in both. */
 static int side(const struct dsc__coloured *c, uint64_t address, uint64_t bytes, bool *ret_coloured)
 {
         *ret_coloured = dsc__coloured_is(c, address);
@@ -199,7 +199,7 @@ static int stream_error(int r)
         return r == DSC__INVALID_HANDLE ? DETSHARE_E_INVALID : dsc__fold(r);
 }
 
-/* What copies and fills begin with. NULL: *ret_error is what the program is told. */
+/* Looks up session and stream and takes the lock, for copies and memsets. NULL: *ret_error is the program's error. */
 static struct dsc__coloured *begin(void *stream, dsc_session **ret_session, uint32_t *ret_stream, int *ret_error)
 {
         struct dsc__coloured *c;
@@ -219,7 +219,7 @@ static int end(int r)
         return dsc__fold(r);
 }
 
-/* The session, or an error: there is none, or these bytes lie in a tensor's window and in no tensor. */
+/* Finds the session. Error: there is none, or the bytes lie in the logical window but in no tensor. */
 static int look(uint64_t address, uint64_t bytes, dsc_session **ret)
 {
         bool coloured;
@@ -233,8 +233,8 @@ static int look(uint64_t address, uint64_t bytes, dsc_session **ret)
 }
 
 /*
- * As many bytes as fit into one piece of device memory: the host's to the tensor, or the tensor's to the host; one of
- * in and out is NULL. The lock is not held where the GPU is waited for: others' copies need not wait for that, too.
+ * Copies at most one piece of device memory: host to tensor (in), or tensor to host (out); the other pointer is NULL.
+ * Does not hold the lock while waiting for the GPU, so other threads' copies go on.
  */
 static int carry_piece(dsc_session *s, uint32_t stream, uint64_t tensor, const uint8_t *in, uint8_t *out, uint64_t n)
 {

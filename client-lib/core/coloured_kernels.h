@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels that carry bytes between coloured tensors and memory: PTX that goes through the daemon as a program's
+ * PTX of the kernels that copy bytes between coloured tensors and memory; loaded like a program's own module
  *
- * One set for 16 bytes at a time and one for single bytes. dst and src are each a tensor or memory, so a form with
- * each mask is wanted: bit 0 dst, bit 1 src.
+ * One kernel copies 16 bytes at a time, another single bytes. dst and src are each a tensor or memory, so each kernel
+ * has a form per mask: bit 0 dst, bit 1 src.
  */
 #pragma once
 

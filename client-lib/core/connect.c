@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a session: socket, hello, address window, the device's description
+ * Making a session: socket, hello, address window, description of the device
  *
- * The window is an area of addresses that the daemon gives to this session alone; all device and pinned memory of the
- * session lies in it. It is reserved here (nothing may be accessed, nothing is committed), so that no mapping of the
- * program can come to lie where a device address points. When something is there already, a sanitizer's shadow for
- * example, another window is asked for.
+ * The window is an address range that the daemon gives to this session alone; all its device and pinned memory lies
+ * there. The library reserves it in the process (PROT_NONE, no memory committed), so that no other mapping gets an
+ * address that a device pointer has. If the range is occupied, for example by a sanitizer's shadow, the library
+ * requests another window.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* --- steps --- */
+/* --- connection and window -------- */
 
 static int set_timeouts(int fd, time_t seconds)
 {
@@ -49,7 +49,7 @@ int dsc__fd_above_standard(int fd)
         return moved;
 }
 
-/* 0 and *ret_fd; DENIED, or NO_DEVICE when there is nobody. */
+/* 0 and *ret_fd; DENIED, or NO_DEVICE if no daemon listens. */
 static int open_socket(const char *path, int *ret_fd)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -78,7 +78,7 @@ static void learn_hello(dsc_session *s, const Detshare__HelloReply *hello)
 {
         s->id = hello->session;
         s->window_base = hello->window_base;
-        /* what is not reserved is not ours to unmap */
+        /* 0 until the window is reserved, so that nothing else is unmapped */
         s->window_bytes = s->control_only ? 0 : hello->window_bytes;
         s->simulated = hello->simulated;
         s->granted_class = hello->class_;
@@ -105,15 +105,15 @@ static int say_hello(dsc_session *s, const struct dsc__options *options)
         if (answer.reply->hello->version == PROTOCOL_VERSION) {
                 learn_hello(s, answer.reply->hello);
         } else {
-                dsc__message("the daemon speaks protocol version %u, this library %u", answer.reply->hello->version,
-                        PROTOCOL_VERSION);
+                dsc__message("the daemon speaks protocol version %u, this library %u: install both from one version",
+                        answer.reply->hello->version, PROTOCOL_VERSION);
                 r = DETSHARE__STATUS__BAD_VERSION;
         }
         dsc__answer_clear(&answer);
         return r;
 }
 
-/* False when something else is mapped in the window, or the address space is limited (errno says which). */
+/* False: another mapping lies in the window, or the address space is limited (see errno). */
 static bool reserve(uint64_t base, uint64_t bytes)
 {
         const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -126,7 +126,7 @@ static bool reserve(uint64_t base, uint64_t bytes)
                 return false;
         if ((uintptr_t)p == base)
                 return true;
-        munmap(p, bytes); /* a kernel that takes the address as a hint */
+        munmap(p, bytes); /* an old kernel takes the address as a hint only */
         errno = EEXIST;
         return false;
 }
@@ -185,7 +185,7 @@ int dsc__ask_device(dsc_session *s)
         return 0;
 }
 
-/* One address for ring and page for the session's life: attachments are mapped over it. */
+/* Reserves one address for ring and page, for the session's life; attachments are mapped over it. */
 static int reserve_shared(dsc_session *s)
 {
         void *p = mmap(
@@ -197,7 +197,7 @@ static int reserve_shared(dsc_session *s)
         return 0;
 }
 
-/* --- the object --- */
+/* --- the session object ----------- */
 
 static void init_locks(dsc_session *s)
 {
@@ -209,7 +209,7 @@ static void init_locks(dsc_session *s)
         atomic_init(&s->clock.epoch, dsc__clock_epoch());
 }
 
-/* Takes the socket over, also on failure. */
+/* Consumes the socket, also on failure. */
 static int session_new(int fd, const struct dsc__options *options, dsc_session **ret)
 {
         dsc_session *s = calloc(1, sizeof(*s));
@@ -264,7 +264,7 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
                 return r;
         r = session_new(fd, options, &s);
         if (r) {
-                dsc__message("no memory for a session");
+                dsc__message("out of memory: no session");
                 return r;
         }
         dsc__pending(s);
@@ -273,7 +273,7 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
                 r = settle_window(s);
                 if (!r)
                         r = dsc__ask_device(s);
-                /* with a ring it is told to every worker at its attachment */
+                /* with a ring, every attachment sends the phase */
                 if (!r && s->socket_only)
                         dsc__phase_tell_locked(s);
         }

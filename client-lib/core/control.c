@@ -2,8 +2,8 @@
 /*
  * Control requests: see control.h
  *
- * Lists come in pages and may change between them; what is promised is that every client that was there all the time is
- * in the list once.
+ * Lists come in pages and may change between two pages. Guarantee: a client that exists all the time is in the list
+ * exactly once.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "core/control.h"
 #include "core/internal.h"
 
-#define LIST_MAX 65536u /* a daemon that never says "no more" must not fill our memory */
+#define LIST_MAX 65536u /* bound for a daemon that never sends the last page */
 
 _Static_assert(DSC_CONTROL_DENIED == (int)DETSHARE__STATUS__DENIED, "control.h repeats the protocol's numbers");
 _Static_assert(DSC_CONTROL_NO_SUCH == (int)DETSHARE__STATUS__NO_SUCH, "control.h repeats the protocol's numbers");
@@ -68,7 +68,7 @@ const char *dsc_control_version(dsc_session *s)
         return s->daemon_version;
 }
 
-/* Their numbers with blanks between. */
+/* Writes the channel numbers, separated by blanks. */
 static void take_channels(const Detshare__StatusReply *r, char *ret, size_t size)
 {
         size_t at = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the daemon about itself: what detsharectl stands on
+ * Requests about the daemon itself: the basis of detsharectl
  *
- * A control session does no GPU work and holds no address window; it is separate from the process's own session.
- * Structures are filled with copies, cut to their size. Functions return 0, DSC_CONTROL_UNREACHABLE, a daemon status
- * (detshare.proto) or a CUDA error number; dsc_message() has the words. Exported for detsharectl of the same build
- * only.
+ * A control session does no GPU work and reserves no address window; it is separate from the process's own session.
+ * Structures are filled with copies; longer strings are cut. Functions return 0, DSC_CONTROL_UNREACHABLE, a daemon
+ * status (detshare.proto) or a CUDA error number; dsc_message() has the daemon's message. Exported for detsharectl of
+ * the same build only.
  */
 #pragma once
 
@@ -29,26 +29,27 @@ struct dsc_status {
         uint64_t uptime_ns;
         int simulated;
         uint32_t worker_pid, worker_restarts, helper_pid;
-        int worker_answers; /* 0: the worker's figures are the last known ones */
+        int worker_answers; /* 0: the worker does not answer, its figures are the last known ones */
         uint32_t sessions, sessions_ls, windows, modules, open_fds, charges;
         uint64_t memory_total, memory_slabs, memory_used;
         uint64_t launches, completed, errors, policy_fallbacks, device_now_ns;
         uint32_t in_flight, queued;
-        uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* n_gpcs 0: not known */
+        uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* n_gpcs 0: unknown */
         uint32_t n_coarse_rungs;
         uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
-        char topology[520]; /* see StatusReply */
+        char topology[520]; /* GPCs and TPCs as text, see StatusReply */
         uint64_t migrations, loans, kills, policy_nonsense;
         char transform[16];
         uint32_t modules_transformed;
         uint64_t forms_made, forms_found, forms_failed, forms_ns, launches_sliced, launches_persistent, evictions,
                 resumes;
-        /* memory whose channels are known; pool_bytes 0: there is none, channels_why says why */
+        /* the pool of memory with known channels; pool_bytes 0: there is none, for the reason in channels_why */
         uint64_t pool_bytes;
         uint32_t pool_slabs, pool_slabs_lent, pool_sector_bytes, pool_granule_bytes, channels, channels_be;
         uint32_t pool_be_permille, pool_ls_permille, pool_lost_permille;
-        char channels_source[128], channels_why[128], channels_be_list[512]; /* "0 3 5" */
-        char policy_fallback[448]; /* why the built-in policy replaced the one that was set; "" if it did not */
+        /* numbers of best-effort channels, for example "0 3 5" */
+        char channels_source[128], channels_why[128], channels_be_list[512];
+        char policy_fallback[448]; /* reason why the built-in policy replaced the one that was set; "" if it did not */
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
                 code_bytes;
 };
@@ -59,13 +60,13 @@ struct dsc_client {
         char name[64];
         int is_ls, control_only;
         uint64_t slo_ns, memory_used, memory_limit, launches, completed, errors, device_ns, connected_ns;
-        uint32_t sm_percent, gpu_request, gpu_limit; /* shares of time in thousandths, 0 = none */
+        uint32_t sm_percent, gpu_request, gpu_limit; /* shares of the GPU's time, thousandths; 0 = none */
         uint32_t queued, in_flight;
 };
 
 struct dsc_policy {
         char name[64], description[256], params[4096];
-        char in_force[4096]; /* of the active policy: "key=value" per parameter, joined by newlines; else "" */
+        char in_force[4096]; /* parameters of the active policy, "key=value" joined by newlines; "" of other policies */
         int active;
 };
 
@@ -73,7 +74,7 @@ struct dsc_activity {
         uint64_t session;
         int is_ls, request_active;
         uint32_t queued, in_flight, streams;
-        uint32_t rung, rung_sms; /* rung UINT32_MAX: nothing is in flight, nor was in the last second */
+        uint32_t rung, rung_sms; /* rung UINT32_MAX: no operation is in flight, and none was in the last second */
         uint32_t share_permille;
         uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used, slo_ns;
 };
@@ -92,7 +93,7 @@ struct dsc_request {
         int active;
         uint32_t n_behind, n_rungs;
         struct {
-                uint64_t session, ns; /* session 0: one that the caller may not see */
+                uint64_t session, ns; /* session 0: a session that the caller may not see */
                 uint32_t rung;
                 char name[64];
         } behind[DSC_REQUEST_LISTS];
@@ -102,7 +103,7 @@ struct dsc_request {
         } rungs[DSC_REQUEST_LISTS];
 };
 
-/* Which forms a kernel has, see FormsEntry. */
+/* The forms of a kernel, see FormsEntry. */
 struct dsc_forms {
         uint64_t module, launches, native_ns, evict_ns, blocks_at_once;
         char kernel[256], why_sliced[256], why_persistent[256], chosen[16], why_chosen[128];
@@ -110,45 +111,47 @@ struct dsc_forms {
         int sliced, persistent, instead;
 };
 
-/* path NULL: DETSHARE_SOCKET, else the default. ls: ask for that class (granted or not, see dsc_control_is_ls). */
+/* Opens a control session. path NULL: DETSHARE_SOCKET, else the default socket. ls: requests class LS;
+ * dsc_control_is_ls() says whether it was granted. */
 int dsc_control_open(const char *path, int ls, dsc_session **ret);
-/* The device that the daemon has; it lives as long as the session. */
+/* The daemon's device; valid as long as the session. */
 int dsc_control_device(dsc_session *s, const struct dsc_device **ret);
 dsc_session *dsc_control_close(dsc_session *s);
 const char *dsc_control_path(
-        const char *path); /* where that would connect to; valid as long as path and the environment are */
+        const char *path); /* the socket that dsc_control_open() would use; valid as long as path and the environment */
 int dsc_control_is_ls(dsc_session *s);
-const char *dsc_control_version(dsc_session *s); /* the daemon's */
+const char *dsc_control_version(dsc_session *s); /* version of the daemon */
 
-int dsc_control_ping(dsc_session *s); /* there and back */
+int dsc_control_ping(dsc_session *s); /* one round trip */
 int dsc_control_status(dsc_session *s, struct dsc_status *ret);
-/* All clients or policies in a malloc'ed array. */
+/* All clients, or all policies, in a malloc'ed array. */
 int dsc_control_clients(dsc_session *s, struct dsc_client **ret, size_t *ret_n);
 int dsc_control_policies(dsc_session *s, struct dsc_policy **ret, size_t *ret_n);
 int dsc_control_set_policy(dsc_session *s, const char *name, char *const *params, size_t n_params);
 int dsc_control_set_class(dsc_session *s, uint64_t session, int ls);
 int dsc_control_kill(dsc_session *s, uint64_t session);
-/* What sessions are about, in a malloc'ed array, by session ascending. */
+/* The current activity of all sessions in a malloc'ed array, sorted by session. */
 int dsc_control_activity(dsc_session *s, struct dsc_activity **ret, size_t *ret_n, struct dsc_activity_all *ret_all);
-/* What a session's kernel did that ended its work. */
+/* The fault that ended a session's work. */
 struct dsc_fault {
-        int error;       /* CUDA's number, 0: the session has no error */
-        char words[512]; /* one line: kernel (its name as the client gave it), address, block, thread, PTX line */
+        int error; /* CUDA error number; 0: the session has no error */
+        /* one line: kernel (mangled name), address, block, thread, PTX line, as far as they are known */
+        char words[512];
 };
 
-/* A session's last requests, oldest first, in a malloc'ed array, and its error. */
+/* A session's last requests, oldest first, in a malloc'ed array, and its fault. */
 int dsc_control_explain(
         dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n, struct dsc_fault *ret_fault);
 /*
- * The line with the kernel's C++ name demangled. Some names need exponential time: for a line of another process
- * call it in a child process with a limit.
+ * Copies a fault's line with the kernel's C++ name demangled. Demangling may take exponential time for hostile names:
+ * for a line of another process, call it in a child process with limits.
  */
 void dsc_fault_words(const char *fault, char *ret, size_t size);
 /* The kernels that a session has launched, in a malloc'ed array. */
 int dsc_control_forms(dsc_session *s, uint64_t session, struct dsc_forms **ret, size_t *ret_n);
-/* bytes 0: the daemon's default; duration_ns 0: until it is stopped. */
+/* Starts a trace. bytes 0: the daemon's default size; duration_ns 0: until dsc_control_trace_stop(). */
 int dsc_control_trace_start(dsc_session *s, uint64_t bytes, uint64_t duration_ns);
-/* The trace's file, see proto/trace.h. */
+/* Stops the trace and returns its file (proto/trace.h). */
 int dsc_control_trace_stop(dsc_session *s, int *ret_fd);
 
 #pragma GCC visibility pop

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the daemon for profiles of kernels: as control.h, which has the rules
+ * Requests about profiles of kernels. The rules are those of control.h.
  */
 #pragma once
 
@@ -20,28 +20,28 @@ struct dsc_profile {
         uint64_t key;
         char kernel[DSC_PROFILE_NAME];
         uint32_t grid[3], block[3], shared_bytes;
-        uint32_t bound; /* 0 not known, 1 compute, 2 memory */
-        /* what other forms of the kernel cost, see Profile; samples 0: not known */
+        uint32_t bound; /* limiting resource: 0 unknown, 1 compute, 2 memory */
+        /* duration of the other forms in permille of the native one, see Profile; samples 0: unknown */
         uint32_t sliced_permille, sliced_samples, persistent_permille, persistent_samples;
-        uint64_t footprint; /* bytes of memory that a launch reads or writes at least; 0 not known */
+        uint64_t footprint; /* least memory that a launch reads or writes, bytes; 0 unknown */
         uint32_t n_points;
-        struct dsc_profile_point points[DSC_PROFILE_POINTS]; /* by n_sms, ascending */
+        struct dsc_profile_point points[DSC_PROFILE_POINTS]; /* sorted by n_sms */
         uint64_t changed_ms, used_ms;
 };
 
 struct dsc_profiles {
-        char gpu[128]; /* name and number of SMs */
+        char gpu[128]; /* name and number of SMs of the GPU */
         uint64_t kept, bytes, refused, failed;
         int in_memory;
-        struct dsc_profile *rows; /* malloc'ed */
+        struct dsc_profile *rows; /* malloc'ed by dsc_control_profiles() */
         size_t n;
 };
 
-/* filter: a part of the kernel's name, "" = all; since_ms: changed then or later. */
+/* Profiles of kernels whose name contains `filter` ("" = all) and that changed at since_ms or later. */
 int dsc_control_profiles(dsc_session *s, const char *filter, uint64_t since_ms, struct dsc_profiles *ret);
 int dsc_control_profiles_forget(dsc_session *s, const char *filter, uint64_t *ret_count);
 int dsc_control_profiles_put(dsc_session *s, const struct dsc_profile *rows, size_t n);
-/* The daemon explores until this session ends, or until the end is asked for. params: of the policy "profile". */
+/* Starts the policy "profile" with these parameters, until the session ends or calls dsc_control_profile_end(). */
 int dsc_control_profile_run(dsc_session *s, char *const *params, size_t n_params);
 int dsc_control_profile_end(dsc_session *s);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the device and the program's ordinary memory
+ * Copies between the device and pageable host memory
  *
- * The daemon cannot reach ordinary memory, so bytes go through the arena: pinned memory of the session, cut into
- * pieces. A write fills one piece after the other and leaves the copying to the device, so that filling and copying
- * overlap; it returns when everything is in the arena. A read has a few pieces on their way and empties them in order.
+ * The daemon cannot access pageable memory, so bytes go through the arena: pinned memory of the session, cut into
+ * pieces. A write fills one piece after another and lets the device copy, so that filling and copying overlap; it
+ * returns when all bytes are in the arena. A read keeps a few pieces in flight and empties them in order.
  *
- * There are large pieces and small ones, so that a thousand four-byte copies do not wait for each other. A piece is
- * free, in flight (free again when its operation has ended), or owned by a thread that fills or empties it. No lock is
- * held while anybody waits for the device.
+ * There are large and small pieces, so that a thousand four-byte copies do not wait for each other. A piece is free, in
+ * flight (free again when its operation has ended), or owned by a thread that fills or empties it. No lock is held
+ * while a thread waits for the device.
  *
  * Over DETSHARE_TRANSPORT=rpc the bytes travel in the requests.
  */
@@ -32,7 +32,7 @@ _Static_assert(N_LARGE *LARGE_BYTES + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "
 enum piece_state { PIECE_FREE, PIECE_FLIGHT, PIECE_OWNED };
 
 struct piece {
-        uint64_t seq; /* 0: nothing submitted */
+        uint64_t seq; /* sequence number of its operation; 0: none was submitted */
         uint16_t stream;
         uint8_t state;
 };
@@ -40,10 +40,10 @@ struct piece {
 struct dsc__arena {
         uint64_t address, bytes;
         uint32_t next_large, next_small;
-        struct piece pieces[N_PIECES]; /* the large ones first */
+        struct piece pieces[N_PIECES]; /* large pieces first */
 };
 
-/* A rectangle of bytes in both memories, and how far it is done. */
+/* A rectangle of bytes on both sides, and how much of it is copied. */
 struct job {
         uint32_t stream;
         uint64_t device, device_pitch;
@@ -78,7 +78,7 @@ static int make_arena(dsc_session *s)
                 arena = NULL;
         }
         pthread_mutex_unlock(&m->arena_lock);
-        if (arena) { /* another thread was faster */
+        if (arena) { /* another thread made the arena first */
                 dsc__pinned_release(s, arena->address, arena->bytes);
                 free(arena);
         }
@@ -117,7 +117,7 @@ static bool take_locked(dsc_session *s, struct piece *piece)
         return true;
 }
 
-/* 1 and *ret_piece; or 0, and *ret_busy is a piece to wait for. */
+/* 1 and *ret_piece: a free piece. 0 and *ret_busy: none is free, wait for this one. */
 static int try_piece(dsc_session *s, bool small, uint32_t *ret_piece, struct piece *ret_busy)
 {
         struct dsc__arena *arena = s->memory.arena;
@@ -143,7 +143,7 @@ static int wait_for_piece(dsc_session *s, const struct piece *busy)
 {
         if (busy->seq && !dsc__ended(s, busy->stream, busy->seq))
                 return dsc_wait(s, busy->stream, busy->seq);
-        const struct timespec t = {.tv_nsec = OWNER_NAP_NS}; /* its owner is filling or emptying it */
+        const struct timespec t = {.tv_nsec = OWNER_NAP_NS}; /* owned by a thread */
         nanosleep(&t, NULL);
         return dsc__usable(s);
 }
@@ -184,7 +184,7 @@ static int make_job(struct job *job)
         return 0;
 }
 
-/* False at the end. A part is whole rows, or a piece of one row. */
+/* The next part: whole rows, or a piece of one row. False: the rectangle is done. */
 static bool next_part(struct job *job, uint64_t limit, struct part *ret)
 {
         if (job->row >= job->height)
@@ -260,7 +260,7 @@ static int write_staged(dsc_session *s, struct job *job)
         return 0;
 }
 
-/* Start parts until enough are on their way: 0 (also at the end of the job) or an error. */
+/* Starts parts until enough are in flight, or all are started. 0 or an error. */
 static int read_ahead(
         dsc_session *s, struct job *job, struct part *parts, uint64_t *started, uint64_t finished, uint64_t limit)
 {
@@ -273,7 +273,7 @@ static int read_ahead(
                 if (*started == finished)
                         r = get_piece(s, small, &piece);
                 else if (!try_piece(s, small, &piece, &busy))
-                        return 0; /* finish one of ours first */
+                        return 0; /* finish one of this copy's parts first */
                 if (r)
                         return r;
                 next_part(job, limit, part);
@@ -339,7 +339,7 @@ static int read_call(dsc_session *s, const struct job *job, const struct part *p
         return r;
 }
 
-/* A request holds bytes without a pitch, so a part is cut to single rows here. */
+/* A request carries bytes without a pitch, so parts are cut into single rows. */
 static int by_calls(
         dsc_session *s, struct job *job, int (*call)(dsc_session *, const struct job *, const struct part *))
 {
@@ -356,7 +356,7 @@ static int by_calls(
         return r;
 }
 
-/* --- what the faces call --- */
+/* --- entry points ----------------- */
 
 static int run_job(dsc_session *s, struct job *job, bool write)
 {
@@ -386,7 +386,7 @@ int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch,
                 .stream = stream,
                 .device = dst,
                 .device_pitch = dst_pitch,
-                .host = (uint8_t *)src, /* only read */
+                .host = (uint8_t *)src, /* the source is only read */
                 .host_pitch = src_pitch,
                 .width = width,
                 .height = height,

@@ -17,10 +17,11 @@
 #include "core/internal.h"
 
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
-#define PREFIX_BYTES 9u    /* of "DETSHARE_" */
-#define WARNINGS_MAX 8u    /* unknown variables that are named */
-#define NAME_MAX_BYTES 40u /* longer names resemble no known one */
-#define DISTANCE_MAX 2u    /* insertions, deletions and replacements between a name and one that may be meant */
+#define PREFIX_BYTES 9u    /* length of "DETSHARE_" */
+#define WARNINGS_MAX 8u    /* most unknown variables that are named */
+#define NAME_MAX_BYTES 40u /* longest name that is compared with known ones */
+/* most insertions, deletions and replacements between a name and the one that is suggested */
+#define DISTANCE_MAX 2u
 
 static const struct {
         const char *name, *accepted, *example;
@@ -48,7 +49,7 @@ static const char *const prefixes[] = {
 
 /* --- values --- */
 
-/* "64", "64K", "64M", "64G", "64T". 0 when it is no such number, or too large. */
+/* "64", "64K", "64M", "64G", "64T" in bytes. 0: not such a number, or too large. */
 static uint64_t scaled(const char *text)
 {
         static const char suffixes[] = "kmgt";
@@ -64,7 +65,7 @@ static uint64_t scaled(const char *text)
         return (uint64_t)n << shift;
 }
 
-/* "2.5" is 2,500,000 ns, whatever the program's locale has for a point. 0 when it is no such number, or too large. */
+/* "2.5" is 2,500,000 ns, in any locale. 0: not such a number, or too large. */
 static uint64_t milliseconds(const char *text)
 {
         uint64_t ns = 0, unit = 1000000;
@@ -83,7 +84,7 @@ static uint64_t milliseconds(const char *text)
         return ns;
 }
 
-/* More than 100 is for the daemon to refuse, who knows what can be. */
+/* A whole number. Values above 100 are refused by the daemon, which names the accepted range. */
 static uint64_t whole(const char *text)
 {
         char *end;
@@ -92,7 +93,7 @@ static uint64_t whole(const char *text)
         return errno || *end || text[0] < '0' || text[0] > '9' ? 0 : n > UINT32_MAX ? UINT32_MAX : n;
 }
 
-/* "0.5" is 500 thousandths; what comes behind the third digit is cut off. 0 when it is no such number, or above 1. */
+/* "0.5" is 500 thousandths; further digits after the third are ignored. 0: not such a number, or above 1. */
 static uint64_t thousandths(const char *text)
 {
         uint64_t n = 0;
@@ -112,7 +113,7 @@ static uint64_t thousandths(const char *text)
         return n > DSC__SHARE_ALL ? 0 : n;
 }
 
-/* 0 when the variable is missing, empty or zero. The first wrong value makes connecting fail. */
+/* 0 if the variable is missing, empty or zero. The first wrong value makes connecting fail. */
 static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*parse)(const char *))
 {
         const char *text = getenv(name);
@@ -124,7 +125,7 @@ static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*pars
         return n;
 }
 
-/* Is the value this word? Neither it nor the other one, nor empty nor 0: a wrong value. */
+/* 1: the value is `wanted`. A value other than `wanted`, `other`, "" or 0 is wrong. */
 static bool word(struct dsc__options *o, const char *name, const char *wanted, const char *other)
 {
         const char *text = getenv(name);
@@ -166,7 +167,7 @@ void dsc__options_from_environment(struct dsc__options *options)
         options->phase = phase(options, "DETSHARE_PHASE");
         options->class_ = word(options, "DETSHARE_CLASS", "ls", "be") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
         options->socket_only = word(options, "DETSHARE_TRANSPORT", "rpc", "ring");
-        /* read elsewhere; here only a wrong value is found */
+        /* other files read these; here only wrong values are found */
         word(options, "DETSHARE_REGISTER", "replace", "copy");
         word(options, "DETSHARE_FALLBACK", "native", "native");
         word(options, "DETSHARE_NOTES", "off", "on");
@@ -190,7 +191,7 @@ void dsc__variable_refuse(const char *name)
 
 /* --- names --- */
 
-/* Insertions, deletions and replacements that make one name of the other. */
+/* The least number of insertions, deletions and replacements between two names. */
 static unsigned distance(const char *a, const char *b)
 {
         unsigned row[NAME_MAX_BYTES + 1], n = (unsigned)strlen(b);

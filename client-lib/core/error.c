@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors: the last words per thread, and daemon statuses as CUDA errors
+ * Error messages per thread, and daemon statuses as CUDA errors
  *
- * A library inside somebody else's program does not print. What there is to say about a failure is kept per thread and
- * asked for by dsc_message() or detshare_last_error().
+ * A library must not print into its host program's output. The message of a failure is kept per thread, for
+ * dsc_message() and detshare_last_error().
  */
 #include <stdio.h>
 #include <time.h>

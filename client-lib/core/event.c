@@ -2,9 +2,9 @@
 /*
  * Timed events
  *
- * The worker keeps them. One that dies takes the recorded times with it, but not the events: its successor takes an id
- * from before its own life for an event that has not been recorded yet. The times of events that were reached stand in
- * the completion page as well, each until another event takes its place: they are had without a request.
+ * The worker keeps them. When a worker dies, recorded times are lost, but not the events: the next worker treats an
+ * older id as an event that has not been recorded. The completion page also holds the times of reached events, each
+ * until another event uses its place; such a time needs no request.
  */
 #include "core/internal.h"
 
@@ -57,7 +57,7 @@ int dsc_event_time(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq
                           atomic_load_explicit(&time->stream, memory_order_acquire) == stream &&
                           atomic_load_explicit(&time->seq, memory_order_acquire) == seq;
         *ret_ns = atomic_load_explicit(&time->ns, memory_order_acquire);
-        /* acquire, all of them: the second look comes after what it is to prove */
+        /* acquire on all loads: the second comparison must come after the value that it validates */
         return same && turn % 2 == 0 && atomic_load_explicit(&time->turn, memory_order_relaxed) == turn;
 }
 

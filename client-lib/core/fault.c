@@ -2,13 +2,13 @@
 /*
  * A kernel's fault, as one line on standard error
  *
- * CUDA gives a program the number of the error and nothing else: not the kernel, not the address. The daemon knows more.
+ * CUDA tells a program only the number of the error: not the kernel, not the address. The daemon knows more.
  * The first call that returns the error of a fault prints it: NVIDIA's text and name of the error, then the kernel, and
  * on a simulated device address, block, thread and line of PTX. One line per fault: the next one can only follow after
  * the session was reset (the context was destroyed).
  *
  * Names of C++ kernels are demangled here, in the process whose kernel it is: the demangler needs exponential time for
- * some names, so the daemon must not call it for a client. It is libstdc++'s, which such a program has loaded as a rule.
+ * some names, so the daemon must not call it for a client. It is libstdc++'s, which such programs usually load.
  */
 #include <dlfcn.h>
 #include <stdio.h>

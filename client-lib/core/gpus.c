@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPUs of this machine, as far as they show without a driver
+ * The number of this machine's NVIDIA GPUs, found without a driver
  *
- * A program under DetShare has one GPU, the daemon's. Where the machine has more, what asks NVIDIA's management library
- * instead of the driver (PyTorch counts devices that way) sees them all, unless CUDA_VISIBLE_DEVICES names the one.
+ * A program under DetShare has one GPU, the daemon's. Programs that count GPUs by NVIDIA's management library instead
+ * of the driver (PyTorch does) see all GPUs of the machine, unless CUDA_VISIBLE_DEVICES names one.
  */
 #include <glob.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that were instantiated
+ * Instantiated graphs
  *
- * A graph's nodes travel once, in a sealed memory file that the daemon keeps, so that its id outlives the worker; a
- * launch is one record.
+ * A graph's nodes are sent once, in a sealed memory file that the daemon keeps, so that the graph's id survives the
+ * worker. A launch is one record.
  */
 #include "core/internal.h"
 

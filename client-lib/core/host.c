@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions: what the program wants called when a stream has come that far
+ * Host functions: functions of the program that a stream calls in order
  *
- * The worker writes the ids of functions that are due into the page (over the socket: it answers HostNext); a thread of
- * this library's runs them in that order, one after another, and says in the ring's header how many have returned. The
- * thread is made with the first function and sleeps without looking at anything while there is none. It blocks all
- * signals, and ends when the session is lost. A forked child has no thread and no session.
+ * The worker writes the ids of due functions into the page (over the socket: it answers HostNext). A thread of this
+ * library runs them in that order, one after another, and writes into the ring's header how many have returned. The
+ * thread is created with the first function and sleeps without polling while there is none. It blocks all signals and
+ * ends when the session is lost. A forked child has no thread and no session.
  *
- * An entry that runs once leaves the table before it runs, whoever it is that takes it, so nothing runs twice: not when
- * a worker dies and not when an error comes while it is due. `armed` entries are those whose call was submitted: when
- * that call can never come (a sticky error, a reset, a daemon that is gone) they run all the same, because somebody
- * waits for them; they ask what became of the session if that matters to them.
+ * An entry that runs once is removed from the table before it runs, so nothing runs twice: neither when a worker dies,
+ * nor when an error arrives while it is due. An entry is `armed` when its call has been submitted. If that call can no
+ * longer come (a sticky error, a reset, a lost daemon), armed functions run all the same, because the program may wait
+ * for them; they check the session's error themselves if it matters.
  *
- * The count of what has returned belongs to one attachment. A function that was called under an earlier one is not
- * counted when it returns: `generation` changes before the daemon is asked to attach, so that the number in the ring's
- * header stands still from then on.
+ * The count of returned functions belongs to one attachment. A function that was called under an earlier attachment is
+ * not counted when it returns: `generation` changes before an Attach, so the number in the ring's header stays fixed
+ * from then on.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 #include "core/internal.h"
 
-#define NAP_NS 50000000 /* until an error is looked at again that has no function to tell it to */
+#define NAP_NS 50000000 /* interval of looking at an error that no function waits for */
 
 struct dsc__function {
         struct dsc__function *next, *prev, *chain;
@@ -96,7 +96,7 @@ static void run(dsc_session *s, uint64_t id)
                 copy.fn(copy.arg);
 }
 
-/* Those whose call will not come, oldest first: all that are armed now. */
+/* Takes the armed entries, whose calls will not come; oldest first. */
 static void run_armed(dsc_session *s)
 {
         struct dsc__host *host = &s->host;
@@ -122,7 +122,7 @@ static bool has_reason(dsc_session *s, const void *arg)
                !atomic_load(&host->n) || (atomic_load(&host->n_armed) && (host->orphaned || dsc__sticky(s)));
 }
 
-/* True with an id and the attachment that it was called under. */
+/* True: a function is due; its id, and the attachment that called it. */
 static bool take_call(dsc_session *s, uint64_t *ret_id, uint64_t *ret_generation)
 {
         struct dsc__host *host = &s->host;
@@ -199,7 +199,7 @@ static void serve_call(dsc_session *s, uint64_t *done)
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_HOST_NEXT, &answer);
         if (r) {
-                /* an error of the session's, and not one of this request */
+                /* an error of the session, not of this request */
                 if (r > DSC__OUT_OF_MEMORY && r < DETSHARE__STATUS__BAD_REQUEST)
                         run_armed(s);
                 nap(s);
@@ -213,7 +213,7 @@ static void serve_call(dsc_session *s, uint64_t *done)
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-/* Until there is something to look for; false when the session is over. */
+/* Sleeps until a function may be due; false when the session is over. */
 static bool await_work(dsc_session *s, bool owes)
 {
         struct dsc__host *host = &s->host;
@@ -266,7 +266,7 @@ void dsc__host_wake(dsc_session *s, bool orphaned)
         pthread_mutex_unlock(&s->host.lock);
 }
 
-/* --- what the faces call ------------------------------------------------------------------------------------------ */
+/* --- entry points ------------------------------------------------------------------------------------------------- */
 
 int dsc_host_register(dsc_session *s, void (*fn)(void *), void *arg, int once, uint64_t *ret_id)
 {

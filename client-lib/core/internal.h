@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client core from the inside: the session and what its files share
+ * Internals of the client core: the session, and what its files share
  *
- * Who owns what:
- *  - rpc.c: the socket. Many threads may have a request open; one of them reads at a time, for all. answer.c: what they
- *    are told, with memory or without.
- *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
- *    one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
- *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
- *  - host.c: the program's functions in streams, and the one thread that this library makes. shared.c, value.c: events
- *    of several processes, values in memory.
- *  - output.c: what kernels printed. limit.c: limits of the context.
- *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
- *    object stays, because a thread may be on its way in.
- *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs.
- * stream.c, event.c, module.c: one function per call. phase.c: what the work is about. coloured.h: tensors in some
- * memory channels.
+ * Which file owns what:
+ * - rpc.c: the socket. Many threads may have an open request; one thread at a time reads, for all. answer.c: unpacks
+ *   answers, also when memory is used up.
+ * - attach.c: ring and completion page. They keep their addresses; a new attachment is mapped over the old one,
+ *   so a thread that reads the page during a re-attachment sees the old or the new page, never a hole.
+ * - wait.c: sleeping on the page. clock.c: threads declared to the device's clock. clock_note.c: comparison of clocks.
+ * - host.c: the program's functions in streams, and the only thread of this library. shared.c: events shared by
+ *   processes. value.c: values in memory.
+ * - output.c: text that kernels printed. fault.c: the line about a fault. limit.c: limits of the context.
+ * - session.c: which session is the process's. retire.c: a lost session: its resources are freed, the object stays,
+ *   because a thread may be about to use it.
+ * - environment.c: DETSHARE_ variables. connect.c: the making of a session.
+ * - memory.c: allocations. copy.c: staging of pageable memory. graph.c: graphs.
+ * - stream.c, event.c, module.c: one function per call. phase.c: the phase hint. coloured.h: tensors in some memory
+ *   channels.
  *
- * Order of locks: session.c's, then coloured.c's, then memory.use, then submit.lock or output.lock, then rpc.*;
- * memory.table, memory.arena_lock, host.lock and events.lock are taken last and never held across a request. No lock
- * but submit.lock (attaching, declaring, resetting), output.lock and memory.use is held while waiting for the daemon,
- * and submit.lock never while waiting for the device.
+ * Lock order: session.c's, then coloured.c's, then memory.use, then submit.lock or output.lock, then rpc.*. The locks
+ * memory.table, memory.arena_lock, host.lock and events.lock are taken last and never held across a request. Only
+ * submit.lock (while attaching, declaring, resetting), output.lock and memory.use are held while waiting for the
+ * daemon; submit.lock is never held while waiting for the device.
  *
- * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
- * asks dsc__usable() first.
+ * After fork() the child must not touch any lock, because another thread of the parent may have held it: every entry
+ * point calls dsc__usable() first.
  */
 #pragma once
 
@@ -48,21 +49,20 @@
 #define DSC__LAUNCH_FAILED 719
 #define DSC__UNKNOWN 999
 
-#define DSC__SHARE_ALL 1000u /* of the GPU's time, in thousandths */
-#define DSC__PHASES 3u       /* detshare.h's */
+#define DSC__SHARE_ALL 1000u /* the whole GPU time, thousandths */
+#define DSC__PHASES 3u       /* number of phases in detshare.h */
 
-#define DSC__ALIVE_NS \
-        50000000u          /* how often a thread that waits without the socket looks whether the daemon is there \
-                            */
-#define DSC__FDS_QUEUE 16u /* fds received and not yet taken */
-#define DSC__SPARE_BYTES (1u << 20) /* what any answer of the daemon's needs, unpacked */
+#define DSC__ALIVE_NS /* interval at which a thread that does not read the socket checks that the daemon still runs \ */
+50000000u
+#define DSC__FDS_QUEUE 16u          /* most file descriptors that are received and not yet taken */
+#define DSC__SPARE_BYTES (1u << 20) /* enough for any unpacked answer of the daemon */
 
-struct dsc__rpc;
+        struct dsc__rpc;
 
 struct dsc__answer {
         Detshare__Reply *reply;
-        struct dsc__rpc *lender;   /* in whose spare place it lies; NULL: in memory of its own */
-        int fds[DS_FRAME_FDS_MAX]; /* -1: did not arrive, the process is out of descriptors */
+        struct dsc__rpc *lender;   /* owner of the spare memory that the reply lies in; NULL: the reply is malloc'ed */
+        int fds[DS_FRAME_FDS_MAX]; /* -1: the descriptor did not arrive, because the process has none left */
         uint32_t n_fds;
 };
 #define DSC__ANSWER_NULL                                                           \
@@ -75,33 +75,33 @@ struct dsc__open_call;
 
 struct dsc__rpc {
         int fd;
-        pthread_mutex_t lock; /* the open calls, reading, the counters */
+        pthread_mutex_t lock; /* protects the open calls, `reading` and the counters */
         pthread_cond_t room;
         struct dsc__open_call *calls;
         bool reading, retired;
         unsigned n_open, n_slow, n_users;
         uint64_t next_id;
 
-        pthread_mutex_t send_lock;  /* out; what goes out first */
-        _Atomic uint64_t ring_tail; /* what requests carry; 0 while no ring is attached */
+        pthread_mutex_t send_lock;  /* protects `out` and the order of requests */
+        _Atomic uint64_t ring_tail; /* ring tail that requests carry; 0 while no ring is attached */
         uint8_t *out;
 
-        uint8_t *in; /* in..n_in_fds belong to the thread that reads */
+        uint8_t *in; /* in, in_size, in_fds, n_in_fds: used only by the thread that reads */
         size_t in_size;
         int in_fds[DSC__FDS_QUEUE];
         uint32_t n_in_fds;
-        bool fds_missing; /* the kernel dropped some: there was no room for them in this process */
+        bool fds_missing; /* the kernel dropped descriptors, because this process has none left */
 
-        uint8_t *spare;    /* for an answer that there is no memory for; its user counts as one of n_users */
-        size_t spare_used; /* by whoever has taken it */
+        uint8_t *spare;    /* memory for one answer when malloc fails; the thread that uses it counts in n_users */
+        size_t spare_used; /* bytes used of spare, by the thread that has taken it */
         bool spare_taken;
 };
 
 struct dsc__submit {
-        pthread_mutex_t lock; /* the ring's producer side, attaching */
+        pthread_mutex_t lock; /* protects the producer side of the ring, and attaching */
         _Atomic bool attached;
-        _Atomic int lost_error; /* operations of ours went with a worker; until the session is reset */
-        bool kept;              /* the last attachment went on with the ring of the one before */
+        _Atomic int lost_error; /* error of operations that were lost with a worker; 0 after a reset of the session */
+        bool kept;              /* 1: the last attachment continues with the previous attachment's ring */
         struct dsc__ring ring;
         _Atomic uint64_t tails[DS_STREAMS_MAX];
 };
@@ -117,28 +117,28 @@ enum dsc__range_kind { DSC__RANGE_DEVICE = 1, DSC__RANGE_PINNED = 2, DSC__RANGE_
 struct dsc__range {
         uint64_t base, size;
         uint32_t kind;
-        uint64_t module; /* of a GLOBAL */
+        uint64_t module; /* module of a range of kind GLOBAL */
 };
 
 struct dsc__arena;
 
-#define DSC__RESERVED_MAX 64u /* ranges of addresses beside the window; the daemon gives no more */
+#define DSC__RESERVED_MAX 64u /* most address ranges outside of the window; the daemon grants no more */
 
 struct dsc__memory {
-        pthread_rwlock_t use;      /* read: staging is in use; write: everything goes (reset) */
-        pthread_rwlock_t table;    /* ranges */
-        struct dsc__range *ranges; /* by base */
+        pthread_rwlock_t use;      /* read lock: staging is in use; write lock: everything is freed (reset) */
+        pthread_rwlock_t table;    /* protects the ranges */
+        struct dsc__range *ranges; /* sorted by base */
         size_t n_ranges, n_space;
         pthread_mutex_t arena_lock;
         struct dsc__arena *arena;
         struct {
-                uint64_t base, bytes;  /* bytes 0: none */
-        } reserved[DSC__RESERVED_MAX]; /* with table */
+                uint64_t base, bytes;  /* bytes 0: unused entry */
+        } reserved[DSC__RESERVED_MAX]; /* protected by `table` */
 };
 
 struct dsc__output {
-        pthread_mutex_t lock;  /* whoever reads */
-        _Atomic uint64_t read; /* of page->output */
+        pthread_mutex_t lock;  /* held by the thread that reads output */
+        _Atomic uint64_t read; /* bytes read, as page->output counts them */
 };
 
 #define DSC__HOST_BUCKETS 256u
@@ -146,23 +146,24 @@ struct dsc__output {
 struct dsc__function;
 
 struct dsc__host {
-        pthread_mutex_t lock; /* the table, the thread's life */
+        pthread_mutex_t lock; /* protects the table and the thread's life */
         pthread_cond_t cond;
         struct dsc__function *buckets[DSC__HOST_BUCKETS];
-        struct dsc__function *first, *last; /* by age */
+        struct dsc__function *first, *last; /* oldest and newest function */
         uint64_t next_id;
         bool started, ended;
         _Atomic uint32_t n, n_armed;
-        _Atomic bool orphaned;     /* the session was reset: what was armed is not called any more */
+        _Atomic bool orphaned;     /* the session was reset: armed functions are not called any more */
         _Atomic uint64_t returned; /* as in the ring's header; changed with submit.lock held */
-        uint64_t generation;       /* of the attachment; with submit.lock held */
+        uint64_t generation;       /* number of the attachment; changed with submit.lock held */
 };
 
 struct dsc__clock {
         _Atomic uint32_t n_declared; /* changed with submit.lock held */
-        _Atomic uint32_t epoch;      /* another one when all declarations have become void; of no other session */
+        _Atomic uint32_t epoch;      /* changes when all declarations become void; no two sessions share a value */
         _Atomic uint64_t
-                contact_ns; /* when the daemon last heard of the session, CLOCK_MONOTONIC; kept while n_declared */
+                /* time of the last contact with the daemon, CLOCK_MONOTONIC, ns; kept while n_declared > 0 */
+                contact_ns;
 };
 
 struct dsc_session {
@@ -175,10 +176,10 @@ struct dsc_session {
         uint64_t window_base, window_bytes;
         bool simulated;
         _Atomic uint32_t granted_class;
-        uint32_t phase; /* that the daemon is told of; changed with submit.lock held */
+        uint32_t phase; /* phase that the daemon should know; changed with submit.lock held */
         char daemon_version[32];
         struct dsc_device device;
-        struct ds_ring_header *ring_header; /* reserved at connect, mapped when attached */
+        struct ds_ring_header *ring_header; /* address range reserved at connect, mapped at attachment */
         struct ds_completion_page *page;
         struct dsc__submit submit;
         struct dsc__waiters waiters;
@@ -191,8 +192,8 @@ struct dsc_session {
                 _Atomic bool over;           /* the note was printed, or a thread has read the device's clock */
         } note;
         _Atomic bool fault_told;        /* the fault's line was printed; until the session is reset */
-        struct dsc__coloured *coloured; /* coloured.h; NULL: nothing of it was asked for */
-        dsc_session *next;              /* of those that are retired */
+        struct dsc__coloured *coloured; /* state of coloured.h; NULL until it is first used */
+        dsc_session *next;              /* next in the list of retired sessions */
 };
 
 /* --- error.c --- */
@@ -203,7 +204,7 @@ uint64_t dsc__now(void); /* CLOCK_MONOTONIC, ns */
 
 /* --- public.c --- */
 
-int dsc__fold(int error); /* as a DETSHARE_E_ code */
+int dsc__fold(int error); /* any return value as a DETSHARE_E_ code */
 
 /* --- coloured.c --- */
 
@@ -213,21 +214,21 @@ void dsc__coloured_drop(dsc_session *s);
 
 extern _Atomic bool dsc__forked;
 
-/* 0, or what every call must return now: 3 in a forked child, 999 when the daemon is gone. */
+/* 0, or the error that every call must return now: 3 in a forked child, 999 when the daemon is gone. */
 int dsc__usable(dsc_session *s);
-/* As dsc_get(), with a path (NULL: the environment's) and with daemon statuses: DENIED when the socket may not be used.
- */
+/* As dsc_get(), with a path (NULL: the environment's), and with daemon statuses: DENIED if the socket may not be
+ * used. */
 dsc_session *dsc__session(const char *path, int *ret_error);
-dsc_session *dsc__session_peek(void); /* the session if there is one, else NULL */
-/* The process has no session from now on; the next call that needs one makes it. */
+dsc_session *dsc__session_peek(void); /* the process's session; NULL: it has none */
+/* Removes the process's session; the next call that needs one makes it. */
 void dsc__session_drop(void);
 
 /* --- retire.c --- */
 
 /*
- * Lose the session and give back what it holds in this process: addresses, mappings, descriptors, buffers. The object
- * stays for good and every call with it returns 999. Waits for the threads that copy; not with any lock but
- * session.c's.
+ * Marks the session lost and frees what it holds in this process: addresses, mappings, descriptors, buffers. The object
+ * stays for ever; every call with it returns 999. Waits for threads that copy. The caller may hold session.c's lock
+ * only.
  */
 void dsc__retire(dsc_session *s);
 
@@ -238,47 +239,49 @@ struct dsc__options {
         bool control_only, socket_only;
         uint32_t class_, sm_percent, gpu_request, gpu_limit, phase;
         uint64_t slo_ns, memory_limit;
-        const char *bad_variable; /* of the environment: its value was not understood; connecting says so and fails */
+        /* name of the variable whose value is wrong, NULL if none; connecting then fails with a message */
+        const char *bad_variable;
         char name[64];
 };
 
 void dsc__options_from_environment(struct dsc__options *options);
-void dsc__variable_refuse(const char *name); /* the variable's value is wrong: dsc_message() names what is accepted */
-void dsc__variables_check(void);             /* once per process: warns about unknown variables */
-/* May lines that are no errors go to standard error (DETSHARE_NOTES)? */
+void dsc__variable_refuse(const char *name); /* sets dsc_message() to what the variable accepts */
+void dsc__variables_check(void);             /* warns about unknown variables; once per process */
+/* 1: lines that are no errors may go to standard error (DETSHARE_NOTES) */
 bool dsc__notes(void);
 
 /* --- connect.c --- */
 
 /*
- * The same file with a number above 2, the old number closed; -1 goes through. A program may have closed its standard
- * streams, and what it prints must not end in our socket.
+ * Duplicates fd to a number above 2 and closes the old number; -1 stays -1. A program may have closed its standard
+ * streams; its output must not end in our socket.
  */
 int dsc__fd_above_standard(int fd);
-int dsc__ask_device(dsc_session *s); /* fills s->device */
-/* Registers the half-made session by dsc__pending(). On failure dsc_message() says why. */
+int dsc__ask_device(dsc_session *s); /* fetches the device's description into s->device */
+/* Makes a session. dsc__pending() registers it while it is incomplete. On failure dsc_message() has the reason. */
 int dsc__connect(const struct dsc__options *options, dsc_session **ret);
-void dsc__pending(dsc_session *s); /* session.c: what a forked child must drop */
+void dsc__pending(dsc_session *s); /* in session.c: the incomplete session, which a forked child must close */
 dsc_session *dsc__session_free(dsc_session *s);
 
 /* --- rpc.c --- */
 
 int dsc__rpc_init(struct dsc__rpc *rpc, int fd);
 void dsc__rpc_deinit(struct dsc__rpc *rpc);
-void dsc__rpc_retire(struct dsc__rpc *rpc); /* deinit when nobody uses it any more; the session is lost */
+/* frees the connection when no thread uses it any more; the session is lost */
+void dsc__rpc_retire(struct dsc__rpc *rpc);
 /*
- * One request and its answer. fd goes beside the request (-1: none; stays the caller's). expect: the answer's result,
- * or NOT_SET; ret may then be NULL. 0, a CUDA error or a daemon status; the answer is empty unless 0. A restarting
- * worker is waited for, at most 10 s.
+ * Sends one request and waits for its answer. fd is sent along (-1: none) and stays the caller's. expect: the kind of
+ * answer, or NOT_SET; ret may then be NULL. Returns 0, a CUDA error or a daemon status; *ret is empty unless 0. While
+ * the worker restarts, the call waits, 10 s at most.
  */
 int dsc__call(dsc_session *s, Detshare__Request *request, int fd, Detshare__Reply__ResultCase expect,
         struct dsc__answer *ret);
-/* Send and let the answer be dropped by whoever reads it. */
+/* Sends a request; whoever reads its answer drops it. */
 void dsc__call_forget(dsc_session *s, Detshare__Request *request);
 bool dsc__spare_take(struct dsc__rpc *rpc);
 void dsc__spare_give(struct dsc__rpc *rpc);
 void dsc__lose(dsc_session *s);
-bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so */
+bool dsc__peer_gone(dsc_session *s); /* checks the socket; if the daemon is gone, marks the session lost */
 
 #define DSC__REQUEST(kind, field, message)                                       \
         {                                                                        \
@@ -289,8 +292,8 @@ bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so
 /* --- answer.c --- */
 
 /*
- * By the thread that reads. 0; UNKNOWN when it makes no sense; OUT_OF_MEMORY when there is none and the spare place is
- * taken, by another thread or by an answer that this one was given: later it will not be.
+ * Unpacks an answer; called by the thread that reads. 0; UNKNOWN: the bytes make no sense; OUT_OF_MEMORY: malloc failed
+ * and the spare memory is in use, by another thread or by an earlier answer of this one: try again later.
  */
 int dsc__answer_unpack(struct dsc__rpc *rpc, const uint8_t *bytes, size_t size, struct dsc__answer *ret);
 void dsc__answer_clear(struct dsc__answer *answer);
@@ -298,50 +301,51 @@ void dsc__answer_clear(struct dsc__answer *answer);
 /* --- mapped.c --- */
 
 /*
- * The file in which these bytes of the process lie, and where: opened for reading, the caller's. -1: in none, or it is
- * not sure. The bytes must be mapped.
+ * Opens for reading the file that backs these bytes of the process, which must be mapped; *ret_offset: where in it they
+ * lie. -1: no file does, or that is not certain.
  */
 int dsc__mapped(const void *bytes, size_t size, uint64_t *ret_offset);
 
 /* --- attach.c --- */
 
-/* A memory file that has so many bytes for good: one that shrinks would end whoever looks at its mapping. */
+/* 1: the memory file has so many bytes and cannot shrink. A file that shrinks would end whoever reads its mapping. */
 bool dsc__keeps_bytes(int fd, uint64_t bytes);
-/* With submit.lock held: a living attachment. 0 or an error. */
+/* Attaches unless the attachment is alive. With submit.lock held. 0 or an error. */
 int dsc__attach_locked(dsc_session *s);
 int dsc__attach(dsc_session *s);
 static inline bool dsc__attached(dsc_session *s)
 {
         return atomic_load_explicit(&s->submit.attached, memory_order_acquire);
 }
-int dsc__sticky(dsc_session *s); /* the session's error as far as it is known without asking */
+int dsc__sticky(dsc_session *s); /* the session's sticky error as far as the page shows it, 0 if none */
 
 /* --- wait.c --- */
 
 typedef bool (*dsc__condition)(dsc_session *s, const void *arg);
 
 void dsc__waiters_init(struct dsc__waiters *waiters);
-/* Until condition (which must also hold when page->dead does): 0, or an error when the daemon went. Looks every nap_ns.
- */
+/* Waits until condition() holds, which must also hold when page->dead does. 0, or an error if the daemon is gone.
+ * Checks every nap_ns. */
 int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32_t nap_ns);
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
-/* For calls that only look at the page: a program that polls would otherwise never learn that the daemon was killed. 0,
- * or that it was. */
+/* For calls that only read the page: checks now and then that the daemon still runs, which a polling program would
+ * otherwise never notice. 0, or 999. */
 int dsc__look(dsc_session *s);
 int dsc__await_room(dsc_session *s, uint64_t slots);
-/* Something was waited for, or found to have ended: if nothing of the session's is left, the daemon may know that. */
+/* A wait or query has succeeded: if none of the session's work is left, reports that to the daemon. */
 void dsc__synchronised(dsc_session *s);
-void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
+/* after a new ring was mapped: writes the number of waiters into its header */
+void dsc__waiters_publish(dsc_session *s);
 
 /* --- output.c --- */
 
 void dsc__output_init(struct dsc__output *output);
-void dsc__output_new(dsc_session *s, bool wait); /* reads and writes it; wait: for another reader too */
-/* An error is about to be returned: if it is a kernel's, what was printed comes first. Returns it. Not with
- * output.lock.
- */
+/* reads printed text and writes it out; wait: also if another thread is reading */
+void dsc__output_new(dsc_session *s, bool wait);
+/* Call with an error that is about to be returned. A kernel's error first gets its printed text and its line out.
+ * Returns the error. Not with output.lock. */
 int dsc__told(dsc_session *s, int error);
-/* Has anything been printed that was not read? */
+/* 1: kernels have printed text that was not read */
 static inline bool dsc__output_waits(dsc_session *s)
 {
         return dsc__attached(s) && __builtin_expect(atomic_load_explicit(&s->page->output, memory_order_relaxed) >
@@ -351,26 +355,26 @@ static inline bool dsc__output_waits(dsc_session *s)
 
 /* --- fault.c --- */
 
-/* Prints one line on a fault, unless `error` is of another kind or the line was printed. Not with output.lock. */
+/* Prints the line about a fault once; does nothing for other errors. Not with output.lock. */
 void dsc__fault(dsc_session *s, int error);
 
 /* --- clock_note.c --- */
 
-void dsc__clock_note_begin(dsc_session *s); /* with the page just attached */
-void dsc__clock_note(dsc_session *s);       /* compares the clocks; one line on standard error where they differ */
+void dsc__clock_note_begin(dsc_session *s); /* call when the page has been attached */
+void dsc__clock_note(dsc_session *s);       /* compares the clocks; prints one line on standard error if they differ */
 
 /* --- stream.c --- */
 
-/* Put a record. ret_seq may be NULL. */
+/* Puts a record into the ring. ret_seq may be NULL. */
 int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, const void *payload, size_t payload_size,
         uint64_t *ret_seq);
-/* A request that counts one in its stream. ret_seq may be NULL. */
+/* Sends a request that counts as one operation of the stream. ret_seq may be NULL. */
 int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq);
 
 /* --- phase.c --- */
 
 int dsc__phase_set(dsc_session *s, uint32_t phase);
-/* Once more, to a worker that does not know. */
+/* Sends the phase to a new worker. */
 void dsc__phase_tell_locked(dsc_session *s);
 
 /* --- memory.c --- */
@@ -378,12 +382,12 @@ void dsc__phase_tell_locked(dsc_session *s);
 int dsc__memory_init(struct dsc__memory *memory);
 void dsc__memory_deinit(struct dsc__memory *memory);
 int dsc__pinned_map(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes);
-void dsc__pinned_release(dsc_session *s, uint64_t address, uint64_t bytes); /* unmap and free in the daemon */
+void dsc__pinned_release(dsc_session *s, uint64_t address, uint64_t bytes); /* unmaps and frees it in the daemon */
 bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes);
 void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes);
 int dsc__table_add(dsc_session *s, const struct dsc__range *range);
 void dsc__table_drop_module(dsc_session *s, uint64_t module);
-void dsc__table_clear(dsc_session *s); /* and unmap pinned ranges */
+void dsc__table_clear(dsc_session *s); /* clears the table and unmaps pinned ranges */
 
 /* --- vmm.c --- */
 
@@ -396,17 +400,17 @@ void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
 /* --- host.c --- */
 
 void dsc__host_init(struct dsc__host *host);
-void dsc__host_detach_locked(dsc_session *s); /* an Attach is about to go out; with submit.lock held */
-void dsc__host_attach_locked(dsc_session *s); /* its ring is in place */
-/* Something has changed that its thread does not see by itself; orphaned: the session was reset. */
+void dsc__host_detach_locked(dsc_session *s); /* call before an Attach; with submit.lock held */
+void dsc__host_attach_locked(dsc_session *s); /* call when the new ring is in place; with submit.lock held */
+/* Wakes the thread after a change that it does not see by itself; orphaned: the session was reset. */
 void dsc__host_wake(dsc_session *s, bool orphaned);
 
 /* --- clock.c --- */
 
-uint32_t dsc__clock_epoch(void);    /* one that no thread of the process has declared itself in */
-bool dsc__declared(dsc_session *s); /* the calling thread */
+uint32_t dsc__clock_epoch(void);    /* a number in which no thread of the process has declared itself */
+bool dsc__declared(dsc_session *s); /* 1: the calling thread is declared */
 void dsc__clock_contact(dsc_session *s);
-int dsc__clock_rejoin_locked(dsc_session *s); /* tell a new worker what was declared */
+int dsc__clock_rejoin_locked(dsc_session *s); /* repeats the declarations to a new worker */
 int dsc__clock_now(dsc_session *s, uint64_t *ret_ns);
 int dsc__clock_sleep(dsc_session *s, uint64_t ns);
 int dsc__clock_leave(dsc_session *s);

@@ -2,8 +2,8 @@
 /*
  * Limits of the context
  *
- * The device's context is everybody's, so the daemon sets the largest value that anybody asked for. Here they begin as
- * the daemon reported them at connect; what the session asked for is the face's to remember.
+ * All sessions share the device's context, so the daemon sets the largest value that any session requested. Limits
+ * begin with the values that the daemon reported at connect; libcuda remembers what its program requested.
  */
 #include "core/internal.h"
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that lie in a file which the process has mapped
+ * Images in files that the process has mapped
  *
- * Most code of a program is a part of its own file or of a library's, read-only where the dynamic linker has put it.
- * Instead of copying it, the daemon is told where it lies in that file and given the file. What has to be sure is that
- * the file holds the same bytes as the memory:
+ * Most code of a program is part of its own file or of a library's, read-only where the dynamic linker mapped it.
+ * Instead of a copy, the daemon gets the file and the position. That is allowed only if the file holds the same bytes
+ * as the memory:
  *
- *   - only segments that nobody may write count, so that there are no relocations in them;
- *   - the file at the object's path must be the one that is mapped: same device and inode as /proc/self/maps says.
- *     File systems that say otherwise there than in stat() exist, and paths change while a program runs: then the bytes
- *     themselves are compared, which costs no more than the copy that is saved.
+ *   - Only segments that are not writable count: they contain no relocations.
+ *   - The file at the object's path must be the mapped one: device and inode as in /proc/self/maps. Some file systems
+ *     show other numbers there than in stat(), and paths change while a program runs: then the bytes themselves are
+ *     compared, which costs no more than the copy that is saved.
  *
- * Only files of disks of this machine that have a name are handed over (util/foreign.h says why): where programs lie
- * on something else, such as a container's layers, a memory file travels.
+ * Only named files on this machine's disks are passed (util/foreign.h has the reason). For programs on other file
+ * systems, such as a container's layers, a memory file is sent.
  *
- * No descriptor is kept: a program may close what it did not open. What /proc/self/maps said is remembered per object
- * for as long as nothing is unloaded.
+ * No descriptor is kept, because a program may close descriptors that it did not open. The contents of /proc/self/maps
+ * are cached per object until an object is unloaded.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +30,17 @@
 
 #include "core/internal.h"
 
-#define SMALLEST 16384u             /* below, a memory file is made as soon */
-#define LARGEST ((uint64_t)4 << 30) /* of a file: what the daemon is willing to close at once */
-#define OBJECTS 64u                 /* remembered */
+#define SMALLEST 16384u             /* smallest image for which this is faster than a memory file */
+#define LARGEST ((uint64_t)4 << 30) /* largest file that the daemon closes without delay */
+#define OBJECTS 64u                 /* most objects in the cache */
 #define LINE_MAX_BYTES 512
 #define COMPARE_BYTES 65536u
 
-/* Where the bytes lie, as the dynamic linker has it. */
+/* The object that contains the bytes, by the dynamic linker's list. */
 struct place {
         uintptr_t address;
         size_t size;
-        uintptr_t object; /* its base address */
+        uintptr_t object; /* base address of the object */
         unsigned long long unloaded;
         uint64_t offset;
         bool found;
@@ -54,7 +54,7 @@ static struct {
         ino_t ino;
 } objects[OBJECTS];
 static size_t n_objects;
-static unsigned long long objects_unloaded; /* when they were remembered */
+static unsigned long long objects_unloaded; /* number of unloads when the entry was made */
 
 static void look_at_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment, struct place *place)
 {
@@ -81,7 +81,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *user)
         return place->found;
 }
 
-/* The device and inode that are mapped at the address; false when it is no file. */
+/* Reads device and inode of the mapping at the address; false: no file is mapped there. */
 static bool mapped_file(uintptr_t address, dev_t *ret_dev, ino_t *ret_ino)
 {
         FILE *maps = fopen("/proc/self/maps", "re");

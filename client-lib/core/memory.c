@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the session, as the client sees it
+ * The session's memory, as the client knows it
  *
- * The daemon allocates; here is only what must be known on this side: which addresses belong to which allocation (so
- * that a face can tell a device pointer from any other without asking), and the mappings of pinned memory. Pinned
- * memory lies at the same address here and in the daemon, inside the session's window, whose reservation it replaces
- * while it lives.
+ * The daemon allocates. This file keeps which addresses belong to which allocation (so that libcuda recognises a device
+ * pointer without a request), and the mappings of pinned memory. Pinned memory has the same address here and in the
+ * daemon: its mapping replaces a part of the reserved window while it exists.
  *
- * An address leaves the table before the daemon is asked to free it, because from the daemon's answer on it may be
- * given to another thread. For the same reason a pinned mapping goes before its memory does. Who maps or unmaps holds
- * memory.use for reading: the window of a session that is retired meanwhile may be somebody else's addresses.
+ * An address is removed from the table before the daemon frees it, because after the daemon's answer another thread may
+ * get it. A pinned mapping is removed before its memory for the same reason. Threads hold memory.use for reading while
+ * they map or unmap: when a session is retired meanwhile, its window may become other mappings' addresses.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ void dsc__memory_deinit(struct dsc__memory *memory)
 
 /* --- the table --- */
 
-/* Index of the first range that begins above address. */
+/* Index of the first range that begins above the address. */
 static size_t above(const struct dsc__memory *m, uint64_t address)
 {
         size_t low = 0, high = m->n_ranges;
@@ -81,7 +80,7 @@ int dsc__table_add(dsc_session *s, const struct dsc__range *range)
         return r;
 }
 
-/* Take the range of that kind that begins at base out: 0 and *ret, or INVALID_VALUE. */
+/* Removes the range of that kind that begins at base: 0 and *ret, or INVALID_VALUE. */
 static int table_take(dsc_session *s, uint64_t base, uint32_t kinds, struct dsc__range *ret)
 {
         struct dsc__memory *m = &s->memory;
@@ -119,7 +118,7 @@ void dsc__table_clear(dsc_session *s)
                 if (m->ranges[i].kind == DSC__RANGE_PINNED)
                         dsc__pinned_unmap(s, m->ranges[i].base, m->ranges[i].size);
                 if (m->ranges[i].kind == DSC__RANGE_PLAIN)
-                        m->ranges[n++] = m->ranges[i]; /* the program's own memory */
+                        m->ranges[n++] = m->ranges[i]; /* pageable memory of the program */
         }
         m->n_ranges = n;
         pthread_rwlock_unlock(&m->table);
@@ -328,7 +327,7 @@ int dsc_host_free(dsc_session *s, void *p)
         if (atomic_load_explicit(&dsc__forked, memory_order_relaxed))
                 return DSC__NOT_INITIALIZED;
         if (s->socket_only)
-                return plain_free(s, p); /* it is the process's own, whatever became of the daemon */
+                return plain_free(s, p); /* it belongs to the process even if the daemon is gone */
         int r = dsc__usable(s);
         if (r)
                 return r;
@@ -351,14 +350,14 @@ static int reset_locked(dsc_session *s)
                 return r;
         atomic_store(&s->submit.lost_error, 0);
         atomic_store(&s->fault_told, false);
-        /* what a dead worker left undone is forgiven, too */
+        /* forgets operations that a dead worker left unfinished */
         if (dsc__attached(s))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__table_clear(s);
         dsc__arena_drop(s);
         dsc__reserved_drop(s, true);
-        /* a dead attachment shows its error for good: take the one of the worker that lives */
+        /* the page of a dead attachment keeps its error: attach to the living worker */
         return dsc__attached(s) ? dsc__attach_locked(s) : 0;
 }
 

@@ -2,9 +2,9 @@
 /*
  * Modules, kernels and globals
  *
- * An image travels as the file that it lies in (mapped.c), or as a memory file with a copy of it. The daemon copies
- * what it reads, so nothing depends on the file's staying as it is. The addresses of globals go into the table of
- * allocations, so that a face finds them like any other device memory.
+ * An image travels as the file that contains it (mapped.c), or as a memory file with a copy. The daemon copies what it
+ * reads, so the file may change later. Addresses of globals are added to the table of allocations, so that libcuda
+ * recognises them like any other device memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "core/internal.h"
 
-#define NAMES_MAX 65536u /* a daemon that never says "no more" must not fill our memory */
+#define NAMES_MAX 65536u /* bound for a daemon that never sends the last page */
 
 static int write_all(int fd, const uint8_t *bytes, size_t size)
 {
@@ -76,7 +76,7 @@ void dsc_kernel_clear(struct dsc_kernel *kernel)
         *kernel = (struct dsc_kernel){.name = NULL};
 }
 
-/* Every launch copies by these numbers, into a block of that size. */
+/* Checks the parameter table: every launch copies by these numbers into a block of that size. */
 static bool params_fit(const Detshare__KernelReply *reply)
 {
         bool fit = reply->params_size <= DS_RECORD_PARAMS_MAX;
@@ -90,7 +90,7 @@ static bool params_fit(const Detshare__KernelReply *reply)
 static int take_kernel(const Detshare__KernelReply *reply, struct dsc_kernel *ret)
 {
         if (!params_fit(reply)) {
-                dsc__message("the daemon's description of kernel %s makes no sense", reply->name);
+                dsc__message("the daemon's description of kernel %s is invalid", reply->name);
                 return DETSHARE__STATUS__INTERNAL;
         }
         struct dsc_kernel k = {
@@ -130,7 +130,7 @@ static void kernels_free(struct dsc_kernel *kernels, size_t n)
         free(kernels);
 }
 
-/* They can be asked for one by one, so memory that is short costs nothing but that. */
+/* Kernels can also be fetched one by one, so running out of memory here is no error. */
 static void take_kernels(const Detshare__ModuleReply *reply, struct dsc_loaded *ret)
 {
         struct dsc_kernel *kernels = reply->n_entries ? calloc(reply->n_entries, sizeof(*kernels)) : NULL;

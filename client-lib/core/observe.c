@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control requests about what happens and what happened: see control.h
+ * Control requests about activity, requests, forms and traces: see control.h
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "core/control.h"
 #include "core/internal.h"
 
-#define SESSIONS_MAX 65536u /* a daemon that never says "no more" must not fill our memory */
+#define SESSIONS_MAX 65536u /* bound for a daemon that never sends the last page */
 #define REQUESTS_MAX 4096u
 
-/* --- now --- */
+/* --- activity --------------------- */
 
 static void take_activity(const Detshare__ActivityEntry *e, struct dsc_activity *ret)
 {
@@ -165,7 +165,8 @@ static void take_forms(const Detshare__FormsEntry *e, struct dsc_forms *ret)
         snprintf(ret->why_chosen, sizeof(ret->why_chosen), "%s", e->why_chosen);
 }
 
-/* One more page; *at: where it begins, and then the next. Pages may be empty and not the last. */
+/* Reads one more page. *at: where the page begins; out: where the next one begins. A page may be empty without being
+ * the last. */
 static int forms_page(dsc_session *s, uint64_t session, struct dsc_forms **list, size_t *n, uint32_t *at, bool *more)
 {
         Detshare__ListForms ask = DETSHARE__LIST_FORMS__INIT;

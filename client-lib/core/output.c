@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels printed comes out of this process
+ * Text that kernels print
  *
  * The page counts the bytes that the session's kernels have printed. Where CUDA empties its buffer (a launch, the end
- * of a wait or of a blocking copy, loading and unloading of modules, the end of a context) the count is compared with
- * what was read, and what is new is asked for and written: printf's text to the program's stdout, by stdio, so that it
- * takes its place among what the program prints itself; an assertion's words to stderr. Where nothing was printed this
- * costs one look at the page and no request.
+ * of a wait or of a blocking copy, loading and unloading of modules, the end of a context) the library compares that
+ * count with what it has read, reads the new text and writes it out. The text of printf goes to the program's stdout
+ * through stdio, in order with the program's own output; the text of assertions goes to stderr. Without new text this
+ * costs one load and no request.
  *
- * One thread reads at a time. A launch does not wait for another reader; a wait does, because the text of what it
- * waited for is out when it returns. What comes while reading is left to the next time, so that no thread is kept for
- * ever. Text that does not fit the daemon's bound is lost without a word, as it is in CUDA's buffer.
+ * One thread reads at a time. A launch does not wait for another reader. A wait does, because the text of the awaited
+ * work must be out when it returns. Text that arrives while a thread reads is left for the next reader, so no thread
+ * reads for ever. Text beyond the daemon's bound is dropped silently, as in CUDA's buffer.
  *
- * Whoever is told of a kernel's error, by whatever call, finds an assertion's words there already.
+ * When any call returns a kernel's error, the assertion's text is out already.
  *
- * A session without shared memory has no page: it asks where it waited.
+ * A session without shared memory has no page; it makes a request after each wait.
  */
 #include <stdio.h>
 
 #include "core/internal.h"
 
-#define READS_MAX 512u          /* requests at a time: more than a full buffer takes */
-#define KERNEL_ERRORS_FIRST 700 /* what a kernel did, in CUDA's numbers */
+#define READS_MAX 512u          /* most requests in a row, more than a full buffer needs */
+#define KERNEL_ERRORS_FIRST 700 /* range of CUDA's errors of kernels */
 #define KERNEL_ERRORS_LAST 799
 
 void dsc__output_init(struct dsc__output *output)
@@ -38,11 +38,11 @@ static void emit(const Detshare__OutputReply *reply)
         fflush(to);
 }
 
-/* Reads once: 0 and what is read in all, and how much came just now. */
+/* Makes one request: 0, the number of bytes read so far, and the number of new bytes. */
 static int read_once(dsc_session *s, uint64_t *ret_next, size_t *ret_size)
 {
         Detshare__OutputRead read = DETSHARE__OUTPUT_READ__INIT;
-        read.upto = UINT64_MAX; /* all that has been printed; more is not waited for */
+        read.upto = UINT64_MAX; /* all text that is printed by now; does not wait for more */
         Detshare__Request request = DSC__REQUEST(OUTPUT_READ, output_read, &read);
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_OUTPUT_READ, &answer);
@@ -63,7 +63,7 @@ static void read_locked(dsc_session *s)
         int r = 0;
         for (unsigned i = 0; !r && i < READS_MAX && next < goal && size > 0; i++)
                 r = read_once(s, &next, &size);
-        /* what cannot be read now will not be there later either: nobody is to ask for ever */
+        /* text that cannot be read now is given up, so that the library does not retry for ever */
         if (!s->socket_only && next < goal && (r || size == 0))
                 next = goal;
         atomic_store(&s->output.read, next);

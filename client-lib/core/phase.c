@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Phases: what the work that follows is about
+ * Phase hints: the kind of the work that follows
  *
- * A request, and one that is waited for: the ring is consumed up to it first and nothing is put into the ring behind it
- * before the worker knows, so that exactly what is submitted afterwards is of the new phase. Saying what holds already
- * costs nothing. A worker forgets when it dies; every attachment says it again, and there it may fail: it is a hint.
+ * A hint is a request that is waited for. The worker first consumes the ring up to it, and nothing is added to the ring
+ * before the worker knows the phase, so that exactly the later work has the new phase. Repeating the current phase
+ * costs nothing. A worker that dies forgets the phase; every attachment sends it again, and there a failure is ignored:
+ * it is only a hint.
  */
 #include "core/internal.h"
 
@@ -28,7 +29,7 @@ static int set_locked(dsc_session *s, uint32_t phase)
         if (phase == was)
                 return 0;
         s->phase = phase;
-        /* before the first operation there is nobody to tell */
+        /* before the first operation there is no worker that needs it */
         int r = s->socket_only || dsc__attached(s) ? tell(s) : 0;
         if (r)
                 s->phase = was;

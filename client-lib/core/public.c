@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detshare.h: the public face of the core
+ * The functions of detshare.h
  *
- * Thin by design: each function finds the session, asks, and folds the answer into the header's few codes. The daemon's
- * own words stay behind for detshare_last_error().
+ * Each function finds the session, makes the request and maps the answer to the header's few codes. The daemon's
+ * message stays for detshare_last_error().
  */
 #include <stdio.h>
 #include <string.h>
@@ -166,13 +166,13 @@ int detshare_hint_phase(enum detshare_client_phase phase)
 {
         int r = 0;
         if ((uint32_t)phase >= DSC__PHASES)
-                return invalid("there is no such phase");
+                return invalid("the phase is not one of enum detshare_client_phase");
         dsc_session *s = dsc__session(NULL, &r);
         return dsc__fold(s ? dsc__phase_set(s, (uint32_t)phase) : r);
 }
 
-/* Programs built against an older, shorter structure get the part that they know; those against a newer one learn how
- * much of it this library knows. */
+/* Programs built with an older, shorter structure get the fields that they know. Programs built with a newer one
+ * learn from `size` how much this library fills. */
 static void copy_stats(struct detshare_stats *to, const Detshare__StatsReply *from)
 {
         const struct detshare_stats stats = {
@@ -199,7 +199,7 @@ int detshare_get_stats(struct detshare_stats *stats)
 {
         int r = 0;
         if (!stats || stats->size < offsetof(struct detshare_stats, session))
-                return invalid("detshare_stats.size is not set");
+                return invalid("detshare_stats.size is not set: set it to sizeof(struct detshare_stats)");
         dsc_session *s = dsc__session(NULL, &r);
         if (!s)
                 return dsc__fold(r);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retiring a session: its daemon is gone, or the process wants no more of it
+ * Retiring a session: its daemon is gone, or the process disconnects
  *
- * Threads may be inside a call or about to make one with this session, so the object stays (some 10 KiB for each time
- * that a daemon ended) and only what it holds goes:
- *  - addresses: nobody maps into the window without memory.use, which is taken for writing here, and then finds no
- *    window. What staged copies were under way have failed by then.
- *  - ring and page: empty memory takes their place at the same address. A thread that looks at it sees operations that
- *    do not end, and then that the session is lost.
- *  - socket and buffers: with the last request (rpc.c).
+ * Threads may be inside a call with this session, or about to make one. So the object stays (about 10 KiB per ended
+ * session) and only its resources are freed:
+ *  - Addresses: mapping into the window needs memory.use, which is taken for writing here; later there is no window.
+ *    Staged copies in flight have failed by then.
+ *  - Ring and page: empty memory takes their place at the same address. A thread that reads it sees unfinished
+ *    operations, then that the session is lost.
+ *  - Socket and buffers: freed with the last request (rpc.c).
  */
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The producer's side of the submission ring: see ring.h for what is guaranteed, proto/wire.h for the layout
+ * The producer's side of the submission ring: see ring.h for its guarantees, proto/wire.h for the layout
  *
- * The tail is kept here and only ever published: what a stray pointer of the program writes over the shared copy cannot
- * make this side skip or repeat a record.
+ * The tail is kept here and only published in shared memory: a stray pointer of the program that overwrites the shared
+ * copy cannot make this side skip or repeat a record.
  */
 #include <assert.h>
 #include <errno.h>

@@ -2,18 +2,18 @@
 /*
  * Requests over the socket, from any number of threads at once
  *
- * There is no reader thread: a library must not surprise its host with threads. Each thread sends its request and then
- * either reads (if nobody does) or sleeps. Whoever reads hands every reply to the thread that waits for its id, and
- * when its own has come, hands the reading on to another. So one thread's Sync of a second does not delay another
- * thread's allocation.
+ * There is no reader thread, because a library must not surprise its host program with threads. Each thread sends its
+ * request, then reads the socket (if no other thread does) or sleeps. The reading thread passes every reply to the
+ * thread that waits for its id; when its own reply has come, it leaves the reading to another thread. So one thread's
+ * Sync of a second does not delay another thread's allocation.
  *
- * When the daemon goes, the reader sees it at once and everybody gets DSC__UNKNOWN. A frame that makes no sense ends
- * the session the same way: the stream cannot be trusted after it. Socket and buffers of a session that is retired go
- * with the last thread that uses them: `n_open` counts those with a request, `n_users` the others. The daemon bounds
- * the requests that one session may have open (64); threads beyond that wait here, with some places kept for requests
- * that are answered at once, because those may be what the slow ones wait for.
+ * When the daemon ends, the reader sees it at once, and all calls return DSC__UNKNOWN. A malformed frame ends the
+ * session the same way: the rest of the stream cannot be trusted. The last thread that uses a retired session frees its
+ * socket and buffers: n_open counts threads with a request, n_users the others. The daemon bounds a session's open
+ * requests (64). Threads beyond that wait here; some places are kept for requests that are answered at once, because
+ * slow requests may wait for them.
  *
- * The ring's tail is read and the frame packed under one lock, so tails leave in the order in which the daemon will see
+ * One lock covers reading the ring's tail and sending the frame, so tails leave in the order in which the daemon sees
  * them.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@
 #define RESTART_PAUSE_MAX_MS 40u
 #define FRAME_PREFIX 4u
 #define LOOK_NS 60000u
-#define SPARE_NAP_NS 50000 /* until the place for answers without memory is looked at again */
+#define SPARE_NAP_NS 50000 /* interval of trying for the spare memory */
 
 struct dsc__open_call {
         struct dsc__open_call *next;
@@ -87,7 +87,7 @@ void dsc__rpc_retire(struct dsc__rpc *rpc)
         pthread_mutex_unlock(&rpc->lock);
 }
 
-/* False when the session is lost; else socket and buffers stay until leave(). */
+/* False: the session is lost. True: socket and buffers stay until leave(). */
 static bool enter(dsc_session *s)
 {
         pthread_mutex_lock(&s->rpc.lock);
@@ -136,7 +136,7 @@ void dsc__lose(dsc_session *s)
         pthread_mutex_unlock(&rpc->lock);
 }
 
-/* Looks at the socket for up to so many ms. */
+/* Polls the socket for at most so many ms; true: the daemon is gone. */
 static bool peer_goes(dsc_session *s, int ms)
 {
         if (!enter(s))
@@ -185,7 +185,7 @@ static int send_all(int socket_fd, const uint8_t *bytes, size_t size, int fd)
         return 0;
 }
 
-/* 0, INVALID_VALUE when the request does not fit a frame, UNKNOWN when the connection broke. */
+/* 0; INVALID_VALUE: the request does not fit a frame; UNKNOWN: the connection broke. */
 static int send_request(dsc_session *s, Detshare__Request *request, int fd)
 {
         struct dsc__rpc *rpc = &s->rpc;
@@ -207,13 +207,13 @@ static int send_request(dsc_session *s, Detshare__Request *request, int fd)
         return r;
 }
 
-/* --- receiving: by the one thread that reads --- */
+/* --- receiving, by the one thread that reads --- */
 
 static int keep_fds(struct dsc__rpc *rpc, struct msghdr *message)
 {
         int r = 0;
         if (message->msg_flags & MSG_CTRUNC)
-                rpc->fds_missing = true; /* the program has no descriptors left */
+                rpc->fds_missing = true; /* the process has no descriptor left */
         for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
                 if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
                         continue;
@@ -233,8 +233,8 @@ static int keep_fds(struct dsc__rpc *rpc, struct msghdr *message)
 }
 
 /*
- * What recvmsg returns. Most replies come within microseconds, and a processor that has gone to sleep takes longer than
- * that to wake up: look for a moment, giving the processor to whoever wants it (the daemon may), before sleeping.
+ * recvmsg() that spins first. Most replies come within microseconds, and a sleeping processor takes longer than that to
+ * wake up: poll for a moment, yielding the processor to others (the daemon may need it), then sleep.
  */
 static ssize_t receive(int fd, struct msghdr *message)
 {
@@ -271,7 +271,7 @@ static int fill(struct dsc__rpc *rpc)
         }
 }
 
-/* Size of the first whole frame with its prefix, 0 when it is not all here, -1 when it is nonsense. */
+/* Size of the first whole frame with its prefix; 0: incomplete; -1: malformed. */
 static ssize_t whole_frame(const struct dsc__rpc *rpc)
 {
         if (rpc->in_size < FRAME_PREFIX)
@@ -290,7 +290,7 @@ static int take_fds(struct dsc__rpc *rpc, struct dsc__answer *answer)
         if (n > DS_FRAME_FDS_MAX || (here < n && !rpc->fds_missing))
                 return -1;
         memcpy(answer->fds, rpc->in_fds, here * sizeof(int));
-        answer->n_fds = n; /* those that are missing stay -1 */
+        answer->n_fds = n; /* descriptors that did not arrive stay -1 */
         if (here < n)
                 rpc->fds_missing = false;
         rpc->n_in_fds -= here;
@@ -315,8 +315,8 @@ static void deliver(struct dsc__rpc *rpc, struct dsc__answer *answer)
 }
 
 /*
- * Read until at least one reply was delivered, then deliver all that are here and that there is memory for: among those
- * before may be one of this thread's own, whose place is needed. 0, or -1 when the session cannot go on.
+ * Reads until at least one reply was delivered, then delivers all replies that are here and that there is memory for:
+ * the thread itself may wait for one of them. 0, or -1 when the session cannot continue.
  */
 static int read_replies(dsc_session *s)
 {
@@ -375,7 +375,7 @@ static bool is_slow(const Detshare__Request *request)
         }
 }
 
-/* False when the session is lost: then there is nothing to close. */
+/* False: the session is lost, and there is nothing to close. */
 static bool open_call(dsc_session *s, struct dsc__open_call *call)
 {
         struct dsc__rpc *rpc = &s->rpc;
@@ -410,10 +410,10 @@ static void close_call_locked(struct dsc__rpc *rpc, struct dsc__open_call *call)
         while (next && (!next->waiting || next->done))
                 next = next->next;
         if (next)
-                pthread_cond_signal(&next->cond); /* the reading is yours */
+                pthread_cond_signal(&next->cond); /* this thread reads next */
 }
 
-/* Wait until the answer is in call or the session is lost; then call is not in the list any more. */
+/* Waits until the answer is in `call`, or the session is lost; removes `call` from the list. */
 static void await_answer(dsc_session *s, struct dsc__open_call *call)
 {
         struct dsc__rpc *rpc = &s->rpc;
@@ -476,11 +476,11 @@ static int judge(const struct dsc__answer *answer, Detshare__Reply__ResultCase e
         }
         if (expect == DETSHARE__REPLY__RESULT__NOT_SET || expect == reply->result_case)
                 return 0;
-        dsc__message("the daemon's answer is not of the kind that was asked for");
+        dsc__message("the daemon's answer does not fit the request");
         return DETSHARE__STATUS__INTERNAL;
 }
 
-/* Whoever asks this does so for somebody else, who is told. */
+/* Requests made on behalf of another call, which reports the error itself. */
 static bool is_silent(const Detshare__Request *request)
 {
         return request->call_case == DETSHARE__REQUEST__CALL_OUTPUT_READ ||
@@ -497,7 +497,7 @@ int dsc__call(
                 const uint64_t asked = dsc__now();
                 if (!r)
                         r = call_once(s, request, fd, &answer);
-                /* a daemon that is restarted under us answers late and does not put us off by that */
+                /* a daemon that is being restarted answers late; that time does not count towards the deadline */
                 deadline += deadline ? dsc__now() - asked : 0;
                 if (r) {
                         if (s->lost)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's one session: made by the first call that needs it
+ * The process's one session, made by the first call that needs it
  *
- * A session whose daemon is gone stays the process's, and its calls fail, until somebody who knows that its memory is
- * gone too asks for another (detshare_connect(), or a context made when there is none). Other threads may still hold
- * the old one: it is retired, not freed.
+ * A session whose daemon is gone stays the process's session, and its calls fail. A caller that knows of the loss makes
+ * another one (detshare_connect(), or the first context that is made). Other threads may still use the old session: it
+ * is retired, not freed.
  *
- * Nothing is torn down at exit, only the clocks are compared (clock_note.c). Library destructors and exit handlers of the program may still call in after main(), in
- * any order; the kernel closes the socket, and the daemon cleans up behind every client the same way, however it ended.
+ * At exit only the clocks are compared (clock_note.c); nothing is torn down. Destructors and exit handlers of the
+ * program may still call in after main(), in any order. The kernel closes the socket, and the daemon cleans up after
+ * every client the same way, however it ended.
  *
  * After fork() the child has the parent's memory but not its session: two processes cannot share one stream of
- * requests. The child's copy is marked unusable, and its socket is closed at once, so that the parent's death is seen
- * by the daemon even while the child lives. A child of a process without a session may have one of its own.
+ * requests. The child's copy is marked unusable, and its socket is closed at once, so that the daemon sees the parent's
+ * death even while the child lives. A child of a process without a session may make its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static _Atomic(dsc_session *) the_session;
 static dsc_session *pending;
 static bool complained, fork_registered;
 static dsc_session *retired;
-static const char *home; /* where the last session was, which dsc_renew() looks for again; NULL: the environment's */
+static const char *home; /* socket of the last session, where dsc_renew() connects; NULL: the environment's */
 
 void dsc__pending(dsc_session *s)
 {
@@ -43,7 +44,7 @@ static void close_inherited(dsc_session *s)
         s->submit.ring.event_fd = -1;
 }
 
-/* Only what is safe after fork() in a program with threads. */
+/* Only calls that are safe after fork() in a program with threads. */
 static void in_child(void)
 {
         dsc_session *s = atomic_load(&the_session);
@@ -58,7 +59,7 @@ static void in_child(void)
         memcpy(&connect_lock, &fresh, sizeof(fresh));
 }
 
-/* Without it a child would speak on its parent's socket: no memory for it, no session. */
+/* Registers the fork handler. Without it a child would use its parent's socket, so failing means: no session. */
 static bool register_fork_locked(void)
 {
         if (!fork_registered)
@@ -84,7 +85,7 @@ static void complain(int error)
                 return;
         complained = true;
         if (dsc_fallback_native())
-                return; /* the face says it, with what it does instead */
+                return; /* libcuda prints the message, together with what it does instead */
         fprintf(stderr, "detshare: %s%s\n", dsc_message(), error == DSC__NO_DEVICE ? hint : "");
 }
 
@@ -100,7 +101,7 @@ static dsc_session *connect_locked(const char *path, int *ret_error)
         if (register_fork_locked())
                 r = dsc__connect(&options, &s);
         else
-                dsc__message("no memory for a session");
+                dsc__message("out of memory: no session");
         if (r) {
                 complain(r);
                 *ret_error = r;
@@ -132,7 +133,7 @@ void dsc__session_drop(void)
         pthread_mutex_unlock(&connect_lock);
 }
 
-/* Reads the page only. Another thread may be replacing the session: then there is nothing to compare. */
+/* Compares the clocks at exit; only reads the page. If another thread is replacing the session, does nothing. */
 __attribute__((destructor)) static void process_ends(void)
 {
         if (atomic_load(&dsc__forked) || pthread_mutex_trylock(&connect_lock))

@@ -2,8 +2,9 @@
 /*
  * Events that processes of one user share
  *
- * The daemon knows what such an event stands behind. Each call is a request, which is ordered behind the ring, so what
- * is recorded has been submitted; a stream's wait for one is an operation like any other.
+ * The daemon knows the operation that such an event follows. Each call is a request, which the daemon handles after the
+ * ring's records up to then, so the recorded operation has been submitted. A stream's wait for such an event is an
+ * operation like any other.
  */
 #include <string.h>
 

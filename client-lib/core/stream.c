@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and what is submitted to them
+ * Streams, and submission of operations
  *
- * An operation is a record in the ring: no system call. Operations are numbered per stream, here and in the daemon
- * alike, so the number of an operation is known when it is submitted.
+ * An operation is a record in the ring, without a system call. Client and daemon both number the operations of a
+ * stream, so the number of an operation is known when it is submitted.
  *
- * A worker may die while a record is being put. If the page is alive after the record's publication, the record belongs
- * to what attach.c compares when the page is found dead later. If it is dead already, the new attachment tells: the
- * operation ended, or the daemon counted it as lost, or nobody ever saw it and it is put again; unless the ring itself
- * was kept, and the record with it.
+ * A worker may die while a record is being put. If the page is alive after the record's publication, attach.c accounts
+ * for the record when the page is found dead later. If the page is dead already, the new attachment tells what
+ * happened: the operation ended; or the daemon counted it as lost; or nobody saw it, and it is put again. If the ring
+ * itself was kept, the record was kept with it.
  *
- * Over DETSHARE_TRANSPORT=rpc every operation is a request and its number comes with the answer.
+ * Over DETSHARE_TRANSPORT=rpc every operation is a request, and its answer has the number.
  */
 #include <string.h>
 
@@ -33,19 +33,20 @@ static int put_locked(dsc_session *s, const struct ds_record *record, size_t siz
                 *ret_seq = seq;
                 if (!atomic_load(&s->page->dead))
                         return 0;
-                atomic_fetch_sub(&submit->tails[record->stream], 1); /* of unknown fate: not to be taken for lost */
+                /* its fate is unknown: it must not count as lost */
+                atomic_fetch_sub(&submit->tails[record->stream], 1);
                 r = dsc__attach_locked(s);
                 if (!r && submit->kept) {
-                        atomic_fetch_add(&submit->tails[record->stream], 1); /* it is in the ring that goes on */
+                        atomic_fetch_add(&submit->tails[record->stream], 1); /* the record is in the kept ring */
                         return 0;
                 }
-                /* an error that comes of it is for whoever waits, as in CUDA: it was taken when it was submitted */
+                /* as in CUDA, an error of submitted work is for the thread that waits, not for this call */
                 if (r || dsc__sticky(s) || atomic_load(&submit->tails[record->stream]) >= seq)
                         return r;
         }
 }
 
-/* Once in a while, so that a program that only submits learns that the daemon was killed. */
+/* Checks the socket once in 1024 submissions, so that a program that only submits learns that the daemon was killed. */
 static void look_at_peer(dsc_session *s)
 {
         static __thread uint32_t count;

@@ -2,14 +2,14 @@
 /*
  * Tensor maps
  *
- * Their arguments travel and the bytes come back; nothing is kept. Arrays that are NULL are told apart from arrays
- * without an element, because the driver answers them differently.
+ * The arguments travel and the bytes come back; the library keeps nothing. NULL arrays and empty arrays are
+ * distinguished, because the driver answers them differently.
  */
 #include <string.h>
 
 #include "core/internal.h"
 
-/* So many elements of an array that is not NULL; `bit` is its place in `given`. */
+/* Copies so many elements of an array unless it is NULL; `bit`: the array's bit in `given`. */
 #define GIVE(to, ask, array, bit, n)                                        \
         do {                                                                \
                 if (!(ask)->array)                                          \

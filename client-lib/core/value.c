@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values in memory that streams write and wait for
+ * Values in memory that streams write or wait for
  */
 #include "core/internal.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory without an address, addresses without memory, and what lets another session have the same memory
+ * Physical memory without an address, reserved addresses without memory, and sharing of memory between sessions
  *
- * Addresses beside the window come from the daemon, so that no other session has them, and are reserved in this process
- * too, so that nothing else of it lies there. Which of them hold memory is the face's business and checked by the
- * daemon; here is only what must be given back when the session goes.
+ * Address ranges outside of the window come from the daemon, so that no other session has them, and are reserved in
+ * this process too, so that nothing else is mapped there. libcuda keeps track of which ranges hold memory, and the
+ * daemon checks it; this file only keeps the list of ranges to unmap with the session.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "core/internal.h"
 
-#define PLACES_MAX 4u /* that are tried: something of the process may lie there */
+#define PLACES_MAX 4u /* most ranges to try: another mapping of the process may lie there */
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -27,7 +27,7 @@ static bool hold(const struct place *place)
         void *want = (void *)(uintptr_t)place->base;
         const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         void *p = mmap(want, place->bytes, PROT_NONE, flags, -1, 0);
-        if (p != MAP_FAILED && p != want) { /* a kernel that does not know MAP_FIXED_NOREPLACE */
+        if (p != MAP_FAILED && p != want) { /* an old kernel that does not know MAP_FIXED_NOREPLACE */
                 munmap(p, place->bytes);
                 return false;
         }
@@ -47,7 +47,7 @@ static int ask(dsc_session *s, uint64_t bytes, struct place *ret)
         dsc__answer_clear(&answer);
         if (ret->bytes >= bytes && ret->base && ret->base % (1u << 21) == 0 && ret->base <= UINT64_MAX - ret->bytes)
                 return 0;
-        dsc__message("the daemon's addresses make no sense");
+        dsc__message("the daemon offers an invalid range of addresses");
         return DETSHARE__STATUS__INTERNAL;
 }
 
@@ -59,7 +59,7 @@ static int give_back(dsc_session *s, uint64_t base)
         return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
 }
 
-/* The list of what to unmap when the session goes. */
+/* The list of ranges to unmap with the session. */
 static bool note(dsc_session *s, const struct place *place)
 {
         struct dsc__memory *m = &s->memory;
@@ -119,7 +119,7 @@ static int reserve_locked(dsc_session *s, uint64_t bytes, struct place *ret)
                 munmap((void *)(uintptr_t)places[n - 1].base, places[n - 1].bytes);
                 held = false;
         }
-        /* those in whose way something lies are kept until here, so that the next is another */
+        /* occupied ranges are kept until here, so that the daemon offers another one each time */
         while (n > 0)
                 give_back(s, places[--n].base);
         return held ? 0 : r ? r : DSC__OUT_OF_MEMORY;
@@ -147,7 +147,7 @@ int dsc_address_free(dsc_session *s, uint64_t address, uint64_t bytes)
         if (r)
                 return r;
         pthread_rwlock_rdlock(&s->memory.use);
-        /* the mapping goes first: from the daemon's answer on the addresses may be another session's */
+        /* unmap first: after the daemon's answer another session may have the addresses */
         const bool known = forget(s, address, bytes);
         if (known)
                 munmap((void *)(uintptr_t)address, bytes);

@@ -2,24 +2,24 @@
 /*
  * Waiting for the device
  *
- * A waiter says in the ring's header that it is there, looks once more, and sleeps on the page's `wake` word. The
- * worker changes the page, then looks whether anybody waits, and only then changes `wake` and wakes: no system call on
- * either side when nobody waits, and no lost wake-up, because one of the two sees the other (both sides' accesses are
- * sequentially consistent).
+ * A waiter counts itself in the ring's header, checks once more, and sleeps on the page's `wake` word. The worker
+ * changes the page, then checks whether there are waiters, and only then changes `wake` and wakes them. So there is no
+ * system call on either side without waiters, and no lost wake-up: all these accesses are sequentially consistent, so
+ * one side sees the other.
  *
- * Before that the waiter spins for as long as sleeping and being woken would cost several times over: launching and
- * waiting in turn then makes no system call on either side. With two processors it does not: the worker needs the other
- * one, and the kernel's own threads want some too.
+ * Before that the waiter spins, for several times the cost of sleeping and waking: launching and waiting in turn then
+ * makes no system call on either side. On machines with one or two processors it does not spin: the worker needs a
+ * processor, and so do the kernel's threads.
  *
- * Nobody wakes anybody when the whole daemon is killed, so a sleeper looks at its socket every 50 ms.
+ * When the whole daemon is killed, nobody wakes the waiters, so a sleeper checks its socket every 50 ms.
  *
- * When a wait has ended and nothing that was submitted is left, the client has all its results, and says so in the
- * ring's header: one store, which tells policies that a request is over (proto/wire.h). Only a latency-sensitive client
- * wakes a worker that sleeps for it: the worker looks for a while after each sign of life of such a client, so that is
- * rare, and nobody waits for a best-effort client to be done.
+ * When a wait has ended and no submitted work is left, the client has all its results. It stores that in the ring's
+ * header, which tells policies that a request has ended (proto/wire.h). Only a latency-sensitive client also wakes a
+ * sleeping worker for this. That is rare: the worker keeps polling for a while after each activity of such a client.
+ * For a best-effort client nobody waits for the end of a request.
  *
- * Threads that declared themselves to the device's clock wait by a request instead: the daemon must know that they
- * wait, because a simulated device's time stands still while they run.
+ * Threads that are declared to the device's clock wait by a request instead: the daemon must know that they wait,
+ * because a simulated device's clock stands still while they run.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -30,8 +30,8 @@
 #include "core/internal.h"
 
 #define SPIN_NS 2000000u
-#define SPINS 32u            /* between two looks at the clock */
-#define ROOM_NAP_NS 1000000u /* consuming alone wakes nobody */
+#define SPINS 32u            /* number of checks between two readings of the clock */
+#define ROOM_NAP_NS 1000000u /* interval of checks: consumption of the ring alone wakes nobody */
 
 void dsc__waiters_init(struct dsc__waiters *waiters)
 {
@@ -128,8 +128,8 @@ int dsc__await_room(dsc_session *s, uint64_t slots)
 /* --- operations --- */
 
 /*
- * In this order: what is in the ring up to `head` has been counted in `accepted`, and `completed` does not go back, so
- * both the same means that nothing was left when `accepted` was read.
+ * This order of loads: records of the ring up to `head` are counted in `accepted`, and `completed` never decreases. So
+ * equal counts mean that nothing was left when `accepted` was read.
  */
 static bool nothing_left(dsc_session *s, uint64_t *ret_accepted)
 {
@@ -170,7 +170,7 @@ struct operation {
         uint64_t seq;
 };
 
-/* A number beyond what was submitted is one that went with a dead worker: nothing more will come of it. */
+/* A number beyond the submitted ones belongs to an operation that was lost with a worker: it counts as ended. */
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         return atomic_load(&s->page->stream_done[stream]) >= seq || seq > atomic_load(&s->submit.tails[stream]);
@@ -230,7 +230,8 @@ static int wait_all(dsc_session *s)
                 return sync_call(s, 0, 0, true);
         if (!dsc__attached(s))
                 return dsc__look(s);
-        /* nearly all streams have nothing to wait for, and looking closely at each would take longer than a kernel */
+        /* a quick check first: nearly all streams have nothing to wait for, and a close look at each takes longer
+         * than a kernel */
         for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++) {
                 const uint64_t tail = atomic_load(&s->submit.tails[i]);
                 if (!dsc__ended(s, i, tail))
@@ -253,7 +254,7 @@ int dsc_wait_all(dsc_session *s)
         return dsc__told(s, r);
 }
 
-/* --- asking without waiting --- */
+/* --- queries ---------------------- */
 
 static int query_call(dsc_session *s, uint32_t stream, uint64_t seq)
 {
@@ -305,7 +306,8 @@ static int query(dsc_session *s, uint32_t stream, uint64_t seq)
         return s->socket_only ? query_call(s, stream, seq) : query_page(s, stream, seq);
 }
 
-/* Polling costs a declared thread a microsecond of the device's time, or that time would never come to its end. */
+/* Each poll of a declared thread lets the device's clock advance by 1 us; otherwise the awaited time would never
+ * come. */
 int dsc_peek(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         uint64_t now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays, textures and surfaces: there are none, so there is none to free but nothing
+ * Arrays, textures and surfaces: not supported
  *
- * Making one answers cudaErrorNotSupported (gen/generate.py). Programs that clean up whatever they may have made are
- * right to free nothing.
+ * Making one returns cudaErrorNotSupported (gen/generate.py). Freeing NULL succeeds, because programs free whatever
+ * they may have made.
  */
 #include "cudart/rt.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands between <<< and >>>
+ * The launch configuration between <<< and >>>
  *
- * Pushed before the arguments of the call are evaluated, popped by the kernel's stub; arguments may launch themselves,
- * so it is a stack, and each thread has its own. More than one at a time is rare and lives on the heap.
+ * Compiled code pushes it before it evaluates the call's arguments, and the kernel's stub pops it. Arguments may
+ * contain launches themselves, so each thread has a stack. More than one entry is rare; such entries lie on the heap.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nvcc's output calls and no header declares for C: prototypes as crt/host_runtime.h and crt/device_functions.h
- * have them for C++
+ * Functions that nvcc's output calls and that no C header declares: prototypes as in crt/host_runtime.h and
+ * crt/device_functions.h, which are C++
  */
 #pragma once
 
@@ -21,7 +21,7 @@ char __cudaInitModule(void **fatCubinHandle);
 unsigned int __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, struct CUstream_st *stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func);
-/* the header of the compiler names the per-thread one itself */
+/* the compiler's header names the per-thread variant itself */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define __cudaLaunchKernel __cudaLaunchKernel_ptsz
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: which one a thread uses, its primary context's flags, limits, peers, names on the bus
+ * Devices: the thread's device, flags of its primary context, limits, peers, PCI names
  */
 #include "cudart/rt.h"
 
@@ -54,7 +54,7 @@ cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int fl
         return rt_error(r == CUDA_SUCCESS ? rt_retain(device) : r);
 }
 
-/* The order in which devices are taken by threads that chose none. */
+/* The order in which threads that chose no device take one. */
 cudaError_t cudaSetValidDevices(int *device_arr, int len)
 {
         cudaError_t e = rt_enter_process();
@@ -71,7 +71,7 @@ cudaError_t cudaSetValidDevices(int *device_arr, int len)
         return cudaSuccess;
 }
 
-/* Host memory can always be mapped, so the flag that asks for it says nothing. */
+/* Host memory can always be mapped, so the flag that requests it is ignored. */
 cudaError_t cudaSetDeviceFlags(unsigned int flags)
 {
         cudaError_t e = rt_enter_process();
@@ -245,7 +245,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevi
         return e ? e : rt_error(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
 }
 
-/* The primary context of a peer of the current device; itself: the error where that is the device. */
+/* The primary context of a peer of the current device; `itself`: the error if the peer is that device. */
 static cudaError_t peer_context(int peer, cudaError_t itself, CUcontext *ret)
 {
         cudaError_t e = rt_enter();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors: the driver's numbers as the runtime's, names and texts, and what a thread's last error is
+ * Errors: driver errors as runtime errors, names and texts, the thread's last error
  *
- * Both lists of codes have the same numbers where they mean the same. What only the driver knows becomes
- * cudaErrorUnknown.
+ * Both lists use the same number for the same error. A code that only the driver has becomes cudaErrorUnknown.
  */
 #include "cudart/rt.h"
 
@@ -46,7 +45,8 @@ cudaError_t rt_error(CUresult r)
         return r == CUDA_SUCCESS ? cudaSuccess : rt_fail(rt_code(r));
 }
 
-/* What every name without an implementation answers; only the generated file calls it, whatever the name's type. */
+/* The body of every function without an implementation; only the generated file calls it, whatever the function's
+ * type. */
 int rt_unsupported(const char *name);
 int rt_unsupported(const char *name)
 {

@@ -6,7 +6,7 @@
 
 #include "cudart/rt.h"
 
-/* The function behind a name or a handle. */
+/* The driver's function of a host address or a handle. */
 static cudaError_t function(const void *func, CUfunction *ret)
 {
         cudaError_t e = rt_enter();
@@ -19,7 +19,7 @@ static cudaError_t function(const void *func, CUfunction *ret)
                 return e;
         if (cuKernelGetFunction(ret, kernel) == CUDA_SUCCESS)
                 return cudaSuccess;
-        /* what is no kernel of a library may be a function already */
+        /* the handle may be a function already */
         *ret = (CUfunction)kernel;
         return rt_error(cuFuncGetName(&name, *ret));
 }
@@ -115,7 +115,7 @@ cudaError_t cudaFuncGetParamInfo(const void *func, size_t paramIndex, size_t *pa
         return e ? e : rt_error(cuFuncGetParamInfo(f, paramIndex, paramOffset, paramSize));
 }
 
-/* Of what has a kernel only: its name, or its handle. */
+/* The host address or the handle, for attributes that only a kernel has. */
 static cudaError_t kernel_of(const void *symbol, CUkernel *ret)
 {
         cudaError_t e = rt_enter();

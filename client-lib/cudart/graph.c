@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs as a whole: nodes and edges, instances, what keeps host objects alive
+ * Graphs: nodes and edges, instances, user objects
  *
- * Handles, types of nodes and results have the driver's values; edges have its members.
+ * Handles, node types and results have the driver's values; edges have its members.
  */
 #include "cudart/rt.h"
 
@@ -171,7 +171,7 @@ cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t hGraphExec, cudaGraphNode_t 
         return e ? e : rt_error(cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled));
 }
 
-/* What is printed are the runtime's types; the flags are otherwise the same bits. */
+/* A printed graph shows the runtime's types; otherwise the flags are the driver's. */
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, unsigned int flags)
 {
         cudaError_t e = rt_enter();

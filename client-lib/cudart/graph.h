@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes as the runtime describes them, in the driver's words
+ * Translation of the runtime's node descriptions into the driver's
  *
- * Where the driver wants to know a node's context, it is the caller's current one. All need rt_enter.
+ * Where the driver wants the context of a node, the caller's current one is passed. All functions need rt_enter.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes of any type: one description with the type in it
+ * Nodes of any type: one description that contains the type
  *
- * Only kernels, copies, fills and conditions are described otherwise by the driver; the rest of the union is the same.
+ * The driver describes only kernels, copies, memsets and conditions differently; the other members of the union are
+ * equal.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@
 _Static_assert(sizeof(struct cudaGraphNodeParams) == sizeof(CUgraphNodeParams), "the same members around the union");
 _Static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == sizeof(CUDA_KERNEL_NODE_PARAMS_v3), "the same members");
 
-/* A copy's reserved words must be zero. */
+/* The reserved words of a copy must be zero. */
 static cudaError_t copy_params(const struct cudaMemcpyNodeParams *p, CUcontext context, CUDA_MEMCPY_NODE_PARAMS *ret)
 {
         if (p->flags || p->reserved[0] || p->reserved[1] || p->reserved[2])
@@ -54,7 +55,7 @@ static cudaError_t convert(const struct cudaGraphNodeParams *p, CUgraphNodeParam
         }
 }
 
-/* What the driver writes into a description: an allocation's address, the bodies of a condition. */
+/* Copies back the members that the driver writes: the address of an allocation, the bodies of a condition. */
 static void tell(const CUgraphNodeParams *params, struct cudaGraphNodeParams *ret)
 {
         if (ret->type == cudaGraphNodeTypeMemAlloc)

@@ -2,13 +2,13 @@
 /*
  * Copy nodes: of boxes, of rows, to and from variables of device code
  *
- * A row is a box; a variable is its address.
+ * A row is a box of one row; a variable is copied by its address.
  */
 #include <string.h>
 
 #include "cudart/params.h"
 
-/* What shall be done with a description: made a node, given to a node, given to a node of an instance. */
+/* Use of a description: add a node, set a node, set a node of an instance. */
 struct target {
         cudaGraphNode_t *add;
         cudaGraph_t graph;

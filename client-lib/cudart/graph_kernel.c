@@ -2,8 +2,8 @@
 /*
  * Kernel nodes
  *
- * A program names a kernel by its host address, the driver's node by a function. Who asks a node is told the host
- * address again where there is one, else the function, which is as good to give back.
+ * A program names a kernel by its host address, the driver's node by a function. Reading a node returns the host
+ * address if there is one, else the function; programs may pass either to the runtime.
  */
 #include "cudart/graph.h"
 
@@ -23,7 +23,7 @@ cudaError_t rt_node_kernel(const struct cudaKernelNodeParamsV2 *p, CUDA_KERNEL_N
                 return rt_fail(cudaErrorInvalidResourceHandle);
         if (e != cudaSuccess)
                 return e;
-        /* what has no function is one */
+        /* a kernel handle that has no function is accepted as it is */
         if (cuKernelGetFunction(&function, kernel) != CUDA_SUCCESS)
                 function = (CUfunction)kernel;
         *ret = (CUDA_KERNEL_NODE_PARAMS){

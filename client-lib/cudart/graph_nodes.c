@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes that fill memory, call the host, stand for events or other graphs, or hold memory
+ * Nodes for memsets, host functions, events, child graphs and memory
  *
- * Their descriptions have the driver's members; filling wants a context beside it.
+ * Their descriptions have the driver's members; a memset also needs a context.
  */
 #include "cudart/rt.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's beginning, and the context that a thread works in
+ * Initialisation of the process, and the current context of a thread
  *
- * Nothing happens before the first call. What a thread has found good stays good until `epoch` changes, so that a call
- * costs a look at the driver's current context and a comparison.
+ * Nothing happens before the first call. A thread's check stays valid until `epoch` changes, so a call costs one read
+ * of the driver's current context and a comparison.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -112,7 +112,7 @@ CUresult rt_use_device(CUdevice device)
         return cuCtxSetCurrent(rt_primary(device));
 }
 
-/* A context that the thread has: if it is a device's primary one, it is kept alive by a retain of our own. */
+/* Accepts the thread's context. If it is a device's primary context, this library retains it once. */
 static CUresult keep(CUcontext current)
 {
         unsigned int flags;
@@ -127,7 +127,7 @@ static CUresult keep(CUcontext current)
         r = cuCtxGetDevice(&device);
         if (r == CUDA_SUCCESS)
                 r = cuDevicePrimaryCtxGetState(device, &flags, &active);
-        /* without a primary context this is one that the program made itself */
+        /* no primary context: the program made this one itself */
         return r == CUDA_SUCCESS && active ? rt_retain(device) : r;
 }
 

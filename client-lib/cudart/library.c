@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries that a program loads itself. Their handles, and those of their kernels, are the driver's.
+ * Libraries that a program loads explicitly. Their handles, and those of their kernels, are the driver's.
  */
 #include "cudart/rt.h"
 

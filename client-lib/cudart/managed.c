@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory and what pointers are
+ * Managed memory, and attributes of pointers
  *
- * Locations, advice and attributes of ranges have the driver's numbers.
+ * Locations, advice and range attributes have the driver's numbers.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ static enum cudaMemoryType type_of(unsigned int type, unsigned int managed)
         return type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
 }
 
-/* The driver knows nothing of memory that it did not give or register and says so by zeros. */
+/* For memory that the driver neither allocated nor registered it returns zeros. */
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {
         CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -94,7 +94,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
         return cudaSuccess;
 }
 
-/* A format is a value: no driver is asked. */
+/* A plain conversion that needs no driver. */
 struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind f)
 {
         return (struct cudaChannelFormatDesc){.x = x, .y = y, .z = z, .w = w, .f = f};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the device, of the host that the device reaches, and of both
+ * Allocation of device, pinned and managed memory
  *
- * The runtime gives nothing for nothing where the driver calls a size of 0 an error.
+ * For a size of 0 the runtime returns NULL and success, where the driver returns an error.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent
         return e;
 }
 
-/* All memory of the host that the runtime gives is mapped, and says so when asked. */
+/* All pinned memory of the runtime is mapped and reports that flag. */
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
         cudaError_t e = rt_enter();
@@ -83,7 +83,7 @@ cudaError_t cudaMallocHost(void **ptr, size_t size)
         return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
 }
 
-/* Nothing is freed by freeing nothing. */
+/* Freeing NULL succeeds. */
 cudaError_t cudaFreeHost(void *ptr)
 {
         cudaError_t e = rt_enter();
@@ -150,7 +150,7 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
         return e ? e : rt_error(cuIpcCloseMemHandle((CUdeviceptr)devPtr));
 }
 
-/* Both devices must be there; all contexts of a device see the same memory. */
+/* Both devices must exist; all contexts of a device share its memory. */
 static cudaError_t check_devices(int a, int b)
 {
         cudaError_t e = rt_enter();

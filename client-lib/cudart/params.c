@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Of each kind, what its source and its destination are. */
+/* Source and destination of each kind of copy. */
 static const CUmemorytype sides[][2] = {
         [cudaMemcpyHostToHost] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST},
         [cudaMemcpyHostToDevice] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE},
@@ -35,7 +35,7 @@ cudaError_t rt_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch,
         return cudaSuccess;
 }
 
-/* Rows longer than their pitch, slices of more rows than there are from one to the next. */
+/* Checks for rows longer than their pitch, and for slices that overlap the next one. */
 static int overlaps(const struct cudaPitchedPtr *p, const struct cudaExtent *extent)
 {
         if (!p->ptr)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools of memory
+ * Memory pools
  *
- * Descriptions of pools, locations, access and attributes are the driver's, member by member.
+ * The descriptions of pools, locations, access and attributes have the driver's members.
  */
 #include "cudart/rt.h"
 

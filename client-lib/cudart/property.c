@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device is
+ * Device properties
  *
- * A device's properties are its attributes by other names; three of them are wider than an attribute.
+ * A property is an attribute under another name; three properties are wider than an attribute.
  */
 #include <string.h>
 
 #include "cudart/rt.h"
 
-/* Two tables of where an attribute goes: numbers are copied into an int or, of sizes, into a size_t. */
+/* Two tables, of int and of size_t members: the member that gets each attribute. */
 struct field {
         size_t offset;
         CUdevice_attribute attribute;
@@ -189,7 +189,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
         return e ? e : rt_error(cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
 }
 
-/* How well a device does what is asked for; what is 0 in a wish is no wish. */
+/* Rates how well a device fits the requested properties; 0 in a request means no preference. */
 static int suits(const struct cudaDeviceProp *has, const struct cudaDeviceProp *wish)
 {
         int capability = has->major > wish->major || (has->major == wish->major && has->minor >= wish->minor);

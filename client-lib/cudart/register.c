@@ -11,7 +11,7 @@
 
 #define BUCKETS 4096u
 
-/* As nvcc writes it. Of version 2, `data` was linked from the containers at `parts`. */
+/* Layout that nvcc writes. In version 2, `data` was linked from the containers at `parts`. */
 struct wrapper {
         uint32_t magic, version;
         const void *data;
@@ -21,13 +21,13 @@ struct wrapper {
 struct container {
         uint32_t magic;
         uint16_t version, header_bytes;
-        uint64_t bytes; /* behind the header */
+        uint64_t bytes; /* the bytes after the header */
 };
 
 struct rt_binary {
         const struct wrapper *wrapper;
-        CUlibrary library;   /* once loaded */
-        const char *managed; /* name of a managed variable, if it has any */
+        CUlibrary library;   /* set once loaded */
+        const char *managed; /* name of a managed variable, NULL if the binary has none */
 };
 
 static struct rt_name *buckets[BUCKETS];
@@ -51,7 +51,7 @@ void __cudaRegisterFatBinaryEnd(void **fatCubinHandle)
 {
 }
 
-/* A record nobody uses any more, or a new one. With the lock. */
+/* Reuses an unused record, or makes one. With the lock. */
 static struct rt_name *take(const void *host)
 {
         struct rt_name **head = bucket(host), *name;
@@ -139,7 +139,7 @@ static CUresult load_image(CUlibrary *ret, const void *image)
         return cuLibraryLoadData(ret, image, NULL, NULL, 0, &option, &value, 1);
 }
 
-/* What was compiled apart and must be linked: the driver does it. The result is its own copy. */
+/* Lets the driver link code that was compiled separately. The result is a copy of its own. */
 static CUresult link_parts(CUlibrary *ret, const void *const *parts)
 {
         CUlinkState state;
@@ -164,8 +164,8 @@ static CUresult link_parts(CUlibrary *ret, const void *const *parts)
 }
 
 /*
- * A program of relocatable device code carries what nvcc linked, which is machine code alone, and the parts it was
- * linked from, with their text. Where the machine code is not the device's, the parts are taken.
+ * Loads relocatable device code: it carries the machine code that nvcc linked, and the parts with their PTX. If the
+ * machine code does not fit the device, the parts are linked.
  */
 static CUresult load_linked(struct rt_binary *binary, const struct wrapper *wrapper)
 {
@@ -183,7 +183,7 @@ static CUresult load_linked(struct rt_binary *binary, const struct wrapper *wrap
         return CUDA_SUCCESS;
 }
 
-/* The library of a binary. With the lock for writing. */
+/* Loads the library of a binary. With the lock for writing. */
 static CUresult load(struct rt_binary *binary)
 {
         const struct wrapper *wrapper = binary->wrapper;
@@ -197,7 +197,7 @@ static CUresult load(struct rt_binary *binary)
         return r == CUDA_SUCCESS && wrapper->version == 2 ? load_linked(binary, wrapper) : r;
 }
 
-/* The latest live record of a host address. With the lock. */
+/* The newest live record of a host address. With the lock. */
 static struct rt_name *find(const void *host)
 {
         for (struct rt_name *name = *bucket(host); name; name = name->next) {
@@ -267,7 +267,7 @@ cudaError_t rt_kernel(const void *func, CUkernel *ret)
         if (!func)
                 return rt_fail(cudaErrorInvalidDeviceFunction);
         if (!name || name->bytes) {
-                /* a handle of a kernel or a function, or none: the driver knows */
+                /* not registered: it is a handle of a kernel or a function, or invalid, which the driver finds out */
                 *ret = (CUkernel)func;
                 return cudaSuccess;
         }
@@ -293,7 +293,7 @@ cudaError_t rt_symbol(const void *symbol, CUdeviceptr *ret, size_t *ret_bytes)
         return r == CUDA_ERROR_NOT_FOUND ? rt_fail(cudaErrorInvalidSymbol) : rt_error(r);
 }
 
-/* The compiler's address of a kernel is what its launches use from then on; nothing is loaded yet. */
+/* Launches use this record from then on; nothing is loaded yet. */
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 {
         struct rt_name *name = find_locked(func);
@@ -303,8 +303,8 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 }
 
 /*
- * Called before a program first touches a managed variable of this binary. They are not supported, and nothing of a
- * binary that has any will load; the program still reaches its own checks, with memory of its own behind the variable.
+ * Called before a program first uses a managed variable of this binary. They are not supported, and a binary that has
+ * one does not load. The variable gets plain memory, so that the program runs as far as its own error checks.
  */
 char __cudaInitModule(void **fatCubinHandle)
 {

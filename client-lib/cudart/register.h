@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What compiled programs register: images of code, and the host addresses that name their functions and variables
+ * Registration by compiled programs: images of code, and the host addresses that name their functions and variables
  *
- * nvcc's output calls __cudaRegisterFatBinary from a constructor, then names each kernel by the address of its stub
- * and each variable by that of its shadow, and unregisters at exit or when the library goes. Nothing of an image is
- * looked at before something of it is used; what is wrong with it is told then, each time.
+ * nvcc's output calls __cudaRegisterFatBinary from a constructor, names each kernel by the address of its stub and each
+ * variable by the address of its shadow, and unregisters at exit or when the library is unloaded. An image is read only
+ * when something of it is used; errors in it are returned then, each time.
  *
- * Two libraries may register the same address (an instance of a template that the linker made one of): the later one
- * is used, and when it goes, the other. Records of names are never freed but used again, because compiled code keeps
- * their addresses (__cudaGetKernel); there are as many as a process has had kernels and variables.
+ * Two libraries may register the same address (a template instance that the linker merged). The later registration is
+ * used; when its library goes, the earlier one is. Records are reused but never freed, because compiled code keeps
+ * their addresses (__cudaGetKernel). Their number is bounded by the kernels and variables that the process has had.
  */
 #pragma once
 
@@ -20,15 +20,15 @@ struct rt_binary;
 
 struct rt_name {
         const void *host;
-        const char *_Atomic device;       /* the binary's own string */
-        struct rt_binary *_Atomic binary; /* NULL: it is gone */
-        _Atomic(CUkernel) kernel;         /* once found */
-        _Atomic size_t bytes;             /* of a variable; 0: a function */
-        void **_Atomic managed;           /* the variable that shall point to it */
-        struct rt_name *next;             /* with the same hash, latest first */
+        const char *_Atomic device;       /* string in the binary */
+        struct rt_binary *_Atomic binary; /* NULL: the binary was unloaded */
+        _Atomic(CUkernel) kernel;         /* set at the first use */
+        _Atomic size_t bytes;             /* size of a variable; 0: a function */
+        void **_Atomic managed;           /* the program's pointer to this managed variable */
+        struct rt_name *next;             /* next with the same hash, newest first */
 };
 
-/* The kernel of a record, loading what is necessary. */
+/* The kernel of a record; loads its code if necessary. */
 CUresult rt_name_kernel(struct rt_name *name, CUkernel *ret);
-/* What a program calls a function: its host address, where it has one, else the function itself. */
+/* The program's name of a function: its host address if it has one, else the function itself. */
 void *rt_function_host(CUfunction function);

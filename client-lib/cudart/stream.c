@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and events, what is the same whatever stream 0 means
+ * Streams and events: functions that do not depend on the meaning of stream 0
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Versions, the profiler's marks, the driver's log, and what is refused
+ * Versions, profiler control, the driver's log, and refused functions
  */
 #include "cudart/rt.h"
 
-/* Asks before anything is initialised. */
+/* Needs no initialisation. */
 cudaError_t cudaDriverGetVersion(int *driverVersion)
 {
         return rt_error(cuDriverGetVersion(driverVersion));
@@ -32,7 +32,7 @@ cudaError_t cudaProfilerStop(void)
         return e ? e : rt_error(cuProfilerStop());
 }
 
-/* NVIDIA's own libraries ask it for what no header says. */
+/* NVIDIA's own libraries get undocumented tables by it. */
 cudaError_t cudaGetExportTable(const void **ppExportTable, const cudaUUID_t *pExportTableId)
 {
         if (ppExportTable)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory in the order of a stream
+ * Stream-ordered allocation
  */
 #include "cudart/rt.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of streams, and graphs that run in one
+ * Stream capture, and launches of graphs
  */
 #include "cudart/rt.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the driver by name, for the runtime's default stream where nothing is said about it
+ * Driver functions by name, with the runtime's default stream unless the caller says otherwise
  */
 #include "cudart/rt.h"
 

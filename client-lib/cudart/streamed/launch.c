@@ -2,8 +2,8 @@
 /*
  * Launches
  *
- * The driver checks a launch, and what it says is what the program hears (an H200 showed it: a grid of no blocks is
- * cudaErrorInvalidValue, what is no kernel an invalid handle; shared memory counts in 32 bits).
+ * The driver checks a launch, and its error goes to the program. On an H200: a grid without blocks gives
+ * cudaErrorInvalidValue, a pointer that is no kernel an invalid handle; shared memory is counted in 32 bits.
  */
 #include "cudart/crt.h"
 #include "cudart/register.h"
@@ -16,7 +16,7 @@ static cudaError_t launch(CUkernel k, dim3 g, dim3 b, void **args, size_t shared
                 cuLaunchKernel((CUfunction)k, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned int)shared, stream, args, NULL));
 }
 
-/* What compiled code calls for <<<>>>, with what __cudaGetKernel gave it. */
+/* Called by compiled code for <<<>>>, with the result of __cudaGetKernel. */
 cudaError_t __cudaLaunchKernel(
         cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem, cudaStream_t stream)
 {

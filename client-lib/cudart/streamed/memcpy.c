@@ -2,8 +2,8 @@
 /*
  * Copies
  *
- * Where the kind is cudaMemcpyDefault the addresses say what is copied, and so they do from host to host, for which the
- * driver has no copy of its own. Nothing is copied from anywhere to anywhere without an error.
+ * For cudaMemcpyDefault the addresses decide what is copied; also from host to host, for which the driver has no copy
+ * of its own. Copying 0 bytes between any addresses is no error.
  */
 #include "cudart/params.h"
 
@@ -112,7 +112,7 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t st
         return rt_error(cuMemcpy3DAsync(&box, stream));
 }
 
-/* Between devices, of which this process sees one: what is left is a copy of the kind that the addresses say. */
+/* Between devices. This process sees one, so this is a copy whose kind the addresses decide. */
 static cudaError_t between(const struct cudaMemcpy3DPeerParms *p, CUDA_MEMCPY3D *ret)
 {
         struct cudaMemcpy3DParms same;

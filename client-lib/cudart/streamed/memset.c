@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filling memory
+ * Memsets
  *
- * Three dimensions are one plane where slices follow each other without rows between them, else a plane per slice.
+ * A three-dimensional memset is one plane if slices follow each other without rows between them, else one plane per
+ * slice.
  */
 #include "cudart/rt.h"
 
@@ -21,7 +22,7 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
                                : rt_error(cuMemsetD8Async((CUdeviceptr)devPtr, (unsigned char)value, count, stream));
 }
 
-/* `stream` is NULL for what waits. */
+/* `stream` is NULL for blocking memsets. */
 static CUresult fill(CUdeviceptr dst, size_t pitch, int value, size_t width, size_t height, const cudaStream_t *stream)
 {
         if (stream)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: waiting, asking, what the host does in them
+ * Streams: waits, queries and host functions
  */
 #include <stdlib.h>
 
@@ -113,7 +113,7 @@ struct callback {
         void *arg;
 };
 
-/* The driver calls this once; its error becomes the runtime's. */
+/* The driver calls this once, with an error that is translated for the program. */
 static void call_back(CUstream stream, CUresult status, void *arg)
 {
         struct callback callback = *(struct callback *)arg;

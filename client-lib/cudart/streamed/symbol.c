@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies that name a variable of the device
+ * Copies to and from variables of the device
  */
 #include "cudart/rt.h"
 
-/* The place in a variable that a copy concerns. `outward`: from the variable. */
+/* The address of a part of a variable. `outward`: the copy reads the variable. */
 static cudaError_t place(
         const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind, int outward, char **ret)
 {

@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Packs that nobody's compiler writes, with tensors in two places (detshare-serve --bimodal): a kernel that is launched in so many ways
-# that its forms need several images, and one that is too large to be coloured, which is no kernel's fault whatever it is called.
-# Ends with `N passed, N failed`.
+# detshare-serve --bimodal with two packs that no compiler writes:
+# - a kernel that is launched in so many ways that its forms need several images
+# - a module too large to be coloured. The message must not blame a kernel, even if a kernel's name is a word of the
+#   message.
+#
+# Prints `N passed, N failed` last.
 #
 # usage: tests/e2e/bimodal_packs.sh BUILD
 set -u
@@ -24,7 +27,7 @@ serve() {
         DETSHARE_SOCKET=$tmp/sock timeout 300 "$build/detshare-serve" "$@"
 }
 
-# figure KEY: of what became of --bimodal
+# figure KEY: prints the value of KEY in the "bimodal" object of detshare-serve's JSON
 figure() {
         sed -n "s/.*\"bimodal\": {[^}]*\"$1\": \([0-9]*\).*/\1/p" "$tmp/out"
 }
@@ -33,12 +36,13 @@ digests() {
         grep -o '"sha256": "[^"]*"' "$1"
 }
 
-# file_line PACK NAME
+# file_line PACK NAME: prints the manifest's line for a file, with its size and checksum
 file_line() {
         echo "file $2 $(stat -c %s "$1/$2") $(sha256sum "$1/$2" | cut -d ' ' -f 1)"
 }
 
-# The eighth parameter becomes the sum of what the first seven point to, where they do: 32 floats.
+# many_ptx KERNEL: prints PTX. The eighth parameter points to 32 floats that become the sum of the arrays at the first
+# seven parameters; null counts as zeros.
 many_ptx() {
         local i
         printf '.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry %s(' "$1"
@@ -52,7 +56,8 @@ many_ptx() {
         printf 'ld.param.u64 %%a8, [p7];\nadd.u64 %%a9, %%a8, %%a10;\nst.global.f32 [%%a9], %%f0;\nret;\n}\n'
 }
 
-# launch_of PLACES AT: the buffers (at 256 times 1 to 7) at these places of the parameters, the sum at AT
+# launch_of PLACES AT: prints a launch with the buffers at 256 times 1 to 7 in the parameters named by the digits of
+# PLACES, null in the others, and the sum at AT
 launch_of() {
         local i word='launch 0 1 1 1'
         for i in 0 1 2 3 4 5 6; do
@@ -64,7 +69,8 @@ launch_of() {
         echo "$word a+$2"
 }
 
-# many_pack PACK KERNEL: seven buffers from the input and a weight each, then sums of some of them: every sum may find each in either place.
+# many_pack PACK KERNEL: writes a pack that fills seven buffers from the input and one weight each, then adds some of
+# them. Every sum may find each buffer in either place.
 many_pack() {
         local pack=$1 kernel=$2 i sums=(0123 3456 0246 0135 1256 0145) n=6
         mkdir "$pack"
@@ -105,12 +111,12 @@ serve "$tmp/many" --class be --digest --json >"$tmp/plain" 2>"$tmp/err"
 result "the pack runs" $? "$tmp/err"
 for state in beside turns; do
         serve "$tmp/many" --class be --digest --json --bimodal all --state $state --requests 40 >"$tmp/out" 2>"$tmp/err"
-        result "and with tensors in two places, state $state" $? "$tmp/err"
-        check "its forms need several images" test "$(figure forms)" -gt 64
+        result "state $state: the pack runs with tensors in two places" $? "$tmp/err"
+        check "the forms of the kernel need several images" test "$(figure forms)" -gt 64
         check "and the bytes are the same" test -n "$(digests "$tmp/plain")" -a "$(digests "$tmp/out")" = "$(digests "$tmp/plain")"
 done
 
-# nine million bytes of comment, and a kernel that is called as something in the sentence about that
+# Nine million bytes of comment, and a kernel named like a word in the message about large modules.
 many_pack "$tmp/large" module
 yes '// ------------------------------------------------------------------------------------' | head -c 9000000 >>"$tmp/large/k.ptx"
 echo >>"$tmp/large/k.ptx"

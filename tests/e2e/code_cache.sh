@@ -1,10 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiled code on disk, on a GPU that is not there (the fake driver and the fake ptxas): what a daemon compiled the next
-# one finds; what was damaged, cut off or emptied is compiled again and written anew; a directory that others may write
-# is refused; of two daemons the second one reads. The program that loads the code must work each time.
-# Ends with `N passed, N failed`.
+# The cache of compiled code on disk, on a GPU that is emulated by the fake driver and the fake ptxas. The program
+# that loads the code works in each case:
+# - the next daemon finds the code that an earlier one compiled
+# - damaged, truncated and empty files are compiled and written again
+# - a directory that other users may write is refused
+# - of two daemons with one directory, the second one only reads
+#
+# Prints `N passed, N failed` last.
 #
 # usage: tests/e2e/code_cache.sh BUILD
 set -u
@@ -32,7 +36,7 @@ END
 chmod 755 "$tmp"
 state=$tmp/state
 
-# start NAME DIR: a daemon at $tmp/NAME
+# start NAME DIR: starts a daemon with socket $tmp/NAME and state directory DIR
 start() {
         "$build/detshared" --device cuda:0 --policy static --config "$tmp/detshared.conf" --socket "$tmp/$1" --state "$2" \
                 >"$tmp/$1.log" 2>&1 &
@@ -55,12 +59,12 @@ program() {
         result "$2: the program works" $? "$tmp/out"
 }
 
-# figure NAME KEY: of detsharectl status
+# figure NAME KEY: prints a value of detsharectl status
 figure() {
         DETSHARE_SOCKET=$tmp/$1 "$build/detsharectl" status --json | python3 -c "import json, sys; print(json.load(sys.stdin)['$2'])"
 }
 
-# expect NAME TEXT COMPILED STORED DAMAGED
+# expect NAME TEXT COMPILED STORED DAMAGED: checks the daemon's counts of images compiled, found on disk, and damaged
 expect() {
         local found
         found="$(figure "$1" code_compiled) $(figure "$1" code_stored) $(figure "$1" code_damaged)"
@@ -68,7 +72,7 @@ expect() {
         result "$2: compiled $3, from disk $4, damaged $5 (is: $found)" $?
 }
 
-# once NAME TEXT COMPILED STORED DAMAGED: a daemon, the program, the figures
+# once NAME TEXT COMPILED STORED DAMAGED: starts a daemon, runs the program, checks the counts
 once() {
         start "$1" "$state"
         program "$1" "$2"
@@ -109,7 +113,7 @@ chmod 666 "${files[0]}"
 once writable "others may write it" 1 0 1
 once again "it was written anew" 0 1 0
 
-# twelve loads of one image, out of the program's file or out of memory: it is read a few times at most
+# Twelve loads of one image, from the program's file or from memory: the daemon reads the image only a few times.
 start embedded "$state"
 DETSHARE_SOCKET=$tmp/embedded LD_LIBRARY_PATH=$build/cuda timeout 300 "$build/tests/programs/embedded" >"$tmp/out" 2>&1
 result "code in the program's own file: the program works" $? "$tmp/out"
@@ -118,7 +122,7 @@ found="$(figure embedded images) $(figure embedded images_known)"
 result "images that were read before are known (is: $found)" $?
 stop
 
-# leftovers of a daemon that was killed go, what is not ours stays
+# The daemon removes leftovers of a killed daemon and keeps files of others.
 touch "${files[0]%/*}/new.$(basename "${files[0]}")" "$state/code/README"
 once leftovers "with other files beside" 0 1 0
 [ ! -e "${files[0]%/*}/new.$(basename "${files[0]}")" ] && [ -e "$state/code/README" ]

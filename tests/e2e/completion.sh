@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Completion of detsharectl in bash: the script is read, its function called as bash calls it, and what it offers compared. The scripts
-# for zsh and fish are read by these shells where they are installed. Ends with `N passed, N failed`.
+# detsharectl's completion in bash: this script loads it, calls its function as bash does, and compares the offers.
+# zsh and fish read their scripts where these shells are installed. Prints `N passed, N failed` last.
 #
 # usage: tests/e2e/completion.sh BUILD
 set -u
@@ -26,9 +26,9 @@ trap finish EXIT
 # shellcheck disable=SC1090
 source <("$build/detsharectl" completion bash)
 result "bash reads the script" $?
-check "it completes detsharectl" complete -p detsharectl
+check "completion is registered for detsharectl" complete -p detsharectl
 
-# offers WORD... : what bash would offer for the last one, in one line
+# offers WORD...: prints in one line what completion offers for the last WORD
 offers() {
         COMP_WORDS=("$build/detsharectl" "$@")
         COMP_CWORD=$#
@@ -37,14 +37,14 @@ offers() {
         echo "${COMPREPLY[*]}"
 }
 
-# is EXPECTED WORD...
+# is EXPECTED WORD...: completion offers exactly EXPECTED for the last WORD
 is() {
         local expected=$1
         shift
         check "$* offers $expected, not $(offers "$@")" test "$(offers "$@")" = "$expected"
 }
 
-# has WORD_OFFERED WORD...
+# has OFFERED WORD...: OFFERED is among the offers for the last WORD
 has() {
         local word=$1
         shift
@@ -96,22 +96,22 @@ is "a\\ client" explain a
 is "a\\ client" set-class a
 DETSHARE_SOCKET=/nowhere is "multistream" --socket "$tmp/sock" policies mul
 
-# --- other shells -------------------------------------------------------------------------------------------------------------------
+# --- other shells ---------------------------------------------------------------------------------------------
 
 "$build/detsharectl" completion zsh >"$tmp/_detsharectl"
 "$build/detsharectl" completion fish >"$tmp/detsharectl.fish"
-check "the zsh script begins as zsh wants it" grep -q '^#compdef detsharectl' <(head -n 1 "$tmp/_detsharectl")
+check "the zsh script begins with #compdef" grep -q '^#compdef detsharectl' <(head -n 1 "$tmp/_detsharectl")
 if command -v zsh >/dev/null; then
         check "zsh reads its script" zsh -n "$tmp/_detsharectl"
-        # zsh's own functions, replaced by ones that print
-        check "and completes with it" sh -c "zsh -f -c '
+        # zsh's own functions are replaced by functions that print.
+        check "the zsh script completes a command" sh -c "zsh -f -c '
 _describe() { print -r -- \${(P)2} }
 words=($build/detsharectl set-policy mul) CURRENT=3
 source $tmp/_detsharectl' | grep -q '^multistream:.'"
 fi
 if command -v fish >/dev/null; then
         check "fish reads its script" fish --no-execute "$tmp/detsharectl.fish"
-        check "and completes with it" sh -c "PATH=$build:\$PATH fish --no-config -c 'source $tmp/detsharectl.fish; complete -C \"detsharectl set-policy mul\"' | grep -q '^multistream.*[a-z]'"
+        check "the fish script completes a command" sh -c "PATH=$build:\$PATH fish --no-config -c 'source $tmp/detsharectl.fish; complete -C \"detsharectl set-policy mul\"' | grep -q '^multistream.*[a-z]'"
 fi
 
 exec 9>&-

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# detsharectl against a real daemon: every command, every exit code, JSON that parses, words on stderr and nothing on stdout
-# when something fails.
+# detsharectl against a daemon: every command and every exit code. JSON output parses. A failure prints to stderr and
+# nothing to stdout.
 #
 # usage: tests/e2e/ctl.sh BUILD
 set -u
@@ -37,7 +37,8 @@ check() {
         fi
 }
 
-# exits CODE PATTERN ARGUMENT...: detsharectl ends with CODE; for a failure stdout is empty and stderr has PATTERN
+# exits CODE PATTERN ARGUMENT...: detsharectl exits with CODE and its output has PATTERN; for a failure stdout is
+# empty and stderr has PATTERN
 exits() {
         local code=$1 pattern=$2 got
         shift 2
@@ -57,7 +58,7 @@ exits() {
         fi
 }
 
-# json EXPRESSION ARGUMENT...: the output is JSON and the python expression holds for it (d)
+# json EXPRESSION ARGUMENT...: detsharectl prints JSON for which the Python expression (of variable d) is true
 json() {
         local expression=$1
         shift
@@ -68,14 +69,15 @@ d = json.load(open('$dir/out'))
 sys.exit(0 if ($expression) else 1)"
 }
 
-# get EXPRESSION ARGUMENT...: print a value out of the JSON
+# get EXPRESSION ARGUMENT...: prints the value of the Python expression on detsharectl's JSON
 get() {
         local expression=$1
         shift
         "$ctl" "$@" 2>/dev/null | python3 -c "import json, sys; d = json.load(sys.stdin); print($expression)" 2>/dev/null
 }
 
-# until_true SECONDS COMMAND...: so long on a machine that has nothing else to do
+# until_true SECONDS COMMAND...: retries the command until it succeeds, for 12 times SECONDS, since the machine may be
+# slow
 until_true() {
         local end=$((SECONDS + 12 * $1))
         shift
@@ -85,7 +87,7 @@ until_true() {
         done
 }
 
-# --- without a daemon ---------------------------------------------------------------------------------------------------
+# --- without a daemon -----------------------------------------------------------------------------------------
 
 absent="cannot reach the daemon at $socket: No such file or directory; is detshared running?"
 exits 9 "$absent" status
@@ -115,7 +117,7 @@ for command in trace lut completion; do
         exits 0 "usage: detsharectl .* $command" "$command" --help
 done
 
-# the manual has the same synopsis as the help, for every command
+# For every command the manual has the synopsis of the help.
 synopsis() {
         "$ctl" "$@" --help | sed -n '/^usage/,/^$/p' | tr '\n' ' ' | tr -s ' ' | sed 's/^usage: detsharectl \[--socket PATH\] //; s/ $//'
 }
@@ -158,7 +160,7 @@ exits 2 "takes a percentage from 1 to 100, not 101" run --sm-percent 101 -- true
 exits 2 "at most 63 bytes" run --name "$(printf 'x%.0s' $(seq 64))" -- true
 exits 2 "unknown option --json" kill --json 5
 
-# --- a daemon -----------------------------------------------------------------------------------------------------------
+# --- with a daemon --------------------------------------------------------------------------------------------
 
 "$build/detshared" --device sim:h200 --socket "$socket" --policy fifo --foreground >"$dir/daemon.log" 2>&1 &
 daemon=$!
@@ -170,7 +172,7 @@ check "the daemon serves within 10 s: $(tail -n 2 "$dir/daemon.log")" until_true
 exits 0 "(sim)" status
 exits 0 "DetShare sim:h200" status
 exits 0 "serving" status
-# a worker that says nothing of its topology has at least SMs
+# The worker reports its topology; a worker without topology reports at least its SMs.
 json 'len(d["gpc_tpcs"]) == d["gpcs"] == 8 and sorted(sum(d["gpc_tpcs"], [])) == list(range(8)) + list(range(9, 17)) + list(range(18, 26)) + list(range(27, 35)) + list(range(36, 66)) and d["rungs"] == 45 and d["coarse_rungs"] == 14 and d["ladder_ns"] > 0' status --json
 exits 0 "GPU .*132 SMs, .* TPCs.* rungs, own memory" status
 json 'd["sms"] == 132 and all(type(d[k]) is int for k in ("tpcs", "gpcs", "rungs", "device_own_bytes", "quiesces", "quiesce_ns", "migrations", "loans", "kills", "policy_nonsense"))' status --json
@@ -185,7 +187,7 @@ check "policies: no escapes" sh -c "! '$ctl' policies | grep -q '\\\\x0a'"
 "$ctl" clients >&- 2>"$dir/err"
 check "a closed standard output is an error" test $? = 1
 
-# hold N ARGUMENT...: a client that lives until fd N is closed; its first line is in $dir/held
+# hold N ARGUMENT...: starts a client that lives until descriptor N is closed; its first line goes to $dir/held
 hold() {
         local fd=$1 pipe=$dir/pipe$1
         shift
@@ -237,7 +239,7 @@ wait "${holders[7]}"
 check "the killed client noticed" test $? = 3
 json 'any(c["id"] == '"$other"' for c in d["clients"])' clients --json
 
-# --- policies -----------------------------------------------------------------------------------------------------------
+# --- policies -------------------------------------------------------------------------------------------------
 
 exits 0 "" set-policy multistream
 json 'd["policy"] == "multistream"' status --json
@@ -267,7 +269,7 @@ json 'd["policy"] == "multistream"' status --json
 exits 0 "" set-policy fifo
 json '[p["name"] for p in d["policies"] if p["active"]] == ["fifo"]' policies --json
 
-# --- run ----------------------------------------------------------------------------------------------------------------
+# --- detsharectl run ------------------------------------------------------------------------------------------
 
 exits 127 "cannot run /nonexistent" run -- /nonexistent
 exits 126 "cannot run /etc/passwd" run -- /etc/passwd
@@ -275,18 +277,18 @@ exits 42 "" run -- sh -c 'echo >&2; exit 42'
 exits 0 "^$build/cuda:/some/where" run -- sh -c 'echo "$LD_LIBRARY_PATH" >/dev/null; LD_LIBRARY_PATH=/some/where '"$ctl"' run -- sh -c "echo \$LD_LIBRARY_PATH"'
 exits 0 "^ls 5.000000 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh -c 'echo $DETSHARE_CLASS $DETSHARE_SLO_MS $DETSHARE_MEM_LIMIT $DETSHARE_SOCKET'
 exits 0 "^$(realpath "$socket")\$" --socket "$(realpath --relative-to=. "$socket")" run -- sh -c 'echo "$DETSHARE_SOCKET"'
-# what is no option stays as the environment has it
+# An option that is not given leaves the environment's value.
 DETSHARE_CLASS=ls exits 0 "^ls\$" run -- sh -c 'echo $DETSHARE_CLASS'
 exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/examples/hello"
 exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/examples/hello"
 exits 1 "DETSHARE_MEM_LIMIT=1.5G: expected bytes as a whole number, or with K, M, G or T behind it, for example 512M" run -- env DETSHARE_MEM_LIMIT=1.5G "$build/examples/hello"
 exits 1 "101 % of the SMs" run -- env DETSHARE_SM_PERCENT=101 "$build/examples/hello"
-# a client without standard streams: what it prints must not go into its connection
+# A client without standard streams: its output must not reach its connection to the daemon.
 "$ctl" run -- sh -c "exec '$build/examples/hello' <&- >&- 2>&-"
 check "a program without standard streams runs" test $? = 0
 check "and the daemon hears nothing of what it prints" sh -c "! grep 'a frame of' '$dir/daemon.log'"
 
-# --- permission ---------------------------------------------------------------------------------------------------------
+# --- permissions ----------------------------------------------------------------------------------------------
 
 if [ "$(id -u)" = 0 ]; then
         cp "$ctl" "$build/libdetshare-client.so.0" "$dir"
@@ -294,7 +296,7 @@ if [ "$(id -u)" = 0 ]; then
                 setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
         }
         denied() {
-                # denied PATTERN ARGUMENT...
+                # denied PATTERN ARGUMENT...: as another user, detsharectl exits with 4 and prints PATTERN
                 local pattern=$1
                 shift
                 LD_LIBRARY_PATH=$dir as_nobody "$dir/detsharectl" "$@" >"$dir/out" 2>"$dir/err"
@@ -312,7 +314,7 @@ if [ "$(id -u)" = 0 ]; then
         json 'any(c["id"] == '"$other"' for c in d["clients"])' clients --json
 fi
 
-# --- the worker restarts ------------------------------------------------------------------------------------------------
+# --- restart of the worker ------------------------------------------------------------------------------------
 
 worker=$(get 'd["worker_pid"]' status --json)
 kill -STOP "$worker" # not an answer from it any more
@@ -335,7 +337,7 @@ check "the daemon ends with 0" test $? = 0
 daemon=
 exits 9 "$absent" status
 
-# --- the public header --------------------------------------------------------------------------------------------------
+# --- the public header ----------------------------------------------------------------------------------------
 
 if command -v g++ >/dev/null; then
         check "detshare.h is a C++ header, too" g++ -std=c++11 -Wall -Wextra -pedantic -Werror -fsyntax-only -x c++ \

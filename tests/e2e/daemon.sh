@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# detshared as its user meets it: what it says and how it exits when it cannot start, one daemon per socket, a socket file left
-# over, signals. What a user did wrong is one plain line that names it, never a stack of our functions, and never silence:
-# a daemon that cannot start ends.
+# detshared as its user meets it: messages and exit status when it cannot start, one daemon per socket, a socket file
+# that a killed daemon left, signals, permissions. A mistake of the user gives one plain line that names it, no names
+# of internal functions, and the daemon ends.
 #
 # usage: tests/e2e/daemon.sh BUILD
 set -u
@@ -30,7 +30,8 @@ bad() {
         echo "FAIL $*"
 }
 
-# refuses CODE PATTERN ARGUMENT...: detshared ends by itself with CODE, and its last line but nothing of our insides says why
+# refuses CODE PATTERN ARGUMENT...: detshared exits with CODE; its last line has PATTERN; no line names internal
+# functions
 refuses() {
         local code=$1 pattern=$2 got
         shift 2
@@ -47,7 +48,7 @@ refuses() {
         fi
 }
 
-# serve ARGUMENT...: a daemon in $daemon that serves
+# serve ARGUMENT...: starts a daemon, pid $daemon, and waits until it serves
 serve() {
         : >"$dir/out" # what an earlier one said is not this one's
         "$build/detshared" --socket "$socket" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
@@ -60,7 +61,7 @@ serve() {
         return 1
 }
 
-# ends SIGNAL CODE TEXT
+# ends SIGNAL CODE TEXT: sends SIGNAL and expects exit status CODE
 ends() {
         kill "-$1" "$daemon"
         wait "$daemon" 2>/dev/null
@@ -69,7 +70,7 @@ ends() {
         if [ "$got" = "$2" ]; then ok; else bad "$3: exit status $got"; fi
 }
 
-# --- what cannot be ---------------------------------------------------------------------------------------------------------
+# --- failures to start ----------------------------------------------------------------------------------------
 
 refuses 2 "unrecognized option '--frob'" --frob
 refuses 2 "unexpected argument 'x'" x
@@ -78,7 +79,7 @@ refuses 1 "the socket path has 208 characters, at most 107 are accepted: /xxx" -
 refuses 1 "the socket path is empty" --socket ""
 refuses 1 "cannot listen at /nonexistent/dir/sock: No such file" --socket /nonexistent/dir/sock
 refuses 1 "/etc/passwd exists and is not a socket" --socket /etc/passwd
-# where others could replace the socket by a link to a file of somebody else; /tmp itself will do
+# A directory where another user could replace the socket by a link to somebody's file. /tmp itself is accepted.
 mkdir -m 770 "$dir/shared"
 chmod 770 "$dir/shared"
 refuses 1 "$dir/shared can be written by others: .* mode 0770; use a directory that belongs to root" --socket "$dir/shared/sock" --device sim:h200
@@ -121,11 +122,11 @@ refuses 2 "/nonexistent: not a directory" --policy-dir /nonexistent
 refuses 2 "more than 8 directories" --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir / --policy-dir /
 refuses 1 "sim:h200,a2000: one simulated GPU per daemon" --socket "$socket" --device sim:h200,a2000
 if ! [ -e /dev/nvidiactl ]; then
-        # the worker names each place where it has looked for the driver
+        # The worker names each place where it looked for the driver.
         lines=20 refuses 1 "the worker for cuda:0 could not start: .*; --device sim:h200 needs" --socket "$socket" --device cuda:0
 fi
 lines=20 refuses 1 "/nonexistent/libcuda.so.1: No such file" --socket "$socket" --device cuda:0 --libcuda /nonexistent/libcuda.so.1
-# a container's root, and one that may have few files
+# Root in a container without CAP_SETUID, and a process with a low limit of descriptors.
 if [ "$(id -u)" = 0 ]; then
         printf '#!/bin/sh\nexec setpriv --bounding-set=-setuid,-setgid --inh-caps=-setuid,-setgid "%s/detshared" "$@"\n' "$build" >"$dir/detshared"
         chmod 755 "$dir/detshared"
@@ -140,22 +141,22 @@ if [ "$(id -u)" = 0 ]; then
         fi
         build=$plain
 fi
-# often: the worker may be gone before its parent has looked
+# Repeated, since the worker may exit before its parent looks.
 for _ in $(seq 20); do
         refuses 1 "sim:h300: no such model, there are h200" --socket "$socket" --device sim:h300
 done
 if [ -e "$socket" ]; then bad "a daemon that did not start left its socket"; else ok; fi
 
-# --- one daemon per socket --------------------------------------------------------------------------------------------------
+# --- one daemon per socket ------------------------------------------------------------------------------------
 
 if serve; then
         [ -e /dev/nvidiactl ] && default=NVIDIA || default='DetShare sim:h200'
         if grep -q "^detshared: serving $default" "$dir/out"; then ok; else bad "the default device: $(cat "$dir/out")"; fi
         refuses 1 "another daemon serves $socket already" --socket "$socket"
-        if "$build/detsharectl" --socket "$socket" version | grep -q '^detshared'; then ok; else bad "the first daemon is there"; fi
+        if "$build/detsharectl" --socket "$socket" version | grep -q '^detshared'; then ok; else bad "the first daemon no longer answers"; fi
         kill -KILL "$daemon"
         wait "$daemon" 2>/dev/null
-        if [ -S "$socket" ]; then ok; else bad "a killed daemon leaves its socket: is this test right?"; fi
+        if [ -S "$socket" ]; then ok; else bad "a killed daemon left no socket file: this test proves nothing"; fi
         if serve; then
                 ok
                 ends TERM 0 "SIGTERM"
@@ -165,19 +166,19 @@ if [ -e "$socket" ]; then bad "SIGTERM left the socket"; else ok; fi
 serve --foreground --device sim:a2000 --policy static && ends INT 0 "SIGINT"
 if grep -q '^detshared: serving .*sim:a2000 at .* (policy static)$' "$dir/out"; then ok; else bad "$(cat "$dir/out")"; fi
 
-# --- the guide's configuration, with names that this machine has ------------------------------------------------------------
+# --- the configuration of docs/guide.md, with names that this machine has -------------------------------------
 
 sed -n '/^\[daemon\]/,/^```/p' docs/guide.md | sed -e '/^```/d' -e 's/^device=.*/device=sim:h200/' -e 's/alice/root/' -e 's/inference/root/' >"$dir/config"
 if [ "$(grep -c = "$dir/config")" = 11 ] && serve --config "$dir/config"; then
         ok
         ends TERM 0 "SIGTERM"
 else
-        bad "the guide's configuration: $(cat "$dir/config")"
+        bad "the configuration of docs/guide.md is refused: $(cat "$dir/config")"
 fi
 
-# --- names of policies that are not there: where they stand -------------------------------------------------------------------
+# --- unknown policies: the message has file and line ----------------------------------------------------------
 
-# says PATTERN: in the daemon's log, soon
+# says PATTERN: waits until the daemon's log has PATTERN
 says() {
         for _ in $(seq 2000); do
                 grep -q -- "$1" "$dir/err" && { ok; return; }
@@ -191,18 +192,18 @@ if serve --config "$dir/config"; then
         printf '[daemon]\npolicy=frob\n' >"$dir/config"
         kill -HUP "$daemon"
         says "the policy is still detshare: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
-        # a section may have all that a policy knows
+        # A section may have every parameter that a policy knows.
         "$build/detsharectl" --socket "$socket" policies --json | python3 -c 'import json, re, sys
 text = [p["params"] for p in json.load(sys.stdin)["policies"] if p["name"] == "detshare"][0]
 keys = re.findall(r"^(\w+=-?\d+) ", text, re.M)
 assert len(keys) > 30
-print("[daemon]", "policy=detshare", "[policy detshare]", *keys, sep="\n")' >"$dir/config" || bad "what detshare knows"
+print("[daemon]", "policy=detshare", "[policy detshare]", *keys, sep="\n")' >"$dir/config" || bad "cannot list the parameters of policy detshare"
         kill -HUP "$daemon"
         says "policy detshare (by the configuration)"
         ends TERM 0 "SIGTERM"
 fi
 
-# --- who has too many connections, and who is not served -------------------------------------------------------------------------
+# --- limit of connections, and users without service ----------------------------------------------------------
 
 printf '[user root]\nconnections=1\n' >"$dir/config"
 if [ "$(id -u)" = 0 ] && serve --config "$dir/config"; then
@@ -227,9 +228,9 @@ if [ "$(id -u)" = 0 ] && serve --config "$dir/config"; then
         ends TERM 0 "SIGTERM"
 fi
 
-# --- who may be latency sensitive -------------------------------------------------------------------------------------------
+# --- users allowed to be latency sensitive --------------------------------------------------------------------
 
-# class_of [PREFIX...]: what `run --class ls` gives
+# class_of [PREFIX...]: prints the class that `run --class ls` gets
 class_of() {
         "$@" "$dir/detsharectl" --socket "$socket" run --class ls -- "$dir/hello" 2>/dev/null | sed -n 's/.*class \(..\),.*/\1/p'
 }
@@ -250,7 +251,7 @@ if [ "$(id -u)" = 0 ]; then
         unset LD_LIBRARY_PATH
 fi
 
-# --- policies that others may write are not loaded, and a build does not make such ------------------------------------------------
+# --- policies that other users may write are not loaded -------------------------------------------------------
 
 mkdir -m 700 "$dir/private"
 cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir"
@@ -260,7 +261,7 @@ chmod g+w "$dir/policies/detshare.so"
 if grep -q "detshare.so is writable by others" "$dir/err"; then ok; else bad "a writable policy: $(head -n 2 "$dir/err")"; fi
 if [ -z "$(find "$build/policies" -perm /022)" ]; then ok; else bad "the build's policies are writable by others"; fi
 
-# --- what runs clients' code has no rights, and finds its policies all the same ----------------------------------------------------
+# --- processes that run clients' code have no rights and still find policies ----------------------------------
 
 if [ "$(id -u)" = 0 ]; then
         : >"$dir/out"

@@ -1,8 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The evaluation's tools: what must hold of every policy in a few simulated cells, that the document has the figures of the command, the
-# analysis of measurements with data whose answer is known, and the measuring script itself on a simulated device.
+# The tools of the evaluation:
+# - properties that hold under every policy, in a few simulated cells
+# - docs/evaluation/simulated.md has the figures that the command prints
+# - the analysis of measurements, with data whose result is known
+# - the measuring script, on a simulated device
 #
 # usage: tests/e2e/eval.sh BUILD
 set -u
@@ -28,7 +31,8 @@ check() {
 }
 
 holds() {
-        # holds FILE EXPRESSION: of the rows (d) of a CSV file, or of JSON
+        # holds FILE EXPRESSION: the Python expression holds for the rows (d) of a CSV file, or for the content of a
+        # JSON file
         check "$2" python3 -c "
 import csv, json, sys
 text = open('$1')
@@ -40,9 +44,9 @@ replay() {
         python3 tests/eval/replay.py --build "$build" --jobs 1 "$@"
 }
 
-# --- simulated: what holds under every policy -------------------------------------------------------------------------------------
+# --- simulated: properties under every policy -----------------------------------------------------------------
 mapfile -t policies < <(find "$build/policies" -name '*.so' -printf '%f\n' | sed 's/[.]so$//' | grep -vx -e profile -e calibrate | sort)
-check "policies" test ${#policies[@]} -ge 10
+check "there are at least 10 policies" test ${#policies[@]} -ge 10
 printf '%s\n' 0 0.001 0.002 0.02 0.021 0.05 0.06 0.061 0.07 0.1 1000 >"$dir/ten"
 for part in "${policies[*]:0:9}" "${policies[*]:9}"; do
         [ -n "$part" ] || continue
@@ -53,8 +57,8 @@ for part in "${policies[*]:0:9}" "${policies[*]:9}"; do
         holds "$dir/ten.json" "all(r['fallbacks'] == 0 for r in d['runs']) and len(d['runs']) == len('$part'.split())"
 done
 small=(--requests 60 --policies 'detshare,multistream' core:mobilenetv3+blocks-2ms@50)
-check "replay.py" replay "${small[@]}" --out "$dir/a.csv"
-check "again" replay "${small[@]}" --out "$dir/b.csv"
+check "replay.py runs" replay "${small[@]}" --out "$dir/a.csv"
+check "replay.py runs again" replay "${small[@]}" --out "$dir/b.csv"
 check "the same figures for the same seed" cmp "$dir/a.csv" "$dir/b.csv"
 holds "$dir/a.csv" "len(d) == 9 and {r['device'] for r in d} == {'sim:h200', 'sim:a2000', 'sim:p40'}"
 for device in h200 a2000 p40; do
@@ -66,10 +70,11 @@ for policy in detshare sgdrc; do
                 "$build/detshare-replay" --ls resnet34-b1@poisson:400 --be bert-base-b64 --policy $policy --duration 200ms --no-alone --trace "$dir/$end.trace" >"$dir/said"
         done
         check "$policy: the same trace for the same seed" cmp "$dir/a.trace" "$dir/b.trace"
-        check "$policy: a trace" test "$(wc -l <"$dir/a.trace")" -gt 10000
+        check "$policy: the trace has more than 10,000 lines" test "$(wc -l <"$dir/a.trace")" -gt 10000
 done
-# the document is what the command prints, in one cell; policies whose rule is fixed, so that work on others does not make it old
-check "the sample cell" replay --devices p40 --policies multistream,sgdrc-static core:bert+blocks-2ms@75 --out "$dir/sample.csv"
+# The document has what the command prints, in one cell. The two policies have fixed rules, so that work on others
+# does not outdate the document.
+check "the sample cell runs" replay --devices p40 --policies multistream,sgdrc-static core:bert+blocks-2ms@75 --out "$dir/sample.csv"
 check "docs/evaluation/simulated.md has the figures of make replay-policies" python3 -c "
 import csv, sys
 sys.path.insert(0, 'tests/eval')
@@ -82,8 +87,8 @@ for policy, said in rows.items():
     if policy != replay.ALONE:
         assert line[head.index(policy)] == said, (policy, line[head.index(policy)], said)"
 
-# --- measured: the analysis with known answers, and the whole way on a simulated device ----------------------------------------------
-check "the analysis" python3 tests/eval/check.py
+# --- measured: the analysis with known results, and a whole measurement on a simulated device -----------------
+check "the self-test of the analysis passes" python3 tests/eval/check.py
 "$build/detshared" --foreground --device sim:h200 --socket "$dir/native.sock" >"$dir/native.log" 2>&1 &
 native=$!
 trap 'kill "$native" 2>/dev/null; rm -rf "$dir"' EXIT
@@ -91,7 +96,7 @@ for _ in $(seq 2000); do
         grep -q serving "$dir/native.log" && break
         sleep 0.1
 done
-# an MPS that only writes down that it was called
+# A fake MPS that only logs its calls.
 mkdir "$dir/bin"
 # shellcheck disable=SC2016
 printf '#!/bin/sh\necho "$1 $(cat)" >>%s/mps.calls\n' "$dir" >"$dir/bin/nvidia-cuda-mps-control"
@@ -101,42 +106,42 @@ measure() { # the last --state counts
         PATH=$dir/bin:$PATH timeout 300 python3 tests/eval/measure.py --build "$build" --state "$dir/state.csv" --native-socket "$dir/native.sock" --daemon-device sim:h200 \
                 --c-program ls:4:4:2:64 --c-program be:6:20:4:64 --cell ls/be@30 --seconds 0.25 --rounds 1 --systems "$systems" "$@"
 }
-check "measure.py: the time is over before it begins" measure --limit 0.01
-check "nothing is measured then" test "$(wc -l <"$dir/state.csv")" = 1
-check "measure.py" measure --limit 0
+check "measure.py accepts a limit that leaves no time" measure --limit 0.01
+check "without time nothing is measured" test "$(wc -l <"$dir/state.csv")" = 1
+check "measure.py measures" measure --limit 0
 holds "$dir/state.csv" "{r['system'] for r in d if r['phase'] == 'end'} == {'native', 'mps', 'mps-priority', 'detshare:multistream', 'detshare:detshare'}"
 holds "$dir/state.csv" "[[r['phase'] for r in d if r['system'] == s] for s in ('mps', 'detshare:detshare')] == [['together', 'together', 'end'], ['ls1', 'be1', 'together', 'together', 'ls2', 'be2', 'end']]"
 holds "$dir/state.csv" "len({r['at_s'] for r in d if r['phase'] == 'together' and r['program'] == 'ls0:ls'}) == 1"
 holds "$dir/state.csv" "all('nosuch' in r['error'] for r in d if r['system'] == 'detshare:nosuch')"
-check "MPS was started and ended" test "$(grep -c '^-d' "$dir/mps.calls") $(grep -c quit "$dir/mps.calls")" = "2 2"
-# two shards, each of one cell, that begin and end worlds together
+check "MPS was started and ended for each of two systems" test "$(grep -c '^-d' "$dir/mps.calls") $(grep -c quit "$dir/mps.calls")" = "2 2"
+# Two shards of one cell each, which begin and end each phase together.
 grep capacity "$dir/state.csv" >"$dir/capacities"
 for k in 0 1; do
         cat <(head -n 1 "$dir/state.csv") "$dir/capacities" >"$dir/shard$k.csv"
         measure --cell ls/be@60 --shard $k/2 --meet "$dir/meet" --state "$dir/shard$k.csv" --systems 'native;detshare:multistream' --limit 0 >"$dir/shard$k.log" 2>&1 &
         shards[k]=$!
 done
-check "a shard" wait "${shards[0]}"
-check "and another one at the same time" wait "${shards[1]}"
+check "the first shard ends" wait "${shards[0]}"
+check "the second shard ends" wait "${shards[1]}"
 holds "$dir/shard0.csv" "[r['phase'] for r in d].count('end') == 2"
 holds "$dir/shard1.csv" "[r['phase'] for r in d].count('end') == 2"
-check "they met" test "$(cd "$dir/meet" && echo ?.at.1.detshare.measured)" = "0.at.1.detshare.measured 1.at.1.detshare.measured"
+check "both shards met at each step" test "$(cd "$dir/meet" && echo ?.at.1.detshare.measured)" = "0.at.1.detshare.measured 1.at.1.detshare.measured"
 cp "$dir/state.csv" "$dir/before.csv"
-check "again" measure --limit 0
-check "what is there is not measured again" cmp "$dir/before.csv" "$dir/state.csv"
-check "analyse.py" python3 tests/eval/analyse.py "$dir/state.csv" --out "$dir/figures.csv" --tables "$dir/tables"
+check "measure.py runs again" measure --limit 0
+check "a second run measures nothing again" cmp "$dir/before.csv" "$dir/state.csv"
+check "analyse.py runs" python3 tests/eval/analyse.py "$dir/state.csv" --out "$dir/figures.csv" --tables "$dir/tables"
 holds "$dir/figures.csv" "{r['system']: float(r['p99_ms'] or 0) > 0 and float(r['be_share'] or 0) > 0 for r in d} == {s: s != 'detshare:nosuch' for s in '$systems'.split(';')}"
-check "the tables name the plot" grep -q '(core.svg)' "$dir/tables/measured.md"
+check "the table names the plot" grep -q '(core.svg)' "$dir/tables/measured.md"
 check "every cell has a table" grep -q '^### ' "$dir/tables/cells.md"
-check "the plot" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/tables/core.svg')"
+check "the plot is valid XML" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/tables/core.svg')"
 printf '#!/bin/sh\necho "GPU 0: x"\necho "GPU 1: y"\n' >"$dir/bin/nvidia-smi"
 chmod 755 "$dir/bin/nvidia-smi"
-check "a share for each GPU" env PATH="$dir/bin:$PATH" tests/eval/gpus.sh "$dir/state.csv" "$dir/gpus" core --list
+check "gpus.sh runs a share of the cells on each GPU" env PATH="$dir/bin:$PATH" tests/eval/gpus.sh "$dir/state.csv" "$dir/gpus" core --list
 parts=$(cat "$dir"/gpus/gpu?.log | sed -n 's/.* of \([0-9]*\) to be measured/\1/p' | paste -sd+)
-check "all cells are in one of them" test "$(python3 tests/eval/measure.py --state "$dir/none.csv" core --list)" = "$((parts)) of $((parts)) to be measured"
-check "two of them" test "${parts#*[1-9]*+[1-9]}" != "$parts"
-check "one file again" cmp <(sort "$dir/state.csv") <(sort "$dir/gpus/state.csv")
-check "no measurements, no tables" bash -c "! python3 tests/eval/analyse.py tests/data/azure_llm_2023_conv.csv --tables $dir/none && test ! -e $dir/none"
+check "each cell is in exactly one share" test "$(python3 tests/eval/measure.py --state "$dir/none.csv" core --list)" = "$((parts)) of $((parts)) to be measured"
+check "both GPUs have a share" test "${parts#*[1-9]*+[1-9]}" != "$parts"
+check "the shares are merged into one file" cmp <(sort "$dir/state.csv") <(sort "$dir/gpus/state.csv")
+check "analyse.py fails without measurements and writes no tables" bash -c "! python3 tests/eval/analyse.py tests/data/azure_llm_2023_conv.csv --tables $dir/none && test ! -e $dir/none"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The programs of examples/ work as examples/README.md says: the service and the job share a simulated GPU, the C and
-# the Python client speak to the daemon, and the policy outside of the tree builds, replays and serves.
+# The programs in examples/ work as examples/README.md says: the service and the job share a simulated GPU, the C and
+# Python clients use the daemon, and the policy outside of the tree builds, replays and serves. Prints `N passed, N
+# failed` last.
 #
-# usage: tests/e2e/examples.sh BUILD; prints `N passed, N failed` last
+# usage: tests/e2e/examples.sh BUILD
 set -u
 cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
@@ -27,7 +28,7 @@ check() {
         fi
 }
 
-# a policy is built where its author works: a copy, with the header where the package puts it
+# The policy is built in a copy, as its author would, with the header where the package installs it.
 mkdir -p "$dir/include/detshare" "$dir/policies"
 cp policies/detshare_policy.h "$dir/include/detshare/"
 cp -r examples/policy "$dir/policy"
@@ -47,14 +48,14 @@ says() {
 }
 check "the C client connects" says "^simulated device, slept 1000000 ns" "$ctl" run --class ls -- "$build/examples/hello"
 check "the Python client connects" says "class ls, objective 5 ms" python3 examples/client.py "$build/libdetshare-client.so"
-check "the service answers alone" says "^service: 20 requests, latency p50 .* checksum" \
+check "the service runs alone" says "^service: 20 requests, latency p50 .* checksum" \
         "$ctl" run --class ls --name service -- "$build/examples/service" 20
 alone=$(sed -n 's/.*checksum //p' "$dir/said")
 "$ctl" run --name job -- "$build/examples/job" 3 128 >"$dir/job" 2>&1 &
 job=$!
-check "the service answers beside the job, with the same bits" says "checksum ${alone:-missing}\$" \
+check "the service gives the same bits beside the job" says "checksum ${alone:-missing}\$" \
         "$ctl" run --class ls --name service -- "$build/examples/service" 20
 wait "$job"
-check "the job has made progress" grep -Eq "^job: [1-9][0-9]* products" "$dir/job"
+check "the job makes progress beside the service" grep -Eq "^job: [1-9][0-9]* products" "$dir/job"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The path of a real GPU without one: `--device cuda:0` on the fake driver and the fake ptxas (tests/support/fake_cuda),
-# named in the configuration, LS and BE in green contexts of their own. All unmodified programs, latency-sensitive ones
-# over the ring and best-effort ones over the socket at once; then those that break the context for everybody, one by
-# one. The fake driver aborts the worker when a call that stops a real context is made while work is in flight. What
-# idle clients find after a fault is in worker_death.
-# Ends with `N passed, N failed`.
+# The code path of a real GPU on a machine without one: `--device cuda:0` with the fake driver and the fake ptxas of
+# tests/support/fake_cuda, LS and BE in green contexts of their own.
+#
+# All test programs run, LS ones over the ring and BE ones over the socket at once. Then programs that break the
+# context run one by one. The fake driver aborts the worker if the daemon makes a call that stops a real context while
+# work is in flight. tests/e2e/worker_death.c covers what idle clients get after a fault. Prints `N passed, N failed`
+# last.
 #
 # usage: tests/e2e/fake_gpu.sh BUILD
 set -u
@@ -25,10 +26,11 @@ finish() {
 }
 trap finish EXIT
 
-# run CLASS TRANSPORT ARCH PROGRAM: its output and status in $tmp/CLASS.PROGRAM.*
+# run CLASS TRANSPORT ARCH PROGRAM: runs a program; output and status go to $tmp/CLASS.PROGRAM.*
 run() {
         local class=$1 transport=$2 arch=$3 program=$4 at=$tmp/$1.$4
-        # machine code for this GPU would be taken out of these, and the fake driver executes text
+        # The fake driver executes text only. This program needs an architecture for which its fatbins have no machine
+        # code.
         [ "$program" = fatbins ] && arch=sm_75
         DETSHARE_CLASS=$class DETSHARE_TRANSPORT=$transport LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock \
                 KERNELS_DIR=$build/ptx/$arch timeout 300 "$build/tests/programs/$program" >"$at.out" 2>&1
@@ -37,7 +39,7 @@ run() {
 
 programs=$(basename -s .c tests/programs/*.c)
 all_of() {
-        # all_of CLASS TRANSPORT ARCH
+        # all_of CLASS TRANSPORT ARCH: runs all programs
         local program
         for program in $programs; do
                 [[ $breaks == *" $program "* ]] || run "$@" "$program"
@@ -49,7 +51,7 @@ cat >"$tmp/detshared.conf" <<END
 libcuda=${DETSHARE_TEST_PLACE:-$build/fake_cuda}/libcuda.so.1
 ptxas=${DETSHARE_TEST_PLACE:-$build/fake_cuda}/bin/ptxas
 END
-# the worker is not root
+# The worker is not root, so it needs access.
 chmod 755 "$tmp"
 : >"$tmp/calls"
 chmod 666 "$tmp/calls"
@@ -73,16 +75,16 @@ for program in $programs; do
         result "$program, BE over the socket, beside LS programs" "$(cat "$tmp/be.$program.status")" "$tmp/be.$program.out"
 done
 ! grep -q 'fake_cuda: .* stops\|the worker was killed' "$tmp/daemon.log"
-result "nothing that stops the context was called beside work" $? "$tmp/daemon.log"
+result "no call that stops the context was made beside work" $? "$tmp/daemon.log"
 grep -q '^cuLibraryLoadData' "$tmp/calls" && grep -q '^cuLaunchKernel.* busy$' "$tmp/calls"
-result "the driver's log tells of modules, and of launches beside work" $? "$tmp/daemon.log"
-# the worker's own context is one; there is another one for LS when programs have loaded code, and it works
+result "the driver's log has loads of modules, and launches beside work" $? "$tmp/daemon.log"
+# The worker retains one primary context for itself, and another one for LS once programs have loaded code.
 for _ in $(seq 300); do
         [ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && break
         sleep 0.1
 done
 [ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && ! grep -q 'no second context' "$tmp/daemon.log"
-result "there was a context beside the worker's" $? "$tmp/daemon.log"
+result "the worker retained a second context" $? "$tmp/daemon.log"
 
 for program in $breaks; do
         run be ring sm_90 "$program"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# detshare-lut as a person uses it, on simulated GPUs: a probe that is ended and goes on, also behind a file that was cut off, with
-# disturbed times, and by the SGDRC paper's algorithms; what is learnt of it.
+# detshare-lut on simulated GPUs, as its user calls it: an interrupted probe continues, also after a truncated file,
+# with disturbed times, and with the algorithms of the SGDRC paper; the tool learns a table from the samples.
 #
-# LUT_LONG=1: the paper's algorithms find all channels of the p40 and the a2000 (a minute).
+# LUT_LONG=1: the paper's algorithms find all channels of the p40 and the a2000 (a minute)
 #
 # usage: tests/e2e/lut.sh BUILD
 set -u
@@ -28,7 +28,7 @@ check() {
         fi
 }
 
-# run STATUS TEXT ARGUMENT...: it ends so; its output is in $dir/out
+# run STATUS TEXT ARGUMENT...: detshare-lut exits with STATUS; its output is in $dir/out
 run() {
         local status=$1 text=$2 got
         shift 2
@@ -41,7 +41,7 @@ says() {
         check "no line '$1': $(cat "$dir/out")" grep -qE "$1" "$dir/out"
 }
 
-# same EXPRESSION FILE FILE: python, over what both files say of granules: a and b, dicts of labels
+# same EXPRESSION FILE FILE: the Python expression holds for the labels of granules in both files, dicts a and b
 cat >"$dir/same.py" <<'END'
 import struct, sys
 
@@ -77,7 +77,7 @@ same() {
 
 probe=(probe --device sim:gtx1080 --per-page 128)
 
-# --- ended, cut off, gone on with
+# --- interrupted, truncated, continued ------------------------------------------------------------------------
 
 "$lut" "${probe[@]}" --pages 400 -o "$dir/samples" >"$dir/out" 2>"$dir/err" &
 pid=$!
@@ -90,7 +90,7 @@ kill -INT $pid
 wait $pid
 status=$?
 check "interrupted: $status: $(cat "$dir/err")" test $status = 1
-check "what to do is said: $(cat "$dir/err")" grep -q "the same command does the others" "$dir/err"
+check "the message says how to continue: $(cat "$dir/err")" grep -q "the same command does the others" "$dir/err"
 run 0 "show samples" show "$dir/samples"
 says "unit +4096 bytes"
 blocks=$(sed -n 's/blocks *\([0-9]*\) .*/\1/p' "$dir/out")
@@ -107,7 +107,7 @@ says "has $pages pages already"
 run 0 "show samples" show "$dir/samples"
 says "in 2 runs"
 
-# --- disturbed, and by the other method
+# --- disturbed times, and the paper's method ------------------------------------------------------------------
 
 run 0 "quiet" "${probe[@]}" --pages 3 -o "$dir/quiet"
 run 0 "noise" probe --device sim:gtx1080+noise=3 --per-page 128 --pages 3 -o "$dir/noise"
@@ -127,23 +127,23 @@ for model in ${LUT_LONG:+p40 a2000}; do
         same "alike(a, b)" "$dir/$model.paper" "$dir/$model"
 done
 
-# --- what is learnt
+# --- learning -------------------------------------------------------------------------------------------------
 
 run 0 "learn" learn -o "$dir/table" "$dir/quiet"
 run 0 "show" show "$dir/table"
 says "channels +8"
-check "with an impossible date" env SOURCE_DATE_EPOCH=9000000000000000000 timeout 60 "$lut" learn --quiet -o "$dir/dated" "$dir/quiet"
-check "which is not believed" timeout 60 "$build/detsharectl" lut verify "$dir/dated"
-check "verify" timeout 60 "$build/detsharectl" lut verify "$dir/table"
+check "learn accepts an impossible SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=9000000000000000000 timeout 60 "$lut" learn --quiet -o "$dir/dated" "$dir/quiet"
+check "the table with that date is valid" timeout 60 "$build/detsharectl" lut verify "$dir/dated"
+check "the learnt table is valid" timeout 60 "$build/detsharectl" lut verify "$dir/table"
 
-# --- words
+# --- wrong arguments ------------------------------------------------------------------------------------------
 
 run 2 "no device" probe -o "$dir/x"
 run 2 "no number" probe --device sim:p40 -o "$dir/x" --pages 0
 run 2 "no method" probe --device sim:p40 -o "$dir/x" --method none
 run 1 "no such device" probe --device sim:none -o "$dir/x"
 run 1 "no samples" probe --device sim:p40 -o "$dir/table"
-check "another device's samples" test ! -e "$dir/x"
+check "refused probes leave no file" test ! -e "$dir/x"
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

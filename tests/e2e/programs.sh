@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Unmodified driver-API programs under DetShare: a daemon with a simulated H200, each program over the submission ring and over
-# the socket alone, then what only several processes or the environment show. Ends with `N passed, N failed`.
+# Unmodified Driver API programs under DetShare: a daemon with a simulated H200 runs each program over the submission
+# ring and over the socket alone, then cases that need several processes or another environment. Prints `N passed, N
+# failed` last.
 #
 # usage: tests/e2e/programs.sh BUILD [program ...]
-# DETSHARE_TEST_DEVICE=sim:h200+order=7 in the environment: another device, such as one whose blocks come in another order
+# DETSHARE_TEST_DEVICE selects another device, e.g. sim:h200+order=7, whose blocks run in another order.
 set -u
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
@@ -22,7 +23,7 @@ finish() {
 trap finish EXIT
 
 run() {
-        # run ARCH PROGRAM: under the drop-in library, its output in $tmp/out
+        # run ARCH PROGRAM: runs a program with the drop-in library; output goes to $tmp/out
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/$1 \
                 timeout 300 "$build/tests/programs/$2" >"$tmp/out" 2>&1
 }
@@ -35,7 +36,8 @@ for _ in $(seq 2000); do
 done
 
 programs=${*:-$(cd tests/programs && ls ./*.c | sed 's|^\./||; s|\.c$||')}
-# both ways lead to the same code in the daemon, and under a sanitizer one takes minutes
+# Both transports lead to the same code in the daemon. Under a sanitizer one transport takes minutes, so only the ring
+# is tested.
 transports="ring rpc"
 [ "$(basename "$build")" = asan ] && transports=ring
 for transport in $transports; do
@@ -54,12 +56,12 @@ if [ $# = 0 ]; then
         result "libraries with CUDA_MODULE_LOADING=EAGER" $? "$tmp/out"
         CUDA_VISIBLE_DEVICES='' run sm_90 saxpy
         grep -q 'cuInit(0) = 100' "$tmp/out"
-        result "no visible device is no device" $? "$tmp/out"
+        result "without a visible device there is no device" $? "$tmp/out"
         CUDA_VISIBLE_DEVICES=0 run sm_90 saxpy
-        result "saxpy with the one device visible" $? "$tmp/out"
+        result "saxpy runs with CUDA_VISIBLE_DEVICES=0" $? "$tmp/out"
 
         DETSHARE_MEM_LIMIT=64M MEMORY_LIMIT_BYTES=$((64 << 20)) run sm_90 memory_limit
-        result "a limit of the session is what there is" $? "$tmp/out"
+        result "a session's memory limit is the device's memory" $? "$tmp/out"
         run sm_90 host_register
         plain=$(sed -n 's/^PASS .*(\(.*\) checks)/\1/p' "$tmp/out")
         DETSHARE_REGISTER=replace run sm_90 host_register
@@ -67,7 +69,7 @@ if [ $# = 0 ]; then
         [ "${replaced:-0}" -gt "${plain:-0}" ]
         result "kernels use registered memory whose pages are replaced" $? "$tmp/out"
 
-        # the kernel, address, block, thread and line of PTX of a fault: in one line, and for `detsharectl explain`
+        # A fault's kernel, address, block, thread and line of PTX: in one line of the program and in `detsharectl explain`.
         where='kernel prog_wild at 0x10, block (0,0,0) thread (0,0,0), PTX line [0-9]*: '
         for transport in ring rpc; do
                 DETSHARE_TRANSPORT=$transport run sm_90 faults
@@ -77,7 +79,7 @@ if [ $# = 0 ]; then
         done
         DETSHARE_NOTES=off run sm_90 faults
         ! grep '^detshare' "$tmp/out"
-        result "DETSHARE_NOTES=off leaves it out" $? "$tmp/out"
+        result "DETSHARE_NOTES=off suppresses the line" $? "$tmp/out"
         mkfifo "$tmp/pause"
         (FAULTS_PAUSE=1 run sm_90 faults <"$tmp/pause") &
         other=$!
@@ -89,12 +91,12 @@ if [ $# = 0 ]; then
         done
         grep -q "^its work ended with CUDA error 700: $where" "$tmp/explain" &&
                 DETSHARE_SOCKET=$tmp/sock "$build/detsharectl" explain --json faults | grep -q '"fault": *"kernel prog_wild at 0x10'
-        result "and explain has it while the program keeps its context" $? "$tmp/explain"
+        result "explain has the fault while the program keeps its context" $? "$tmp/explain"
         exec 9>&-
         wait "$other"
-        result "the program goes on after that" $? "$tmp/out"
+        result "the program continues after its fault" $? "$tmp/out"
 
-        # variables: a wrong value names what is accepted, an unknown name the closest one
+        # Variables: the message for a wrong value says what is accepted, and for an unknown name gives the closest name.
         wrong=0
         while read -r value accepted; do
                 (export "DETSHARE_${value?}" && run sm_90 saxpy)
@@ -112,27 +114,27 @@ REGISTER=yes copy or replace
 TRANSPORT=tcp ring or rpc
 NOTES=quiet on or off
 END
-        result "a wrong value of a variable is refused with what is accepted" $wrong "$tmp/wrong"
+        result "a wrong value of a variable is refused, and the message says what is accepted" $wrong "$tmp/wrong"
         DETSHARE_CALSS=ls DETSHARE_TEST_ANYTHING=1 run sm_90 saxpy
         [ "$(grep '^detshare: DETSHARE' "$tmp/out")" = "detshare: DETSHARE_CALSS is not known; did you mean DETSHARE_CLASS?" ] && grep -q '^PASS' "$tmp/out"
-        result "an unknown variable is warned about, with the closest name" $? "$tmp/out"
+        result "an unknown variable gets a warning with the closest name" $? "$tmp/out"
         DETSHARE_COLOR_OF_SKY=blue run sm_90 saxpy
         [ "$(grep '^detshare: DETSHARE' "$tmp/out")" = "detshare: DETSHARE_COLOR_OF_SKY is not known; libdetshare-client(3) lists the variables" ]
-        result "one that resembles none is warned about with where to look" $? "$tmp/out"
+        result "a variable unlike any known one gets a warning that names the manual" $? "$tmp/out"
 
-        # wall clock and device clock differ: one note, at a wait or at the end
+        # Real time and the device clock differ: the program prints one note, at a wait or at its end.
         note='^detshare: this device is simulated: its clock advanced [0-9.e+-]* s while [0-9.e+-]* s passed\. Its times are the model.s: .*detshare_now().*docs/simulator\.md$'
         run sm_90 idle_second
         [ "$(grep -c "$note" "$tmp/out")" = 1 ] && grep -q '^PASS' "$tmp/out"
-        result "a program whose clocks differ is told once, at its end" $? "$tmp/out"
+        result "a program whose clocks differ prints one note at its end" $? "$tmp/out"
         IDLE_SYNC=1 run sm_90 idle_second
         [ "$(grep -c "$note" "$tmp/out")" = 1 ] && [ "$(grep -n "$note" "$tmp/out" | cut -d: -f1)" = 1 ]
-        result "or when it waits" $? "$tmp/out"
+        result "a program whose clocks differ prints the note at its first wait" $? "$tmp/out"
         DETSHARE_NOTES=off run sm_90 idle_second
         ! grep '^detshare' "$tmp/out"
-        result "DETSHARE_NOTES=off leaves that out" $? "$tmp/out"
+        result "DETSHARE_NOTES=off suppresses the note" $? "$tmp/out"
 
-        # one latency-sensitive and one best-effort program at once
+        # One LS and one BE program at once.
         (DETSHARE_CLASS=be run sm_90 memory_all_copies; cp "$tmp/out" "$tmp/be"; exit "$(grep -c '^PASS' "$tmp/be")") &
         other=$!
         ls_status=0
@@ -146,7 +148,8 @@ END
 fi
 
 if [ $# = 0 ]; then
-        # the worker dies three times under a program that works: an error each time, and a new context is as good as new
+        # The worker dies three times under a running program. The program gets an error each time, and a new context
+        # works.
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/sm_90 RECOVERY_FOREIGN=1 \
                 timeout 300 "$build/tests/programs/recovery" >"$tmp/recovery" 2>&1 &
         other=$!
@@ -161,7 +164,7 @@ if [ $# = 0 ]; then
                 done
         done
         wait "$other"
-        result "a program outlives three deaths of the worker" $? "$tmp/recovery"
+        result "a program survives three deaths of the worker" $? "$tmp/recovery"
 fi
 
 kill -TERM "$daemon"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# detshare-replay as a person uses it: tables, JSON, traces that are the same for the same seed, words and exit codes for what
-# is wrong.
+# detshare-replay as its user calls it: tables, JSON, the same trace for the same seed, and messages and exit status
+# for wrong input.
 #
 # usage: tests/e2e/replay.sh BUILD
 set -u
@@ -26,7 +26,7 @@ check() {
         fi
 }
 
-# run TEXT ARGUMENT...: it ends well and says nothing on stderr; its output is in $dir/out
+# run TEXT ARGUMENT...: exits with 0 and an empty stderr; its output is in $dir/out
 run() {
         local text=$1 status
         shift
@@ -36,7 +36,7 @@ run() {
         check "$text: $(head -n 2 "$dir/err")" test ! -s "$dir/err"
 }
 
-# refused CODE PATTERN ARGUMENT...: that code, nothing on stdout, one line on stderr that has PATTERN
+# refused CODE PATTERN ARGUMENT...: exits with CODE, an empty stdout and one line with PATTERN on stderr
 refused() {
         local code=$1 pattern=$2 got
         shift 2
@@ -48,7 +48,7 @@ refused() {
         check "$*: words on stdout" test ! -s "$dir/out"
 }
 
-# holds EXPRESSION: $dir/out is JSON and the python expression holds for it (d)
+# holds EXPRESSION: the Python expression holds for the JSON (d) in $dir/out
 holds() {
         check "$1" python3 -c "
 import json, sys
@@ -59,11 +59,11 @@ sys.exit(0 if ($1) else 1)"
 disb=tests/data/disb_real.json
 load=(--ls "resnet34-b1@$disb,id=vgg19_rt,slo=10ms" --be resnet152-train --duration 2s)
 
-# --- a comparison ------------------------------------------------------------------------------------------------------
+# --- comparison of policies -----------------------------------------------------------------------------------
 run "compare" "${load[@]}" --compare fifo,multistream,be_depth=2,static,ls_percent=25
-check "it says that it is a simulator's" grep -q "every figure is a simulator's (sim)" "$dir/out"
-check "columns" grep -Eq '^policy +session +arrived +ended +p50 ms +p99 ms +max ms p99/alone +in SLO +steps/s of alone$' "$dir/out"
-check "columns of costs" grep -Eq '^policy +GPU busy +kernels +decisions +real s +kernels/s \(sim\)$' "$dir/out"
+check "the output says that figures are simulated" grep -q "every figure is a simulator's (sim)" "$dir/out"
+check "the table has its columns" grep -Eq '^policy +session +arrived +ended +p50 ms +p99 ms +max ms p99/alone +in SLO +steps/s of alone$' "$dir/out"
+check "the table of costs has its columns" grep -Eq '^policy +GPU busy +kernels +decisions +real s +kernels/s \(sim\)$' "$dir/out"
 for policy in fifo multistream,be_depth=2 static,ls_percent=25; do
         check "$policy: a row per session, with numbers" test "$(awk -v p="$policy" \
                 '$1 == p && ($2 == "ls" || $2 == "be") && NF == 12 && $4 > 0 && $5 > 0 && $6 > 0 && $7 >= $6 && $8 >= $7 && $9 >= 0.9 {n++} END {print n}' \
@@ -81,36 +81,36 @@ holds "all(0 < r['sessions'][0]['in_slo_percent'] <= 100 for r in d['runs'])"
 run "no alone" "${load[@]}" --no-alone --json
 holds "'p99_over_alone' not in d['runs'][0]['sessions'][0] and d['runs'][0]['policy'] == 'multistream'"
 
-# --- what is known from the start -------------------------------------------------------------------------------------------
+# --- profiles known from the start ----------------------------------------------------------------------------
 run "learning" "${load[@]}" --policy detshare --no-alone --json
 cp "$dir/out" "$dir/learning"
 run "profiled" "${load[@]}" --policy detshare --no-alone --json --profiled
-check "it decides otherwise" test "$(grep -v real_s "$dir/out" | cksum)" != "$(grep -v real_s "$dir/learning" | cksum)"
+check "known profiles change the policy's decisions" test "$(grep -v real_s "$dir/out" | cksum)" != "$(grep -v real_s "$dir/learning" | cksum)"
 holds "d['runs'][0]['fallbacks'] == 0 and d['runs'][0]['sessions'][1]['steps_per_s'] > 1"
 
-# --- the same seed, the same trace ---------------------------------------------------------------------------------------
+# --- same seed, same trace ------------------------------------------------------------------------------------
 random=(--ls resnet34-b1@poisson:300 --be llama-1b-decode --duration 300ms --no-alone)
 for end in txt json; do
         run "trace" "${random[@]}" --seed 5 --trace "$dir/a.$end"
         run "trace" "${random[@]}" --seed 5 --trace "$dir/b.$end"
         run "trace" "${random[@]}" --seed 6 --trace "$dir/c.$end"
         check "the same seed gives the same trace" cmp "$dir/a.$end" "$dir/b.$end"
-        check "another gives another" test "$(cmp -s "$dir/a.$end" "$dir/c.$end"; echo $?)" = 1
+        check "another seed gives another trace" test "$(cmp -s "$dir/a.$end" "$dir/c.$end"; echo $?)" = 1
 done
-check "launches and ends" awk '$1 == "launch" && $5 ~ /^rung=/ {l++} $1 == "end" && $5 ~ /^start=/ {e++}
+check "the trace has launches and ends" awk '$1 == "launch" && $5 ~ /^rung=/ {l++} $1 == "end" && $5 ~ /^start=/ {e++}
         END {exit !(l + e == NR && e > 20000 && l >= e)}' "$dir/a.txt"
 cp "$dir/a.json" "$dir/out"
 holds "sum(e['ph'] == 'M' for e in d) == 2 and sum(e['ph'] == 'X' and e['dur'] > 0 for e in d) == len(d) - 2 > 20000"
 
-# --- words about files of others -----------------------------------------------------------------------------------------
+# --- files by an attacker -------------------------------------------------------------------------------------
 printf 'detshare-profile 1\n\033[2J\233x y\n' >"$dir/hostile.profile"
 "$build/detshare-replay" --be "$dir/hostile.profile" >"$dir/hostile" 2>&1
-check "an unknown line is refused" grep -q 'line 2: .*unknown' "$dir/hostile"
-check "and does not reach the terminal" test "$(LC_ALL=C tr -d '\n -~' <"$dir/hostile" | wc -c)" = 0
+check "the message names line 2 and the unknown word" grep -q 'line 2: .*unknown' "$dir/hostile"
+check "no control byte of the file reaches the terminal" test "$(LC_ALL=C tr -d '\n -~' <"$dir/hostile" | wc -c)" = 0
 
-# --- workloads of every kind ------------------------------------------------------------------------------------------------
+# --- workloads of every kind ----------------------------------------------------------------------------------
 run "list" --list
-check "eleven jobs" test "$(wc -l <"$dir/out")" = 11
+check "--list prints eleven workloads" test "$(wc -l <"$dir/out")" = 11
 cut -d' ' -f1 "$dir/out" >"$dir/names"
 while read -r name; do
         run "$name" --workload "$name"
@@ -127,7 +127,7 @@ EOF
 run "a table" --ls "$dir/table.csv@uniform:1000,name=service" --duration 1s --no-alone --json
 holds "d['runs'][0]['kernels'] == 2 * 999 and d['runs'][0]['sessions'][0]['name'] == 'service'"
 run "converted" --convert "$dir/table.csv"
-check "it names its columns' values" grep -q '^kernel void_first<int,_2>(float_\*) grid=64x1x1 block=256x1x1 regs=32 shared=0 ns=2000$' "$dir/out"
+check "--convert prints a line per kernel" grep -q '^kernel void_first<int,_2>(float_\*) grid=64x1x1 block=256x1x1 regs=32 shared=0 ns=2000$' "$dir/out"
 run "tokens" --ls llama-1b-prefill+llama-1b-decode@tests/data/azure_llm_2023_conv.csv,speed=0.3 --duration 20s --no-alone --json
 holds "d['runs'][0]['sessions'][0]['ended'] >= 5"
 run "gaps" --ls mobilenetv3-b1@tests/data/apollo_inter_arrival_s.json --duration 10s --no-alone --json
@@ -135,7 +135,7 @@ holds "d['runs'][0]['sessions'][0]['arrived'] > 150"
 run "help" --help
 run "version" --version
 
-# --- what is wrong --------------------------------------------------------------------------------------------------------------
+# --- wrong input ----------------------------------------------------------------------------------------------
 refused 2 "no sessions"
 refused 2 "--channels many: not a number of channels" --channels many --ls resnet34-b1@closed
 refused 2 "--frob: no such option" --frob
@@ -165,16 +165,16 @@ refused 1 ": other.profile: the profile was measured on a GPU with 26 SMs; h200 
 printf 'name,ns,grid,block\nk,5,1,32\ncopy,9,,\nl,long,1,32\n' >"$dir/bad.csv"
 refused 1 "bad.csv: line 4: the duration is not a number" --convert "$dir/bad.csv"
 
-# --- a policy that fails ------------------------------------------------------------------------------------------------
+# --- a failing policy -----------------------------------------------------------------------------------------
 
-# failed_policy ARGUMENT...: exit status 3, and the results are there
+# failed_policy ARGUMENT...: exit status 3, and results are printed
 failed_policy() {
         timeout 300 "$replay" --policy-dir "$dir/policies" --policy chaos "${load[@]}" --no-alone "$@" >"$dir/out" 2>"$dir/err"
         check "a policy that fails is exit status 3: $?" test $? = 3
 }
 mkdir "$dir/policies" && cp "$build/tests/policies/chaos.so" "$dir/policies"
 failed_policy
-check "the reason is below the table" grep -q "^chaos: policy chaos .*invalid actions .*; fifo replaced it" "$dir/out"
+check "the reason for the replacement is below the table" grep -q "^chaos: policy chaos .*invalid actions .*; fifo replaced it" "$dir/out"
 failed_policy --json
 holds "'invalid actions' in d['runs'][0]['fallback'] and d['runs'][0]['fallbacks'] == 1"
 

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Unmodified Runtime API programs (nvcc -cudart shared) on our own libcudart.so.13, without a driver: a daemon with a
-# simulated H200, each program over the submission ring and at the same time, in another process, over the socket alone.
-# And what the library exports, beside NVIDIA's. Ends with `N passed, N failed`.
+# Unmodified Runtime API programs (nvcc -cudart shared) on DetShare's libcudart.so.13, without a driver. A daemon with
+# a simulated H200 runs each program over the submission ring and, at the same time in another process, over the
+# socket alone. The library's exports are compared with NVIDIA's. Prints `N passed, N failed` last.
 #
 # usage: tests/e2e/runtime.sh BUILD [program ...]
-# DETSHARE_TEST_DEVICE=cuda:0 in the environment: another device; CUDART_DIR: another folder with a libcudart.so.13
+# DETSHARE_TEST_DEVICE=cuda:0 selects another device. CUDART_DIR names another folder with a libcudart.so.13.
 set -u
 cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
@@ -23,14 +23,15 @@ finish() {
 }
 trap finish EXIT
 
-# a sanitized build, or one that counts, lies in the plain one and has its programs; nvcc's know nothing of sanitizers
+# A sanitized or counting build lies in the plain build's folder and uses the plain programs, which nvcc builds
+# without sanitizers.
 at=$build/tests/runtime
 [ -d "$at" ] || at=$(dirname "$build")/tests/runtime
 preload=
 readelf -d "$build/cuda/libcudart.so.13" | grep -q 'libasan' &&
         preload="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 
-# run TRANSPORT PROGRAM: under our libraries, its output in $tmp/TRANSPORT.PROGRAM
+# run TRANSPORT PROGRAM: runs a program with DetShare's libraries; output goes to $tmp/TRANSPORT.PROGRAM
 run() {
         LD_LIBRARY_PATH=${CUDART_DIR:+$CUDART_DIR:}$build/cuda DETSHARE_SOCKET=$tmp/sock DETSHARE_TRANSPORT=$1 \
                 timeout 300 env LD_PRELOAD="$preload" "$at/$2" >"$tmp/$1.$2" 2>&1 </dev/null
@@ -44,7 +45,7 @@ for theirs in "${CUDA_HOME:-}"/lib64/libcudart.so.13 /usr/local/cuda/lib64/libcu
         [ -f "$theirs" ] && break
 done
 diff <(names "$theirs") <(names "$build/cuda/libcudart.so.13") >"$tmp/names"
-result "the library exports what NVIDIA's does, under the same version" $? "$tmp/names"
+result "the library exports the names that NVIDIA's exports, under the same version" $? "$tmp/names"
 
 diff <(grep -oE '^ *(cudaSuccess|cudaError[A-Za-z0-9]+) *= *[0-9]+' "$(dirname "$theirs")/../include/driver_types.h" | sed 's/^ *//; s/ *=.*//' | sort) \
         <(sed -n 's/^X(\(cuda[A-Za-z0-9]*\), ".*/\1/p' client-lib/cudart/errors.def | sort) >"$tmp/codes"
@@ -65,15 +66,16 @@ for _ in $(seq 2000); do
 done
 
 programs=${*:-$(cd tests/programs/runtime && basename -s .cu ./*.cu)}
-# over the socket alone nothing of the host is shared with the device: these need that it reads and writes pinned memory
+# These programs need a device that reads and writes pinned host memory. Over the socket alone the device shares no
+# memory with the host.
 shared=" pinned managed legacy_stream host_functions pointer_attributes per_thread_copies
         graph_capture graph_mixed graph_nodes graph_update "
-# these take or count all memory: nobody else is there
+# These programs allocate or count all memory, so no other program may run.
 alone=" out_of_memory memory_info "
 among() {
         [[ $1 =~ [[:space:]]$2[[:space:]] ]]
 }
-# both ways lead to the same code in the daemon: under a sanitizer one is enough
+# Both transports lead to the same code in the daemon. Under a sanitizer one of them is enough.
 rpc=yes
 [ "$(basename "$build")" = asan ] && rpc=
 for program in $programs; do [ -z "$rpc" ] || among "$shared$alone" "$program" || run rpc "$program"; done &
@@ -99,7 +101,7 @@ if [ $# = 0 ]; then
         run ring static/vector_add
         [ "$(cat "$tmp/ring.static/vector_add.status")" != 0 ] && [ "$(grep -c '^detshare' "$tmp/ring.static/vector_add")" = 1 ] &&
                 grep -q "^detshare: NVIDIA's CUDA runtime.*-cudart shared" "$tmp/ring.static/vector_add"
-        result "NVIDIA's static runtime, which needs NVIDIA's driver: an error, and one line that says so" $? "$tmp/ring.static/vector_add"
+        result "a program with NVIDIA's static runtime, which needs NVIDIA's driver, gets an error and one line that explains it" $? "$tmp/ring.static/vector_add"
 fi
 
 kill -TERM "$daemon"

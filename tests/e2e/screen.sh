@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What detsharectl prints fits the terminal, and has colours only where they are wanted. A service and a job with long names and a dozen
-# further sessions run meanwhile. Ends with `N passed, N failed`.
+# detsharectl's output fits the terminal and has colours only where they are wanted. A service and a job with long
+# names and a dozen other sessions run meanwhile. Prints `N passed, N failed` last.
 #
 # usage: tests/e2e/screen.sh BUILD
 set -u
@@ -30,7 +30,7 @@ ctl() {
         "$build/detsharectl" "$@"
 }
 
-# widest: the longest line of standard input, in characters, without colours and moves of the cursor
+# widest: prints the length of the longest line on standard input, in characters, without colours and cursor moves
 widest() {
         python3 -c '
 import re, sys
@@ -38,7 +38,7 @@ text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stdin.buffer.read().decode())
 print(max(len(line.rstrip("\r")) for line in text.split("\n")))'
 }
 
-# fits COLUMNS FILE: it has lines, and none is longer
+# fits COLUMNS FILE: FILE has lines, and none is longer than COLUMNS
 fits() {
         local n
         n=$(widest <"$2")
@@ -76,39 +76,39 @@ ready() {
 }
 check "14 sessions run" ready
 
-# --- width ------------------------------------------------------------------------------------------------------------------------
+# --- width ----------------------------------------------------------------------------------------------------
 
 commands=(status "top --once" clients "explain $service" policies "policies detshare" "profile list")
 for command in "${commands[@]}"; do
         # shellcheck disable=SC2086
         ctl $command >"$tmp/plain" 2>&1
-        check "$command: 80 columns where there is no terminal" fits 80 "$tmp/plain"
+        check "$command: 80 columns without a terminal" fits 80 "$tmp/plain"
         # shellcheck disable=SC2086
         COLUMNS=100 ctl $command >"$tmp/plain" 2>&1
-        check "$command: what COLUMNS says" fits 100 "$tmp/plain"
+        check "$command: the width of COLUMNS" fits 100 "$tmp/plain"
         # shellcheck disable=SC2086
         COLUMNS=200 tests/support/terminal.py 80 "$build/detsharectl" $command >"$tmp/pty" 2>&1
         check "$command: 80 columns on a terminal" fits 80 "$tmp/pty"
 done
 tests/support/terminal.py --keys q --after 2.5 80 "$build/detsharectl" top >"$tmp/pty"
 check "top, live: 80 columns" fits 80 "$tmp/pty"
-check "top, live: it shows sessions" grep -q inference "$tmp/pty"
+check "top, live: sessions are shown" grep -q inference "$tmp/pty"
 
 for command in status "top --once" clients "explain $service"; do
         # shellcheck disable=SC2086
         ctl $command --wide >"$tmp/wide" 2>&1
-        check "$command --wide: more than 80" test "$(widest <"$tmp/wide")" -gt 80
+        check "$command --wide: more than 80 columns" test "$(widest <"$tmp/wide")" -gt 80
 done
 check "--wide has every column" sh -c "'$build/detsharectl' clients --wide | grep -q 'PID.*LAUNCHES.*ERRORS.*CONNECTED'"
-check "--wide has names whole" sh -c "'$build/detsharectl' clients --wide | grep -q '$service'"
-check "without it the columns that are left out are named" sh -c "'$build/detsharectl' clients | grep -q 'columns that do not fit, see --wide: .*CONNECTED'"
-check "wrapped names are whole" sh -c "'$build/detsharectl' clients | sed 's/^|[^|]*|[^|]*|[^|]*| //; s/ *|.*//' | tr -d '\n' | grep -q '$service'"
-check "JSON is the same whatever COLUMNS is" cmp <(COLUMNS=40 ctl policies --json) <(COLUMNS=400 ctl policies --json)
-check "JSON has names whole" sh -c "COLUMNS=40 '$build/detsharectl' clients --json | jq -e '[.clients[].name] | index(\"$service\")'"
+check "--wide shows whole names" sh -c "'$build/detsharectl' clients --wide | grep -q '$service'"
+check "the omitted columns are named" sh -c "'$build/detsharectl' clients | grep -q 'columns that do not fit, see --wide: .*CONNECTED'"
+check "wrapped names are complete" sh -c "'$build/detsharectl' clients | sed 's/^|[^|]*|[^|]*|[^|]*| //; s/ *|.*//' | tr -d '\n' | grep -q '$service'"
+check "JSON does not depend on COLUMNS" cmp <(COLUMNS=40 ctl policies --json) <(COLUMNS=400 ctl policies --json)
+check "JSON has whole names" sh -c "COLUMNS=40 '$build/detsharectl' clients --json | jq -e '[.clients[].name] | index(\"$service\")'"
 
-# --- colours ----------------------------------------------------------------------------------------------------------------------
+# --- colours --------------------------------------------------------------------------------------------------
 
-# has_escapes FILE
+# has_escapes FILE: FILE contains escape sequences
 has_escapes() {
         grep -q $'\033' "$1"
 }
@@ -119,23 +119,23 @@ for command in "top --once" clients policies; do
         check "$command: colours on a terminal" has_escapes "$tmp/pty"
         # shellcheck disable=SC2086
         NO_COLOR=1 tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
-        check "$command: none with NO_COLOR" sh -c "! grep -q '$(printf '\033')' '$tmp/pty'"
+        check "$command: no colours with NO_COLOR" sh -c "! grep -q '$(printf '\033')' '$tmp/pty'"
         # shellcheck disable=SC2086
         TERM=dumb tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
-        check "$command: none with TERM=dumb" sh -c "! grep -q '$(printf '\033')' '$tmp/pty'"
+        check "$command: no colours with TERM=dumb" sh -c "! grep -q '$(printf '\033')' '$tmp/pty'"
         # shellcheck disable=SC2086
         NO_COLOR='' tests/support/terminal.py 120 "$build/detsharectl" $command >"$tmp/pty" 2>&1
-        check "$command: an empty NO_COLOR counts as none" has_escapes "$tmp/pty"
+        check "$command: colours with an empty NO_COLOR" has_escapes "$tmp/pty"
         # shellcheck disable=SC2086
         ctl $command >"$tmp/plain" 2>&1
-        check "$command: none where there is no terminal" sh -c "! grep -q '$(printf '\033')' '$tmp/plain'"
+        check "$command: no colours without a terminal" sh -c "! grep -q '$(printf '\033')' '$tmp/plain'"
 done
 tests/support/terminal.py 120 "$build/detsharectl" top --once >"$tmp/pty"
 check "class ls is cyan" grep -q $'\033\\[36mls' "$tmp/pty"
-check "an objective that requests miss is red" grep -q $'\033\\[31m *[0-9.]* %' "$tmp/pty"
+check "an objective with missed requests is red" grep -q $'\033\\[31m *[0-9.]* %' "$tmp/pty"
 check "JSON has no colours" sh -c "tests/support/terminal.py 120 '$build/detsharectl' top --json | tr -d '\r' | jq -e .policy"
 tests/support/terminal.py 80 "$build/detsharectl" kill nobody >"$tmp/pty"
-check "errors begin with red" grep -q $'^\033\\[31mdetsharectl:' "$tmp/pty"
+check "errors begin in red" grep -q $'^\033\\[31mdetsharectl:' "$tmp/pty"
 
 exec 9>&-
 touch "$tmp/stop"

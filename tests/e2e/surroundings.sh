@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# detshared in surroundings that lack something: no users in the system's lists, no policies, a place where nothing can be
-# written or that is full, no locked memory, few processes. It serves without what it can do without; else it says what is
-# missing, in a line that names it, and ends. It does not hang, and does not crash.
+# detshared in surroundings that lack something: no list of users, no policies, a directory that is missing, read-only
+# or full, no locked memory, few processes. The daemon serves if it can. Otherwise it ends, and a line names what is
+# missing. It never hangs or crashes.
 #
 # usage: tests/e2e/surroundings.sh BUILD
 set -u
@@ -29,7 +29,7 @@ bad() {
         failed=$((failed + 1))
         echo "FAIL $*: $(tail -n 5 "$dir/err")"
 }
-# start COMMAND...: in the background, as $daemon
+# start COMMAND...: starts a daemon in the background, pid $daemon
 start() {
         : >"$dir/out"
         : >"$dir/err"
@@ -37,7 +37,7 @@ start() {
         "$@" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
 }
-# is_serving SECONDS
+# is_serving SECONDS: waits until the daemon serves
 is_serving() {
         for _ in $(seq $(($1 * 20))); do
                 grep -q serving "$dir/out" && return 0
@@ -46,7 +46,7 @@ is_serving() {
         done
         return 1
 }
-# ends WHAT: it stops when it is told to, in order
+# ends WHAT: SIGTERM ends the daemon with 0
 ends() {
         local status=124
         kill -TERM "$daemon" 2>/dev/null
@@ -65,7 +65,7 @@ ends() {
         fi
         daemon=
 }
-# serves WHAT COMMAND...: a client is served, and it stops
+# serves WHAT COMMAND...: the daemon serves a client and ends with 0
 serves() {
         local what=$1
         shift
@@ -77,7 +77,7 @@ serves() {
         fi
         ends "$what"
 }
-# refuses WHAT PATTERN COMMAND...: it ends by itself, with 1 or 2, and says why
+# refuses WHAT PATTERN COMMAND...: the daemon ends by itself with 1 or 2, and its message has PATTERN
 refuses() {
         local what=$1 pattern=$2 status
         shift 2
@@ -96,7 +96,7 @@ cp "$build/libexec/detshare-worker" "$build/libexec/detshare-helper" "$tree/libe
 chmod 755 "$dir" "$tree" "$tree/libexec"
 sock=$dir/own/sock
 
-# --- no policies
+# --- policies -------------------------------------------------------------------------------------------------
 serves "no policies" "$tree/detshared" --socket "$sock" --device sim:h200
 refuses "a policy where there are none" "has no policies" "$tree/detshared" --socket "$sock" --device sim:h200 --policy static
 cp -r "$build/policies" "$tree/"
@@ -107,18 +107,19 @@ if ! timeout 300 "$build/detsharectl" --socket "$sock" set-policy multistream >"
         timeout 300 "$build/detsharectl" --socket "$sock" status >"$dir/status" 2>>"$dir/err" && grep -q static "$dir/status"; then
         ok
 else
-        bad "the policies went away while it served"
+        bad "the daemon stopped serving when the policies were removed"
 fi
 ends "without the policies that it began with"
 
-# --- places
+# --- directories ----------------------------------------------------------------------------------------------
 refuses "a place that is not there" "$dir/nowhere" "$tree/detshared" --socket "$dir/nowhere/deep/sock" --device sim:h200
 # shellcheck disable=SC2016
 mounted=(unshare -m bash -c 'mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@"' -) # OPTIONS PLACE COMMAND...
 if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none "$dir/own" 2>/dev/null; then
         refuses "a read-only place" "Read-only file system" "${mounted[@]}" ro "$dir/own" "$tree/detshared" --socket "$sock" --device sim:h200
         refuses "a full place" "No space left" "${mounted[@]}" size=4k,nr_inodes=1 "$dir/own" "$tree/detshared" --socket "$sock" --device sim:h200
-        # --- nobody is in the lists of users
+        # --- empty lists of users
+        # -------------------------------------------------------------------------------------
         # shellcheck disable=SC2016
         serves "no users" unshare -m bash -c \
                 'mount --bind /dev/null /etc/passwd && mount --bind /dev/null /etc/group && exec "$@"' - \
@@ -127,7 +128,7 @@ else
         echo "SKIP mounts of its own: needs root and mount namespaces"
 fi
 
-# --- as somebody else, for whom limits count
+# --- as an ordinary user, whom limits bind --------------------------------------------------------------------
 if [ "$(id -u)" = 0 ]; then
         chown 64999:64999 "$dir/own"
         as=(setpriv --reuid=64999 --regid=64999 --clear-groups)
@@ -140,13 +141,13 @@ if [ "$(id -u)" = 0 ]; then
         served=0
         for n in 1 2 3 5 8 16; do
                 start "${as[@]}" prlimit --nproc=$n:$n "$tree/detshared" --socket "$sock" --device sim:h200
-                # a machine may be slow
+                # The machine may be slow.
                 for _ in $(seq 2000); do
                         [ -s "$dir/err" ] || [ -s "$dir/out" ] && break
                         sleep 0.05
                 done
                 is_serving 1 && served=$((served + 1))
-                [ -s "$dir/err" ] || [ -s "$dir/out" ] || bad "$n processes: not a word"
+                [ -s "$dir/err" ] || [ -s "$dir/out" ] || bad "$n processes: no message"
                 ends "$n processes"
         done
         echo "of 6 limits on processes it served under $served"

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# detshared started by the first who connects, by systemd's own systemd-socket-activate: the socket is served under the name that the
-# unit gives it, and a socket with another name is not. Left out where the program is not installed.
+# systemd-socket-activate starts detshared on the first connection. The daemon serves a socket with the name that the
+# unit gives it, and does not serve a socket with another name. Skipped where systemd-socket-activate is not
+# installed.
 #
 # usage: tests/e2e/systemd_activate.sh BUILD
 set -u
@@ -30,7 +31,7 @@ bad() {
         failed=$((failed + 1))
         echo "FAIL $*: $(tail -n 3 "$dir/err")"
 }
-# activate NAME...: listens at $dir/sock; the daemon would bind $dir/own itself
+# activate NAME...: systemd-socket-activate listens at $dir/sock; the daemon itself would bind $dir/own
 activate() {
         systemd-socket-activate -l "$dir/sock" "$@" "$build/detshared" --device sim:h200 --socket "$dir/own" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
@@ -48,21 +49,21 @@ stop() {
 }
 
 activate --fdname=detshared
-grep -q serving "$dir/out" && bad "it was started before anybody came" || ok
+grep -q serving "$dir/out" && bad "the daemon was started before the first connection" || ok
 if timeout 300 "$build/detsharectl" --socket "$dir/sock" status >"$dir/status" 2>&1 && grep -q 'sim:h200' "$dir/status"; then
         ok
 else
         bad "the first who came: $(cat "$dir/status")"
 fi
 grep -q "^detshared: serving .* at $dir/sock " "$dir/out" && ok || bad "$(cat "$dir/out")"
-[ ! -e "$dir/own" ] && ok || bad "it has bound a socket of its own"
-timeout 300 "$build/detsharectl" --socket "$dir/sock" clients >/dev/null 2>&1 && ok || bad "the second who came"
+[ ! -e "$dir/own" ] && ok || bad "the daemon has bound a socket of its own"
+timeout 300 "$build/detsharectl" --socket "$dir/sock" clients >/dev/null 2>&1 && ok || bad "a second client is not served"
 stop
 [ "$status" = 0 ] && ok || bad "stopped: exit status $status"
 [ -S "$dir/sock" ] && ok || bad "the socket file, which is not the daemon's, is gone"
 rm -f "$dir/sock"
 
-# without a name, or with another: said, not served, and the daemon's own socket is
+# A socket without a name, or with another one: the daemon logs it, does not serve it, and serves its own socket.
 for name in "" --fdname=web; do
         activate ${name:+"$name"}
         (exec 3<>/dev/null; timeout 5 "$build/detsharectl" --socket "$dir/sock" status >/dev/null 2>&1) &

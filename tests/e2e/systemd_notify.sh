@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What detshared tells a service manager, played by tests/support/manager: that it is ready only when it serves, what it does,
-# that it reloads and how that went, that it lives as long as its loop turns, that it stops. And what it does with the sockets that
-# it is given: serves them, leaves the file alone, refuses what is none.
+# Messages of detshared to a service manager, played by tests/support/manager: READY only when the daemon serves, its
+# status, a reload and its result, the watchdog while the main loop runs, the stop. The daemon serves sockets that the
+# manager passes, leaves their files alone, and refuses descriptors that are no sockets.
 #
 # usage: tests/e2e/systemd_notify.sh BUILD
 set -u
@@ -29,11 +29,11 @@ bad() {
         echo "FAIL $*"
         sed 's/^/    /' "$dir/said" "$dir/err" | tail -n 20
 }
-# equals WHAT WANTED GOT
+# equals WHAT WANTED GOT: the two values are equal
 equals() {
         if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' and not '$2'"; fi
 }
-# manage OPTION... -- COMMAND...: a manager in $manager that takes words from descriptor 9
+# manage OPTION... -- COMMAND...: starts a manager, pid $manager, that takes commands from descriptor 9
 manage() {
         rm -f "$dir/words"
         mkfifo "$dir/words"
@@ -46,11 +46,11 @@ manage() {
 word() {
         echo "$1" >&9
 }
-# lines PATTERN: how many were said so far
+# lines PATTERN: prints the number of messages so far that have PATTERN
 lines() {
         grep -cE -- "$1" "$dir/said"
 }
-# hears PATTERN [N]: it says so, N times in all; a machine may be slow
+# hears PATTERN [N]: waits for N messages with PATTERN in all; the machine may be slow
 hears() {
         for _ in $(seq 2000); do
                 [ "$(lines "$1")" -ge "${2:-1}" ] && ok && return 0
@@ -59,7 +59,7 @@ hears() {
         bad "'$1' was not said ${2:-1} times"
         return 1
 }
-# before A B: the first A comes before the first B
+# before A B: the first message A comes before the first message B
 before() {
         local a b
         a=$(grep -nE -m 1 -- "$1" "$dir/said" | cut -d: -f1)
@@ -76,26 +76,26 @@ status() {
         timeout 300 "$build/detsharectl" --socket "$1" status >/dev/null 2>&1
 }
 
-# --- a life ---------------------------------------------------------------------------------------------------------------
+# --- start ----------------------------------------------------------------------------------------------------
 printf '[daemon]\ndevice = sim:h200\n' >"$dir/conf"
 manage -l "$dir/sock" -w 3000000 -- "$build/detshared" --config "$dir/conf" --socket "$dir/other"
 hears '^READY=1$'
 before '^STATUS=starting the worker for sim:h200$' '^READY=1$'
 hears '^STATUS=serving DetShare sim:h200: 0 sessions \(0 latency-sensitive\), policy [a-z]+$'
-grep -q "serving .* at $dir/sock " "$dir/err" && ok || bad "it does not serve the socket that it was given"
-grep -q "$dir/sock, not at $dir/other" "$dir/err" && ok || bad "it does not say which socket it serves"
-[ ! -e "$dir/other" ] && ok || bad "it has bound the other one, too"
-status "$dir/sock" && ok || bad "nobody answers at the socket that was given"
+grep -q "serving .* at $dir/sock " "$dir/err" && ok || bad "the daemon does not serve the socket that the manager passed"
+grep -q "$dir/sock, not at $dir/other" "$dir/err" && ok || bad "the log does not say which socket is served"
+[ ! -e "$dir/other" ] && ok || bad "the daemon has bound its own socket, too"
+status "$dir/sock" && ok || bad "the passed socket does not answer"
 hears '^WATCHDOG=1$' 3
 
-# sessions are counted
+# The status counts sessions.
 DETSHARE_SOCKET=$dir/sock "$build/tests/examples/hold" < <(exec sleep 300) >"$dir/hold" 2>&1 &
 hold=$!
 hears '^STATUS=serving .*: 1 session '
 kill "$hold"
 wait "$hold" 2>/dev/null
 
-# --- reload ---------------------------------------------------------------------------------------------------------------
+# --- reload ---------------------------------------------------------------------------------------------------
 word reload
 hears '^READY=1$' 2
 hears '^RELOADING=1$'
@@ -112,7 +112,7 @@ for _ in $(seq 20); do
         word reload
 done
 hears '^RELOADING=1$' 3
-status "$dir/sock" && ok || bad "nobody answers after reloads"
+status "$dir/sock" && ok || bad "the socket does not answer after reloads"
 last() {
         tail -n 30 "$dir/said" | grep -E '^(READY|RELOADING)=1' | tail -n 1
 }
@@ -122,14 +122,14 @@ for _ in $(seq 2000); do
 done
 [ "$(last)" = READY=1 ] && ok || bad "the last reload does not end"
 
-# --- a worker that is replaced is no reason to be killed ------------------------------------------------------------------
+# --- the replacement of a worker does not trip the watchdog ---------------------------------------------------
 main=$(sed -n 's/^started //p' "$dir/said" | tail -n 1)
 served=$(lines '^STATUS=serving ')
 pkill -KILL -P "$main" detshare-worker
 hears '^STATUS=the worker ended and is being replaced'
 hears '^STATUS=serving ' $((served + 1))
 
-# --- the watchdog ---------------------------------------------------------------------------------------------------------
+# --- watchdog -------------------------------------------------------------------------------------------------
 word pause
 hears '^watchdog$'
 hears '^killed 6$'
@@ -140,7 +140,7 @@ hears '^READY=1$' $((ready + 1))
 pings=$(lines '^WATCHDOG=1$')
 hears '^WATCHDOG=1$' $((pings + 2))
 
-# --- stop -------------------------------------------------------------------------------------------------------------------
+# --- stop -----------------------------------------------------------------------------------------------------
 word stop
 hears '^exited 0$'
 before '^STOPPING=1$' '^exited 0$'
@@ -148,8 +148,8 @@ equals "others than the daemon's main process say nothing" 0 "$(lines '^ignored'
 [ -S "$dir/sock" ] && ok || bad "the manager's socket file is gone"
 quit_manager
 
-# --- sockets that are none ------------------------------------------------------------------------------------------------
-# refuses PATTERN COMMAND...
+# --- descriptors that are no sockets -------------------------------------------------------------------------------
+# refuses PATTERN COMMAND...: the daemon exits with 1 and PATTERN
 refuses() {
         local pattern=$1 got
         shift
@@ -168,7 +168,7 @@ refuses "gave as 'detshared' does not listen" perl -MSocket -MPOSIX=dup2 -e 'BEG
 refuses "passed as 'detshared' is not a stream socket" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_DGRAM, 0) or die; dup2(fileno(S), 3);
         %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"
 
-# another name: said, and the daemon's own socket is served
+# A socket with another name: the daemon logs it and serves its own socket.
 manage -l "$dir/sock3:web" -- "${daemon[@]}"
 hears '^READY=1$'
 grep -q "a socket named 'web', which is not used" "$dir/err" && ok || bad "a socket with another name is not mentioned"
@@ -176,7 +176,7 @@ status "$dir/sock2" && ok || bad "the daemon's own socket is not served"
 quit_manager
 [ ! -e "$dir/sock2" ] && ok || bad "the daemon's own socket file stays"
 
-# a worker that takes its time: nobody is told that the daemon serves, and the manager is asked for more
+# A slow worker: the daemon does not report READY before it serves, and asks the manager for more time.
 mkdir "$dir/libexec"
 ln -s "$build/libexec/detshare-helper" "$dir/libexec/"
 printf '#!/bin/sh\nsleep 3\nexec %s "$@"\n' "$build/libexec/detshare-worker" >"$dir/libexec/detshare-worker"
@@ -186,7 +186,7 @@ hears '^READY=1$'
 before '^EXTEND_TIMEOUT_USEC=10000000$' '^READY=1$'
 quit_manager
 
-# fails CALL ERRNO: what the daemon's calls of that name do from now on (tests/support/faults); none: as ever
+# fails CALL ERRNO: from now on the daemon's calls of CALL fail with ERRNO (tests/support/faults); `none 0` ends this
 fails() {
         python3 - "$dir/faults" "$1" "$2" <<'END'
 import re, struct, sys
@@ -197,7 +197,8 @@ with open(path, "r+b" if call != "none" else "wb") as f:
     f.write(struct.pack("=iiqqqq32s", number, int(error), 0, 0, 0, 0, b"detshared"))
 END
 }
-# state that cannot be kept: what was kept already, with clients' connections, goes at once and not with the next daemon
+# If the state cannot be stored, the daemon removes at once the descriptors that it stored already, with clients'
+# connections, instead of leaving this to the next daemon.
 fails none 0
 LD_PRELOAD=$build/faults/faults.so DETSHARE_FAULTS=$dir/faults manage -f 100 -l "$dir/sock3" -- "${daemon[@]}"
 hears '^READY=1$'
@@ -209,15 +210,15 @@ word stop
 hears '^stored s1\.1$'
 hears '^exited 0$'
 equals "what of it goes" "removed s1.1" "$(grep -E '^(removed|released)' "$dir/said")"
-grep -q 'the state could not be stored: no session is handed over' "$dir/err" && ok || bad "it says nothing of state that cannot be stored"
+grep -q 'the state could not be stored: no session is handed over' "$dir/err" && ok || bad "the log says nothing of state that cannot be stored"
 kill "$hold"
 wait "$hold" 2>/dev/null
 quit_manager
 
-# meant for another process: not touched
+# Descriptors for another process: the daemon does not use them.
 manage -p -l "$dir/sock3" -- "${daemon[@]}"
 hears '^READY=1$'
-status "$dir/sock2" && ok || bad "files for another process are taken"
+status "$dir/sock2" && ok || bad "the daemon used descriptors for another process"
 quit_manager
 
 echo "$passed passed, $failed failed"

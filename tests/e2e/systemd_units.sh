@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `make install` puts where systemd looks: complete, without a word from `systemd-analyze verify`, with an exposure of at most
-# 2.5, with the paths of its PREFIX, the configuration never overwritten, and gone after `make uninstall`. Also the script that makes
-# device nodes, on a pretended machine. Where systemd's programs are not installed their part is left out and counted as nothing.
+# Files that `make install` puts where systemd looks: complete, accepted by `systemd-analyze verify`, with an exposure
+# of at most 2.5, with the paths of PREFIX. The configuration is never overwritten, and `make uninstall` removes the
+# rest. Also the script that makes device nodes, on an emulated machine. Parts that need systemd's programs are
+# skipped where these are not installed.
 #
 # usage: tests/e2e/systemd_units.sh BUILD
 set -u
@@ -23,7 +24,7 @@ bad() {
         failed=$((failed + 1))
         echo "FAIL $*"
 }
-# equals WHAT WANTED GOT
+# equals WHAT WANTED GOT: the two values are equal
 equals() {
         if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' and not '$2'"; fi
 }
@@ -32,7 +33,7 @@ do_make() {
                 bad "make $1: $(tail -n 3 "$dir/make")"
 }
 
-# --- install ----------------------------------------------------------------------------------------------------------------
+# --- install --------------------------------------------------------------------------------------------------
 do_make install
 for file in detshared.service detshared.socket detshare-devices.service; do
         [ -s "$units/$file" ] && ok || bad "$file is not installed"
@@ -47,11 +48,11 @@ done
 echo '# mine' >"$stage/etc/detshare/detshared.conf"
 do_make install
 equals "an administrator's configuration" '# mine' "$(cat "$stage/etc/detshare/detshared.conf")"
-# the installed daemon finds its parts where it lies
+# The installed daemon finds its parts beside itself.
 timeout 300 "$stage/opt/ds/sbin/detshared" --config "$stage/etc/detshare/detshared.conf" --device sim:none --socket "$dir/sock" 2>"$dir/err"
 grep -q 'no such model' "$dir/err" && ok || bad "the installed daemon: $(cat "$dir/err")"
 
-# --- what others build against the installed tree -------------------------------------------------------------------------------
+# --- programs of other projects, built against the installed tree ---------------------------------------------
 export PKG_CONFIG_PATH=$stage/opt/ds/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage
 # shellcheck disable=SC2046
 builds() {
@@ -75,7 +76,7 @@ if command -v pkg-config >/dev/null; then
                 sleep 0.05
         done
         DETSHARE_SOCKET=$dir/sock LD_LIBRARY_PATH=$stage/opt/ds/lib timeout 300 "$dir/hello" >"$dir/hello.out" 2>&1 && ok ||
-                bad "the installed library, daemon and a policy of others: $(cat "$dir/hello.out" "$dir/err")"
+                bad "a program and a policy built against the installed tree: $(cat "$dir/hello.out" "$dir/err")"
         kill "$daemon"
         wait "$daemon" && ok || bad "the installed daemon ends with $?"
         rm "$policydir/shortest.so"
@@ -83,24 +84,24 @@ else
         echo "SKIP building against the installed tree: needs pkg-config"
 fi
 
-# --- documents, and the compiler of model packs ---------------------------------------------------------------------------------
+# --- documents, and the compiler of model packs ---------------------------------------------------------------
 share=$stage/opt/ds/share
 for file in README.md CHANGELOG.md $(git ls-files 'docs/*.md' 'docs/*.svg' 2>/dev/null); do
         cmp -s "$file" "$share/doc/detshare/$file" && ok || bad "$file is not installed"
 done
 out=$("$stage/opt/ds/bin/detshare-pack" --check tests/offline/packs/tiny-mlp 2>&1) && ok || bad "the installed detshare-pack --check: $out"
-# an interpreter without packages of the machine's; nothing is written beside the module
+# An interpreter without the machine's packages. Python writes no files beside the module.
 out=$(python3 -S -I "$stage/opt/ds/bin/detshare-pack" model.onnx 2>&1)
 equals "the exit status without Python packages" 3 $?
-grep -q 'lacks the Python packages numpy, onnx, triton' <<<"$out" && ok || bad "detshare-pack without packages says: $out"
+grep -q 'lacks the Python packages numpy, onnx, triton' <<<"$out" && ok || bad "detshare-pack without Python packages prints: $out"
 equals "what Python leaves" "" "$(find "$share/detshare/offline" -name '__pycache__')"
 
-# --- systemd's opinion ------------------------------------------------------------------------------------------------------
-# the same with the prefix that distributions have, since systemd looks there only
+# --- systemd-analyze -----------------------------------------------------------------------------------------------
+# The same with the prefix of distributions, since systemd looks only there.
 rm -rf "${dir:?}/usr"
 make -s --no-print-directory BUILD="$build" DESTDIR="$dir/usr" PREFIX=/usr install >"$dir/make" 2>&1 || bad "make install: $(tail -n 3 "$dir/make")"
 if command -v systemd-analyze >/dev/null && systemd-analyze --help | grep -q -- --offline; then
-        # verified where they lie: units of the machine that they refer to are found, and their programs by full path
+        # verify finds the machine's units that these refer to, and the programs by their full path.
         for unit in detshared.socket detshared.service detshare-devices.service; do
                 sed "s|=/usr/sbin/detshared|=$dir/usr/usr/sbin/detshared|; s|=/usr/libexec|=$dir/usr/usr/libexec|" \
                         "$dir/usr/usr/lib/systemd/system/$unit" >"$dir/$unit"
@@ -110,7 +111,7 @@ if command -v systemd-analyze >/dev/null && systemd-analyze --help | grep -q -- 
         equals "systemd-analyze verify" "" "$words"
         sed 's/^FileDescriptorName=/FileDescriptorNam=/' "$dir/detshared.socket" >"$dir/wrong.socket"
         cp "$dir/detshared.service" "$dir/wrong.service"
-        systemd-analyze verify --man=no "$dir/wrong.socket" 2>&1 | grep -qF FileDescriptorNam && ok || bad "verify finds nothing"
+        systemd-analyze verify --man=no "$dir/wrong.socket" 2>&1 | grep -qF FileDescriptorNam && ok || bad "verify does not find a wrong key"
         for unit in detshared detshare-devices; do
                 limit=25
                 [ "$unit" = detshared ] || limit=70
@@ -122,7 +123,7 @@ if command -v systemd-analyze >/dev/null && systemd-analyze --help | grep -q -- 
                 tail -n 1 "$dir/security"
         done
         systemd-analyze security --offline=yes --threshold=10 "$dir/detshared.service" >/dev/null 2>&1 &&
-                bad "the threshold is not looked at" || ok
+                bad "systemd-analyze ignores the threshold" || ok
 else
         echo "SKIP units and their sandbox: needs systemd-analyze"
 fi
@@ -134,8 +135,8 @@ else
         echo "SKIP users of the package: needs systemd-sysusers"
 fi
 
-# --- the unit's system calls --------------------------------------------------------------------------------------------
-# tests/gpu/sandbox applies them where no systemd runs: the same ones, and the daemon lives with them
+# --- system calls of the unit --------------------------------------------------------------------------------------
+# tests/gpu/sandbox applies the unit's filter where no systemd runs. The daemon works with it.
 if command -v systemd-analyze >/dev/null && [ "$(uname -m)" = x86_64 ]; then
         python3 - systemd/detshared.service.in >"$dir/calls" <<'EOP'
 import re, subprocess, sys
@@ -175,7 +176,7 @@ DETSHARE_SOCKET=$dir/sock LD_LIBRARY_PATH=$build/cuda KERNELS_DIR=$build/ptx/sm_
 kill "$daemon"
 wait "$daemon" && ok || bad "the daemon in the sandbox ends with $?"
 
-# --- device nodes -----------------------------------------------------------------------------------------------------------
+# --- device nodes ---------------------------------------------------------------------------------------------
 machine=$dir/machine
 mkdir -p "$machine/proc" "$machine/dev" "$machine/sys/bus/pci/devices/0" "$machine/sys/bus/pci/devices/1"
 echo 0x8086 >"$machine/sys/bus/pci/devices/0/vendor"
@@ -195,7 +196,7 @@ mknod /dev/nvidia1 c 195 1
 mknod /dev/nvidia-uvm c 507 0
 mknod /dev/nvidia-uvm-tools c 507 1" "$(systemd/detshare-devices.sh "$machine" 2>&1)"
 
-# --- uninstall ----------------------------------------------------------------------------------------------------------------
+# --- uninstall ------------------------------------------------------------------------------------------------
 do_make uninstall
 equals "what stays" etc/detshare/detshared.conf "$(cd "$stage" && find . -type f | sed 's|^\./||')"
 

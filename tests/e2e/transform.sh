@@ -1,13 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Forms of kernels in a whole daemon: programs say the same under `--transform never`, `always` and `auto`; forms are really used,
-# and kernels really let go beside a latency-sensitive program, each of their blocks running once; what was made is found again by
-# the next daemon and loaded instead; a worker's death loses none of it. Ends with `N passed, N failed`.
+# Forms (transformed variants) of kernels in a whole daemon:
+# - programs print the same under `--transform never`, `always` and `auto`
+# - the daemon uses forms; kernels leave the SMs for a latency-sensitive program and resume, and each of their blocks
+#   runs once
+# - the next daemon loads the forms that an earlier one made, and a worker's death loses none
+#
+# Prints `N passed, N failed` last.
 #
 # usage: tests/e2e/transform.sh BUILD [program ...]
-# With programs (all: every one): those instead of a few, under `always` alone. EVICT=yes: those under a policy that has their
-# kernels let go at random times (tests/policies/evictor.c, `make build/tests/policies/evictor.so`).
+# With programs (all: every one) the script runs these instead of a few, under `always` alone. EVICT=yes runs them
+# under a policy that evicts their kernels at random times (tests/policies/evictor.c, `make
+# build/tests/policies/evictor.so`).
 set -u
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
@@ -32,13 +37,13 @@ ctl() {
         DETSHARE_SOCKET=$tmp/sock "$build/detsharectl" "$@"
 }
 
-# figure KEY: of the daemon's status
+# figure KEY: prints a value of the daemon's status
 figure() {
         ctl status --json >"$tmp/status" 2>/dev/null
         sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$tmp/status" | head -n 1
 }
 
-# start MODE: a daemon whose state stays
+# start MODE: starts a daemon that keeps its state directory
 start() {
         rm -f "$tmp/sock"
         # shellcheck disable=SC2086
@@ -58,7 +63,7 @@ stop() {
         daemon=
 }
 
-# run PROGRAM [ARGUMENT ...]: its words in $tmp/out
+# run PROGRAM [ARGUMENT ...]: runs a program; output goes to $tmp/out
 run() {
         local name=$1
         shift
@@ -66,7 +71,7 @@ run() {
                 timeout 120 "$build/tests/programs/$name" "$@" >"$tmp/out" 2>&1
 }
 
-# begin FILE ROUNDS TURNS [WAVES]: `evictions` beside all else, its words in FILE.out
+# begin FILE ROUNDS TURNS [WAVES]: starts program `evictions` in the background; output goes to FILE.out
 begin() {
         rm -f "$1"
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock timeout 120 "$build/tests/programs/evictions" \
@@ -74,7 +79,7 @@ begin() {
         program=$!
 }
 
-# waits FILE: until the program has come there
+# waits FILE: waits until the program has created FILE
 waits() {
         until [ -e "$1" ]; do
                 kill -0 "$program" 2>/dev/null || return 1
@@ -82,7 +87,7 @@ waits() {
         done
 }
 
-# goes_on FILE WHAT: and ends well
+# goes_on FILE WHAT: lets the program continue; it ends with 0
 goes_on() {
         rm -f "$1"
         wait "$program"
@@ -90,18 +95,18 @@ goes_on() {
         program=
 }
 
-# serve OUT: a latency-sensitive service with requests that come; a line for each, and what it answered
+# serve OUT: a latency-sensitive service with requests over time; OUT gets a line with the answer's digest for each
 serve() {
         DETSHARE_CLASS=ls LD_LIBRARY_PATH=$build/cuda:$build DETSHARE_SOCKET=$tmp/sock timeout 120 "$build/demo/ls_service" \
                 "$build/demo/kernels.ptx" tests/data/apollo_inter_arrival_s.json 30 40 >"$1" 2>"$1.err"
 }
 
-# let_go FILE: of its kernels one is launched in a form that does, as far as explain says
+# let_go FILE: explain's output in FILE says that a kernel of the program was launched in a form that can be evicted
 let_go() {
         grep -q '"form": *"\(persistent\|sliced\)"' "$1"
 }
 
-# until_is KEY VALUE: the daemon's figure comes to be that
+# until_is KEY VALUE: waits until the daemon's status has this value
 until_is() {
         for _ in $(seq 1200); do
                 [ "$(figure "$1")" = "$2" ] && return
@@ -122,7 +127,7 @@ if [ $# -gt 0 ]; then
         start always
         for name in $programs; do
                 run "$name"
-                result "$name, always${EVICT:+ and told to let go}" $? "$tmp/out"
+                result "$name, always${EVICT:+ and evicted at random}" $? "$tmp/out"
         done
         DETSHARE_SOCKET=$tmp/sock evicting_figures
         stop always
@@ -130,7 +135,7 @@ if [ $# -gt 0 ]; then
         exit $((failed > 0))
 fi
 
-# --- nothing is transformed ---------------------------------------------------------------------------------------------------
+# --- no transformation ----------------------------------------------------------------------------------------
 
 few="saxpy module_globals graphs_capture evictions"
 start never
@@ -145,19 +150,19 @@ serve "$tmp/service.never"
 result "a service, never" $? "$tmp/service.never.err"
 stop never
 
-# --- before it is loaded, and always used ---------------------------------------------------------------------------------------
+# --- transformation before loading, forms always used ---------------------------------------------------------
 
 start always
 for name in $few; do
         run "$name"
         result "$name, always" $? "$tmp/out"
         cmp -s "$tmp/out" "$tmp/$name.never"
-        result "$name says the same" $? "$tmp/out"
+        result "$name prints the same" $? "$tmp/out"
 done
 [ "$(figure launches_persistent)" -gt 0 ] && [ "$(figure forms_made)" -gt 0 ]
 result "always: forms were made and used" $? "$tmp/status"
 
-# the program works on until there has been one, or for so many rounds
+# The program repeats until an eviction has happened, up to ten times.
 for _ in $(seq 10); do
         begin "$tmp/busy" 24 3000
         while kill -0 "$program" 2>/dev/null && [ ! -e "$tmp/busy" ] && [ "$(figure evictions)" = 0 ]; do
@@ -169,14 +174,14 @@ for _ in $(seq 10); do
         [ "$(figure evictions)" = 0 ] || break
 done
 [ "$(figure evictions)" -gt 0 ] && [ "$(figure resumes)" -gt 0 ]
-result "always: kernels let go and went on" $? "$tmp/status"
+result "always: kernels were evicted and resumed" $? "$tmp/status"
 
-# its blocks leave no room for what a worker of the persistent form needs
+# The blocks of this kernel leave no room for the worker blocks of the persistent form.
 before=$(figure launches_sliced)
 run stairs "$build/ptx/sm_90" 4
 result "stairs, always" $? "$tmp/out"
 [ "$(figure launches_sliced)" -gt "$before" ]
-result "where one form has no room there is another" $? "$tmp/status"
+result "a kernel without room for one form gets another form" $? "$tmp/status"
 
 begin "$tmp/killed" 4 100
 waits "$tmp/killed"
@@ -187,13 +192,13 @@ until_is worker_restarts 1
 goes_on "$tmp/killed" "a module with forms is given to the next worker"
 stop always
 
-# --- what was made is there ------------------------------------------------------------------------------------------------------
+# --- forms of an earlier daemon -------------------------------------------------------------------------------
 
 start auto
 begin "$tmp/found" 4 100
 waits "$tmp/found"
 [ "$(figure forms_made) $(figure forms_found) $(figure modules_transformed)" = "0 1 1" ]
-result "auto: what was made before is loaded instead" $? "$tmp/status"
+result "auto: forms of the earlier daemon are loaded" $? "$tmp/status"
 id=$(ctl clients --json | sed -n 's/^ *"id": *\([0-9]*\).*/\1/p' | head -n 1)
 ctl explain --json "$id" >"$tmp/explain"
 grep -q '"sliced": *true' "$tmp/explain" && grep -q '"persistent": *true' "$tmp/explain" && grep -q '"instead": *true' "$tmp/explain"
@@ -201,7 +206,7 @@ result "explain names its forms" $? "$tmp/explain"
 goes_on "$tmp/found" "and runs"
 stop auto
 
-# --- behind its back --------------------------------------------------------------------------------------------------------------
+# --- transformation in the background -------------------------------------------------------------------------
 
 rm -rf "$tmp/state"
 start auto
@@ -210,7 +215,7 @@ waits "$tmp/behind"
 until_is modules_transformed 1
 result "auto: a second module with forms comes" $? "$tmp/status"
 [ "$(figure forms_made) $(figure forms_found)" = "1 0" ]
-result "it was made once" $? "$tmp/status"
+result "a form is made once" $? "$tmp/status"
 kill -KILL "$(figure worker_pid)"
 until_is worker_restarts 1
 goes_on "$tmp/behind" "and it goes on in the next worker"
@@ -219,7 +224,8 @@ result "module_globals, auto" $? "$tmp/out"
 DETSHARE_CLASS=ls run saxpy
 result "saxpy, auto, latency-sensitive" $? "$tmp/out"
 
-# blocks of more than 100 us, and requests all the while: a few launches for the native form's time, then the others let go
+# Blocks of more than 100 us and steady requests: a few launches measure the native form, then forms that can be
+# evicted are used.
 serve "$tmp/service" &
 service=$!
 for _ in $(seq 20); do
@@ -233,15 +239,15 @@ for _ in $(seq 20); do
         service=$!
 done
 [ "$(figure evictions)" -gt 0 ] && [ "$(figure resumes)" -gt 0 ] && [ "$(figure launches_persistent)" -gt "$(figure evictions)" ]
-result "auto: it lets go for requests and goes on" $? "$tmp/status"
+result "auto: the kernel is evicted for requests and resumes" $? "$tmp/status"
 let_go "$tmp/explain"
-result "explain says in which form it was launched" $? "$tmp/explain"
+result "explain names the form of the launch" $? "$tmp/explain"
 wait "$service"
-result "the service ends well" $? "$tmp/service.err"
+result "the service ends with 0" $? "$tmp/service.err"
 cmp -s <(sed 's/.* //' "$tmp/service") <(sed 's/.* //' "$tmp/service.never")
-result "and answers the same" $? "$tmp/service"
+result "the service's answers are the same" $? "$tmp/service"
 until_is charges 0
-result "nothing is left of anybody" $? "$tmp/status"
+result "no session, charge or image is left" $? "$tmp/status"
 stop auto
 
 printf '%d passed, %d failed\n' $passed $failed

@@ -15,7 +15,7 @@ packs: $(SERVE) ## model packs of the paper's models into PACKS (MODELS=, ARCH=,
 EVAL_PACKS ?= $(BUILD)/eval/packs
 .PHONY: eval-channels eval-channels-windows
 eval-channels-windows: CHANNELS = --devices a2000 --figures 18 --instances 4 --be bert --policies sgdrc,detshare --loads heavy --windows 4 --requests 240
-eval-channels: ## divided memory channels on simulated GPUs, into docs/evaluation.md | as packs, and 10 min
+eval-channels: ## divided memory channels on simulated GPUs, into docs/evaluation | as packs, and 10 min
 eval-channels-windows: ## figure 18 of it with four instances of each service | as packs, and 6 min
 eval-channels eval-channels-windows: $(SERVE) $(BUILD)/detshare-replay $(POLICIES)
 	@$(foreach arch,sm_80 sm_75,offline/make-packs $(EVAL_PACKS)/$(arch) --arch $(arch) --environment $(EVAL_PACKS)/packages &&) \

@@ -450,7 +450,7 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 
 # all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation/simulated.md and a CSV file; ten minutes
 .PHONY: replay-policies
-replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the scenarios of tests/eval, into docs/evaluation.md | 10 min
+replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the scenarios of tests/eval, into docs/evaluation/simulated.md | 10 min
 	@mkdir -p $(BUILD)/eval
 	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation/simulated.md
 	@echo "with kernels that can be evicted, and without (docs/policies.md):"

@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs/pictu
 import svg  # noqa: E402
 
 # the same hue for a system in every picture; others take those that are left
-HUES = {"native": "grey", "mps": "brown", "mps-priority": "orange", "orion": "violet", "sgdrc": "green", "detshare": "blue"}
+HUES = {"native": "grey", "mps": "red", "mps-priority": "orange", "orion": "violet", "sgdrc": "green", "detshare": "blue"}
 WIDE, HIGH, LEFT, TOP, GAP = 250, 200, 60, 60, 56
 TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 

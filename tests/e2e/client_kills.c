@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients killed at any moment: the others notice nothing and the daemon is back at its baseline
+ * Clients killed at any moment: the others notice nothing and the daemon returns to its baseline
  *
- * 32 clients, of every kind that load.h knows, work without end and are killed with SIGKILL one after the other at
- * random times, a quarter of them just after they were started: idle, in the middle of a frame, with requests open,
- * with work queued and running, holding memory and modules, while they say hello and attach. Another takes the place of
- * each. Now and then all are killed at once, and it is measured how long the daemon holds anything of them. Two
- * bystanders do the same thing over and over and check every result. At the end the worker is killed between the
- * clients, so that they die while they attach anew.
+ * 32 clients of every kind in load.h work without end. SIGKILL ends one after the other at random times, a quarter of
+ * them just after their start: while idle, within a frame, with open requests, with queued and running work, while they
+ * hold memory and modules, while they connect and attach. A new client replaces each. At times all are killed at once,
+ * and the test measures how long the daemon still holds anything of them. Two bystanders repeat the same work and check
+ * every result. At the end the worker is killed between the clients, so that clients die while they attach again.
  *
- * The times are printed, and judged when the third argument is "judge": a machine that runs other tests beside keeps no
- * promise.
+ * The times are printed. They are judged only if the third argument is "judge", since other tests may run on the
+ * machine.
  *
- * Kernels are native, because the forms of theirs that come for the bystanders meanwhile would be no leak and look like
- * one. With CLIENT_KILLS_TRANSFORM=auto or always they have forms, and the bystanders may be charged for theirs.
+ * Kernels are native: forms that the daemon makes for the bystanders during the test would look like a leak. With
+ * CLIENT_KILLS_TRANSFORM=auto or always kernels have forms, and the baseline allows charges for those of the
+ * bystanders.
  *
  * usage: client_kills BUILD [KILLS] [judge] [SEED]     (KILLS at least 32)
  */
@@ -39,22 +39,22 @@
 #define BYSTANDERS 2
 #define BATCH 100
 #define SAMPLES (1u << 19)
-#define BASELINE_MS 60000 /* a machine may be slow, but nothing stays */
+#define BASELINE_MS 60000 /* generous for a slow machine; a leak never goes away */
 #define BASELINE_SIM_US 100000u
 #define BASELINE_GPU_US 1000000u
 #define PHASES 2
-#define FORMS_CHARGES 8 /* of the two bystanders, with forms of their kernels */
+#define FORMS_CHARGES 8 /* charges for forms of the two bystanders' kernels */
 
 static const char *build;
 static uint64_t seed;
 static pid_t children[CLIENTS], bystanders[BYSTANDERS];
 
-/* Shared with the bystanders. */
+/* Memory shared with the bystanders. */
 struct notes {
-        _Atomic int phase; /* 0: nobody is killed, 1: clients are, 2: the worker is, too */
+        _Atomic int phase; /* 0: no kills; 1: clients are killed; 2: the worker is killed, too */
         _Atomic int ready;
         _Atomic uint32_t n[PHASES], rounds, errors;
-        uint32_t samples[PHASES][SAMPLES]; /* us of a round */
+        uint32_t samples[PHASES][SAMPLES]; /* duration of each round, us */
 };
 static struct notes *notes;
 
@@ -70,7 +70,7 @@ static void become_client(void)
                 dup2(null, STDERR_FILENO);
 }
 
-/* Works until it is killed. A worker's death costs an error, and it begins anew. */
+/* Works until it is killed. A worker's death causes an error; the client then opens a new session. */
 static void client_main(enum load_kind kind, uint64_t own_seed)
 {
         struct load load;
@@ -148,7 +148,7 @@ static void kill_some(long kills, int worker_every)
                 usleep((useconds_t)(h_random(&seed) % 8000));
                 end(children[i], "a client");
                 spawn(i);
-                if (h_random(&seed) % 4 == 0) { /* hardly born */
+                if (h_random(&seed) % 4 == 0) { /* just started */
                         usleep((useconds_t)(h_random(&seed) % 6000));
                         end(children[i], "a client");
                         spawn(i);
@@ -168,7 +168,7 @@ static int is_back(const struct h_status *before, const struct h_status *now)
                now->modules <= before->modules;
 }
 
-/* All at once; how long the daemon holds anything of them, us. */
+/* Kills all at once. Returns the time until the daemon holds nothing of them, us. */
 static uint32_t kill_all(const struct h_status *before)
 {
         uint64_t begin;
@@ -182,7 +182,7 @@ static uint32_t kill_all(const struct h_status *before)
         while (h_now_us() - begin < BASELINE_MS * 1000u)
                 if (h_status(&now) == 0 && is_back(before, &now))
                         return (uint32_t)(h_now_us() - begin);
-        h_baseline(before, 100, "after all were killed"); /* says what is missing */
+        h_baseline(before, 100, "after all were killed"); /* reports what is missing */
         return BASELINE_MS * 1000u;
 }
 
@@ -258,7 +258,7 @@ static void with_worker_deaths(long kills, const struct h_status *before)
         for (uint64_t stop = h_now_ms() + 20000; notes->rounds < rounds + 10 && h_now_ms() < stop;)
                 h_sleep_ms(5);
         h_check(notes->rounds >= rounds + 10, "the bystanders do not go on after the worker's deaths");
-        /* a GPU's worker takes its time to go, and the bystanders may have done their rounds before */
+        /* A GPU's worker needs time to exit, and the bystanders may have finished their rounds before. */
         for (uint64_t stop = h_now_ms() + 20000; h_now_ms() < stop; h_sleep_ms(5))
                 if (h_status(&after) == 0 && after.worker_restarts > before->worker_restarts)
                         break;

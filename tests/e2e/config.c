@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration of a daemon that is at work: users meet their limits and read which line it was; a thousand
- * reloads, good and broken, under programs that launch all the time, lose nothing; what a reload changes for who is
- * there; and what belongs to another session is as if it were not there.
+ * The configuration of a running daemon:
+ * - users hit their limits, and the message names file and line of the limit
+ * - a thousand reloads of good and broken files, under programs that launch all the time, lose no launch
+ * - a reload changes existing sessions as documented
+ * - objects of another session look like objects that do not exist
  *
  * usage: config BUILD [RELOADS]
  */
@@ -34,7 +36,7 @@ static const char *build;
 static char dir[] = "/tmp/detshare-config-XXXXXX";
 static int notify_fd = -1;
 
-/* --- a service manager that listens ------------------------------------------------------------------------------- */
+/* --- the service manager's side of notifications ------------------------------------------------------------------ */
 
 static void listen_for_notes(void)
 {
@@ -47,7 +49,7 @@ static void listen_for_notes(void)
         setenv("NOTIFY_SOCKET", address.sun_path, 1);
 }
 
-/* Wait for a note that holds `word`; the last STATUS= line before it goes to status. */
+/* Waits for a notification that contains `word`; `status` gets the last STATUS= line before it. */
 static int await_note(const char *word, char *status, size_t size)
 {
         const uint64_t end = h_now_ms() + WAIT_MS;
@@ -76,7 +78,7 @@ static int await_note(const char *word, char *status, size_t size)
 
 static void put(const char *name, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
 
-/* Whole or not at all: a reload may read at any time. */
+/* Atomic, since a reload may read at any time. */
 static void put(const char *name, const char *fmt, ...)
 {
         char path[128], new[140];
@@ -95,7 +97,7 @@ static void put(const char *name, const char *fmt, ...)
         rename(new, path);
 }
 
-/* SIGHUP, and the daemon says that it is through. */
+/* Sends SIGHUP and waits until the daemon has reloaded. */
 static int reload(char *status, size_t size)
 {
         kill(h_daemon_pid(), SIGHUP);
@@ -104,7 +106,7 @@ static int reload(char *status, size_t size)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* Status and words of a request. */
+/* Status and message of a request. */
 static int ask(int fd, Detshare__Request *request, char *message, size_t size)
 {
         static uint64_t id = 1000;
@@ -151,7 +153,7 @@ static int set_policy(int fd, const char *name, char *message, size_t size)
         return ask(fd, &set_policy_r, message, size);
 }
 
-/* 'b' or 'l' of a session, as detsharectl would see it. */
+/* 'b' or 'l': the session's class, as detsharectl shows it. */
 static char class_of(uint64_t session)
 {
         int fd = h_hello(1, NULL, NULL);
@@ -180,7 +182,7 @@ static void on_usr1(int sig)
         stop_load = sig;
 }
 
-/* Launch, wait, look; the exit status says whether all of it was right. */
+/* Launches, waits, compares. The exit status is 0 if all results were right. */
 static int load_main(int ready_fd, uint64_t *launches)
 {
         struct dsc_kernel kernel = {.id = 0};
@@ -258,7 +260,7 @@ static void check_reloads(int n)
         uint64_t *launches = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum = 0;
         struct h_status before, after;
         pid_t loads[LOADS];
-        char status[1024] = ""; /* one that is as it was is not said again */
+        char status[1024] = ""; /* empty if the daemon repeats no unchanged status */
         int good = 0, status_of, fd;
 
         h_status(&before);
@@ -291,7 +293,7 @@ static void check_reloads(int n)
         munmap(launches, 4096);
 }
 
-/* What counts at once for who is there: seen by one who is somebody else, told from outside when to look. */
+/* A client of another user that observes the changes for existing sessions; the test says when to look. */
 static int someone(int go_fd, int done_fd)
 {
         gid_t none = NOBODY;
@@ -309,7 +311,7 @@ static int someone(int go_fd, int done_fd)
                 return 3;
         if (h_hello(0, NULL, NULL) >= 0 || write(done_fd, &session, sizeof(session)) < 0 || read(go_fd, &byte, 1) != 1)
                 return 4;
-        /* the file allows less memory than it has, and another class */
+        /* The file now allows less memory than the session has, and another class. */
         if (alloc(fd, 1, m, sizeof(m)) != DETSHARE__STATUS__QUOTA || !strstr(m, "limit of 1048576 would be exceeded"))
                 return 5;
         if (set_class(fd, DETSHARE__CLASS__LS, m, sizeof(m)) != DETSHARE__STATUS__DENIED ||
@@ -320,7 +322,7 @@ static int someone(int go_fd, int done_fd)
         return alloc(fd, 3 << 20, m, sizeof(m)) ? 8 : 0;
 }
 
-/* The harness's directory is its own: others may come in here. */
+/* The harness's directory is private; other users need access here. */
 static void open_directory(void)
 {
         char path[128];
@@ -361,7 +363,7 @@ static void check_who_is_there(void)
         close(go[0]);
         close(go[1]);
         put("conf.d/50.conf", "%s", "");
-        /* parameters that the policy does not take: its words, and the place */
+        /* Parameters that the policy refuses: the message has the policy's words, file and line. */
         put("x.conf", "[daemon]\npolicy=static\ndevice=sim:a2000\n[policy static]\n; none like it\nfrobs=1\n");
         h_check(reload(status, sizeof(status)) && strstr(status, "need a restart: device"), "%s", status);
         h_check(strstr(status, "policy static refused") || await_note("policy static refused", status, sizeof(status)),
@@ -373,9 +375,9 @@ static void check_who_is_there(void)
         close(fd);
 }
 
-/* --- what is another's -------------------------------------------------------------------------------------------- */
+/* --- objects of other sessions ------------------------------------------------------------------------------------ */
 
-/* `words` without their numbers. */
+/* Removes the numbers from `words`. */
 static void strip(char *words)
 {
         char *to = words;
@@ -418,7 +420,7 @@ static Detshare__Reply *next_reply(int fd)
         return reply;
 }
 
-/* The handles of a session that has one of each. */
+/* Creates one object of each kind in the session and stores the handles. */
 static int own_one_of_each(int fd, uint64_t handles[_OF_MAX])
 {
         Detshare__Reply *reply[_OF_MAX];

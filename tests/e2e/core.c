@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client core against a real daemon: copies of every kind, threads, the device's clock, a killed daemon
+ * The client core against a daemon: copies of every kind, threads, the device's clock, a killed daemon
  *
- * Each part is a child process of its own (a process has one session) and runs over both transports.
+ * Each part is a child process, since a process has one session, and runs over both transports.
  *
  * usage: core BUILD
  */
@@ -26,7 +26,7 @@
 static const char *build;
 static unsigned failures;
 
-/* In a child: its exit status is what counts. */
+/* For a child, which reports by its exit status. */
 static int expect(int ok, const char *what)
 {
         if (!ok) {

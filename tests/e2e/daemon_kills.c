@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon is killed under 32 loaded clients, again and again; the clients live through all of it
+ * The daemon is killed repeatedly under 32 loaded clients; every client survives
  *
- * Each client is one process that works until a call fails, asks for another session (or makes another CUDA context)
- * until it gets one, and works on. For each death: every client has its error, with how much time between; worker and
- * helper are gone with the daemon; nobody uses the processor while there is nothing to do; the next daemon serves at
- * the same socket, and every client works with it. At the end the same processes are still there, with no more
- * descriptors than at the beginning, and said at most one line for each death.
+ * Each client is one process. It works until a call fails, requests another session (or makes another CUDA context)
+ * until it gets one, and continues. For each death the test checks:
+ * - every client gets its error, and how soon
+ * - worker and helper exit with the daemon
+ * - no process uses the processor while there is no daemon
+ * - the next daemon serves at the same socket, and every client works with it
  *
- * Some of the deaths come while the worker is being restarted, while the daemon is stopped (SIGSTOP), or without a
- * helper. After them: SIGTERM under the same load; a daemon that stops for a while, which nobody may notice; deaths of
- * the worker and of the helper, after which everybody goes on; clients that were there before their daemon.
+ * At the end the same processes exist, with no more descriptors than at the beginning, and each has printed at most one
+ * line per death.
  *
- * What is promised for the time of an error (100 ms) and of the next start (500 ms, 3 s on a GPU) is printed, and
- * judged when the third argument is "judge": a machine that runs other tests beside keeps no promise.
+ * Some deaths happen during a restart of the worker, while SIGSTOP stops the daemon, or without a helper. Further
+ * cases: SIGTERM under the same load; a daemon that stops for a while, which no client may notice; deaths of the worker
+ * and of the helper, after which every client continues; clients that start before their daemon.
+ *
+ * DetShare promises an error within 100 ms and a start within 500 ms (3 s on a GPU). The times are printed. They are
+ * judged only if the third argument is "judge", since other tests may run on the machine.
  *
  * usage: daemon_kills BUILD [KILLS] [judge] [SEED]
  */
@@ -37,26 +41,26 @@
 
 #define DEVICE "sim:h200"
 #ifdef __SANITIZE_ADDRESS__
-#define CLIENTS LOAD_KINDS /* one of each: they cost as much */
+#define CLIENTS LOAD_KINDS /* one of each kind: a sanitized client costs much */
 #else
 #define CLIENTS 32
 #endif
-#define ALL_MS 30000 /* for everybody to be there, or to have noticed: a machine may be slow, but nobody hangs */
+#define ALL_MS 30000 /* for all clients to connect or to notice a death; generous for a slow machine */
 #define DOWN_MS 300
 #define RETRY_US 20000
 #define ERROR_MS 100
 #define READY_SIM_MS 500
 #define READY_GPU_MS 3000
 
-/* What a client says of itself, in memory that it shares with the parent. */
+/* A client's notes, in memory shared with the parent. */
 struct client {
-        _Atomic uint64_t error_ns;   /* when it first learned that the daemon is gone */
-        _Atomic uint64_t longest_ns; /* of the calls that failed while there was no daemon */
+        _Atomic uint64_t error_ns;   /* time of the client's first error from the daemon's death */
+        _Atomic uint64_t longest_ns; /* longest call that failed while there was no daemon */
         _Atomic uint32_t steps, deaths, others;
         _Atomic int last_error;
-        _Atomic uint64_t what; /* of that error, an address in every process */
+        _Atomic uint64_t what; /* name of the call with that error; the address is valid in every process */
         pid_t pid;
-        int words; /* its standard error */
+        int words; /* read end of its standard error */
         enum load_kind kind;
         unsigned lines, n_fds;
 };
@@ -64,7 +68,7 @@ struct client {
 static const char *build;
 static struct client *clients;
 static uint64_t seed;
-static uint32_t *delays; /* of errors, us */
+static uint32_t *delays; /* delays of errors, us */
 static size_t n_delays;
 static uint32_t worst[LOAD_KINDS];
 static int ready_ms[1024], orphans_ms[1024];
@@ -132,13 +136,13 @@ static void spawn(int i)
                 close(c->words);
         *c = (struct client){0};
         c->kind = (enum load_kind)(i % LOAD_KINDS);
-        /* a GPU's clock is the machine's: who sleeps by it needs no daemon */
+        /* A GPU's clock is the machine's clock, so sleeping needs no daemon there. */
         if (c->kind == LOAD_SLEEP && !h_simulated(DEVICE))
                 c->kind = LOAD_STEADY;
         c->words = memfd_create("words", MFD_CLOEXEC);
 
         fflush(stdout);
-        pid = fork(); /* the memory is shared: the child must not write its 0 there */
+        pid = fork(); /* the memory is shared: the child must not write 0 there */
         if (pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 client_main(c, own_seed);
@@ -146,7 +150,7 @@ static void spawn(int i)
         c->pid = pid;
 }
 
-/* --- looking at them ---------------------------------------------------------------------------------------------- */
+/* --- observing the clients ---------------------------------------------------------------------------------------- */
 
 static unsigned count_lines(int fd)
 {
@@ -160,7 +164,7 @@ static unsigned count_lines(int fd)
         return lines;
 }
 
-/* Criterion's own, of other tests that run meanwhile, begin with bxf */
+/* Excludes Criterion's files of other tests that run meanwhile; their names begin with bxf. */
 static unsigned count_entries(const char *path)
 {
         DIR *d = opendir(path);
@@ -207,7 +211,7 @@ static void say_stuck(const struct client *c, const char *what)
                 c->what ? (const char *)(uintptr_t)c->what : "-");
 }
 
-/* Everybody is as it must be within ALL_MS; what: of this wait. */
+/* Waits up to ALL_MS until is() holds for every client. what: name of this wait. */
 static int all(int (*is)(const struct client *c, uint64_t arg), uint64_t arg, const char *what)
 {
         const uint64_t end = h_now_ms() + ALL_MS;
@@ -287,7 +291,8 @@ static void take_delays(uint64_t killed_ns)
         }
 }
 
-/* They wait for a daemon: 32 of them that look every 20 ms need little of the processor, one that spins all of it. */
+/* Clients wait for a daemon: 32 of them that retry every 20 ms need little processor time; one busy loop needs a
+ * whole processor. */
 static void stay_down(void)
 {
         const uint64_t before = cpu_ns();
@@ -376,7 +381,7 @@ static void deaths(int kills, int judge)
         }
 }
 
-/* --- other ends --------------------------------------------------------------------------------------------------- */
+/* --- other ways to end -------------------------------------------------------------------------------------------- */
 
 static void sigterm(void)
 {
@@ -421,7 +426,7 @@ static void stop_and_go_on(void)
         h_check(sum_errors() == before, "a daemon that stops for a while costs %u errors", sum_errors() - before);
 }
 
-/* The worker's or the helper's deaths: nobody is cut off, everybody goes on. */
+/* Kills the worker or the helper: no client is cut off, all continue. */
 static void children_die(int times, int worker)
 {
         struct h_status status = {0};
@@ -441,7 +446,7 @@ static void children_die(int times, int worker)
                 deaths_after - deaths_before);
 }
 
-/* Programs that were started before the daemon: an error and one line, and they work when it is there. */
+/* Programs that start before the daemon: they print one line, get an error, and work once it serves. */
 static void daemon_comes_late(void)
 {
         struct h_status status = {0};
@@ -458,7 +463,7 @@ static void daemon_comes_late(void)
                 const struct client *c = &clients[i];
                 const unsigned lines = count_lines(c->words);
 
-                /* what speaks the protocol itself says nothing */
+                /* Clients that use the protocol directly print nothing. */
                 h_check(lines == (c->kind != LOAD_HALF && c->kind != LOAD_CONTROL),
                         "a client (%s) without a daemon said %u lines", load_name(c->kind), lines);
                 h_check(c->steps == 0, "a client worked without a daemon");

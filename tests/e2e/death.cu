@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the end-to-end tests: one that writes, one that runs for as long as it is told.
+// Kernels of the end-to-end tests: one writes, one runs for a given number of rounds.
 
 extern "C" __global__ void fill(unsigned *p, unsigned n, unsigned value)
 {
@@ -15,7 +15,7 @@ extern "C" __global__ void spin(volatile unsigned *p, unsigned n, unsigned round
                 p[threadIdx.x] = i;
 }
 
-// Takes its time and nothing else: no memory, few issue slots.
+// Runs for the given rounds without memory accesses and with few issue slots.
 extern "C" __global__ void wait(unsigned *p, unsigned n, unsigned rounds)
 {
         for (unsigned i = 0; i < rounds; i++)

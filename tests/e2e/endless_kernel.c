@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client whose kernel does not end: it stops nobody, ends with an error, and goes without a trace
+ * A client whose kernel does not end: it blocks no other client, gets an error, and leaves nothing behind
  *
- * The kernel keeps an execution thread of the simulated device busy for a minute, and the clock must not wait for that.
- * Beside it another client launches, synchronises and sleeps on the device's clock; the same with so many such kernels
- * that they take all threads; the session of those gets CUDA's error for a launch that takes too long. A client that is
- * killed with its kernel under execution leaves nothing behind.
+ * The kernel keeps an execution thread of the simulated device busy for a minute of real time; the device's clock must
+ * not wait for it. Beside it another client launches, synchronises and sleeps on the device's clock. The test repeats
+ * this with enough such kernels to occupy all threads. Their session gets CUDA's error for a launch timeout. A client
+ * killed while its kernel executes leaves nothing behind.
  *
- * Where code is loaded only when nothing runs (sim:MODEL+quiesce), a client that comes waits until the kernel is given
- * up for its sake, which is after as long as the configuration says; those that are there already are not stopped.
+ * On sim:MODEL+quiesce code is loaded only while nothing runs. There a new client waits until the daemon aborts the
+ * kernel on its behalf, after the configured time. Clients that are connected already continue meanwhile.
  *
- * usage: endless_kernel BUILD [long]   (long, or with DETSHARE_TEST_WHOLE: also how those that take all threads are
- * given up, by the clock, and one that is alone, which takes a processor for a minute; tests/unit/test_sim_long.c has
- * the rule, and `make soak` this)
+ * usage: endless_kernel BUILD [long]
+ *
+ * "long", or DETSHARE_TEST_WHOLE: also the abort by the device's clock of kernels that occupy all threads, and a single
+ * endless kernel, which takes a processor for a minute. tests/unit/test_sim_long.c tests the rule, and `make soak` runs
+ * this.
  */
 #include "tests/e2e/harness.h"
 
@@ -29,7 +31,7 @@
 
 #define ENDLESS 2000000000u
 #define LAUNCH_TIMEOUT 702
-#define SERVED_MS 60000 /* of a machine that has other work; the kernels outlast it, or it is not asked for */
+#define SERVED_MS 60000 /* on a busy machine; the kernels run longer, or the time is not checked */
 #define GIVEN_UP_MS 240000
 #define STREAMS 7 /* more than the device has threads */
 
@@ -83,7 +85,7 @@ static int client_launch(const struct client *client, uint32_t stream, uint64_t 
         return dsc_launch(client->session, stream, &launch);
 }
 
-/* Endless kernels in so many streams; says when they are on their way; 0 when they end with 702. */
+/* Starts endless kernels in this many streams and reports when they run. Returns 0 if they end with 702. */
 static int hostile_child(uint32_t streams, int ready)
 {
         struct client client;
@@ -97,7 +99,7 @@ static int hostile_child(uint32_t streams, int ready)
         }
         if (r || dsc_query(client.session, stream, dsc_stream_tail(client.session, stream)) != 600)
                 return fail("an endless kernel", r);
-        /* it has come out of the ring and is being executed */
+        /* The kernel has left the ring and executes. */
         h_sleep_ms(300);
         if (write(ready, "r", 1) != 1)
                 return 1;
@@ -125,7 +127,7 @@ static pid_t hostile_start(uint32_t streams)
         return pid;
 }
 
-/* Launch, synchronise, look at the result, again and again; at last a sleep on the device's clock. */
+/* Repeats launch, synchronise, compare; finally sleeps on the device's clock. */
 static int served_child(void)
 {
         uint32_t values[32];
@@ -149,7 +151,7 @@ static int served_child(void)
         return 0;
 }
 
-/* 1 when the child came back within ms with status 0; it is gone afterwards. */
+/* 1 if the child ends within ms with status 0. The child is gone afterwards. */
 static int child_returns(pid_t pid, uint64_t ms)
 {
         uint64_t end = h_now_ms() + ms;
@@ -186,7 +188,7 @@ static int still_there(pid_t pid)
         return waitpid(pid, NULL, WNOHANG) == 0;
 }
 
-/* The configuration's bound is 2 s, and what was aborted gets another. */
+/* The configured bound is 2 s, and the daemon gives aborted work the same time again. */
 static void given_up_where_all_stops(int all)
 {
         const char *extra[] = {"--config", NULL, NULL};

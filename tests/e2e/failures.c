@@ -2,15 +2,15 @@
 /*
  * A daemon whose system calls and allocations fail
  *
- * The real daemon, with calls replaced by ones that fail when they are told to (tests/support/faults): in the
- * supervisor, the worker and the helper, the first time a client's life makes the call, the second, and so on. A life
- * may fail with an error then, or succeed; it may not hang or see wrong data. The daemon goes on, none of its processes
- * dies of a signal that it has not been sent, the next life succeeds, and what is held is what was held before.
+ * tests/support/faults replaces calls of the real daemon by ones that fail on demand: in the supervisor, the worker and
+ * the helper, the first call during a client's life, the second, and so on. A life may then fail with an error or
+ * succeed; it may not hang or see wrong data. The daemon continues, none of its processes dies of a signal that the
+ * test did not send, the next life succeeds, and the daemon holds what it held before.
  *
- * Then what lasts: no file descriptors while clients come, reads and writes of single bytes, signals all the time,
- * nobody who reads the log, no files larger than nothing, no memory, no processes, another time of day.
+ * Then lasting conditions: no file descriptors while clients connect, reads and writes of single bytes, continuous
+ * signals, an unread log, a file size limit of zero, no memory, no processes, jumps of the time of day.
  *
- * usage: failures BUILD [N [PART]]   (N: how many times of a call are tried; all with DETSHARE_SOAK)
+ * usage: failures BUILD [N [PART]]   (N: number of calls that are tried; all with DETSHARE_SOAK)
  */
 #include "tests/e2e/harness.h"
 
@@ -43,7 +43,7 @@ static struct faults *faults;
 static char faults_path[64], log_path[80];
 static int own_stderr, starts_max, sweep_max;
 
-/* --- one client's life, in a process of its own ------------------------------------------------------------------- */
+/* --- one client's life, in its own process ------------------------------------------------------------------------ */
 
 static int life_kernel(dsc_session *s, struct dsc_kernel *kernel)
 {
@@ -83,7 +83,7 @@ static int life_work(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p
         if (dsc_launch(s, 0, &l) || dsc_wait_all(s) || dsc_read(s, 0, back, 0, p, 0, sizeof(back), 1))
                 return LIFE_ERROR;
         for (uint32_t i = 1; i < WORDS; i++)
-                if (back[i] == i && back[i - 1] == i - 1) /* nothing was filled in */
+                if (back[i] == i && back[i - 1] == i - 1) /* the buffer still has its initial pattern */
                         return LIFE_WRONG;
         return LIFE_GOOD;
 }
@@ -107,7 +107,7 @@ static int life(void)
         return r;
 }
 
-/* Errors are what is asked for: their words go to the daemon's log. */
+/* Errors are expected: their messages go to the daemon's log. */
 static void quiet(void)
 {
         int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -148,7 +148,7 @@ static int live(int rpc)
         return life_end(life_begin(rpc));
 }
 
-/* A life after the failure is over; the worker may be on its way. */
+/* Waits until a client's life succeeds; the worker may still be starting. */
 static void served(const char *what)
 {
         uint64_t end = h_now_ms() + 30000;
@@ -210,7 +210,7 @@ static int disarm(void)
         return atomic_load(&faults->fired) > 0;
 }
 
-/* --- the n-th call ------------------------------------------------------------------------------------------------ */
+/* --- failure of the n-th call ------------------------------------------------------------------------------------- */
 
 static const struct {
         enum fault_call call;
@@ -246,7 +246,7 @@ static const struct {
         {FAULT_GETSOCKOPT, ENOBUFS, "getsockopt ENOBUFS"},
 };
 
-/* How many there were. */
+/* Returns the number of calls that a life makes. */
 static int sweep(const char *program, size_t w, int n_max)
 {
         int n, errors = 0;
@@ -290,7 +290,7 @@ static void sweeps(void)
         h_check(calls > 60, "only %d calls failed", calls);
 }
 
-/* --- what lasts --------------------------------------------------------------------------------------------------- */
+/* --- lasting conditions ------------------------------------------------------------------------------------------- */
 
 static double cpu_seconds(pid_t pid)
 {
@@ -312,7 +312,7 @@ static double cpu_seconds(pid_t pid)
         return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* Nobody can be accepted, nor turned away: those who wait must not keep the daemon busy. */
+/* The daemon can neither accept nor refuse connections. Waiting clients must not keep it busy. */
 static void no_file_descriptors(void)
 {
         struct rlimit old, none = {8, 8};
@@ -336,8 +336,9 @@ static void no_file_descriptors(void)
 }
 
 /*
- * Clients' own descriptors and the worker's do not arrive: cut off, which the daemon must see. While that lasts a
- * client may be told to ask again (the worker is replaced when its words cannot be taken); it goes on when it is over.
+ * Descriptors from clients and from the worker do not arrive: the messages are truncated, and the daemon must notice.
+ * Meanwhile a client may get an error that asks it to retry, since the supervisor replaces a worker whose messages it
+ * cannot receive. The client continues afterwards.
  */
 static void few_file_descriptors(void)
 {
@@ -384,7 +385,7 @@ static void on_alarm(int signum)
 {
 }
 
-/* Interrupted all the time: the client by a timer, the daemon's processes by being stopped and continued. */
+/* Continuous interruption: a timer signals the client; SIGSTOP and SIGCONT stop and continue the daemon's processes. */
 static void signals(void)
 {
         struct itimerval often = {{0, 500}, {0, 500}};
@@ -428,7 +429,7 @@ static void signals(void)
         h_check(0, "a client hangs beside signals");
 }
 
-/* A limit of nothing on files: memfds cannot grow, and the signal for that must not kill. */
+/* A file size limit of zero: memfds cannot grow, and SIGXFSZ must not kill. */
 static void no_file_size(void)
 {
         struct rlimit old, none = {0, RLIM_INFINITY};
@@ -447,7 +448,7 @@ static void no_file_size(void)
         served("files may grow again");
 }
 
-/* No address space beyond what is used: allocations, mappings and thread stacks fail, in both processes. */
+/* No further address space: allocations, mappings and thread stacks fail, in both processes. */
 static void no_memory(void)
 {
         struct rlimit old, little = {1 << 20, RLIM_INFINITY};
@@ -467,7 +468,7 @@ static void no_memory(void)
         served("memory is back");
 }
 
-/* The worker dies and fork() says no: tried again until it does not. */
+/* The worker dies and fork() fails: the supervisor retries until it succeeds. */
 static void no_processes(void)
 {
         struct h_status status;
@@ -482,7 +483,7 @@ static void no_processes(void)
         served("processes again");
 }
 
-/* A client's event in the next worker, and one that it makes there. */
+/* A client's event in the next worker, and a new event there. */
 static int event_life(int knock, int wait)
 {
         uint64_t event, other = 0, seq;
@@ -494,7 +495,7 @@ static int event_life(int knock, int wait)
                 return LIFE_ERROR;
         if (write(knock, &byte, 1) != 1 || read(wait, &byte, 1) != 1)
                 return LIFE_ERROR;
-        /* nothing was in flight: the next worker goes on */
+        /* Nothing was in flight, so the session continues in the next worker. */
         if ((error = dsc_event_record(s, 0, event, &seq)) || (error = dsc_wait_all(s))) {
                 fprintf(stderr, "the event of before: %d %s\n", error, dsc_message());
                 return LIFE_WRONG;
@@ -502,8 +503,8 @@ static int event_life(int knock, int wait)
         return dsc_event_create(s, &other) == 0 && other > event ? LIFE_GOOD : LIFE_WRONG;
 }
 
-/* The time of day is set back by ten years, and forth by twenty, and the worker dies each time: what clients hold is
- * known to the next one all the same. */
+/* The time of day jumps back by ten years, then forward by twenty, and the worker dies each time. The next worker
+ * knows everything that clients hold. */
 static void clock_jumps(void)
 {
         static const int64_t years[] = {-10, 20, -1};
@@ -531,7 +532,7 @@ static void clock_jumps(void)
                 atomic_store(&faults->jump_s, years[i] * 366 * 86400);
                 old = status.worker_pid;
                 kill((pid_t)old, SIGKILL);
-                /* what it submitted before that were lost */
+                /* Work submitted before the restart would be lost. */
                 for (uint64_t end_ms = h_now_ms() + 20000; h_now_ms() < end_ms; h_sleep_ms(5))
                         if (h_status(&status) == 0 && status.worker_pid && status.worker_pid != old)
                                 break;
@@ -546,7 +547,7 @@ static void clock_jumps(void)
         }
 }
 
-/* Its log goes into a pipe that is full and that nobody reads. */
+/* The log is a full pipe without a reader. */
 static void log_that_nobody_reads(void)
 {
         int fds[2], n = 0;
@@ -564,7 +565,7 @@ static void log_that_nobody_reads(void)
         for (int i = 0; i < 300; i++) {
                 int fd = h_connect();
 
-                (void)!write(fd, "\xff\xff\xff\xff", 4); /* each is worth a line */
+                (void)!write(fd, "\xff\xff\xff\xff", 4); /* each causes a line of log */
                 close(fd);
         }
         served("a log that nobody reads");
@@ -574,7 +575,7 @@ static void log_that_nobody_reads(void)
         printf("the log's pipe held %d bytes\n", n);
 }
 
-/* Nothing is open at 0, 1 and 2: what is opened must not be taken for them. */
+/* Descriptors 0, 1 and 2 are closed: the daemon must not treat later files as its standard streams. */
 static void closed_streams(void)
 {
         int in = dup(0), out = dup(1);
@@ -595,9 +596,9 @@ static void closed_streams(void)
         h_check(h_daemon_stop() >= 0, "a daemon without standard streams does not stop");
 }
 
-/* --- the start ---------------------------------------------------------------------------------------------------- */
+/* --- start -------------------------------------------------------------------------------------------------------- */
 
-/* It ends with a status, and soon; 1: it served. */
+/* The daemon exits soon with a status. Returns 1 if it served. */
 static int start_once(const char *socket)
 {
         char program[300], preload[4096], path[300];
@@ -625,7 +626,7 @@ static int start_once(const char *socket)
         while (h_now_ms() < end) {
                 if (waitpid(pid, &status, WNOHANG) == pid)
                         return WIFEXITED(status) && WEXITSTATUS(status) <= 1 ? sent : -1;
-                /* it may serve before its worker does, but then it can be stopped */
+                /* The supervisor may serve before its worker; it can be stopped then. */
                 if (!sent && !access(socket, F_OK)) {
                         h_sleep_ms(20);
                         kill(pid, SIGTERM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of graphs for tests that go through the client core: chains of launches of one kernel
+ * Builds files of graphs for tests that use the client core: chains of launches of one kernel
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "core/core.h"
 #include "proto/wire.h"
 
-/* n launches, one after the other; launch i has the bytes at params + i * size. malloc'ed. */
+/* A chain of n launches; launch i has the parameters at params + i * size. The result is malloc'ed. */
 static inline void *graph_chain(const struct dsc_kernel *kernel, uint32_t grid, uint32_t block, uint32_t n,
         const void *params, uint32_t size, size_t *ret_bytes)
 {

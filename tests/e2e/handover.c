@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon is restarted under its clients, who notice nothing but time
+ * The daemon is restarted under its clients, who notice only a delay
  *
- * The service manager is tests/support/manager. Its clients are processes of the client core: idle ones with device
- * and pinned memory, modules and streams, which prove every byte at its address and work on; busy ones that never stop
- * launching, over ring and socket, on two streams, whose result depends on every launch having run once and in
- * order; one that sleeps by the device's clock; one whose kernels print. After ten restarts all of them must have been
- * right all the time, with the ids, names, classes and limits that they had, and leave nothing behind.
+ * The service manager is tests/support/manager. The clients are processes of the client core:
+ * - idle ones with device and pinned memory, modules and streams: they verify every byte at its address, then continue
+ *   to work
+ * - busy ones that launch without pause, over ring and socket, on two streams: their result shows whether every launch
+ *   ran once and in order
+ * - one that sleeps on the device's clock
+ * - one whose kernels print
  *
- * Then what may go wrong: a client that is killed in the pause; raw connections with half a request sent, with a reply
- * not read; a daemon that does not start; state that is damaged, of another version, missing, or names files that are
- * something else; a manager that keeps too few files; a stop. Whoever cannot go on is told, the others go on, nothing
- * stays.
+ * After ten restarts all results must be right, ids, names, classes and limits must be unchanged, and nothing may be
+ * left behind.
  *
- * The program is also what the manager starts: as `handover shim MODE-FILE DAEMON...` it spoils what it was given, as
- * the file says, and becomes the daemon.
+ * Then failures: a client killed during the pause; raw connections with half a request sent or a reply unread; a daemon
+ * that does not start; state that is damaged, of another version, missing, or names files of another kind; a manager
+ * that stores too few descriptors; a stop. A client that cannot continue gets an error, the others continue, and
+ * nothing is left behind.
+ *
+ * The manager also starts this program: as `handover shim MODE-FILE DAEMON...` it damages the stored files as the file
+ * says, then executes the daemon.
  *
  * usage: handover BUILD [RESTARTS]
  */
@@ -42,10 +47,10 @@
 #define DEVICE "sim:h200"
 #define WAIT_MS MANAGER_WAIT_MS
 #define WORDS 4096u
-#define BIG (1u << 20) /* words */
+#define BIG (1u << 20) /* words of 4 bytes */
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* A program that is linked with another libcuda does not bear ours with AddressSanitizer in it. */
+/* A program linked with another libcuda cannot load a drop-in library that AddressSanitizer instruments. */
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1
 #else
@@ -55,7 +60,7 @@
 static const char *build;
 static char mode_path[128], config_path[128];
 
-/* The daemon's configuration from the next start on. */
+/* The daemon's configuration from its next start on. */
 static void configure(const char *text)
 {
         FILE *f = fopen(config_path, "w");
@@ -95,7 +100,7 @@ static int ready(void)
         return h_check(manager_says("READY=1") != NULL, "the daemon is ready");
 }
 
-/* Returns the milliseconds until it served again. mode: what becomes of the files, NULL = nothing. */
+/* Returns the milliseconds until the daemon serves again. mode: how to damage the stored files, NULL = not at all. */
 static int restart(const char *mode)
 {
         uint64_t begin = h_now_ms();
@@ -152,7 +157,7 @@ static struct child spawn(const struct kind *kind)
         return c;
 }
 
-/* The child says this letter within the time. */
+/* The child reports this letter in time. */
 static int says(const struct child *c, char want)
 {
         struct pollfd p = {.fd = c->from, .events = POLLIN};
@@ -184,7 +189,7 @@ static int reap(struct child *c)
         return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-/* Over the socket the image is larger than what may lie in the state, so that its file is stored. */
+/* Over the socket the image exceeds the limit for bytes inside the state, so its file is stored. */
 static int get_kernel(dsc_session *s, const char *name, struct dsc_kernel *kernel)
 {
         const size_t more = strcmp(getenv("DETSHARE_TRANSPORT"), "rpc") ? 0 : 1 << 16;
@@ -237,7 +242,7 @@ static int fail(int code, dsc_session *s, int r)
         return code;
 }
 
-/* Idle: everything is where it was, and work goes on from there. */
+/* Idle: memory and objects are unchanged after each restart, and work continues from there. */
 static int idle_client(int in, int out)
 {
         int r = 0;
@@ -287,7 +292,7 @@ struct busy {
         struct dsc_kernel kernel;
 };
 
-/* The next three launches of a stream as a graph: made the first time, given other parameters later. */
+/* The next three launches of a stream as a graph: created the first time, updated with new parameters later. */
 static int busy_graph(struct busy *b, int i)
 {
         struct {
@@ -323,7 +328,7 @@ static int busy_start(struct busy *b)
         return get_kernel(b->s, "mix", &b->kernel);
 }
 
-/* As many launches as have been made, on the CPU. */
+/* Runs the same number of launches on the CPU and compares. */
 static int busy_right(struct busy *b, uint32_t *model, uint32_t *back)
 {
         int r = dsc_wait_all(b->s);
@@ -339,7 +344,7 @@ static int busy_right(struct busy *b, uint32_t *model, uint32_t *back)
         return r;
 }
 
-/* Busy: launches all the time, waits now and then. */
+/* Busy: launches without pause, waits occasionally. */
 static int busy_client(int in, int out)
 {
         uint32_t *model = calloc(WORDS, 4), *back = calloc(WORDS, 4);
@@ -374,7 +379,7 @@ static int busy_client(int in, int out)
         return r ? fail(r < 0 ? 36 : 35, b.s, r) : 0;
 }
 
-/* Sleeps by the device's clock, and prints. */
+/* Sleeps on the device's clock, and prints. */
 static int sleepy_client(int in, int out)
 {
         struct pollfd p = {.fd = in, .events = POLLIN};
@@ -422,9 +427,9 @@ static const struct kind kinds[] = {
 };
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* --- what is seen from outside ------------------------------------------------------------------------------------ */
+/* --- the sessions as detsharectl sees them ------------------------------------------------------------------------ */
 
-/* The sessions that do GPU work. */
+/* Sessions that do GPU work. */
 static size_t list(struct dsc_client **ret)
 {
         struct dsc_client *all = NULL;
@@ -489,7 +494,7 @@ static void many_restarts(int n)
         size_t sessions;
 
         for (size_t i = 0; i < N_KINDS; i++) {
-                /* what its kernels print goes to its standard output */
+                /* Kernels print to the client's standard output. */
                 fflush(stdout);
                 if (kinds[i].run == sleepy_client)
                         dup2(text, 1);
@@ -535,9 +540,9 @@ static void many_restarts(int n)
         nothing_left("after the restarts");
 }
 
-/* --- what may go wrong -------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
-/* Number of the file of that name (a prefix of it), -1: none. */
+/* Descriptor of the stored file with this name or prefix; -1: none. */
 static int given(const char *prefix, int exact)
 {
         char *names = strdup(getenv("LISTEN_FDNAMES") ?: ""), *rest = names, *name;
@@ -557,7 +562,7 @@ static void replace(int fd, int by)
         close(by);
 }
 
-/* Everything in the n-th record, 0 is the header; its length stays. */
+/* Overwrites the n-th record, of which 0 is the header; its length stays. */
 static void spoil_record(uint8_t *bytes, size_t size, int n)
 {
         uint32_t length;
@@ -569,7 +574,7 @@ static void spoil_record(uint8_t *bytes, size_t size, int n)
         }
 }
 
-/* The state, with its bytes changed. */
+/* Changes bytes of the stored state. */
 static void spoil_state(const char *mode)
 {
         int fd = given("handover", 1), copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -592,7 +597,7 @@ static void spoil_state(const char *mode)
         if (!strcmp(mode, "length"))
                 bytes[3] = 1;
         if (!strcmp(mode, "short"))
-                size -= 40; /* of the last session */
+                size -= 40; /* bytes of the last session */
         if (write(copy, bytes, size) != (ssize_t)size)
                 _exit(96);
         if (strcmp(mode, "unsealed") != 0)
@@ -600,7 +605,7 @@ static void spoil_state(const char *mode)
         replace(fd, copy);
 }
 
-/* Is this file of that name in /proc? */
+/* 1 if /proc shows this name for the file. */
 static int is_file(int fd, const char *what)
 {
         char path[64], target[256];
@@ -624,7 +629,7 @@ static int first_file(const char *what)
         return -1;
 }
 
-/* The daemon starts one that ends at once. */
+/* Makes the daemon start a worker that exits at once. */
 static void worker_that_fails(const char *place, const char *daemon)
 {
         char path[160], *here = realpath(daemon, NULL), target[600];
@@ -676,7 +681,8 @@ static int shim(char **argv)
         return 127;
 }
 
-/* Two idle clients, and how many of them go on after a restart in which this becomes of their files. */
+/* Two idle clients. mode: how the stored files are damaged before the restart; go_on: number of clients that
+ * continue. */
 static void spoiled(const char *mode, int go_on)
 {
         struct child a = spawn(&kinds[0]), b;
@@ -688,7 +694,7 @@ static void spoiled(const char *mode, int go_on)
         restart(mode);
         for (int i = 0; i < 2; i++) {
                 struct child *c = i ? &b : &a;
-                /* who cannot go on hears it at once; nobody hangs */
+                /* A client that cannot continue gets its error at once; none hangs. */
                 int right = write(c->to, "c", 1) == 1 && says(c, 'k') && write(c->to, "q", 1) == 1;
 
                 ends[i] = reap(c);
@@ -718,7 +724,7 @@ static void killed_in_the_pause(void)
         nothing_left("a client killed in the pause");
 }
 
-/* A start that fails leaves the store to the next one. */
+/* A failed start leaves the stored files to the next start. */
 static void failed_start(void)
 {
         struct child a = spawn(&kinds[0]);
@@ -737,7 +743,7 @@ static void failed_start(void)
         }
 }
 
-/* Half a request before the restart and the rest behind it; replies that nobody read. */
+/* Half a request before the restart and the rest after it; unread replies. */
 static void raw_connection(void)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;
@@ -807,7 +813,7 @@ static void all_that_may_go_wrong(void)
         stopped();
 }
 
-/* What a configuration takes away before a restart is not kept by it. */
+/* A resource that the new configuration takes away does not survive the restart. */
 static void another_configuration(void)
 {
         struct dsc_client *now = NULL;
@@ -832,7 +838,8 @@ static void another_configuration(void)
         nothing_left("another configuration");
 }
 
-/* A manager that keeps fewer files than there are: whose are missing is told, and nothing stays. */
+/* A manager that stores fewer files than the daemon has: sessions with missing files get an error, and nothing is
+ * left behind. */
 static void small_store(void)
 {
         struct child a, b;
@@ -855,9 +862,9 @@ static void small_store(void)
         manager_end();
 }
 
-/* --- a program that knows nothing of all this --------------------------------------------------------------------- */
+/* --- a program unaware of restarts -------------------------------------------------------------------------------- */
 
-/* The demo's best-effort job, which prints a hash of all it has computed after each iteration. */
+/* The demo's best-effort job, which prints a hash of its results after each iteration. */
 static pid_t job_start(int *ret_out)
 {
         char program[300], kernels[300], library[300];
@@ -881,7 +888,8 @@ static pid_t job_start(int *ret_out)
         return pid;
 }
 
-/* The last word of each line: what it prints besides is how long it took. restarts: one after each line. */
+/* Collects the last word of each line, which is the hash; the others give times. restarts: restart the daemon after
+ * every third line. */
 static int job_hashes(char *hashes, size_t size, int restarts)
 {
         int out, status = -1, lines = 0;

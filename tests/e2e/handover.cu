@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of handover.c: what they leave depends on every launch, on how often each ran and in which order.
+// Kernels of handover.c: their result depends on every launch, its count and its order.
 
 extern "C" __device__ int printf(const char *, ...);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A planned restart, of which one user wants more than there is
+ * A planned restart in which one user needs more than the restart can hand over
  *
- * What a restart can hand over is bounded: in files that the service manager keeps, and in time. User A connects first
- * and has much in several sessions; user B has one session and connects last. Whatever A does, B goes on:
+ * A restart is bounded by the files that the service manager stores, and by time. User A connects first and holds much
+ * in several sessions; user B has one session and connects last. B continues whatever A does:
  *
- *   graphs  A makes so many graphs that their files alone would fill the manager's store. A goes on as well, since
- *           small files travel inside the state.
+ *   graphs  A makes so many graphs that their files alone would fill the manager's store. A also continues, since small
+ *           files travel inside the state.
  *   files   A has memory whose files must be stored one by one, and more of them than the store takes. A's smallest
- *           sessions go on, as far as there is room; the log says which do not, and why.
- *   time    The manager is slow for A's files alone. In time for one more file or two, A's session is stored in two
- *           pieces, before B's and behind it; when A's files take longer than all sessions may, only A is closed.
- *   foreign A has sent half a request, with a file of a kind that the daemon takes from nobody: using it could make the
- *           daemon wait for the file's owner. The daemon closes A without touching the file.
+ *           sessions continue as far as there is room; the log names the others and the reason.
+ *   time    The manager is slow for A's files alone. If there is time for one or two more files, A's session is stored
+ *           in two pieces, before and after B's. If A's files take longer than all sessions may, only A is closed.
+ *   foreign A has sent half a request, with a file of a kind that the daemon refuses from every client: using it could
+ *           make the daemon wait for the file's owner. The daemon closes A without touching the file.
  *
- * The service manager is tests/support/manager; see handover.c for restarts that leave nobody behind. Two users want
- * root.
+ * The service manager is tests/support/manager. handover.c tests restarts in which all sessions continue. Two users
+ * need root.
  *
  * usage: handover_fair BUILD [graphs|files|foreign|time]
  */
@@ -35,7 +35,7 @@
 #define USER_A 54331
 #define USER_B 54332
 #define WORDS 1024u
-#define GRAPHS 15000u /* of user A, where the machine's limit of open files lets it have them */
+#define GRAPHS 15000u /* number of user A's graphs, if the machine's limit of open files allows them */
 #define SESSIONS_MAX 8
 
 static const char *build;
@@ -43,7 +43,7 @@ static char log_path[128];
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
-/* What a client has, for its child to read; memory is device memory with a handle, a file each. */
+/* The objects that a client's child creates; memory is device memory with a handle, one file each. */
 struct has {
         const char *what;
         uid_t uid;
@@ -53,7 +53,7 @@ struct has {
 struct client {
         struct has has;
         struct h_child child;
-        char name[16]; /* how the names of its stored files begin */
+        char name[16]; /* prefix of the names of its stored files */
 };
 
 static struct has wanted;
@@ -82,7 +82,7 @@ static int make_holdings(dsc_session *s, uint64_t *ret_address, uint64_t *ret_gr
         return r ? r : dsc_wait_all(s);
 }
 
-/* Its memory is what it was, and the last of its graphs is still one. */
+/* Memory is unchanged, and the last graph exists. */
 static int check_holdings(dsc_session *s, uint64_t address, uint64_t graph)
 {
         uint32_t back[WORDS];
@@ -121,7 +121,7 @@ static int says(const struct client *client, char want)
         return poll(&p, 1, MANAGER_WAIT_MS) == 1 && read(client->child.from, &got, 1) == 1 && got == want;
 }
 
-/* Sessions are numbered in the order in which they connect. */
+/* Sessions have numbers in the order of their connections. */
 static struct client start(const struct has *has, unsigned number)
 {
         struct client client = {.has = *has};
@@ -133,7 +133,7 @@ static struct client start(const struct has *has, unsigned number)
         return client;
 }
 
-/* 1: it goes on. */
+/* 1: the client continues. */
 static int goes_on(const struct client *client)
 {
         return write(client->child.to, "c", 1) == 1 && says(client, 'k');
@@ -141,7 +141,7 @@ static int goes_on(const struct client *client)
 
 static void end(struct client *clients, size_t n)
 {
-        /* those started later have copies of the others' pipes */
+        /* Later children have copies of earlier children's pipes. */
         for (size_t i = 0; i < n; i++)
                 close(clients[i].child.to);
         for (size_t i = 0; i < n; i++) {
@@ -167,7 +167,7 @@ static void begin(const char *store_max)
         h_check(chmod(h_socket(), 0666) == 0, "others may connect");
 }
 
-/* Returns how often a stored file belonged to another session than the file before it. */
+/* Returns how often a stored file belonged to another session than the file before. */
 static unsigned restart(const char *what)
 {
         uint64_t began = h_now_ms();
@@ -189,7 +189,7 @@ static unsigned restart(const char *what)
         return changes;
 }
 
-/* Lines of the daemon's log with this in them. */
+/* Number of lines of the daemon's log that contain text. */
 static size_t log_lines(const char *text)
 {
         size_t size, n = 0;
@@ -219,7 +219,7 @@ static void finish(const char *what, struct client *clients, size_t n)
 
 /* --- graphs ------------------------------------------------------------------------------------------------------- */
 
-/* Graphs that a user may have: a twelfth of the open files that the daemon may have (supervisor/defaults.c). */
+/* Limit of a user's graphs: a twelfth of the daemon's limit of open files (supervisor/defaults.c). */
 static uint32_t graphs_of_a_user(void)
 {
         struct rlimit files;
@@ -247,7 +247,7 @@ static void graphs(void)
         h_check(goes_on(&clients[4]), "graphs: B does not go on");
         for (unsigned i = 0; i < 4; i++)
                 h_check(goes_on(&clients[i]), "graphs: session %u of A does not go on", i + 1);
-        /* what was made of bytes of the state is handed over once more */
+        /* A second restart hands over graphs that were restored from bytes of the state. */
         restart("graphs again");
         for (unsigned i = 0; i < 5; i++)
                 h_check(goes_on(&clients[i]), "graphs: session %u does not go on after another restart", i + 1);
@@ -284,7 +284,7 @@ static void files(void)
 
 /* --- foreign ------------------------------------------------------------------------------------------------------ */
 
-/* The first bytes of a frame, and a file with them. */
+/* The first bytes of a frame, with a file. */
 static int send_half(int fd, int file)
 {
         union {
@@ -316,8 +316,7 @@ static void foreign(void)
         restart("foreign");
         h_check(goes_on(&client), "foreign: B does not go on");
         h_check(h_closed(fd, MANAGER_WAIT_MS), "foreign: A goes on");
-        h_check(log_lines("is neither a memory file nor a file on disk") == 1,
-                "foreign: the log does not say why");
+        h_check(log_lines("is neither a memory file nor a file on disk") == 1, "foreign: the log does not say why");
         close(fd);
         close(file);
         finish("foreign", &client, 1);
@@ -325,7 +324,7 @@ static void foreign(void)
 
 /* --- time --------------------------------------------------------------------------------------------------------- */
 
-/* A's session has `memory` files with handles, each of which takes the manager 100 ms. 1: A goes on as well. */
+/* A's session has `memory` files with handles; the manager takes 100 ms for each. Returns 1 if A continues as well. */
 static int beside_a_slow(uint32_t memory, unsigned *ret_changes)
 {
         const struct has a = {.what = "A, for which the manager is slow", .uid = USER_A, .memory = memory};

@@ -18,7 +18,7 @@
 
 #include "proto/wire.h"
 
-#define START_MS 30000 /* a GPU takes some seconds to be woken */
+#define START_MS 30000 /* a GPU needs some seconds to wake */
 #define H_DIR "/tmp/detshare-e2e-XXXXXX"
 
 static unsigned h_passed, h_failed;
@@ -275,7 +275,7 @@ int h_send(int fd, const void *payload, size_t size, const int *fds, size_t n_fd
         return 0;
 }
 
-/* Read exactly size bytes before the deadline; fds that come along are stored. */
+/* Reads exactly size bytes before the deadline; stores descriptors that arrive with them. */
 static int h_read_all(int fd, uint8_t *bytes, size_t size, uint64_t end, int fds[4])
 {
         size_t got = 0;
@@ -438,7 +438,7 @@ struct h_status h_quiet(void)
 {
         struct h_status a, b = {0};
 
-        /* the connection that asked before may still be on its way out: until two answers agree */
+        /* The previous connection may still be closing: wait until two answers agree. */
         for (int i = 0; i < 100; i++) {
                 if (h_status(&a) == 0 && a.open_fds == b.open_fds && a.charges == b.charges)
                         return a;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * End-to-end tests: a real daemon on a private socket, raw protocol clients, and checks that are counted
+ * Harness of the end-to-end tests: a daemon on a private socket, raw protocol clients, and counted checks
  *
- * A test program starts one daemon, speaks to it as clients do (through the client core, the CUDA face, or raw frames
- * when it must misbehave), and ends with `N passed, N failed`. Every wait has a deadline. h_baseline() compares what
- * the daemon holds with what it held before: open fds, windows, charges, sessions, device memory.
+ * A test program starts one daemon, uses it as clients do (through the client core, the CUDA library, or raw frames to
+ * misbehave), and prints `N passed, N failed` last. Every wait has a deadline. h_baseline() compares what the daemon
+ * holds with what it held before: open descriptors, windows, charges, sessions, device memory.
  */
 #pragma once
 
@@ -14,63 +14,64 @@
 
 #include "detshare.pb-c.h"
 
-/* Count one check; prints FAIL with the text when it does not hold. Returns ok. */
+/* Counts one check and prints FAIL with the text if ok is 0. Returns ok. */
 int h_check(int ok, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
-/* Checks that did not hold so far, for the exit status of a child. */
+/* Number of failed checks so far, for the exit status of a child. */
 unsigned h_failures(void);
-/* Prints the count; the exit status of main. */
+/* Prints the counts. Returns the exit status for main. */
 int h_finish(void);
 
 /*
- * Start BUILD/detshared with `--socket` and `--device`, and extra arguments up to NULL; waits until it serves. What the
- * environment names in DETSHARE_TEST_DEVICE wins over `device`. One at a time; another may be started after
+ * Starts BUILD/detshared with `--socket`, `--device` and the arguments in extra up to NULL, and waits until it serves.
+ * DETSHARE_TEST_DEVICE in the environment replaces `device`. One daemon at a time; another may be started after
  * h_daemon_stop.
  */
 void h_daemon_start(const char *build, const char *device, const char *const *extra);
-/* SIGKILL: the socket stays where it was. */
+/* SIGKILL: the socket file stays. */
 void h_daemon_kill(void);
-/* Start another one at the same socket; returns the milliseconds until it served. */
+/* Starts another daemon at the same socket. Returns the milliseconds until it served. */
 int h_daemon_again(const char *build, const char *device, const char *const *extra);
-/* What DETSHARE_TEST_DEVICE names, else `device`. */
+/* DETSHARE_TEST_DEVICE if set, otherwise `device`. */
 const char *h_device(const char *device);
-/* 1 when h_daemon_start would start a simulated device: what is about its model, its clock or its threads is for it
- * only. */
+/* 1 if h_daemon_start would start a simulated device. Checks of its model, clock or threads apply only then. */
 int h_simulated(const char *device);
-/* Print that a part is skipped, and what it needs; tests/run.sh lists and counts these lines. */
+/* Prints that a part is skipped and what it needs; tests/run.sh lists and counts these lines. */
 void h_skip(const char *part, const char *needs);
-/* 1 for root, who can become another user; otherwise skips the part. */
+/* 1 for root, since only root can become another user; otherwise prints that the part is skipped. */
 int h_is_root(const char *part);
-/* 1 on a simulated device; otherwise prints that a part is left out, and why. */
+/* 1 on a simulated device; otherwise prints that a part is skipped, and why. */
 int h_needs_sim(const char *device, const char *what);
-/* Only the place: h_socket() in a directory of its own, for a daemon that somebody else starts. */
+/* Only creates a private directory for h_socket(), for a daemon that another program starts. */
 void h_place(void);
-/* SIGTERM; returns the milliseconds until exit, or -1 when the exit status was not 0 or 10 s passed. */
+/* Sends SIGTERM. Returns the milliseconds until exit, or -1 if the exit status was not 0 or 10 s passed. */
 int h_daemon_stop(void);
 pid_t h_daemon_pid(void);
 const char *h_socket(void);
 
-/* A raw connection: -1 on failure. */
+/* A raw connection, or -1. */
 int h_connect(void);
-/* Send one frame (any bytes). 0 or -1. */
+/* Sends one frame with any bytes. 0 or -1. */
 int h_send(int fd, const void *payload, size_t size, const int *fds, size_t n_fds);
-/* The next frame's payload (malloc'ed) within ms; NULL at EOF or timeout. fds: up to 4 received, -1 filled. */
+/* The next frame's payload (malloc'ed) within ms, or NULL at EOF or timeout. fds: up to 4 received ones, the rest
+ * -1. */
 uint8_t *h_receive(int fd, int ms, size_t *ret_size, int fds[4]);
-/* Request and its reply (free with detshare__reply__free_unpacked(reply, NULL)); NULL when the connection ended. */
+/* Sends a request and returns its reply (free with detshare__reply__free_unpacked(reply, NULL)), or NULL if the
+ * connection ended. */
 Detshare__Reply *h_call(int fd, Detshare__Request *request, int fds[4]);
-/* The same with fds beside the request, within ms; fds that come with the reply are closed. */
+/* The same with descriptors beside the request, within ms. Closes descriptors that come with the reply. */
 Detshare__Reply *h_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
-/* Only the reply's status; -1 when there was none. */
+/* Only the reply's status, or -1 without a reply. */
 int h_ask_status(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
-/* `Detshare__Request request` with a body of that type. */
+/* Declares `Detshare__Request request` with a body of that type. */
 #define H_REQUEST(type, TYPE, CASE, field)                   \
         Detshare__Request request = DETSHARE__REQUEST__INIT; \
         Detshare__##type body = DETSHARE__##TYPE##__INIT;    \
         request.id = 7;                                      \
         request.call_case = DETSHARE__REQUEST__CALL_##CASE;  \
         request.field = &body
-/* Connect and say hello; fills session and window when not NULL. -1 on failure. */
+/* Connects and sends Hello; fills session and window if not NULL. -1 on failure. */
 int h_hello(int control_only, uint64_t *ret_session, uint64_t *ret_base);
-/* 1 when the peer closes within ms. */
+/* 1 if the peer closes the connection within ms. */
 int h_closed(int fd, int ms);
 
 struct h_status {
@@ -78,38 +79,38 @@ struct h_status {
         uint64_t memory_slabs, memory_used, launches, completed;
         char worker_state[32], policy[32];
 };
-/* 0, or -1 when the daemon does not answer. */
+/* 0, or -1 if the daemon does not answer. */
 int h_status(struct h_status *status);
-/* Wait up to ms until the daemon holds what `before` says (sessions, fds, windows, charges, memory); counts as one
- * check. */
+/* Waits up to ms until the daemon holds what `before` says (sessions, descriptors, windows, charges, memory). Counts
+ * as one check. */
 void h_baseline(const struct h_status *before, int ms, const char *what);
-/* A status of a quiet daemon to compare with. */
+/* The status of an idle daemon, for comparison. */
 struct h_status h_quiet(void);
 
 /*
- * What a promise of so many milliseconds is held to: itself under DETSHARE_SOAK, where nothing else runs on the
- * machine; else so much more that only what never comes is missed.
+ * Bound to use for a promise of ms milliseconds: ms itself under DETSHARE_SOAK, where nothing else runs on the machine;
+ * otherwise so much more that only an event that never happens exceeds it.
  */
 uint64_t h_patience(uint64_t ms);
 uint64_t h_now_ms(void);
 uint64_t h_now_us(void);
 void h_sleep_ms(int ms);
-/* a file's bytes, malloc'ed, NUL behind */
+/* a file's bytes, malloc'ed, with a NUL appended */
 char *h_read_file(const char *path, size_t *ret_size);
 /* "VmRSS" or another line of /proc/PID/status, -1 = none */
 long h_memory_kb(pid_t pid, const char *field);
-/* qsort's, for uint32_t */
+/* qsort comparison of uint32_t */
 int h_by_value(const void *a, const void *b);
-/* Other users may reach the socket. */
+/* Lets other users reach the socket. */
 void h_open_socket_directory(void);
-/* xorshift64* with a printed seed: argv or time */
+/* xorshift64*; the seed (argv or time) is printed */
 uint64_t h_random(uint64_t *state);
 
-/* A process of its own that runs `run` with the ends of two pipes to read and to write; its status is what that
- * returns. */
+/* A child process that runs `run` with the ends of two pipes, to read from and to write to; its exit status is the
+ * return value of `run`. */
 struct h_child {
         pid_t pid;
-        int to, from; /* our ends */
+        int to, from; /* the parent's ends */
 };
-/* transport: its DETSHARE_TRANSPORT. Ends the test when there can be none. */
+/* transport: the child's DETSHARE_TRANSPORT. Ends the test if the child cannot be created. */
 struct h_child h_spawn(int (*run)(int in, int out), const char *transport);

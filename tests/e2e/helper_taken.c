@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A helper that an image has taken over harms its own user and nobody else
+ * A helper that an image has compromised harms only its own user
  *
- * This program is also the helper of the daemons that it starts: between the supervisor and the real helper, which does
- * the work. It is honest until an image comes that says TAKEN. From then on all code that it hands back stores 2222
- * where the PTX says 1111, so the supervisor keeps that on disk as well. User A takes the helper over and loads a
- * kernel that stores 1111. User B and user C load the same PTX: B from the daemon that A has attacked and from the next
- * one, which finds the code on disk; C from the next one only. Both must get 1111, A is served its own lies. On the
- * simulated device, with kernels' forms, and on device `cuda` with the fake driver, where ptxas compiles.
+ * This program is also the helper of the daemons that it starts, as a relay between the supervisor and the real helper.
+ * It is honest until an image contains TAKEN. From then on all returned code stores 2222 where the PTX says 1111, so
+ * the supervisor also writes this code to disk.
  *
- * Then, with real helpers: what a process that has the uid of A's helper can do to B's, which is nothing.
+ * User A compromises the helper and loads a kernel that stores 1111. Users B and C load the same PTX: B from the
+ * attacked daemon and from the next one, which finds the code on disk; C from the next one only. Both must get 1111; A
+ * gets the wrong code. The test runs on the simulated device with kernels' forms, and on device `cuda` with the fake
+ * driver, where ptxas compiles.
  *
- * Without root there is one user only, and all that is left to see is that the helper lies.
+ * Then, with real helpers: a process with the uid of A's helper has no access to B's helper.
+ *
+ * Without root there is only one user, and the test only sees that the helper lies.
  *
  * usage: helper_taken BUILD
  */
@@ -54,7 +56,7 @@ static const char stores[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
                              "\tld.param.u64 %rd1, [p];\n\tcvta.to.global.u64 %rd2, %rd1;\n\tmov.u32 %r1, 1111;\n"
                              "\tst.global.u32 [%rd2], %r1;\n\tret;\n}\n";
 
-/* --- the helper that lies ----------------------------------------------------------------------------------------- */
+/* --- the compromised helper --------------------------------------------------------------------------------------- */
 
 static size_t file_read(int fd, char *bytes)
 {
@@ -64,7 +66,7 @@ static size_t file_read(int fd, char *bytes)
         return n > 0 ? (size_t)n : 0;
 }
 
-/* The same file with another number in it, sealed. */
+/* The same file with the other number in it, sealed. */
 static int file_of_lies(int fd)
 {
         static char bytes[FILE_MAX];
@@ -80,7 +82,7 @@ static int file_of_lies(int fd)
         return lies;
 }
 
-/* A frame from one to the other. 0, or -1 when one of them is gone. */
+/* Passes a frame on. 0, or -1 if one side is gone. */
 static int relay(int from, int to, int up, int *taken)
 {
         static char image[FILE_MAX];
@@ -134,7 +136,7 @@ static int stand_in(char **argv)
 
 /* --- users -------------------------------------------------------------------------------------------------------- */
 
-/* What the kernel has stored; 0: it could not be loaded. */
+/* The value that the kernel stored; 0: it could not be loaded. */
 static uint32_t load_and_launch(dsc_session *s)
 {
         char log[2000] = "";
@@ -155,7 +157,7 @@ static uint32_t load_and_launch(dsc_session *s)
         return value;
 }
 
-/* In a process of that user. take: it takes the helper over first. */
+/* Runs in a process of that user. take: it compromises the helper first. */
 static uint32_t user_gets(uid_t uid, int take)
 {
         char log[2000] = "";
@@ -282,7 +284,7 @@ static void attacks(void)
         unsetenv("DETSHARE_LIBEXEC");
 }
 
-/* --- what one helper can do to another ---------------------------------------------------------------------------- */
+/* --- access from one helper to another ---------------------------------------------------------------------------- */
 
 static long proc_number(pid_t pid, const char *field)
 {
@@ -331,7 +333,7 @@ static int opens(pid_t pid, const char *what, int flags)
         return fd >= 0;
 }
 
-/* 0, or what works against `other` for a process of that uid. */
+/* 0, or the kind of access that a process of that uid has to `other`. */
 static int reaches(uid_t uid, pid_t other)
 {
         if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
@@ -367,7 +369,7 @@ static void reach(void)
         h_check(h_daemon_stop() >= 0, "the daemon ends");
 }
 
-/* A namespace may have few uids: then helpers have none of their own. */
+/* A user namespace may have few uids: then helpers have no own ones. */
 static int has_uids(void)
 {
         unsigned long first, outside, n, end = 0;

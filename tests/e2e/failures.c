@@ -246,7 +246,7 @@ static const struct {
         {FAULT_GETSOCKOPT, ENOBUFS, "getsockopt ENOBUFS"},
 };
 
-/* Returns the number of calls that a life makes. */
+/* Fails call 1, then call 2, ... of a life, up to n_max. Returns the number of failed calls. */
 static int sweep(const char *program, size_t w, int n_max)
 {
         int n, errors = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs whose files pass for files of graphs and mean harm
+ * Malicious files of graphs
  *
- * Each case writes one file (proto/wire.h), makes a graph of it and launches that, in a process and a session of its
- * own: edges to nodes that come later, to themselves or to none, sizes and counts that overflow or lie, records that no
- * node may be, kernels and events of others, parameters of a wrong size, copies and memsets that reach the neighbour's
- * memory or wrap around, graphs of the largest size, updates under a launch. Each ends as the table says. After each
- * one a neighbour's session compares every byte of its own, and the worker stays the same process.
+ * Each case writes one file (proto/wire.h), makes a graph from it and launches it, in its own process and session:
+ * edges to later nodes, to themselves or to none, sizes and counts that overflow or lie, invalid records, kernels and
+ * events of other sessions, parameters of a wrong size, copies and memsets that reach the neighbour's memory or wrap
+ * around, graphs of the largest size, updates during a launch. Each ends as the table says. After each one a
+ * neighbour's session compares all its bytes. The worker stays the same process.
  *
- * All of it runs on a simulated device, and again on device `cuda` with a driver that is none. There a kernel that
- * reaches the neighbour's memory is left out: on a GPU nothing keeps kernels apart.
+ * All cases run on a simulated device, and again on device `cuda` with the fake driver. The second run omits a kernel
+ * that reaches the neighbour's memory, since a GPU does not isolate kernels from each other.
  *
  * usage: hostile_contents BUILD
  */
@@ -31,28 +31,28 @@
 #define PTXAS "tests/support/fake_cuda/ptxas"
 #define OWN_BYTES 65536u
 #define NODE sizeof(struct ds_graph_node)
-#define ALL_DEPS 4000u /* nodes that depend on all nodes before them: 32 MB of edges */
+#define ALL_DEPS 4000u /* nodes that depend on all earlier nodes: 32 MB of edges */
 
 enum end {
-        RUNS,    /* the graph is made and launched, and ends well */
-        FAULTS,  /* its launch ends with an error of the session */
-        REFUSED, /* it is not made */
+        RUNS,    /* the graph is made, and its launch succeeds */
+        FAULTS,  /* the launch ends with an error of the session */
+        REFUSED, /* the graph is not made */
         _ENDS,
 };
 
-/* One graph's file as it grows, and what its writer knows */
+/* A graph's file under construction, and the data that its writer needs. */
 struct file {
-        uint8_t *at; /* DS_GRAPH_BYTES_MAX bytes, zero to begin with */
+        uint8_t *at; /* DS_GRAPH_BYTES_MAX bytes, initially zero */
         uint64_t bytes;
         uint32_t n;
         dsc_session *s;
-        uint64_t own, other; /* addresses: of OWN_BYTES, of the neighbour's */
+        uint64_t own, other; /* addresses of OWN_BYTES each: own memory, the neighbour's memory */
         uint64_t kernel;
 };
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* One node behind the others, with room for n_deps edges. */
+/* Appends a node with room for n_deps edges. */
 static struct ds_graph_node *add(struct file *f, const void *record, uint32_t size, uint32_t n_deps)
 {
         struct ds_graph_node *node = (void *)(f->at + f->bytes);
@@ -167,7 +167,7 @@ static void edges_past_the_node(struct file *f)
 
 static void edges_that_wrap(struct file *f)
 {
-        add_empty(f, 1)->n_deps = 0x3ffffffe; /* times 4, and the node's header: 8 in 32 bits */
+        add_empty(f, 1)->n_deps = 0x3ffffffe; /* 4 times this, plus the node's header, is 8 in 32 bits */
 }
 
 static void too_many_nodes(struct file *f)
@@ -264,7 +264,7 @@ static void record_of_all_bytes(struct file *f)
         add_launch(f, f->own)->head.size = UINT32_MAX;
 }
 
-/* --- what nodes name ---------------------------------------------------------------------------------------------- */
+/* --- objects that nodes name -------------------------------------------------------------------------------------- */
 
 static void parameters_of_other_sizes(struct file *f)
 {
@@ -284,7 +284,7 @@ static void unknown_kernel(struct file *f)
         add_launch(f, f->own)->kernel = UINT64_MAX;
 }
 
-/* The neighbour's kernel has one of these numbers, where they are not this session's own. */
+/* One of these numbers is the neighbour's kernel, unless it is this session's own. */
 static void kernels_of_others(struct file *f)
 {
         struct ds_record_launch *launch = add_launch(f, f->own);
@@ -406,7 +406,7 @@ static void unknown_event(struct file *f)
         add(f, &r, sizeof(r), 0);
 }
 
-/* --- large and odd, and right ------------------------------------------------------------------------------------- */
+/* --- large, unusual, and valid files ------------------------------------------------------------------------------ */
 
 static void nothing(struct file *f)
 {
@@ -432,7 +432,7 @@ static void all_depend_on_all(struct file *f)
 static void one_edge_many_times(struct file *f)
 {
         add_empty(f, 0);
-        add_empty(f, 4000000); /* all of them to node 0 */
+        add_empty(f, 4000000); /* all edges go to node 0 */
 }
 
 static void many_launches(struct file *f)
@@ -448,7 +448,8 @@ static void no_bytes_anywhere(struct file *f)
         add_copy(f, 0, 0, 0, UINT64_MAX);
 }
 
-/* Updates and launches in turns, so that each launch has its graph replaced while it runs; destroyed under the last */
+/* Alternates updates and launches, so that each launch has its graph replaced while it runs; destroys the graph
+ * during the last launch. */
 static void updates_under_launches(struct file *f)
 {
         uint64_t graph;
@@ -557,7 +558,7 @@ static int begin(struct file *f, uint64_t other)
         return 0;
 }
 
-/* How it ended; 100: it could not begin. */
+/* How the case ended; 100: it could not begin. */
 static int attack(void (*write_file)(struct file *), uint64_t other)
 {
         struct file f = {.n = 0};
@@ -628,7 +629,7 @@ static void graphs(const char *build, const char *const *extra)
         h_baseline(&before, 20000, "after hostile graphs");
 }
 
-/* The fake driver and the compiler that goes with it. 0: there is none. */
+/* Paths of the fake driver and its compiler. 0: there are none. */
 static int fake_driver(const char *build, char *libcuda, char *ptxas, size_t size)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");
@@ -644,7 +645,8 @@ static int fake_driver(const char *build, char *libcuda, char *ptxas, size_t siz
         return *ptxas && access(libcuda, R_OK) == 0;
 }
 
-/* The sanitized fake driver takes longer for thousands of kernels than a worker may be silent. */
+/* With AddressSanitizer the fake driver takes longer for thousands of kernels than the supervisor's limit for a
+ * silent worker. */
 #ifdef __SANITIZE_ADDRESS__
 #define ALSO_ON_CUDA 0
 #else

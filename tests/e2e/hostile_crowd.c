@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Crowds of one user, and a user who takes all it can get, beside another user who must be served all the while
+ * Crowds of connections of one user, and a user who takes as much as possible, beside another user who must be served
+ * throughout
  *
- * A thousand connections that say nothing, half a frame, a byte now and then: they are gone after 5 s. A thousand that
- * ask and never read: what waits for them is bounded for all of them together, and so is the memory of the daemon. A
- * dozen sessions that queue work behind kernels that do not end: what the user has in work is bounded, its sessions
- * stand still, and go on when there is room again. The other user's requests are timed.
+ * - A thousand connections that send nothing, half a frame, or a byte at times: the daemon closes them after 5 s.
+ * - A thousand connections that send requests and never read: the unsent replies of all together are bounded, and so is
+ *   the daemon's memory.
+ * - A dozen sessions that queue work behind endless kernels: the user's accepted operations are bounded; its sessions
+ *   stall, and continue when there is
+ * room again.
+ *
+ * The other user's requests are timed.
  *
  * usage: hostile_crowd BUILD
  */
@@ -29,11 +34,11 @@
 
 #define HOSTILE_UID 54324
 #define CROWD 1000
-#define GOOD_MS 10000      /* what a request of the other user may take on a busy machine */
-#define ASKS 600           /* of each that never reads: more than a socket holds replies for */
-#define RSS_MAX_KB 262144  /* F7 of the project's figures */
+#define GOOD_MS 10000      /* bound of a request of the other user on a busy machine */
+#define ASKS 600           /* requests of each connection that never reads: their replies exceed the socket's buffer */
+#define RSS_MAX_KB 262144  /* figure F7 of the project's figures */
 #define GREEDY 12          /* sessions that queue without end */
-#define USER_OPS_MAX 65536 /* DSW_USER_OPS_MAX */
+#define USER_OPS_MAX 65536 /* same value as DSW_USER_OPS_MAX */
 
 static const char *build;
 static int good_fd;
@@ -45,7 +50,7 @@ static void good_works(const char *when)
         uint64_t begin = h_now_us(), took;
         int fd;
 
-        /* without root both are one user, whom its own limits refuse */
+        /* Without root both are one user, whose own limits refuse it. */
         if (geteuid() != 0)
                 return;
         h_check(h_ask_status(good_fd, &request, NULL, 0, GOOD_MS) == 0, "%s: the other user's ping", when);
@@ -56,7 +61,7 @@ static void good_works(const char *when)
         good_us_max = took > good_us_max ? took : good_us_max;
 }
 
-/* fn in a process of another user; the good user works until it has ended with 0. */
+/* Runs fn in a process of another user. The good user works until that process has ended with 0. */
 static void beside(void (*fn)(void), const char *what)
 {
         uint64_t end = h_now_ms() + 120000;
@@ -83,7 +88,7 @@ static void beside(void (*fn)(void), const char *what)
         kill(pid, SIGKILL);
 }
 
-/* --- those that say nothing, or half of it ------------------------------------------------------------------------ */
+/* --- connections that send nothing or half a frame ---------------------------------------------------------------- */
 
 static void slow(void)
 {
@@ -112,7 +117,7 @@ static void slow(void)
 
                         if (fds[i] < 0)
                                 continue;
-                        /* those that said hello begin a frame now, and go on with it byte by byte */
+                        /* Connections that said hello begin a frame now and continue it byte by byte. */
                         if (i % 4 == 3)
                                 send(fds[i], h_now_ms() - begin < 1000 ? "d\0\0" : &byte, 1, MSG_NOSIGNAL);
                         if (p[i].revents && recv(fds[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0 && errno != EAGAIN) {
@@ -128,7 +133,7 @@ static void slow(void)
                 _exit(3);
 }
 
-/* --- those that never read ---------------------------------------------------------------------------------------- */
+/* --- connections that never read ---------------------------------------------------------------------------------- */
 
 static void deaf(void)
 {
@@ -147,7 +152,7 @@ static void deaf(void)
                         refused++;
                         continue;
                 }
-                /* until the daemon does not read any more, or has had enough */
+                /* Until the daemon stops reading or closes the connection. */
                 for (int j = 0; j < ASKS; j++) {
                         struct pollfd p = {.fd = fd, .events = POLLOUT};
 
@@ -173,7 +178,7 @@ static void test_deaf(void)
         h_check(kb > 0 && kb < RSS_MAX_KB, "the supervisor had %ld KiB", kb);
 }
 
-/* --- one that queues without end ---------------------------------------------------------------------------------- */
+/* --- a user that queues without end ------------------------------------------------------------------------------- */
 
 struct greedy {
         int fd, event;
@@ -227,7 +232,7 @@ static uint64_t greedy_kernel(int fd)
         return kernel;
 }
 
-/* A kernel that does not end, and then room for nothing but marks. */
+/* Launches an endless kernel. All later records of the ring are marks. */
 static void greedy_open(struct greedy *g)
 {
         struct {
@@ -273,14 +278,14 @@ static void greedy_open(struct greedy *g)
         }
 }
 
-/* Fill the ring with marks. Returns what the worker has taken over so far. */
+/* Fills the ring with marks. Returns the number of records that the worker has accepted so far. */
 static uint64_t greedy_push(struct greedy *g)
 {
         struct ds_record_event mark = {.head = {DS_RECORD_EVENT, 0, sizeof(mark)}};
         uint64_t head = atomic_load(&g->page->head), one = 1;
 
         while (g->tail - head < DS_RING_SLOTS) {
-                mark.head.stream = (uint16_t)(g->tail / 512 % 2 ? g->stream : 0); /* one queue alone is shorter */
+                mark.head.stream = (uint16_t)(g->tail / 512 % 2 ? g->stream : 0); /* a single queue has a lower limit */
                 memcpy((uint8_t *)g->ring + DS_RING_HEADER + (g->tail & (DS_RING_SLOTS - 1)) * DS_RING_SLOT, &mark,
                         sizeof(mark));
                 g->tail++;
@@ -291,7 +296,7 @@ static uint64_t greedy_push(struct greedy *g)
         return atomic_load(&g->page->accepted);
 }
 
-/* Push until nothing more is taken. */
+/* Pushes until the worker accepts no more. */
 static uint64_t greedy_fill(struct greedy *all, int from, int to)
 {
         uint64_t last = 0, still_since = h_now_ms(), sum = 0;
@@ -322,7 +327,7 @@ static void greedy(void)
                 _exit(9);
         for (int i = GREEDY / 2; i < GREEDY; i++)
                 before += atomic_load(&all[i].page->accepted);
-        /* half of them go: there is room for the others */
+        /* Half of the sessions end, which makes room for the others. */
         for (int i = 0; i < GREEDY / 2; i++)
                 close(all[i].fd);
         h_sleep_ms(500);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile file descriptors: the wrong kind, too many, never announced, and such as do not want to be closed
+ * Hostile file descriptors: wrong kinds, too many, unannounced, and ones whose close blocks
  *
- * Everything that can be opened is sent as an image; memory files that shrink, grow and change while they are copied;
- * descriptors beside requests that announce none, before hello, in half frames and in pieces; connections that carry
- * themselves. A TCP socket that lingers holds up whoever closes it last for as long as its owner likes: it is sent in
- * every way there is. The offender is dropped, nothing of its is kept, and a good client's pings are answered in time
- * all the while.
+ * The test sends everything that can be opened as an image; memory files that shrink, grow and change while they are
+ * copied; descriptors beside requests that announce none, before hello, in half frames and in pieces; connections that
+ * carry themselves. A TCP socket with a long SO_LINGER blocks the process that closes it last for as long as its owner
+ * likes; the test sends it in every possible way. The daemon drops the offender, keeps nothing of it, and answers a
+ * good client's pings in time throughout.
  *
  * usage: hostile_fds BUILD
  */
@@ -32,13 +32,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINGER_S 60   /* a daemon that waits for it fails the pings */
-#define PING_MS 10000 /* what a ping may take on a machine that is busy with other things */
+#define LINGER_S 60   /* a daemon that blocks in close() that long fails the pings */
+#define PING_MS 10000 /* bound of a ping on a busy machine */
 #define FROM_USER 54322u
 #define STEP_MAX 128
 
 static int good_fd;
-static char *step; /* shared: what the hostile process does now */
+static char *step; /* shared: the hostile process's current step */
 
 static void ping(void)
 {
@@ -52,8 +52,8 @@ static void say_step(const char *what)
         snprintf(step, STEP_MAX, "%s", what);
 }
 
-/* A session, or a bare connection. What the user sent before may still be on its way to being closed, and until then
- * nothing more is taken from it. */
+/* A session, or a bare connection. The daemon may still be closing earlier descriptors of the user, and accepts
+ * nothing from it until then. */
 static int enter(int hello)
 {
         uint64_t end = h_now_ms() + 20000;
@@ -70,7 +70,7 @@ static int enter(int hello)
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
-/* Status of a ModuleLoad with that image, -1 when the connection was dropped instead. */
+/* Status of a ModuleLoad with that image, -1 if the connection was dropped instead. */
 static int load(int image, uint64_t bytes)
 {
         H_REQUEST(ModuleLoad, MODULE_LOAD, MODULE_LOAD, module_load);
@@ -95,7 +95,7 @@ static void dropped(int image, const char *what)
         close(image);
 }
 
-/* Taken, as far as the disk is one of this machine; no module. */
+/* A regular file is accepted if its file system is a local disk, but is no module. */
 static void test_disk(void)
 {
         int file = open("/etc/passwd", O_RDONLY);
@@ -135,7 +135,7 @@ static void test_kinds(void)
         dropped(signalfd(-1, &none, 0), "signals");
 }
 
-/* A file that only memory files can be: sparse, empty, not readable, smaller than said. None is a module. */
+/* Unusual memory files: sparse, empty, unreadable, smaller than announced. None is a module. */
 static void test_memory_files(void)
 {
         static const uint64_t sizes[] = {0, 1, 4095, 1u << 20, UINT64_C(1) << 40};
@@ -160,7 +160,7 @@ static void test_memory_files(void)
 
 static _Atomic int changing;
 
-/* Shrinks, grows, rewrites. */
+/* Shrinks, grows and rewrites the file. */
 static void *change(void *arg)
 {
         int file = *(int *)arg;
@@ -189,10 +189,10 @@ static void test_changing(void)
         close(file);
 }
 
-/* --- what does not want to be closed ------------------------------------------------------------------------------ */
+/* --- descriptors whose close blocks ------------------------------------------------------------------------------- */
 
-/* A socket whose last close waits for LINGER_S: its peer reads nothing and there is more to send than anybody holds. */
-static int peers[64]; /* read nothing: the sockets linger until these are closed */
+/* A socket whose last close blocks for LINGER_S: its peer reads nothing, and more data is unsent than buffers hold. */
+static int peers[64]; /* these read nothing: the sockets linger until these are closed */
 static int n_peers;
 
 static int make_lingering(void)
@@ -238,7 +238,7 @@ static int send_bytes(int fd, const void *bytes, size_t size, const int *fds, si
         return (int)sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Frames, as bytes: a ping that announces no fd, one that announces one, and a length that is wrong. */
+/* Frames as bytes: a ping that announces no descriptor, one that announces one, and a wrong length. */
 static const uint8_t plain_ping[] = {4, 0, 0, 0, 0x08, 5, 0x72, 0};
 static const uint8_t fd_ping[] = {6, 0, 0, 0, 0x08, 5, 0x18, 1, 0x72, 0};
 static uint8_t wrong[3000] = {0xff, 0xff, 0xff, 0xff};
@@ -249,18 +249,19 @@ static const uint8_t image_load[] = {10, 0, 0, 0, 0x08, 5, 0x18, 1, 0xea, 2, 3, 
 static const struct way {
         const char *name;
         const uint8_t *bytes;
-        size_t size, first; /* bytes that the descriptor goes with; the rest comes when it is the daemon's alone */
+        /* bytes sent with the descriptor; the rest follows when only the daemon holds the descriptor */
+        size_t size, first;
 } ways[] = {
         {"unannounced", plain_ping, sizeof(plain_ping), 5}, {"announced", fd_ping, sizeof(fd_ping), 5},
         {"as an image", image_load, sizeof(image_load), 5}, {"in half a frame", plain_ping, 5, 5},
-        {"unread", wrong, sizeof(wrong), 2500}, /* the daemon has read enough before that */
+        {"unread", wrong, sizeof(wrong), 2500}, /* the daemon has stopped reading by then */
 };
 
 static void on_alarm(int signum)
 {
 }
 
-/* If ours should be the last close after all: do not wait for it ourselves. */
+/* Closes without blocking, in case this is the last close after all. */
 static void close_lingering(int fd)
 {
         const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
@@ -307,7 +308,7 @@ static void test_lingering(void)
                 close(peers[--n_peers]);
 }
 
-/* More of them than a user may have: it is not listened to any more. */
+/* More lingering sockets than a user's limit: the daemon stops reading from the user. */
 static void test_many_lingering(void)
 {
         int fd = 0;
@@ -324,7 +325,7 @@ static void test_many_lingering(void)
         h_check(fd < 0, "60 that linger were taken from one user");
 }
 
-/* --- too many, and in circles ------------------------------------------------------------------------------------- */
+/* --- too many, and cycles ----------------------------------------------------------------------------------------- */
 
 static void test_too_many(void)
 {
@@ -338,7 +339,7 @@ static void test_too_many(void)
                 h_check(h_closed(fd, 5000), "%zu descriptors that nobody announced: not dropped", n);
                 close(fd);
         }
-        /* one with every piece of a frame, each byte a piece */
+        /* one descriptor with every byte of a frame, sent one byte at a time */
         fd = enter(1);
         for (size_t i = 0; i < sizeof(fd_ping); i++)
                 send_bytes(fd, fd_ping + i, 1, files, 1);
@@ -348,7 +349,8 @@ static void test_too_many(void)
                 close(files[i]);
 }
 
-/* Half frames that hold as many as they can, on many connections: what the daemon has open stays small. */
+/* Half frames with the largest number of descriptors, on many connections: the daemon's number of open files stays
+ * small. */
 static void test_held(void)
 {
         enum { CONNECTIONS = 200 };
@@ -373,7 +375,7 @@ static void test_held(void)
                 close(files[i]);
 }
 
-/* Connections that carry themselves and each other, closed while they do: only the kernel still knows of them. */
+/* Connections that carry themselves and each other, closed meanwhile: only the kernel still references them. */
 static void test_circles(void)
 {
         for (int i = 0; i < 100; i++) {
@@ -407,7 +409,7 @@ static void hostile(void)
         say_step("connections in circles");
         test_circles();
         test_lingering();
-        if (other) /* else the good client's user is the one that is not listened to */
+        if (other) /* otherwise the daemon would stop reading from the good client's user */
                 test_many_lingering();
         fflush(stdout);
         _exit(h_failures() ? 1 : 0);

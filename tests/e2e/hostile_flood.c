@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Floods: one user sends as many requests as it can, and another user works beside it
+ * Floods: one user sends as many requests as possible while another user works
  *
- * Problem. Replies are larger than requests: a few bytes ask for a list of policies or for 60 KB of memory. A user with
- * many connections can so fill every queue between client, supervisor and worker, and delay or end what others do.
+ * Replies are larger than requests: a few bytes request a list of policies or 60 KB of memory. A user with many
+ * connections could fill every queue between client, supervisor and worker, and so delay or end the work of others.
  *
  * Each flood runs in a process of the hostile user, with its connections in one poll loop that keeps a number of
- * requests open on each. Meanwhile the good user allocates memory, pings, lists, and loads modules; every request of
- * its own is timed. A flood must not end the worker, and must not let the supervisor's memory grow without bound. The
- * good user's p99 is printed for each kind of request, alone and beside the flood. The test holds it to a generous
- * bound only, since other tests run on the same machine; `--measure SECONDS` runs each flood longer and holds it to
- * what SECURITY.md promises: 5 times alone, and 20 ms.
+ * requests open on each. Meanwhile the good user allocates memory, pings, lists, and loads modules, and each of its
+ * requests is timed. A flood must not end the worker, and the supervisor's memory must stay bounded.
+ *
+ * The test prints the good user's p99 for each kind of request, alone and beside the flood. The default bound is
+ * generous, since other tests run on the machine. `--measure SECONDS` runs each flood longer and checks the bounds that
+ * SECURITY.md promises: 5 times alone, and 20 ms.
  *
  * usage: hostile_flood BUILD [--measure SECONDS [FLOOD]]
  */
@@ -33,26 +34,26 @@
 #define HOSTILE_UID 54325
 #define CONNECTIONS_MAX 250
 #define READ_BYTES 60000u
-#define TEST_MS 700      /* of each flood in `make test` */
-#define BOUND_MS 20      /* of the good user's p99 */
-#define BOUND_FACTOR 5   /* of its p99 alone */
-#define GROWTH_KB 196608 /* of the supervisor's resident memory */
+#define TEST_MS 700      /* duration of each flood in `make test` */
+#define BOUND_MS 20      /* bound of the good user's p99 */
+#define BOUND_FACTOR 5   /* bound of the good user's p99 over its p99 alone */
+#define GROWTH_KB 196608 /* bound of the growth of the supervisor's resident memory */
 #define SAMPLES_MAX 65536
-#define STOPPED_MS 2500 /* the worker is stopped so long */
+#define STOPPED_MS 2500 /* time for which the worker is stopped */
 
-/* What one hostile connection sends again and again. */
+/* A request that a hostile connection repeats. */
 struct packet {
         uint8_t bytes[128];
         size_t size;
-        int fd; /* that goes beside them; -1: none */
+        int fd; /* descriptor sent beside the bytes; -1: none */
 };
 
 struct flood {
         const char *name;
-        unsigned connections, depth; /* requests open on each connection */
-        int sessions;                /* with a window each */
+        unsigned connections, depth; /* open requests on each connection */
+        int sessions;                /* each connection is a session with a window */
         int deaf;                    /* never reads */
-        int leaves;                  /* closes as soon as it has sent them, and comes again */
+        int leaves;                  /* closes after sending, then connects again */
         void (*make)(struct packet *packet, int fd);
 };
 
@@ -60,7 +61,7 @@ static const char *build;
 static int good_fd, good_image;
 static size_t good_bytes;
 
-/* --- what is sent ------------------------------------------------------------------------------------------------- */
+/* --- requests of the floods --------------------------------------------------------------------------------------- */
 
 static void pack(struct packet *packet, const Detshare__Request *request)
 {
@@ -173,9 +174,9 @@ static const struct flood floods[] = {
 struct hostile {
         int fd;
         struct packet packet;
-        unsigned open;   /* sent and not yet answered */
-        size_t sent;     /* of the packet under way, bytes */
-        uint8_t head[4]; /* of the frame that comes in */
+        unsigned open;   /* requests sent and not yet answered */
+        size_t sent;     /* bytes sent of the current packet */
+        uint8_t head[4]; /* header of the incoming frame */
         size_t have, left;
 };
 
@@ -189,7 +190,7 @@ static int come(struct hostile *hostile, const struct flood *flood)
         return 0;
 }
 
-/* What is left of the packet; its file goes with the first byte. */
+/* Sends the rest of the packet; the descriptor travels with the first byte. */
 static ssize_t send_rest(struct hostile *hostile)
 {
         union {
@@ -224,7 +225,7 @@ static void send_more(struct hostile *hostile, unsigned depth)
         }
 }
 
-/* Counts whole frames and throws them away. -1: the connection is over. */
+/* Counts and discards whole frames. -1: the connection has ended. */
 static int read_away(struct hostile *hostile)
 {
         static uint8_t bytes[262144];
@@ -275,7 +276,7 @@ static void flood_turn(const struct flood *flood, struct hostile *crowd, struct 
         }
 }
 
-/* In the hostile user's process, until it is killed. */
+/* Runs in the hostile user's process until it is killed. */
 static void flood_run(const struct flood *flood, int ready)
 {
         static struct hostile crowd[CONNECTIONS_MAX];
@@ -293,7 +294,7 @@ static void flood_run(const struct flood *flood, int ready)
                 flood_turn(flood, crowd, fds);
 }
 
-/* Returns its process; it has all its connections by then. */
+/* Returns the process, which has all its connections by then. */
 static pid_t flood_start(const struct flood *flood)
 {
         uint32_t n = 0;
@@ -376,7 +377,7 @@ static int good_module(void)
         return module ? unload(module) : -1;
 }
 
-/* The good user's requests for so long, about a thousand a second at most. */
+/* The good user's requests for ms, about a thousand per second at most. */
 static void good_work(struct samples *samples, int ms, const char *when)
 {
         static int (*const asks[_KIND_MAX])(void) = {good_ping, good_memory, good_policies, good_module};
@@ -392,7 +393,7 @@ static void good_work(struct samples *samples, int ms, const char *when)
                         samples->us[kind][samples->n[kind]++] = (uint32_t)(h_now_us() - begin);
                 usleep(700);
         }
-        /* without root the flood comes from the same user, and takes what this user may have */
+        /* Without root the flood comes from the same user and uses up this user's limits. */
         h_check(failed == 0 || geteuid() != 0, "%s: %u of the good user's requests failed", when, failed);
 }
 
@@ -404,7 +405,7 @@ static uint32_t quantile(struct samples *samples, enum kind kind, unsigned permi
         return samples->us[kind][(samples->n[kind] - 1) * permille / 1000];
 }
 
-/* --- one after the other ------------------------------------------------------------------------------------------ */
+/* --- comparison: alone, then beside each flood -------------------------------------------------------------------- */
 
 static void compare(const struct flood *flood, struct samples *alone, struct samples *beside, int measure)
 {
@@ -455,9 +456,9 @@ static void try_flood(const struct flood *flood, int ms, int measure)
         same_worker(&before, flood->name);
 }
 
-/* --- a worker that stands still ----------------------------------------------------------------------------------- */
+/* --- a stopped worker --------------------------------------------------------------------------------------------- */
 
-/* Requests of clients that have gone are still held while the worker does not take them: so many of a user, no more. */
+/* Requests of closed connections stay queued while the worker is stopped. The number per user is bounded. */
 static void try_stopped(void)
 {
         static const struct flood flood = {"a stopped worker, closed at once", 60, 64, 0, 0, 1, make_policies};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile frames against a live daemon, beside a good client that must notice nothing
+ * Hostile frames against a daemon, beside a good client that must notice nothing
  *
- * Random bytes, wrong lengths, half frames, frames with the wrong file descriptors, requests before hello, mutated
- * requests of every kind, requests for things that belong to others. The offender is dropped or gets an error; the good
- * client's pings go on; at the end the daemon holds what it held before.
+ * Random bytes, wrong lengths, half frames, frames with wrong file descriptors, requests before hello, mutated requests
+ * of every kind, requests for objects of other sessions. The daemon drops the offender or sends an error, and keeps
+ * answering the good client's pings. At the end the daemon holds what it held before.
  *
  * usage: hostile_frames BUILD [SEED]
  */
@@ -78,7 +78,7 @@ static void test_random(uint64_t *seed)
 
                 for (size_t j = 0; j < size; j++)
                         bytes[j] = (uint8_t)h_random(seed);
-                if (i % 2) /* a right length in front of random bytes */
+                if (i % 2) /* a correct length before random bytes */
                         bytes[0] = (uint8_t)(size - 4), bytes[1] = (uint8_t)((size - 4) >> 8), bytes[2] = bytes[3] = 0;
                 if (fd >= 0 && write(fd, bytes, size) < 0)
                         h_check(errno == EPIPE, "write");
@@ -87,7 +87,7 @@ static void test_random(uint64_t *seed)
         h_check(ping_ok(), "random bytes: the good client noticed");
 }
 
-/* A request whose call is the empty message of field `field`, built by hand so that every kind is reached. */
+/* A request whose call is the message with number `field`, built by hand so that every kind is reached. */
 static size_t make_request(uint8_t *out, uint64_t id, unsigned field, const uint8_t *body, size_t size)
 {
         size_t n = 0;
@@ -115,7 +115,7 @@ static void test_before_hello(void)
                 if (!h_check(fd >= 0 && h_send(fd, frame, size, NULL, 0) == 0, "before hello: call %u", field))
                         continue;
                 reply = h_receive(fd, 1000, &got, NULL);
-                if (reply) { /* refused, or dropped without a word */
+                if (reply) { /* refused, or dropped without a reply */
                         Detshare__Reply *r = detshare__reply__unpack(NULL, got, reply);
 
                         h_check(r && r->status != 0, "before hello: call %u was answered with success", field);
@@ -127,7 +127,7 @@ static void test_before_hello(void)
         }
 }
 
-/* Every call with bodies of random fields: valid wire format, nonsense values. */
+/* Every call with random fields: valid wire format, meaningless values. */
 static void test_nonsense_values(uint64_t *seed)
 {
         int fd = -1;
@@ -138,7 +138,7 @@ static void test_nonsense_values(uint64_t *seed)
                 size_t n = 0, got;
 
                 if (field == 12 || field == 18 || field == 19 || field == 66)
-                        continue; /* attach has a test of its own; policy, kill and sleep would do what they say */
+                        continue; /* Attach has its own test; set-policy, kill and sleep would take effect. */
                 if (fd < 0)
                         fd = h_hello(0, NULL, NULL);
                 if (!h_check(fd >= 0, "nonsense %d: hello", i))
@@ -164,7 +164,7 @@ static void test_nonsense_values(uint64_t *seed)
         h_check(ping_ok(), "nonsense values: the good client noticed");
 }
 
-/* Bytes of valid requests flipped, cut and doubled. */
+/* Valid requests with flipped, removed and doubled bytes. */
 static void test_mutations(uint64_t *seed)
 {
         for (int i = 0; i < MUTATIONS; i++) {
@@ -228,7 +228,7 @@ static void test_fds(void)
                 close(fds[i]);
 }
 
-/* A module whose file descriptor is not an image at all. */
+/* A module whose descriptor is no image. */
 static void test_module_fd(const char *path, const char *what)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;

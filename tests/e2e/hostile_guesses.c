@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user that guesses the ids, addresses, tokens and session of another
+ * A user who guesses the ids, addresses, tokens and session of another user
  *
- * One user has a session with an object of every kind. Another user, in a process of its own, names each of them: by
- * the very number, by numbers near it, by 0, by the largest and by random ones; first from a session that has nothing,
- * then from one that has the same objects itself. Tokens come unchanged, with each byte changed, shorter, longer, and
- * random. No request succeeds, and every answer is the answer to an id that nobody has: the same status, and the same
- * message but for the number in it. Lists do not show the session. Then the first user's bytes and objects are what
- * they were.
+ * One user has a session with an object of every kind. Another user, in its own process, names each of them: by the
+ * exact number, by numbers near it, by 0, by the largest number and by random ones; first from a session without
+ * objects, then from one with the same kinds of objects. Tokens are sent unchanged, with each byte changed, shorter,
+ * longer, and random.
+ *
+ * No request succeeds. Every reply has the same status, and the same message except for the number, as for an id that
+ * does not exist. Lists do not show the session. Afterwards the first user's bytes and objects are unchanged.
  *
  * usage: hostile_guesses BUILD
  */
@@ -29,14 +30,14 @@
 #define HOSTILE_UID 54331
 #define WORDS 64u
 #define PLACED (2u << 20)
-#define BATCH 32u /* requests at once; a session may have 64 unanswered */
+#define BATCH 32u /* requests sent at once; a session may have 64 unanswered ones */
 #define NEAR 1000
-#define NEAR_GUESSES 10 /* of each probe, about each id */
+#define NEAR_GUESSES 10 /* guesses of each probe near each id */
 #define RANDOM_GUESSES 60
 #define MS 30000
-#define NOBODY UINT64_C(0x6e6f626f64790000) /* an id, an address and a session that are not there */
+#define NOBODY UINT64_C(0x6e6f626f64790000) /* an id, an address and a session that do not exist */
 
-/* The global is not written, so that the module may outlive a worker. */
+/* Nothing writes the global variable, so the module may outlive a worker. */
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .global .align 4 .u32 g[4];\n"
                           ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<4>;\n.reg .b64 %d<4>;\n"
                           "ld.param.u64 %d0, [p];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %d1, %r0, 4;\n"
@@ -51,10 +52,10 @@ struct has {
         uint8_t memory_token[64], event_token[32];
 };
 
-static struct has owner, own; /* own: of the one that guesses, all 0 where it has nothing */
+static struct has owner, own; /* own: objects of the guessing session, all 0 if it has none */
 static uint64_t seed, n_requests;
 
-/* --- having an object of each kind -------------------------------------------------------------------------------- */
+/* --- an object of each kind --------------------------------------------------------------------------------------- */
 
 /* The reply to a request that must succeed. */
 static Detshare__Reply *must(int fd, Detshare__Request *request, const int *file)
@@ -67,7 +68,7 @@ static Detshare__Reply *must(int fd, Detshare__Request *request, const int *file
         return reply;
 }
 
-/* `statement` sees the reply. */
+/* `statement` may use the reply. */
 #define ASK(file, type, TYPE, CASE, field, set, statement)              \
         do {                                                            \
                 H_REQUEST(type, TYPE, CASE, field);                     \
@@ -145,7 +146,7 @@ static void have_order(struct has *has)
         });
 }
 
-/* The words at both places, then what a launch and a launch of the graph make of the first. */
+/* Writes the words at both places. Later a launch and a launch of the graph change the first place. */
 static void put_words(struct has *has)
 {
         uint32_t words[WORDS];
@@ -170,7 +171,7 @@ static int has_words(struct has *has, int at, uint32_t first)
         return right;
 }
 
-/* Every object does what it is for. round: how often this was asked before */
+/* Uses every object. round: number of earlier calls */
 static void owner_works(struct has *has, uint32_t round)
 {
         uint64_t *id = has->id, imported = 0;
@@ -204,7 +205,7 @@ static void owner_works(struct has *has, uint32_t round)
 
 struct answer {
         int status;
-        char message[200]; /* every number is # */
+        char message[200]; /* digits of every number are replaced by # */
 };
 
 struct token {
@@ -279,8 +280,8 @@ PROBE(ask_open, SharedEvent, SHARED_EVENT, SHARED_EVENT, shared_event, body.op =
 static const struct probe {
         const char *name;
         void (*ask)(Detshare__Request *request, uint64_t v);
-        int zero;   /* 0 means something else */
-        int narrow; /* 32 bits */
+        int zero;   /* 0 has another meaning in this request */
+        int narrow; /* the field has 32 bits */
 } probes[] = {{"ModuleUnload", ask_module_unload, 0, 0}, {"GetKernel", ask_kernel, 0, 0},
         {"GetGlobal", ask_global, 0, 0}, {"ListKernels", ask_kernels, 0, 0}, {"CountClusters", ask_clusters, 0, 0},
         {"Launch", ask_launch, 0, 0}, {"GraphLaunch", ask_graph, 0, 0}, {"GraphDestroy", ask_graph_destroy, 0, 0},
@@ -317,7 +318,7 @@ static void take_answer(struct answer *answers, uint32_t n)
         free(bytes);
 }
 
-/* n of at most BATCH at once; the answers in the order of the requests. */
+/* Sends n requests, at most BATCH at once; answers are in the order of the requests. */
 static void ask_batch(const struct probe *probe, const uint64_t *values, uint32_t n, struct answer *answers)
 {
         uint8_t frames[BATCH * 512];
@@ -349,15 +350,15 @@ static void compare(const char *name, uint64_t value, const struct answer *got, 
 }
 
 /*
- * Events are numbered from the worker's base on. A number below it is a session's own event, which a worker before this
- * one had, and is made anew when it is named.
+ * Events have numbers from the worker's base on. A number below it names the session's own event of an earlier worker,
+ * which is created again when it is named.
  */
 static int is_of_events(const struct probe *probe)
 {
         return probe->ask == ask_record || probe->ask == ask_elapsed || probe->ask == ask_event_destroy;
 }
 
-/* What is the guesser's own, or means something else, is no guess. */
+/* A number of the guesser's own object, or one with another meaning, is no guess. */
 static int is_guess(const struct probe *probe, uint64_t value)
 {
         uint64_t mask = probe->narrow ? UINT32_MAX : UINT64_MAX;
@@ -433,7 +434,7 @@ static void guess_tokens(const struct probe *probe, const uint8_t *right, size_t
         ask_batch(probe, &unused, 1, &none);
         for (size_t n = 0; n <= size * 2; n++) {
                 memcpy(token.bytes, right, size);
-                token.size = n; /* n == size: the very token */
+                token.size = n; /* n == size: the unchanged token */
                 try_token(probe, &none);
         }
         token.size = size;
@@ -445,7 +446,7 @@ static void guess_tokens(const struct probe *probe, const uint8_t *right, size_t
         for (int i = 0; i < 200; i++) {
                 for (size_t j = 0; j < size; j++)
                         token.bytes[j] = (uint8_t)h_random(&seed);
-                if (i % 2) /* all but the secret */
+                if (i % 2) /* everything except the secret */
                         memcpy(token.bytes, right, size / 2);
                 try_token(probe, &none);
         }
@@ -556,7 +557,7 @@ static void test_guesses(const struct h_status *before)
         int status = -1;
         pid_t pid;
 
-        /* the daemon asks the kernel who connected */
+        /* The daemon gets the client's uid from the kernel. */
         h_check(seteuid(OWNER_UID) == 0, "seteuid");
         owner.fd = h_hello(0, &owner.id[SESSION], NULL);
         h_check(seteuid(0) == 0, "seteuid back");

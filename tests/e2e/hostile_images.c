@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that are made to take long
+ * Images made to take long
  *
- * A simulated device's worker reads the PTX itself, with everybody waiting: text in which something is looked for again
- * and again must not stop it. Many kernels, many aliases of many functions, many hints, one name as long as it may be,
- * names that collide in a table, calls that all have the same thousands of targets, each near what the helper lets
- * through; a good client's requests go on beside, and the worker is not taken for one that hangs, which would end it
- * for all and take its policy.
+ * The worker of a simulated device parses PTX itself while all clients wait. Text that needs repeated searches must not
+ * block it: many kernels, many aliases of many functions, many hints, a name of the maximal length, names that collide
+ * in a hash table, calls that share thousands of targets; each close to the limits that the helper accepts. A good
+ * client's requests continue meanwhile. The supervisor must not mistake the worker for a hung one, which would end it
+ * for all clients and replace its policy.
  *
  * usage: hostile_images BUILD
  */
@@ -46,7 +46,7 @@ static void begin(void)
         say(".version 7.0\n.target sm_75\n.address_size 64\n");
 }
 
-/* From now on until `limit` bytes. */
+/* 1 while the text is shorter than `limit` bytes. */
 static int goes_on(size_t limit)
 {
         return n_text + 1000 < limit && n_text + 1000 < TEXT_MAX;
@@ -82,7 +82,7 @@ static void long_kernel(void)
         say("ret;\n}\n");
 }
 
-/* Names that all have one FNV-1a hash: behind either word of a line it is in the same state (test_ptx_bombs.c). */
+/* Names with one FNV-1a hash: after either word of a line the hash has the same state (test_ptx_bombs.c). */
 static void alike_names(void)
 {
         static const char *const words[4][2] = {

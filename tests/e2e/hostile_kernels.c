@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that are made to do harm, on a simulated device
+ * Malicious kernels on a simulated device
  *
- * Each case is one module and one launch in a process and a session of its own: traps, wild and misaligned accesses of
- * every state space, loops, recursions and barriers without an end, calls and jumps to nowhere, formats that read wild
- * pointers, atomics on the neighbour's memory, barriers in memory and clusters that are misused, numbers at their
- * limits. Each must end as the table says: with an error of its own session, refused when it is loaded or launched, or
- * well. After each one a neighbour's session launches a kernel and compares every byte of its result, and of
- * a buffer whose address the hostile kernels are given. The worker stays the same process.
+ * Each case is one module and one launch in its own process and session: traps, wild and misaligned accesses in every
+ * state space, endless loops, recursions and barriers, calls and jumps to invalid addresses, printf formats with wild
+ * pointers, atomics on the neighbour's memory, misuse of barriers in memory and of clusters, numbers at their limits.
+ * Each ends as the table says: with an error of its own session, refused at load or launch, or successfully. After each
+ * one a neighbour's session launches a kernel and compares every byte of the result and of a buffer whose address the
+ * hostile kernels know. The worker stays the same process.
  *
  * usage: hostile_kernels BUILD
  */
@@ -26,20 +26,20 @@
 
 #define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n"
 #define OWN_BYTES 65536u
-#define ENDLESS_MS 50 /* how long an endless kernel may run before its process is gone */
+#define ENDLESS_MS 50 /* time that an endless kernel runs before its process is killed */
 
 enum end {
-        RUNS,    /* the launch ends well */
-        FAULTS,  /* it ends with an error of the session */
-        REFUSED, /* the module is refused */
-        ENDLESS, /* it does not end: its process goes away */
+        RUNS,    /* the launch succeeds */
+        FAULTS,  /* the launch ends with an error of the session */
+        REFUSED, /* loading the module fails */
+        ENDLESS, /* the launch does not end; the process is killed */
 };
 
 struct hostile {
         const char *name;
         enum end end;
-        const char *before; /* the kernel: functions and variables */
-        const char *body;   /* %d0: 64 KiB of its own; %d1: an address of the neighbour's */
+        const char *before; /* functions and variables before the kernel */
+        const char *body;   /* %d0: 64 KiB of own memory; %d1: an address of the neighbour's memory */
         uint32_t grid, block, shared, cluster;
 };
 
@@ -160,7 +160,7 @@ static const struct hostile cases[] = {
                 64,
                 1024},
         {.name = "stack without an end", FAULTS, "", ".reg .u64 %s; alloca.u64 %s, 0x7fffffffffff;"},
-        /* local, shared and grids beyond every size */
+        /* local memory, shared memory and grids beyond every limit */
         {.name = "a local array of 2 GiB", REFUSED, "", "{ .local .b8 a[2147483648]; mov.u64 %d2, a; }"},
         {.name = "shared memory of 2 GiB", REFUSED, ".shared .b8 s[2147483648];\n", "mov.u32 %r0, s;"},
         {.name = "dynamic shared memory of 4 GiB", FAULTS, "", "", 1, 1, UINT32_MAX},
@@ -190,7 +190,7 @@ static const struct hostile cases[] = {
         {.name = "barrier of a number that is none", FAULTS, "", "mov.u32 %r0, 1000; bar.sync %r0;", 1, 64},
         {.name = "barrier of 33 threads", FAULTS, "", "mov.u32 %r0, 33; bar.sync 1, %r0;", 1, 64},
         {.name = "barrier of more threads than there are", FAULTS, "", "bar.sync 0, 1024;", 1, 32},
-        /* calls and jumps to nowhere */
+        /* calls and jumps to invalid addresses */
         {.name = "call of address 0", FAULTS, "", "mov.u64 %d2, 0; P: .callprototype _ (); call %d2, (), P;"},
         {.name = "call of a wild address",
                 FAULTS,
@@ -393,9 +393,9 @@ static int launch(dsc_session *s, const char *ptx, const struct hostile *c, cons
         return dsc_launch(s, 0, &l);
 }
 
-/* --- the hostile -------------------------------------------------------------------------------------------------- */
+/* --- the attacker ------------------------------------------------------------------------------------------------- */
 
-/* The exit status: how it ended; 100: not even a session. */
+/* The exit status: how the case ended; 100: it got no session. */
 static int attack(const struct hostile *c, uint64_t neighbour_address)
 {
         char ptx[8192];

@@ -2,12 +2,14 @@
 /*
  * Every kind of descriptor with every request that takes one
  *
- * Some 50 kinds: pipes, sockets of many families, what the kernel makes (epoll, inotify, pidfds, io_uring, userfaultfd,
- * secret memory, ...), devices, terminals, files of /proc and /sys, namespaces, files that are deleted, leased, sparse,
- * or shrink, the sender's own connection. Each goes with ModuleLoad, GraphCreate, GraphUpdate, and with a request that
- * takes none. None is taken for an image or a graph; the sender gets an error or is dropped; the daemon's processes
- * stay, hold nothing of it afterwards, and a client of another user is answered all the while. Kinds that this machine
- * or the hostile user's rights do not offer are left out, and counted.
+ * Some 50 kinds: pipes, sockets of many families, kernel objects (epoll, inotify, pidfds, io_uring, userfaultfd, secret
+ * memory, ...), devices, terminals, files of /proc and /sys, namespaces, files that are deleted, leased, sparse or
+ * shrinking, the sender's own connection. Each is sent with ModuleLoad, GraphCreate, GraphUpdate, and with a request
+ * that takes none.
+ *
+ * The daemon accepts none as an image or a graph; the sender gets an error or is dropped. The daemon's processes
+ * survive, hold nothing of it afterwards, and answer a client of another user throughout. Kinds that this machine or
+ * the hostile user's rights do not offer are skipped and counted.
  *
  * usage: hostile_kinds BUILD
  */
@@ -43,7 +45,7 @@
 #define ANSWER_MS 30000
 
 static char folder[] = "/tmp/detshare-kinds-XXXXXX";
-static int connection = -1; /* that the next request goes over */
+static int connection = -1; /* connection for the next request */
 
 static const char *in_folder(const char *name)
 {
@@ -140,7 +142,7 @@ static int kind_queue(int unused)
         return (int)queue;
 }
 
-/* An epoll that watches the connection which carries it. */
+/* An epoll that watches the connection over which it is sent. */
 static int kind_epoll_self(int unused)
 {
         struct epoll_event event = {.events = EPOLLIN};
@@ -164,7 +166,7 @@ static int kind_memory(int which)
         int fd;
 
         switch (which) {
-        case 0: /* sealed against everything, empty */
+        case 0: /* fully sealed and empty */
                 fd = memfd_create("k", MFD_ALLOW_SEALING);
                 fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
                 return fd;
@@ -177,7 +179,7 @@ static int kind_memory(int which)
         case 3:
                 fd = memfd_create("k", 0);
                 return ftruncate(fd, INT64_MAX & ~4095ll) ? -1 : fd;
-        default: /* says that it has a page, has none */
+        default: /* announced with a page, has none */
                 return memfd_create("k", 0);
         }
 }
@@ -304,7 +306,7 @@ static int ask_ping(int file)
 static int (*const asks[])(int file) = {ask_module, ask_graph, ask_update, ask_ping};
 static const char *const ask_names[] = {"ModuleLoad", "GraphCreate", "GraphUpdate", "Ping"};
 
-/* What the user sent before may still be on its way to being closed: until then nothing more is taken from it. */
+/* The daemon may still be closing earlier descriptors of the user, and accepts nothing from it until then. */
 static int enter(void)
 {
         uint64_t end = h_now_ms() + h_patience(20000);
@@ -314,7 +316,7 @@ static int enter(void)
         return h_check(connection >= 0, "cannot connect");
 }
 
-/* The kernel passes it on: of io_uring, for one, newer ones do not. */
+/* 1 if the kernel allows sending this descriptor; newer kernels refuse io_uring, for example. */
 static int may_travel(int file)
 {
         int ends[2], r;
@@ -327,7 +329,7 @@ static int may_travel(int file)
         return r == 0;
 }
 
-/* 0: there is no such kind here. */
+/* 0: this machine has no such kind. */
 static int try_kind(const struct kind *kind)
 {
         int made = 0;

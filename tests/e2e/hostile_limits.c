@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One user that takes all it can get, beside another that must notice nothing
+ * One user that takes as much as possible, beside another that must notice nothing
  *
- * The daemon has few open files, so that its limits come soon. A kernel with a name that no reply holds; pinned memory
- * and modules until they are refused; every window refused; replies never read, with file descriptors in them; a
- * stopped worker flooded with data; nonsense on new connections, for the log's sake. The worker must live through all
- * of it, the good client must get what it asks for, and at the end the daemon holds what it held before.
+ * The daemon has a low limit of open files, so that its own limits are reached soon: a kernel with a name longer than
+ * any reply; pinned memory and modules until they are refused; every window refused; unread replies with descriptors; a
+ * stopped worker flooded with data; invalid frames on new connections, to fill the log. The worker survives all of it,
+ * the good client gets what it requests, and at the end the daemon holds what it held before.
  *
  * usage: hostile_limits BUILD
  */
@@ -25,8 +25,8 @@
 #define HOSTILE_UID 54321
 #define OPEN_FILES 1500
 #define GARBAGE 300
-#define DEAF_MAX 4000    /* requests of which nobody reads the replies */
-#define LOG_LINES_MAX 60 /* per 10 s a budget has 20 */
+#define DEAF_MAX 4000    /* requests whose replies are not read */
+#define LOG_LINES_MAX 60 /* each log budget allows 20 lines per 10 s */
 
 #define REQUEST(type, TYPE, CASE, field)                     \
         Detshare__Request request = DETSHARE__REQUEST__INIT; \
@@ -51,7 +51,7 @@ static int send_request(int fd, Detshare__Request *request, const int *fds, size
         return r;
 }
 
-/* Status of the next reply, -1 at the end of the connection or after ms. fds that come with it are closed. */
+/* Status of the next reply, -1 at the end of the connection or after ms. Closes descriptors that come with it. */
 static int next_status(int fd, int ms, uint64_t *ret_value)
 {
         int fds[4], status = -1;
@@ -124,7 +124,7 @@ static void good_works(const char *when)
         close(image);
 }
 
-/* In a child of another user; at its end everything of it is gone. */
+/* Runs fn in a child of another user; after its end the daemon holds nothing of it. */
 static void hostile(void (*fn)(void), const char *what)
 {
         int ready[2], done[2], status;
@@ -147,7 +147,7 @@ static void hostile(void (*fn)(void), const char *what)
         close(ready[1]);
         close(done[0]);
         h_check(read(ready[0], &byte, 1) == 1, "%s: the hostile client failed", what);
-        /* without the right to be another user, both have one user's limits */
+        /* Unless root may become another user, both share one user's limits. */
         if (geteuid() == 0)
                 good_works(what);
         close(ready[0]);
@@ -180,7 +180,7 @@ static void long_names(void)
         }
 }
 
-/* Until the daemon says no: that it does, and does not fall over. */
+/* Allocates until the daemon refuses. It must refuse, and survive. */
 static void many_files(void)
 {
         int status = 0, fd = h_hello(0, NULL, NULL), image;
@@ -214,7 +214,7 @@ static void all_windows(void)
                 _exit(2);
 }
 
-/* Pinned memory again and again, and no reply is read. */
+/* Allocates pinned memory repeatedly without reading replies. */
 static void deaf(void)
 {
         int fd = h_hello(0, NULL, NULL), i;
@@ -238,7 +238,7 @@ static void deaf(void)
                 _exit(3);
 }
 
-/* 24 sessions write 60 times each. They are only read while the worker reads: until then they wait. */
+/* 24 sessions send 60 writes each. The supervisor reads them only while the worker reads; until then they wait. */
 static pid_t write_all(const int *fds, const uint64_t *va)
 {
         static uint8_t data[61440];
@@ -257,7 +257,7 @@ static pid_t write_all(const int *fds, const uint64_t *va)
         _exit(0);
 }
 
-/* 80 MiB for a worker that stands still for a moment. */
+/* 80 MiB of writes for a worker that is stopped briefly. */
 static void test_busy_worker(void)
 {
         struct h_status status;
@@ -306,7 +306,7 @@ static void garbage(void)
         }
 }
 
-/* Of a user who has no other connection. */
+/* Connections of a user who has no other connection. */
 static void test_log(void)
 {
         unsigned lines = 0;
@@ -328,7 +328,7 @@ static void start(const char *build)
         int log = mkstemp(log_path), err = dup(2);
         char directory[256];
 
-        /* the daemon raises the soft limit to the hard one */
+        /* The daemon raises the soft limit to the hard one. */
         h_check(setrlimit(RLIMIT_NOFILE, &few) == 0, "setrlimit");
         dup2(log, 2);
         h_daemon_start(build, "sim:h200", NULL);

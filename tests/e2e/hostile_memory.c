@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames that are made to become large in memory
+ * Frames made to become large in memory
  *
- * Protobuf makes much out of little: an unknown field of two bytes becomes an array entry, an allocation and a place in
- * the parser's own tables. Frames full of them, at every depth that a request has, are sent to the daemon; what each
- * costs at its peak is read from the kernel's high-water mark of supervisor, worker and helper, which is put back
- * before every frame. Promised is: at most 100 bytes for one received, at most 8 MiB for a frame; and that nothing is
- * kept.
+ * Protobuf expands its input: an unknown field of two bytes becomes an array entry, an allocation and a place in the
+ * parser's tables. The test sends frames full of such fields, at every depth that a request has. It reads each frame's
+ * peak memory from the kernel's high-water marks of supervisor, worker and helper, which it resets before every frame.
+ * DetShare promises at most 100 bytes per received byte, at most 8 MiB per frame, and that nothing is kept.
  *
  * usage: hostile_memory BUILD
  */
@@ -21,7 +20,7 @@
 #include "proto/wire.h"
 
 #define BYTES_MAX_KB (8 * 1024)
-#define NOISE_KB 1024 /* pages that the processes touch anyhow, and the frame itself */
+#define NOISE_KB 1024 /* for pages that the processes touch anyway, and the frame itself */
 #define FACTOR_MAX 100
 
 struct frame {
@@ -42,7 +41,7 @@ static void put_head(struct frame *f, uint32_t field, size_t size)
         put_varint(f, size);
 }
 
-/* `unit` again and again until the frame is full. */
+/* Repeats `unit` until the frame is full. */
 static void fill(struct frame *f, const uint8_t *unit, size_t size)
 {
         while (f->n + size <= sizeof(f->at)) {
@@ -52,15 +51,15 @@ static void fill(struct frame *f, const uint8_t *unit, size_t size)
 }
 
 static const uint8_t unknown_varint[] = {0x48, 0};   /* field 9 */
-static const uint8_t unknown_bytes[] = {0x4a, 0};    /* field 9, of no bytes */
-static const uint8_t empty_param[] = {0x12, 0};      /* SetPolicy.params: too many of them */
-static const uint8_t known_varint[] = {0x08, 1};     /* field 1, the last counts */
-static const uint8_t known_bytes[] = {0x12, 1, 'x'}; /* Hello.name, Write.data..., the last counts */
-static const uint8_t empty_call[] = {0xd2, 2, 0};    /* MemInfo (42), the last counts */
+static const uint8_t unknown_bytes[] = {0x4a, 0};    /* field 9, empty bytes */
+static const uint8_t empty_param[] = {0x12, 0};      /* SetPolicy.params: more than the limit */
+static const uint8_t known_varint[] = {0x08, 1};     /* field 1; the last value counts */
+static const uint8_t known_bytes[] = {0x12, 1, 'x'}; /* Hello.name, Write.data...; the last value counts */
+static const uint8_t empty_call[] = {0xd2, 2, 0};    /* MemInfo (42); the last one counts */
 
 static const struct {
         const char *name;
-        uint32_t call; /* that it lies in, 0 = in the request itself */
+        uint32_t call; /* field of the call that contains them, 0 = the request itself */
         const uint8_t *unit;
         size_t size;
 } kinds[] = {
@@ -83,7 +82,7 @@ static void make(struct frame *f, size_t i)
         if (kinds[i].call)
                 put_head(f, kinds[i].call, (sizeof(f->at) - f->n - 6) / kinds[i].size * kinds[i].size);
         fill(f, kinds[i].unit, kinds[i].size);
-        if (kinds[i].call) { /* exactly what its length says */
+        if (kinds[i].call) { /* exactly the size that its length announces */
                 size_t head = f->n;
 
                 f->n = 0;
@@ -123,7 +122,7 @@ static void test_frame(size_t i, const struct h_status *status)
                 before[p] = h_memory_kb(who[p], "VmRSS");
         }
         if (h_check(fd >= 0 && h_send(fd, f.at, f.n, NULL, 0) == 0, "%s: not sent", kinds[i].name))
-                free(h_receive(fd, 20000, &size, NULL)); /* an answer or the end */
+                free(h_receive(fd, 20000, &size, NULL)); /* a reply, or the end of the connection */
         limit = (long)(f.n * FACTOR_MAX / 1024);
         limit = (limit < BYTES_MAX_KB ? limit : BYTES_MAX_KB) + NOISE_KB;
         for (int p = 0; p < 3; p++) {

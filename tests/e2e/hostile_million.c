@@ -2,19 +2,20 @@
 /*
  * Mutated frames by the million, beside eight good clients
  *
- * Seeds are one valid request of every call in the schema, made from its descriptor, so that no new call can be
- * forgotten: each is sent once as it is and must be understood. Then four processes of another user mutate them, some
- * knowing what a field is (values at limits, other types, repetition, bodies of other calls, lies about lengths), some
- * not (flipped bits, cuts, splices), over connections that said hello and such that did not, several frames at a time.
- * Eight good clients, latency-sensitive and best-effort ones, over the ring and the socket, compute and check what they
- * got. Frame n depends on the seed and n alone: what a run prints is enough to send any part of it again.
+ * Seeds are one valid request of every call in the schema, made from its descriptor, so that no new call is forgotten.
+ * Each seed is sent once unchanged and must be understood. Then four processes of another user mutate them: with
+ * knowledge of fields (values at limits, other types, repetition, bodies of other calls, wrong lengths) or without
+ * (flipped bits, cuts, splices), over connections with and without hello, several frames at a time. Eight good clients,
+ * latency-sensitive and best-effort, over ring and socket, compute and check their results. Frame n depends only on the
+ * seed and n: the printed values suffice to send any part again.
  *
- * ClockJoin is among the seeds and not mutated: a client that declares a thread may hold the virtual clock of a
- * simulated device for 5 s, which is no fault and would be all that is measured.
+ * ClockJoin is among the seeds and is not mutated: a client that declares a thread may hold the virtual clock of a
+ * simulated device for 5 s. That is no fault, and would dominate the measurement.
  *
  * usage: hostile_million BUILD [FRAMES] [SEED] [FIRST] [judge]
- *        FIRST: number of the first frame; judge: p99 of the good clients beside at most a fifth above alone, and drops
- *        within 10 ms (four processes that send as fast as they can want processors of their own for that);
+ *        FIRST: number of the first frame
+ *        judge: p99 of the good clients beside the attack at most a fifth above alone, and drops within 10 ms; needs
+ *        processors for four processes that send without pause
  *        DETSHARE_SOAK=1: 1,000,000 frames
  */
 #include "tests/e2e/harness.h"
@@ -37,9 +38,9 @@
 
 #define FRAMES 60000u
 #define ATTACKERS 4
-#define CONNECTIONS 4 /* of each */
+#define CONNECTIONS 4 /* connections of each attacker */
 #define GOOD 8
-#define SAMPLES 65536u /* of each good client and phase */
+#define SAMPLES 65536u /* samples of each good client and phase */
 #define HOSTILE_UID 54323
 #define BODY_MAX 4096u
 #define ALONE_MS 1500
@@ -93,7 +94,7 @@ static void put_field(struct bytes *b, uint32_t field, unsigned wire_type)
         put_varint(b, (uint64_t)field << 3 | wire_type);
 }
 
-/* What a correct client might say there. */
+/* A value that a correct client might send in this field. */
 static uint64_t field_value(const char *name)
 {
         static const struct {
@@ -122,7 +123,7 @@ static void make_body(const ProtobufCMessageDescriptor *message, struct bytes *b
                         put_varint(body, 4);
                         put_bytes(body, "seed", 4);
                         break;
-                case PROTOBUF_C_TYPE_MESSAGE: /* an empty one */
+                case PROTOBUF_C_TYPE_MESSAGE: /* an empty message */
                         put_field(body, field->id, 2);
                         put_varint(body, 0);
                         break;
@@ -165,14 +166,15 @@ static void make_request(uint64_t id, uint32_t field, const struct bytes *body, 
         put_bytes(frame, body->at, body->n);
 }
 
-/* Those that come with a memory file. */
+/* Calls that need a memory file. */
 static int brings_file(uint32_t call)
 {
         return call == DETSHARE__REQUEST__CALL_MODULE_LOAD || call == DETSHARE__REQUEST__CALL_GRAPH_CREATE ||
                call == DETSHARE__REQUEST__CALL_GRAPH_UPDATE;
 }
 
-/* Each is understood: it is answered, and not as something unknown. One is answered when a host function is due. */
+/* Every seed is understood: it gets a reply other than for an unknown request. A wait for host functions gets it
+ * when one is due. */
 static void test_seeds(void)
 {
         static struct bytes body, frame;
@@ -205,7 +207,7 @@ static void test_seeds(void)
                 payload = h_receive(fd, 20000, &size, NULL);
                 if (payload)
                         reply = detshare__reply__unpack(NULL, size, payload);
-                /* a daemon without a pool says so with the same status as to a request that it does not know */
+                /* A daemon without a pool replies with the status of an unknown request. */
                 h_check(reply && reply->id == 9 &&
                                 (reply->status != DETSHARE__STATUS__UNSUPPORTED ||
                                         (reply->message && strstr(reply->message, "no pool of coloured memory"))),
@@ -274,7 +276,7 @@ static void put_odd_field(uint64_t *state, struct bytes *b, uint32_t field)
         }
 }
 
-/* The message of a call with some of its fields as they are and some not. */
+/* The message of a call with some fields unchanged and some mutated. */
 static void mutate_body(uint64_t *state, const ProtobufCMessageDescriptor *message, struct bytes *body)
 {
         for (unsigned i = 0; i < message->n_fields; i++) {
@@ -283,7 +285,7 @@ static void mutate_body(uint64_t *state, const ProtobufCMessageDescriptor *messa
                 uint64_t repeat = random_below(state, 400) ? 1 : random_below(state, 3000);
 
                 switch (random_below(state, 6)) {
-                case 0: /* not at all */
+                case 0: /* unchanged */
                         break;
                 case 1:
                         while (repeat-- > 0)
@@ -313,7 +315,7 @@ static const ProtobufCFieldDescriptor *random_call(uint64_t *state)
                 call = call_at((unsigned)random_below(state, n_calls()));
         while (call->id == DETSHARE__REQUEST__CALL_CLOCK_JOIN ||
                 (geteuid() == 0 && (call->id == DETSHARE__REQUEST__CALL_SET_POLICY ||
-                                           call->id == DETSHARE__REQUEST__CALL_KILL))); /* they do what they say */
+                                           call->id == DETSHARE__REQUEST__CALL_KILL))); /* these would take effect */
         return call;
 }
 
@@ -331,7 +333,7 @@ static void mutate_structure(uint64_t *state, struct bytes *frame)
                 put_odd_field(state, frame, 1 + (uint32_t)random_below(state, 4)); /* id, tail, fds, nothing */
         make_request(random_below(state, 1000), random_below(state, 12) ? call->id : other->id, &body, frame);
         if (random_below(state, 60) == 0)
-                make_request(1, other->id, &body, frame); /* two calls in one */
+                make_request(1, other->id, &body, frame); /* two calls in one request */
 }
 
 static void mutate_bytes(uint64_t *state, struct bytes *frame)
@@ -343,13 +345,13 @@ static void mutate_bytes(uint64_t *state, struct bytes *frame)
                 frame->at[random_below(state, frame->n)] ^= (uint8_t)(1u << random_below(state, 8));
         if (random_below(state, 4) == 0)
                 frame->n -= random_below(state, frame->n);
-        if (random_below(state, 6) == 0 && frame->n > 2) { /* a part of it again */
+        if (random_below(state, 6) == 0 && frame->n > 2) { /* repeats a part of the frame */
                 cut = random_below(state, frame->n);
                 put_bytes(frame, frame->at + cut, frame->n - cut);
         }
 }
 
-/* Frame `number` with its length in front, which may lie. */
+/* Frame `number` after its length, which may be wrong. */
 static void make_frame(uint64_t number, struct bytes *out)
 {
         static struct bytes frame;
@@ -373,7 +375,7 @@ static void make_frame(uint64_t number, struct bytes *out)
 
 /* --- attackers ---------------------------------------------------------------------------------------------------- */
 
-/* Read what there is and forget it. 0: the connection is over. */
+/* Reads and discards available data. 0: the connection has ended. */
 static int drain(int fd)
 {
         char bytes[16384];
@@ -388,7 +390,7 @@ static int drain(int fd)
         }
 }
 
-/* All of it, unless the peer does not want it any more. 0: it does not. */
+/* Sends everything unless the peer stops reading. 0: it stopped. */
 static int push(int fd, const struct bytes *b)
 {
         size_t done = 0;
@@ -407,7 +409,7 @@ static int push(int fd, const struct bytes *b)
         return 1;
 }
 
-/* From a frame that is certainly wrong to the end of its connection. */
+/* Measures the time from an invalid frame to the end of the connection. */
 static void time_drop(uint64_t number)
 {
         static const uint8_t bad[][8] = {{0}, {0xff, 0xff, 0xff, 0xff}, {4, 0, 0, 0, 0x08, 5, 0x72, 0}, {1, 0, 1, 0}};
@@ -439,7 +441,7 @@ static void attack(unsigned which)
 
                 make_frame(n, &frame);
                 if (n / ATTACKERS % 5 == 4 && several.n + frame.n < sizeof(several.at)) {
-                        put_bytes(&several, frame.at, frame.n); /* later, with the next */
+                        put_bytes(&several, frame.at, frame.n); /* sent later, with the next frame */
                         atomic_fetch_add(&shared->sent, 1);
                         continue;
                 }
@@ -586,7 +588,7 @@ static void say_how_to_repeat(const char *what)
                 (unsigned long long)seed, (unsigned long long)(sent < 4000 ? first : first + sent - 3996));
 }
 
-/* Until all attackers are through. */
+/* Waits until all attackers have finished. */
 static void watch(pid_t *attackers, const struct h_status *before)
 {
         int left = ATTACKERS, said = 0, status;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions whose names are written for whoever reads logs and tables
+ * Sessions whose names attack readers of logs and tables
  *
- * A dozen sessions call themselves by line breaks, escape sequences, marks of direction, bytes that are no UTF-8,
- * quotes and percent signs. What detsharectl prints is checked byte by byte, its JSON is read by another program, and
- * has the name as the daemon keeps it. Then one of them runs a kernel that faults. On device `cuda`, with a driver that
- * is none, that ends the worker and the log names the session: each line of the log must begin as lines of the daemon
- * do, and hold no byte that a terminal obeys.
+ * A dozen sessions have names with line breaks, escape sequences, direction marks, invalid UTF-8, quotes and percent
+ * signs. The test checks detsharectl's output byte by byte; another program parses its JSON, which has the name as the
+ * daemon keeps it. Then one session runs a kernel that faults. On device `cuda` with the fake driver this ends the
+ * worker, and the log names the session: each line of the log must begin like lines of the daemon and contain no byte
+ * that controls a terminal.
  *
  * usage: hostile_names BUILD
  */
@@ -46,7 +46,7 @@ static const char *const names[] = {
 static const char *build;
 static char text[TEXT_MAX];
 
-/* The bytes of the text that a terminal obeys, line breaks apart. */
+/* Number of bytes that control a terminal, except line breaks. */
 static unsigned obeyed(const char *s)
 {
         unsigned n = 0;
@@ -56,8 +56,7 @@ static unsigned obeyed(const char *s)
                 n += c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
                 n += c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0xa8 && c[2] <= 0xae;
                 n += c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9;
-                n += (*c & 0xc0) == 0x80 && c > (const unsigned char *)s &&
-                     c[-1] < 0x80; /* a sequence's middle alone */
+                n += (*c & 0xc0) == 0x80 && c > (const unsigned char *)s && c[-1] < 0x80; /* a lone continuation byte */
         }
         return n;
 }
@@ -71,7 +70,7 @@ static unsigned lines(const char *s)
         return n;
 }
 
-/* What the command prints, in `text`; its exit status. */
+/* Stores what the command prints in `text`; returns its exit status. */
 static int output_of(const char *command)
 {
         FILE *f = popen(command, "r");
@@ -113,7 +112,7 @@ static int hello(const char *name)
         return fd;
 }
 
-/* A process of that name whose kernel faults. */
+/* Runs a kernel that faults, in a process of that name. */
 static void fault(const char *name)
 {
         static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\ntrap;\n}\n";
@@ -185,7 +184,7 @@ static void daemon_of(const char *device, const char *const *extra, int named)
         unlink(path);
 }
 
-/* The fake driver and the compiler that goes with it. 0: there is none. */
+/* Paths of the fake driver and its compiler. 0: there are none. */
 static int fake_driver(char *libcuda, char *ptxas, size_t size)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");

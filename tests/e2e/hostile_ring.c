@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile rings: a client writes what it likes into its own submission ring, at any time
+ * Hostile rings: a client writes anything into its own submission ring at any time
  *
- * Tails that jump or run backwards, records of wrong size, type, stream, handle and address, slots full of random
- * bytes, records rewritten while the worker reads them, by several threads and processes at full speed, with the
- * eventfd filled, drained and made blocking and holes punched into the files. The offender's session ends or gets an
- * error; a good client beside it sees right results, and the completion page cannot be written by a client at all.
+ * Tails that jump or run backwards; records of wrong size, type, stream, handle and address; slots full of random
+ * bytes; records rewritten while the worker reads them, by several threads and processes without pause; the eventfd
+ * filled, drained and made blocking; holes punched into the files. The offender's session ends or gets an error. A good
+ * client beside it gets right results. No client can write the completion page.
  *
- * usage: hostile_ring BUILD [SEED] [MS] (MS of writing at full speed; 60,000 with DETSHARE_SOAK=1)
+ * usage: hostile_ring BUILD [SEED] [MS] (MS: time of writing without pause; 60,000 with DETSHARE_SOAK=1)
  */
 #include "tests/e2e/harness.h"
 
@@ -103,7 +103,7 @@ static void detach(struct attached *a)
         close(a->page_fd);
 }
 
-/* The session must end, or carry a sticky error, soon. */
+/* The session soon ends or has a sticky error. */
 static void expect_punished(struct attached *a, const char *what)
 {
         uint64_t end = h_now_ms() + h_patience(2000);
@@ -204,7 +204,7 @@ static void test_records(void)
         test_record("padding in the middle", &bad, sizeof(bad), 1);
 }
 
-/* Random slots, and records that change while they are read. Only survival is asked for. */
+/* Random slots, and records that change while the worker reads them. The worker must only survive. */
 static void test_scribble(uint64_t *seed)
 {
         for (int round = 0; round < 20; round++) {
@@ -233,7 +233,7 @@ static void test_scribble(uint64_t *seed)
         h_check(good_round(4711), "scribble: the good client noticed");
 }
 
-/* --- storms: written at full speed while the worker reads --------------------------------------------------------- */
+/* --- storms: writes without pause while the worker reads ---------------------------------------------------------- */
 
 static _Atomic int storming;
 
@@ -242,7 +242,7 @@ struct storm {
         uint64_t seed;
 };
 
-/* A record that could be good, anywhere; some of its words change again at once. */
+/* Writes a plausible record at any place; some of its words change again at once. */
 static void storm_record(struct storm *storm)
 {
         struct attached *a = storm->a;
@@ -282,13 +282,13 @@ static void *storm_thread(void *arg)
                 for (int i = 0; i < 64; i++)
                         storm_record(storm);
                 tail += h_random(&storm->seed) % 3;
-                /* a 64-bit word in two halves; mostly forward, at times anywhere */
+                /* a 64-bit word in two halves; mostly forward, sometimes anywhere */
                 ((volatile uint32_t *)&a->ring->tail)[0] = (uint32_t)tail;
                 ((volatile uint32_t *)&a->ring->tail)[1] = h_random(&storm->seed) % 100000 ? 0 : 1;
                 *(volatile uint32_t *)&a->ring->waiters = (uint32_t)h_random(&storm->seed);
                 a->ring->version = a->ring->slots = (uint32_t)h_random(&storm->seed);
                 switch (h_random(&storm->seed) % 64) {
-                case 0: /* another's handle of it, another mode */
+                case 0: /* the eventfd's mode, which the daemon's descriptor shares */
                         fcntl(a->event, F_SETFL, h_random(&storm->seed) % 2 ? O_NONBLOCK : 0);
                         break;
                 case 1:
@@ -320,7 +320,7 @@ static void *storm_thread(void *arg)
         return NULL;
 }
 
-/* Session after session for ms, each with two threads and a process that write into its ring. */
+/* Sessions one after the other for ms, each with two threads and a process that write into its ring. */
 static void test_storm(uint64_t *seed, uint64_t ms)
 {
         uint64_t end = h_now_ms() + ms, rounds = 0, longest = 0;
@@ -383,7 +383,7 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         printf("seed %llu\n", (unsigned long long)seed);
-        /* forms of kernels are charged to the good client when they come: its baseline would not stand still */
+        /* Forms of kernels would be charged to the good client when they are made and change its baseline. */
         h_daemon_start(argv[1], "sim:h200", (const char *const[]){"--transform", "never", NULL});
         make_good(argv[1]);
         h_check(good_round(1), "the good client's first round");

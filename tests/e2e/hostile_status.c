@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who asks for the status all the time, of a daemon that has many files open
+ * A client that requests the status continuously, from a daemon that has many open files
  *
- * Anybody may ask, and the supervisor has one thread for everybody: what an answer costs it must not grow with what
- * others have open. Measured in the supervisor's own processor time, which does not depend on what else the machine
- * does.
+ * Every user may request the status, and the supervisor has one thread for all clients. The cost of a reply must not
+ * grow with the number of files that others have open. The test measures the supervisor's own processor time, which
+ * does not depend on other work on the machine.
  *
  * usage: hostile_status BUILD
  */
@@ -15,10 +15,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CROWD 2000 /* connections, and as many files of the supervisor */
+#define CROWD 2000 /* connections; each is an open file of the supervisor */
 #define ASKS 1500
-#define ONCE_NS 100000000 /* and what a busy machine adds once */
-#define SHARE 10 /* a tenth of the time may go to what the many files cost; DetShare's own bound is a twentieth */
+#define ONCE_NS 100000000 /* allowance for one-time work on a busy machine */
+#define SHARE 10 /* the cost of the many files is at most a tenth of the time; DetShare's own bound is a twentieth */
 
 static unsigned long long supervisor_ns(void)
 {
@@ -34,7 +34,7 @@ static unsigned long long supervisor_ns(void)
         return ns;
 }
 
-/* Nanoseconds of the supervisor's for an answer; how long all took. */
+/* Returns the supervisor's processor time for one reply, ns. *ret_ns: real time of all replies, ns. */
 static unsigned long long ask(int fd, const char *when, unsigned long long *ret_ns)
 {
         H_REQUEST(GetStatus, GET_STATUS, GET_STATUS, get_status);
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
                 printf("0 passed, 0 failed\n");
                 return 0;
         }
-        /* without root the daemon's user has the limits of any user */
+        /* Without root the daemon's user has the limits of an ordinary user. */
         h_place();
         snprintf(config, sizeof(config), "%s.conf", h_socket());
         f = fopen(config, "w");

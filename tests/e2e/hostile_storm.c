@@ -2,16 +2,18 @@
 /*
  * Storms of valid ring records by 32 sessions of one user, beside another user whose requests are timed
  *
- * Each hostile session has 64 streams and keeps its ring full for ever: a mixture of everything a ring takes, marks of
- * which each needs another stream, events and waits across streams, records that fail, records that wait for ever. All
- * of it is what the protocol allows. The victim is another user: it allocates and frees, launches and waits, and loads
- * a module, alone and beside each storm. The victim's results stay right, nobody is restarted, and its requests take a
- * bounded time beside the storm: the worker gives each user the same share of a turn, however many sessions it has. The
- * policy in force stays: its time is not counted while programs keep the processors from it.
+ * Each hostile session has 64 streams and keeps its ring full: a mixture of all record types, marks that alternate
+ * streams, events and waits across streams, records that fail, records that wait for ever. The protocol allows all of
+ * it. The victim, another user, allocates and frees, launches and waits, and loads a module, alone and beside each
+ * storm.
+ *
+ * The victim's results stay right, no process restarts, and its requests take a bounded time, since the worker gives
+ * each user the same share of a turn, however many sessions it has. The policy stays in force, since time without a
+ * processor does not count towards its budget.
  *
  * One process holds all hostile sessions and runs at a lower priority: the test measures how the daemon divides its
- * time, not how the kernel divides processors. The times are printed and not judged: on the simulated device they are
- * mostly what executing kernels costs. What a user gets of a round is judged by tests/unit/test_worker_turns.c.
+ * time, not how the kernel divides processors. The times are printed and not judged, since on the simulated device they
+ * mostly measure the execution of kernels. tests/unit/test_worker_turns.c judges a user's share of a turn.
  *
  * usage: hostile_storm BUILD [MS of each storm] [STORM]
  */
@@ -33,11 +35,11 @@
 
 #define HOSTILE_UID 54325
 #define SESSIONS 32u
-#define STREAMS 64u /* of each, the default stream included */
+#define STREAMS 64u /* streams of each session, including the default stream */
 #define MEMORY 65536u
 #define SAMPLES 4096u
 #define STORM_MS 700u
-#define CALL_MS 60000 /* for a request of the hostile user: only one that never comes back is missed */
+#define CALL_MS 60000 /* timeout of the hostile user's requests; only a request without any reply exceeds it */
 
 enum kind { ALLOC, LAUNCH, MODULE, _KIND_MAX };
 static const char *const kinds[] = {"alloc+free", "launch+wait", "module load"};
@@ -47,7 +49,7 @@ static const char *const storms[] = {
         "alone", "mixed records", "another stream each", "waits across streams", "failing records", "waiting records"};
 
 static struct shared {
-        _Atomic int storm; /* ALONE: nothing is written */
+        _Atomic int storm; /* ALONE: no records are written */
         _Atomic int ready;
         _Atomic uint64_t records;
 } * shared;
@@ -70,8 +72,8 @@ struct ring {
         const struct ds_completion_page *page;
         uint64_t tail, kernel, memory, event_id;
         uint64_t seq[STREAMS];
-        uint32_t slot[STREAMS]; /* of each stream */
-        uint64_t n;             /* records so far */
+        uint32_t slot[STREAMS]; /* completion slot of each stream */
+        uint64_t n;             /* number of records so far */
 };
 
 static Detshare__Reply *must_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds)
@@ -233,7 +235,7 @@ static void make_event(const struct ring *r, int timed, union record *record)
                 .head = {DS_RECORD_EVENT, 0, sizeof(record->event)}, .event = timed ? r->event_id : 0};
 }
 
-/* for the last operation of another stream */
+/* Makes a wait for the last operation of another stream. */
 static void make_wait(const struct ring *r, uint32_t other, union record *record)
 {
         record->wait = (struct ds_record_wait){.head = {DS_RECORD_WAIT, 0, sizeof(record->wait)},
@@ -285,7 +287,7 @@ static void make_mixed(const struct ring *r, uint32_t stream, union record *reco
         }
 }
 
-/* The next record of that storm; returns the stream that it is for. */
+/* Makes the next record of that storm. Returns its stream. */
 static uint32_t make(const struct ring *r, enum storm storm, union record *record)
 {
         uint32_t stream = (uint32_t)(r->n % STREAMS);
@@ -315,7 +317,7 @@ static uint32_t make(const struct ring *r, enum storm storm, union record *recor
         return stream;
 }
 
-/* Fill the ring. Returns how many records had room. */
+/* Fills the ring. Returns the number of records that fitted. */
 static uint64_t ring_fill(struct ring *r, enum storm storm)
 {
         uint64_t head = atomic_load(&r->page->head), n = 0, one = 1, called = atomic_load(&r->page->host_calls);
@@ -461,7 +463,7 @@ static int victim_open(void)
         r = victim && !dsc_module_load(victim, ptx, size + 1, NULL, 0, &module) &&
             !dsc_kernel_get(victim, module, "fill", &fill) && !dsc_mem_alloc(victim, 4096, &memory);
         free(ptx);
-        /* everything that the victim ever holds is there before its first baseline */
+        /* All objects that the victim ever holds exist before the first baseline. */
         return r && victim_launch(1) && victim_right(1) && victim_module();
 }
 
@@ -470,7 +472,7 @@ static int victim_do(enum kind kind, uint32_t value)
         return kind == ALLOC ? victim_alloc() : kind == LAUNCH ? victim_launch(value) : victim_module();
 }
 
-/* The victim's requests for so long. */
+/* Runs the victim's requests for ms. */
 static void victim_run(const char *when, uint64_t ms, struct times *times)
 {
         uint64_t end = h_now_ms() + ms;
@@ -490,7 +492,7 @@ static void victim_run(const char *when, uint64_t ms, struct times *times)
         h_check(victim_launch(value) && victim_right(value), "%s: the victim's results", when);
 }
 
-/* us */
+/* Quantile of the times, us. */
 static uint32_t quantile(struct times *times, enum kind kind, uint32_t permille)
 {
         uint32_t n = times->n[kind];
@@ -534,7 +536,8 @@ static void run(enum storm storm, uint64_t ms)
         h_baseline(&before, 30000, storms[storm]);
 }
 
-/* What is kept of a user's first image and of its kernels stays charged to it. */
+/* The user's first image and its kernels stay cached and charged to the user, so they are loaded before the
+ * baseline. */
 static void warm_up(void)
 {
         pid_t pid = hostile_start();

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every acknowledged kernel has left the right bytes, while every process is killed and stopped at random
+ * Every acknowledged kernel leaves the right bytes while every process is killed and stopped at random
  *
- * Verified clients (ring and socket, latency-sensitive and best-effort) launch batches of kernels that each write a
- * value of their own. Once waiting for a batch has returned success its kernels are acknowledged, and every byte of
- * the batch and of the one before is read back and compared: device memory must outlive workers. Meanwhile a killer
- * with a seed kills the worker, the helper and hostile clients with SIGKILL, and stops worker, helper, supervisor and
- * clients for up to 60 ms with SIGSTOP. An error is allowed at any time, and costs the client its session's contents; a
- * wrong byte never is. The supervisor is not killed here: tests/e2e/daemon_kills.c does that, and tests/e2e/handover.c
- * restarts it.
+ * Verified clients (ring and socket, latency-sensitive and best-effort) launch batches of kernels, each of which writes
+ * its own value. The kernels of a batch are acknowledged once a wait for the batch succeeds. Then the client reads and
+ * compares every byte of this batch and of the previous one: device memory must outlive workers.
  *
- * It ends when so many kernels were verified and so many workers died.
+ * Meanwhile a killer with a seed kills the worker, the helper and hostile clients with SIGKILL, and stops worker,
+ * helper, supervisor and clients for up to 60 ms with SIGSTOP. An error is allowed at any time, and costs the client
+ * its session's contents. A wrong byte is never allowed. tests/e2e/daemon_kills.c kills the supervisor, and
+ * tests/e2e/handover.c restarts it.
+ *
+ * The test ends after a given number of verified kernels and of killed workers.
  *
  * usage: kernel_kills BUILD [KERNELS [SEED]]     (DETSHARE_SOAK=1: 68,000 kernels)
  */
@@ -32,11 +33,11 @@
 #define DEVICE "sim:h200"
 #define CLIENTS 4u
 #define HOSTILE 4u
-#define BATCH 32u /* kernels */
-#define WORDS 64u /* that each writes */
+#define BATCH 32u /* kernels per batch */
+#define WORDS 64u /* words that each kernel writes */
 #define KERNELS 3000u
 #define KERNELS_SOAK 68000u
-#define DEATHS 5u /* of workers, at least */
+#define DEATHS 5u /* minimum number of killed workers */
 #define STOP_MS 60u
 #define LIMIT_MS 600000u
 
@@ -48,7 +49,7 @@ static pid_t clients[CLIENTS], hostile[HOSTILE];
 
 static struct notes {
         _Atomic int end;
-        _Atomic uint64_t verified, kept, wrong, errors; /* kept: of verified, those of the batch before */
+        _Atomic uint64_t verified, kept, wrong, errors; /* kept: verified kernels of the previous batch */
         _Atomic uint64_t of[CLIENTS];
 } * notes;
 
@@ -58,8 +59,8 @@ struct client {
         uint32_t which;
         dsc_session *s;
         struct dsc_kernel fill;
-        uint64_t memory;          /* of two batches */
-        uint32_t batch, valid[2]; /* the batches whose values the halves have, 0 = none */
+        uint64_t memory;          /* device memory of two batches */
+        uint32_t batch, valid[2]; /* batches whose values the two halves hold, 0 = none */
 };
 
 static uint32_t value_of(const struct client *c, uint32_t batch, uint32_t kernel)
@@ -110,7 +111,7 @@ static int client_launch(struct client *c, uint32_t kernel)
         return dsc_launch(c->s, 0, &l);
 }
 
-/* Every word of a batch; counts its kernels. */
+/* Compares every word of a batch and counts its kernels. */
 static int client_verify(struct client *c, uint32_t batch, _Atomic uint64_t *count)
 {
         static uint32_t host[BATCH * WORDS];
@@ -183,7 +184,7 @@ static void hostile_main(uint32_t which, uint64_t own_seed)
 
                 while (!r) {
                         r = load_step(&load);
-                        h_sleep_ms(2); /* they are to be in the way, not to have the processors */
+                        h_sleep_ms(2); /* leaves the processors to the verified clients */
                 }
                 load_reset(&load);
                 h_sleep_ms(5);
@@ -210,8 +211,8 @@ static void stop_for_a_while(pid_t pid)
         kill(pid, SIGCONT);
 }
 
-/* One act. Stops are more frequent than kills, or there would be nothing to stop. Returns 1 when it killed the worker.
- */
+/* One random act. Stops are more frequent than kills, so that stopped processes get killed, too. Returns 1 if it
+ * killed the worker. */
 static int act(const struct h_status *now)
 {
         uint32_t which = (uint32_t)(h_random(&seed) % HOSTILE);
@@ -260,7 +261,7 @@ static uint64_t served_least(void)
         return least;
 }
 
-/* Until enough was verified, also of each client. Returns how many workers it killed. */
+/* Runs until enough kernels are verified, in total and of each client. Returns the number of killed workers. */
 static uint32_t storm(uint64_t kernels)
 {
         const uint64_t end = h_now_ms() + LIMIT_MS;
@@ -331,7 +332,7 @@ int main(int argc, char **argv)
         h_check(served_least() > 0, "a client was never served");
         h_check(h_status(&after) == 0 && after.worker_restarts >= 1 && deaths >= DEATHS, "%u workers died, %u restarts",
                 deaths, after.worker_restarts);
-        before.modules = after.modules; /* kept images are those of whoever came */
+        before.modules = after.modules; /* cached images depend on the clients that ran */
         h_baseline(&before, 60000, "after the storm");
         return h_finish();
 }

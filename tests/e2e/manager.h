@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in service manager (tests/support/manager), driven by a test: words to it, lines from it, both in time
+ * Drives the stand-in service manager (tests/support/manager) from a test: sends commands, reads lines with a deadline
  */
 #pragma once
 
@@ -23,7 +23,7 @@ static struct {
         size_t used;
 } manager;
 
-/* argv: of the manager, with its program first. log: file of the daemon's standard error, -1 = the test's. */
+/* argv: the manager's, beginning with its program. log: file for the daemon's standard error, -1 = the test's. */
 static inline void manager_run(char *const argv[], int log)
 {
         int a[2], b[2];
@@ -46,7 +46,7 @@ static inline void manager_run(char *const argv[], int log)
         manager.used = 0;
 }
 
-/* Reads on until a line begins like this, and forgets the lines before it. NULL: not in time. */
+/* Reads until a line begins with `begin` and discards earlier lines. NULL: not in time. */
 static inline const char *manager_says(const char *begin)
 {
         static char line[512];
@@ -83,7 +83,7 @@ static inline void manager_do(const char *word)
                 exit(1);
 }
 
-/* It ends the daemon, and itself; both are waited for. */
+/* The manager ends the daemon and itself; this waits for both. */
 static inline void manager_quit(void)
 {
         int status = -1;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that clients map themselves, and memory that two of them have
+ * Memory that clients map themselves, and memory shared by two clients
  *
- * One client has memory without an address mapped in a range of its own, and an ordinary allocation; another imports
- * both. Each sees what the other writes. The worker is killed: every byte is there again for both, at the same
- * addresses. Then the owner gives all of it back and goes, and the other still has it; when that is gone, too, the
- * daemon holds nothing.
+ * One client maps memory that has no address of its own in its own range, and has an ordinary allocation; another
+ * client imports both. Each sees the other's writes. The worker is killed: both find every byte at the same addresses.
+ * Then the owner releases everything and exits, and the other still has the memory. After its exit the daemon holds
+ * nothing.
  *
- * And requests that must fail, each without harm: memory mapped where nothing is reserved, over other memory, larger
- * than it is, by a handle that is not there; addresses given back under a mapping; tokens that nobody was given; more
- * ranges than a session may have.
+ * Then requests that must fail without harm: a mapping outside a reservation, over other memory, larger than the
+ * memory, or of an unknown handle; release of addresses under a mapping; tokens that were never issued; more ranges
+ * than a session may have.
  *
  * usage: memory_shared BUILD
  */
@@ -84,7 +84,7 @@ static int unplace(dsc_session *s, const struct place *place)
                dsc_mem_release(s, place->handle);
 }
 
-/* Exit 0 = everything as it must be. */
+/* Exit status 0: all checks passed. */
 static int owner(int in, int out)
 {
         struct tokens tokens;
@@ -113,7 +113,7 @@ static int owner(int in, int out)
                 return 18;
         if (put(s, at, 1100) || !say(out, 'a') || !hear(in, 'f'))
                 return 19;
-        if (dsc_mem_release(s, handle) == 0) /* it is mapped */
+        if (dsc_mem_release(s, handle) == 0) /* the memory is still mapped */
                 return 20;
         return unplace(s, &place) || dsc_mem_free(s, plain) ? 21 : 0;
 }
@@ -145,10 +145,10 @@ static int other(int in, int out)
                 return 35;
         if (put(s, mapped + MIB, 7000) || put(s, allocation, 9000) || !say(out, 'w') || !hear(in, 'k'))
                 return 36;
-        /* what the owner wrote after the worker's death, too */
+        /* including the owner's writes after the worker's death */
         if (!has(s, mapped, 1100) || !has(s, mapped + MIB, 7000) || !has(s, allocation, 9000))
                 return 37;
-        if (!say(out, 'f') || !hear(in, 'g')) /* the owner is gone */
+        if (!say(out, 'f') || !hear(in, 'g')) /* the owner has exited */
                 return 40;
         if (!has(s, mapped, 1100) || !has(s, allocation, 9000) || put(s, mapped, 1))
                 return 41;
@@ -301,7 +301,7 @@ static int next_status(int fd)
         return status;
 }
 
-/* Requests that come before the answer to those that they go against. */
+/* Requests that arrive before the reply to a request that they contradict. */
 static void test_haste(void)
 {
         struct h_status before = {0}, after = {0};
@@ -400,7 +400,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         all_of_it(argv[1], NULL);
-        /* the cuda device on a driver that is none; nothing is compiled, but the helper wants to know by what */
+        /* Device `cuda` with the fake driver. Nothing is compiled, but the helper needs the path of a compiler. */
         snprintf(libcuda, sizeof(libcuda), "%s%s/libcuda.so.1", place ? place : argv[1], place ? "" : "/fake_cuda");
         snprintf(ptxas, sizeof(ptxas), "%s%s/bin/ptxas", place ? place : argv[1], place ? "" : "/fake_cuda");
         if (h_simulated(DEVICE) && access(libcuda, R_OK) == 0) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session of somebody else's, beside which tests attack
+ * Another user's session as the target of attacks
  *
- * It lives in a process of its own. Each round writes 256 words to the device, launches a kernel on them, reads them
- * back and compares every byte, and compares a second buffer, whose address the attackers know, with what it has held
- * from the beginning.
+ * It lives in its own process. Each round writes 256 words to the device, launches a kernel on them, reads them back
+ * and compares every byte. It also compares a second buffer, whose address the attackers know, with its initial
+ * contents.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ static const char neighbour_ptx[] =
         "add.u64 %d0, %d0, %d1;\nld.global.u32 %r1, [%d0];\nmad.lo.u32 %r1, %r1, 3, 1;\n"
         "st.global.u32 [%d0], %r1;\nret;\n}\n";
 
-/* 0: every byte is right. address: of the words, of the second buffer */
+/* 0: every byte is right. address: of the words and of the second buffer */
 static inline int neighbour_round(dsc_session *s, uint64_t kernel, const uint64_t address[2], uint32_t seed)
 {
         struct dsc_launch launch = {.kernel = kernel,
@@ -45,7 +45,7 @@ static inline int neighbour_round(dsc_session *s, uint64_t kernel, const uint64_
         return wrong;
 }
 
-/* Each byte that comes asks for one round; 0 goes back when every byte is right. */
+/* Each received byte starts one round; the answer is 0 if every byte is right. */
 static inline int neighbour_run(int in, int out)
 {
         uint32_t second[NEIGHBOUR_WORDS];
@@ -71,7 +71,7 @@ static inline int neighbour_run(int in, int out)
         return 0;
 }
 
-/* *ret_address: of its second buffer */
+/* *ret_address: address of its second buffer */
 static inline struct h_child neighbour_start(uint64_t *ret_address)
 {
         struct h_child child = h_spawn(neighbour_run, "ring");
@@ -80,7 +80,7 @@ static inline struct h_child neighbour_start(uint64_t *ret_address)
         return child;
 }
 
-/* 1: one more round gave the right bytes. */
+/* 1: another round gave the right bytes. */
 static inline int neighbour_is_right(const struct h_child *child, char round)
 {
         char wrong = 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people see: top, explain, trace, and who may see what
+ * Output of top, explain and trace, and who may see it
  *
- * A hog fills the GPU with kernels; a victim of another user launches one behind them, three times, and the daemon says
- * that it waited behind the hog, to whom that may be said. Time stands while the victim is not in DetShare, so what
- * lies behind what is always the same. What detsharectl prints is looked at by small Python programs.
+ * A hog fills the GPU with kernels. A victim of another user launches one behind them, three times. The daemon reports
+ * that the victim waited behind the hog, to users who may see this. The device's time stands still while the victim is
+ * outside of DetShare, so the order is always the same. Small Python programs check the output of detsharectl.
  *
  * usage: observe BUILD
  */
@@ -23,12 +23,12 @@
 
 #define NOBODY 65534
 #define STRANGER 65533
-#define BLOCKS 528 /* as in sm_percent.c: they fill the GPU */
+#define BLOCKS 528 /* blocks that fill the GPU, as in sm_percent.c */
 #define SHARED 49152
 #define ROUNDS 2000
 #define HOG_KERNELS 6
 #define TURNS 3
-#define BACK_TO_BACK 3 /* requests with no time between them: the client has waited, so they are three */
+#define BACK_TO_BACK 3 /* requests without a gap; the client waits after each, so they count as three */
 
 static const char *build;
 static char scratch[64];
@@ -97,7 +97,7 @@ static int hog(int in, int out)
         for (char c; read(in, &c, 1) == 1 && c == 'g';) {
                 for (int i = 0; i < HOG_KERNELS; i++)
                         r |= launch(s, &kernel);
-                r |= dsc_mem_info(s, &unused[0], &unused[1]); /* the answer says that they have arrived */
+                r |= dsc_mem_info(s, &unused[0], &unused[1]); /* the reply proves that the launches have arrived */
                 say(out, 's');
                 if (!hear(in, 'w'))
                         break;
@@ -118,7 +118,7 @@ static int victim(int in, int out)
         if (as_root && setresuid(NOBODY, NOBODY, NOBODY))
                 return 1;
         s = begin("victim", &kernel);
-        r |= detshare_now(&now); /* from here on time stands while this thread is elsewhere */
+        r |= detshare_now(&now); /* from here on time stands still while this thread is elsewhere */
         say(out, 'r');
         for (char c; read(in, &c, 1) == 1 && (c == 'g' || c == 'b');) {
                 for (int i = 0; i < (c == 'b' ? BACK_TO_BACK : 1); i++)
@@ -132,7 +132,7 @@ static int victim(int in, int out)
 
 /* --- detsharectl --- */
 
-/* Its exit status; what it prints goes to scratch/out and scratch/err. uid 0: as we are. */
+/* Returns detsharectl's exit status; its output goes to scratch/out and scratch/err. uid 0: the test's own user. */
 static int ctl(unsigned uid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int ctl(unsigned uid, const char *format, ...)
 {
@@ -151,7 +151,7 @@ static int ctl(unsigned uid, const char *format, ...)
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* On a terminal: it draws on the other screen, again and again, until q is pressed, and gives the screen back. */
+/* On a terminal: redraws on the alternate screen until q is pressed, then restores the screen. */
 static const char check_live[] =
         "import os, pty, select, sys\n"
         "pid, fd = pty.fork()\n"
@@ -187,7 +187,7 @@ static int python(const char *program, const char *argument)
         return system(line);
 }
 
-/* What was printed last is JSON, and the Python expression holds for it (d). */
+/* The last output is JSON, and the Python expression holds for it (d). */
 static void json(const char *expression, const char *what)
 {
         char line[8192];
@@ -219,7 +219,7 @@ static int install(void)
         return system(line);
 }
 
-/* --- what is seen --- */
+/* --- checks of the output --------- */
 
 static void see_top(void)
 {
@@ -336,7 +336,7 @@ static void see_trace(void)
                         "administrators only");
 }
 
-/* A user with no session of his own, who asks for others' all the same. */
+/* A user without a session who requests the sessions of others. */
 static int stranger(int in, int out)
 {
         uint64_t hog_id = 0;
@@ -373,7 +373,7 @@ static int stranger(int in, int out)
         return h_failures() != 0;
 }
 
-/* --- the day --- */
+/* --- the whole test --------------- */
 
 static uint64_t session_of(pid_t pid)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's share of the SMs, from the environment and from a request to the time its kernels take
+ * A session's share of the SMs, from the environment and from a request to the time of its kernels
  *
- * A process whose environment gives it an eighth of the GPU measures a kernel that would fill all of it, is given the
- * whole by SetSession, measures again, and is cut down to a quarter. What is no share is refused in words.
+ * A process whose environment gives it an eighth of the GPU measures a kernel that would fill the whole GPU. SetSession
+ * gives it the whole GPU, it measures again, and SetSession reduces it to a quarter. Invalid shares are refused with a
+ * message.
  *
  * usage: sm_percent BUILD
  */
@@ -17,7 +18,7 @@
 
 #include "core/core.h"
 
-/* One warp each, which does nothing but wait for itself, and so much shared memory that four fill one of the 132 SMs */
+/* Blocks of one warp that only waits, with so much shared memory that four fill one of the 132 SMs. */
 #define BLOCKS 528
 #define SHARED 49152
 #define ROUNDS 20000
@@ -51,7 +52,7 @@ static struct dsc_kernel wait_kernel(dsc_session *s)
         return kernel;
 }
 
-/* Device time of one launch, in ns. */
+/* Device time of one launch, ns. */
 static int64_t measure(dsc_session *s, const struct dsc_kernel *kernel, uint64_t memory, const uint64_t events[2])
 {
         struct {
@@ -74,7 +75,7 @@ static int64_t measure(dsc_session *s, const struct dsc_kernel *kernel, uint64_t
         return ns;
 }
 
-/* The request's status; -1 without an answer. */
+/* The request's status, or -1 without a reply. */
 static int call(int fd, Detshare__Request *request, Detshare__Reply **ret)
 {
         static uint64_t id = 100;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker dies; nobody hangs, idle sessions lose nothing, new work succeeds
+ * The worker dies: no client hangs, idle sessions lose nothing, new work succeeds
  *
- * An idle client has a pattern in device memory, a busy one has a long kernel running. The worker is killed. The busy
- * one must get a CUDA_ERROR_LAUNCH_FAILED-class error within 1 s; the idle one finds every byte at the same address and
- * launches on; a new client works. Both transports.
+ * An idle client has a pattern in device memory, a busy client has a long kernel running. The worker is killed. The
+ * busy client gets an error of class CUDA_ERROR_LAUNCH_FAILED within 1 s. The idle one finds every byte at the same
+ * address and launches again. A new client works. Both transports.
  *
- * The same when a client's kernel writes where nothing is. On a GPU that is the end of the context for all, so it is
- * the worker's, and a new one must serve within 1 s; a simulated GPU ends the client's work alone. Either way the one
- * who did it gets CUDA_ERROR_ILLEGAL_ADDRESS, two who are idle lose nothing, and after a reset the offender can work
+ * The same if a client's kernel writes to an invalid address. On a GPU this ends the context for all clients, so the
+ * worker exits, and a new one must serve within 1 s; a simulated GPU ends only the client's work. In both cases the
+ * offender gets CUDA_ERROR_ILLEGAL_ADDRESS, two idle clients lose nothing, and after a reset the offender can work
  * again.
  *
  * usage: worker_death BUILD
@@ -65,7 +65,8 @@ static int launch(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, u
         return dsc_launch(s, 0, &l);
 }
 
-/* A graph of 30 launches, of which the last one shows; made when *graph is 0, else given another value. */
+/* A graph of 30 launches, of which the last one's result remains. Made if *graph is 0, otherwise updated with
+ * another value. */
 static int graph(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, uint32_t value, uint64_t *id)
 {
         struct {
@@ -81,7 +82,8 @@ static int graph(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, ui
         return graph_make(s, kernel, 4, 256, 30, params, sizeof(params[0]), id);
 }
 
-/* Child process: writes 'r' when ready, waits for a byte, then proves its memory. Exit 0 = everything as it must be. */
+/* Child process: writes 'r' when ready, waits for a byte, then verifies its memory. Exit status 0: all checks
+ * passed. */
 static int idle_client(int in, int out)
 {
         int error;
@@ -110,7 +112,7 @@ static int idle_client(int in, int out)
         for (int i = 0; i < 1024; i++)
                 if (back[i] != 9)
                         return 16;
-        /* a graph is there as before, and can be changed */
+        /* The graph exists as before and can be updated. */
         if (dsc_graph_launch(s, 0, id, NULL) || dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 129)
                 return 18;
         if (graph(s, &fill, q, 200, &id) || dsc_graph_launch(s, 0, id, NULL) ||
@@ -124,7 +126,7 @@ static int idle_client(int in, int out)
         return 0;
 }
 
-/* Child process: a kernel that would run for minutes; writes 'r', then waits for it. */
+/* Child process: starts a kernel that would run for minutes, writes 'r', waits for the kernel. */
 static int busy_client(int in, int out)
 {
         int error, r;
@@ -148,7 +150,7 @@ static int busy_client(int in, int out)
                 return 23;
         if (write(out, "e", 1) != 1)
                 return 24;
-        /* sticky until reset, then new work succeeds */
+        /* The error is sticky until a reset; then new work succeeds. */
         if (dsc_cuda(launch(s, &fill, p, 256, 1)) != 719 && dsc_cuda(dsc_wait_all(s)) != 719)
                 return 25;
         if (dsc_reset(s))
@@ -159,7 +161,7 @@ static int busy_client(int in, int out)
         return h_now_ms() - begin < h_patience(10000) ? 0 : 28;
 }
 
-/* Child process: a kernel that writes to a bad address. Writes 'e' when it has its error. */
+/* Child process: a kernel writes to an invalid address. Writes 'e' when it has the error. */
 static int faulty_client(int in, int out)
 {
         int error, r;
@@ -174,7 +176,7 @@ static int faulty_client(int in, int out)
         must_kernel(s, "bad_address", &bad);
         if (write(out, "r", 1) != 1 || read(in, &c, 1) != 1)
                 return 31;
-        /* where the context is gone before the launch has returned, that says so */
+        /* If the context dies before the launch returns, the launch returns the error. */
         r = launch(s, &bad, p, 1, 0);
         if ((r && dsc_cuda(r) != 700) || dsc_cuda(dsc_wait_all(s)) != 700)
                 return 32;
@@ -242,7 +244,7 @@ static void round_of(const char *transport, int n)
                 "%s %d: the restart is counted", transport, n);
 }
 
-/* Milliseconds since begin until the daemon serves with another worker than this; -1: not in time */
+/* Milliseconds from begin until the daemon serves with a worker other than pid; -1: not in time */
 static int new_worker(uint32_t pid, uint64_t begin)
 {
         struct h_status status;
@@ -304,7 +306,7 @@ static void deaths(const char *const *extra)
         h_baseline(&before, 5000, "after worker deaths");
 }
 
-/* The fake driver and the compiler that goes with it, where the daemon's processes can reach them. 0: there is none. */
+/* Paths of the fake driver and its compiler, accessible to the daemon's processes. 0: there are none. */
 static int fake_driver(char *libcuda, char *ptxas, size_t size)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");
@@ -330,7 +332,7 @@ int main(int argc, char **argv)
         build = argv[1];
         setbuf(stdout, NULL);
         deaths(NULL);
-        /* the cuda device and what it does when its context is lost, on a driver that is none */
+        /* The cuda device and its reaction to a lost context, with the fake driver. */
         if (h_simulated(DEVICE) && fake_driver(libcuda, ptxas, sizeof(libcuda))) {
                 h_daemon_stop();
                 setenv("DETSHARE_TEST_DEVICE", "cuda:0", 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program on the drop-in libcuda that goes on after its daemon: it destroys its context (or resets the primary one)
- * and makes another. The library is opened by path, since the test itself stands on the client core.
+ * A program on the drop-in libcuda that survives its daemon: it destroys its context (or resets the primary one) and
+ * makes another. It opens the library by path, since the test itself uses the client core.
  */
 #include "tests/e2e/load/load.h"
 
@@ -83,7 +83,7 @@ static int make_context(struct load *l)
         struct load_cuda *c = l->cuda;
 
         c->primary = c->lives++ & 1;
-        /* it need not be called again: the context connects as well */
+        /* cuInit is not needed again: making a context connects as well */
         if (!c->initialised || c->lives % 4 == 0)
                 TRY(l, c->cuInit(0));
         c->initialised = 1;
@@ -93,7 +93,7 @@ static int make_context(struct load *l)
         return c->cuCtxSetCurrent(c->context);
 }
 
-/* The one of before goes first, as it must. */
+/* Destroys the dead context before the next one is made. */
 static void drop_context(struct load_cuda *c)
 {
         if (!c->context)
@@ -155,11 +155,11 @@ int load_cuda_stale(struct load *l)
 
         if (!c->context)
                 return 0;
-        /* with the context that is dead but there */
+        /* calls with the dead context still current */
         bad |= !c->cuMemAlloc_v2(&memory, 64) || !c->cuMemcpyDtoH_v2(bytes, c->memory, sizeof(bytes));
         bad |= !launch(c, 1) || !c->cuStreamSynchronize(c->stream) || !c->cuCtxSynchronize();
         drop_context(c);
-        /* and when nothing of it is there any more */
+        /* calls after the context is destroyed */
         bad |= !c->cuMemFree_v2(c->memory) || !c->cuMemFreeHost(c->pinned) || !c->cuStreamSynchronize(c->stream);
         bad |= !c->cuStreamDestroy_v2(c->stream) || !c->cuEventRecord(c->event, NULL) || !launch(c, 2);
         bad |= !c->cuModuleUnload(c->module) || !c->cuModuleGetFunction(&p, c->module, "fill");

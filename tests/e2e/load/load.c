@@ -16,7 +16,7 @@
 #define SPIN_ROUNDS 3000u
 #define HELD_BYTES (3u << 20)
 
-/* The step's call and its error: what is said when it is not the one that was expected. */
+/* Runs a call; on an error the load stores its name and code for the report. */
 #define TRY(load, call)                       \
         do {                                  \
                 (load)->what = #call;         \
@@ -58,7 +58,7 @@ static int launch(struct load *l, uint32_t stream, const struct dsc_kernel *kern
         return dsc_launch(l->s, stream, &message);
 }
 
-/* The tests' kernels; unlike: a different image each time, so that nobody has it already. */
+/* The tests' kernels. unlike: makes the image unique, so that it is in no cache. */
 static int load_image(struct load *l, uint64_t unlike, uint64_t *ret)
 {
         char path[300], *text, *image;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients do, without end: the load under which daemons, workers and clients are killed
+ * Endless client work: the load under which tests kill daemons, workers and clients
  *
- * A process has one load. It is opened (again, in the same process, after the daemon was gone) and stepped until a step
- * fails. Steps are short: none waits for more than the daemon takes to answer. Results are checked.
+ * A process has one load. It opens the load (again after the daemon's death, in the same process) and steps it until a
+ * step fails. A step is short: it waits only for the daemon's replies. Steps check their results.
  */
 #pragma once
 
@@ -13,30 +13,30 @@
 #include "core/core.h"
 
 enum load_kind {
-        LOAD_RING,    /* allocate, copy, launch, read back; pinned memory, streams, modules; shared memory */
+        LOAD_RING,    /* allocates, copies, launches, reads back; pinned memory, streams, modules; shared memory */
         LOAD_RPC,     /* the same over the socket alone */
-        LOAD_WAIT,    /* a kernel that runs for a while, and waiting for it on the page */
-        LOAD_SYNC,    /* the same by a request */
-        LOAD_SLEEP,   /* a thread that declared itself and sleeps on the device's clock */
+        LOAD_WAIT,    /* a kernel that runs for a while; waits on the completion page */
+        LOAD_SYNC,    /* the same, waits by a request */
+        LOAD_SLEEP,   /* a declared thread that sleeps on the device's clock */
         LOAD_PRINT,   /* kernels that print */
         LOAD_IDLE,    /* holds much, does little */
-        LOAD_IMAGES,  /* images, which travel as file descriptors */
-        LOAD_CONTROL, /* comes, asks for the status, goes */
-        LOAD_HALF,    /* frames in two halves */
+        LOAD_IMAGES,  /* images, sent as file descriptors */
+        LOAD_CONTROL, /* connects, requests the status, disconnects */
+        LOAD_HALF,    /* sends frames in two halves */
         LOAD_THREADS, /* four threads, each as LOAD_RING */
         LOAD_CUDA,    /* the drop-in libcuda */
-        LOAD_STEADY,  /* holds always the same, and checks every result: a bystander */
+        LOAD_STEADY,  /* bystander: always holds the same, and checks every result */
         LOAD_KINDS,
 };
 
-#define LOAD_E_WRONG (-2) /* a result was not what it must be */
-#define LOAD_E_STALE (-3) /* a handle of a daemon that is gone was taken for good */
+#define LOAD_E_WRONG (-2) /* a result is wrong */
+#define LOAD_E_STALE (-3) /* a handle of a dead daemon was accepted */
 
 struct load {
         enum load_kind kind;
         const char *build;
         uint64_t seed;
-        const char *what; /* the call that failed, or is under way */
+        const char *what; /* the call that failed or is in progress */
         dsc_session *s;
         uint64_t module, memory, more;
         void *pinned;
@@ -47,19 +47,19 @@ struct load {
 };
 
 const char *load_name(enum load_kind kind);
-/* Once per process, before anything else of the client library. */
+/* Once per process, before any other call of the client library. */
 void load_init(struct load *load, enum load_kind kind, const char *build, uint64_t seed);
-/* 0, or an error: there may be no daemon. What was held of one before is forgotten. */
+/* 0, or an error if there is no daemon, for example. Forgets everything held before. */
 int load_open(struct load *load);
 int load_step(struct load *load);
-/* 1 when the error of a step or of opening means that there is no daemon. */
+/* 1 if the error of a step or of load_open means that there is no daemon. */
 int load_daemon_gone(struct load *load, int error);
-/* After another error, of a worker's death: give everything back before it is opened again. */
+/* After any other error, such as a worker's death: releases everything before load_open is called again. */
 void load_reset(struct load *load);
 
 /* cuda.c */
 struct load_cuda *load_cuda_new(const char *build);
 int load_cuda_open(struct load *load);
 int load_cuda_step(struct load *load);
-/* With handles of a daemon that is gone: every call fails, none crashes. */
+/* Uses handles of a dead daemon: every call must fail, none may crash. */
 int load_cuda_stale(struct load *load);

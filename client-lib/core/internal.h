@@ -52,12 +52,12 @@
 #define DSC__SHARE_ALL 1000u /* the whole GPU time, thousandths */
 #define DSC__PHASES 3u       /* number of phases in detshare.h */
 
-#define DSC__ALIVE_NS /* interval at which a thread that does not read the socket checks that the daemon still runs \ */
-50000000u
+/* interval at which a thread that does not read the socket checks that the daemon still runs */
+#define DSC__ALIVE_NS 50000000u
 #define DSC__FDS_QUEUE 16u          /* most file descriptors that are received and not yet taken */
 #define DSC__SPARE_BYTES (1u << 20) /* enough for any unpacked answer of the daemon */
 
-        struct dsc__rpc;
+struct dsc__rpc;
 
 struct dsc__answer {
         Detshare__Reply *reply;

@@ -138,7 +138,7 @@ Test(sim_forms, a_control_block_left_wrong)
         c = dt_wait(t, dt_launch(t, &l));
         cr_assert_eq(c->status, DS_CUDA_LAUNCH_FAILED);
         cr_assert(
-                strstr(c->message, "kernel wrong with workers: ") && strstr(c->message, "next 2048"), "%s", c->message);
+                strstr(c->message, "kernel wrong with workers: ") && strstr(c->message, "next=2048"), "%s", c->message);
         dt_close(t);
 }
 

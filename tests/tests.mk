@@ -564,7 +564,7 @@ $(BUILD)/tests/gpu/idle: $(BUILD)/obj/tests/gpu/idle.o | $(LIBRARIES)
 include tests/gpu/libs/libs.mk
 .PHONY: test-gpu-run # internal
 .PHONY: gpu-build
-gpu-build: all kernels programs runtime runtime-static e2e interp-gpu demo-build gpu-libs $(GPU_TESTS) ## what `make test-gpu` runs, for tests/gpu/pack.sh | 10 min
+gpu-build: all kernels programs runtime runtime-static e2e interp-gpu demo-build gpu-libs $(GPU_TESTS) $(LATE_GIT) ## what `make test-gpu` runs, for tests/gpu/pack.sh | 10 min
 test-gpu-run: gpu-build
 	@$(WITH_TOOLKIT) tests/gpu/run.sh $(BUILD)
 test-gpu: deps ## the tests on the GPU of this machine | a GPU; 15 min

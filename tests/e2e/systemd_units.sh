@@ -56,7 +56,7 @@ grep -q 'no such model' "$dir/err" && ok || bad "the installed daemon: $(cat "$d
 export PKG_CONFIG_PATH=$stage/opt/ds/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage
 # shellcheck disable=SC2046
 builds() {
-        "${CC:-cc}" -Wall -Werror $(pkg-config --cflags "$1") -o "$dir/$2" "$3" $(pkg-config --libs "$1") >"$dir/cc" 2>&1 && ok ||
+        "${CC:-cc}" -fPIC -Wall -Werror $(pkg-config --cflags "$1") -o "$dir/$2" "$3" $(pkg-config --libs "$1") >"$dir/cc" 2>&1 && ok ||
                 bad "$3 does not build with pkg-config $1: $(tail -n 3 "$dir/cc")"
 }
 if command -v pkg-config >/dev/null; then

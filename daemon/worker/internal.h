@@ -84,7 +84,7 @@
 #define DSW_RING_BATCH 256u                  /* records of one user and class per round of the loop */
 #define DSW_SPIN_NS (50 * DS_NS_PER_US)      /* the loop polls this long after an LS session's last activity */
 #define DSW_VALUE_BATCH 256u                 /* checks of awaited memory values, of one user and class per round */
-#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS) /* real time for which full rings may stop virtual time */
+#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS) /* processor time for which full rings may stop virtual time */
 #define DSW_MESSAGE_MAX 4096u
 #define DSW_SUSPECTS_MAX 256u
 #define DSW_SESSION_HANDLES_MAX 4u /* duplicate file descriptors of pinned memory, see dsw_pages_hold() */
@@ -500,6 +500,7 @@ struct dsw_totals {
 
 struct ds_worker {
         uint64_t (*wall_ns)(void);
+        uint64_t (*cpu_ns)(void); /* processor time of the worker's thread; wall_ns in tests that give one */
         uint64_t id_base;
         const struct ds_device_ops *ops;
         ds_device *device;
@@ -510,11 +511,11 @@ struct ds_worker {
         uint64_t now_ns; /* device clock at the beginning of this round */
         ds_conn *conn;
         int epoll_fd, device_fd, signal_fd;
-        uint32_t conn_events;  /* epoll events requested for the supervisor's socket; 0 before the first round */
-        int frames_left;       /* frames read from the supervisor but not handled yet */
-        int more;              /* the last round made progress */
-        uint64_t turn;         /* number of the round */
-        uint64_t busy_wall_ns; /* real time since which every round made progress; 0 = the last did not */
+        uint32_t conn_events; /* epoll events requested for the supervisor's socket; 0 before the first round */
+        int frames_left;      /* frames read from the supervisor but not handled yet */
+        int more;             /* the last round made progress */
+        uint64_t turn;        /* number of the round */
+        uint64_t busy_cpu_ns; /* cpu_ns since which every round made progress; 0 = the last did not */
 
         struct dsw_session *sessions; /* hash by id */
         struct dsw_user *users;       /* hash by uid */

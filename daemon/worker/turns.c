@@ -8,8 +8,8 @@
  * used up are skipped until the next round. No request is refused, and no order within a session changes.
  *
  * Virtual time advances only in a round that took in no records and left the policy no unseen events. Clients that keep
- * their rings full could stop it for everybody: after DSW_TURNS_TIME_NS of real time without such a round, it advances
- * anyway.
+ * their rings full could stop it for everybody: after DSW_TURNS_TIME_NS of the worker's processor time without such a
+ * round, it advances anyway. Real time would not do: figures would depend on how long the worker waits for a processor.
  */
 #include <assert.h>
 
@@ -77,11 +77,13 @@ int dsw_turns_hold_time(ds_worker *worker, int busy)
         uint64_t now;
 
         if (!busy) {
-                worker->busy_wall_ns = 0;
+                worker->busy_cpu_ns = 0;
                 return 0;
         }
-        now = DS_MAX(worker->wall_ns(), (uint64_t)1);
-        if (!worker->busy_wall_ns)
-                worker->busy_wall_ns = now;
-        return !worker->ops->advance || now - worker->busy_wall_ns < DSW_TURNS_TIME_NS;
+        if (!worker->ops->advance)
+                return 1;
+        now = DS_MAX(worker->cpu_ns(), (uint64_t)1);
+        if (!worker->busy_cpu_ns)
+                worker->busy_cpu_ns = now;
+        return now - worker->busy_cpu_ns < DSW_TURNS_TIME_NS;
 }

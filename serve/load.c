@@ -98,6 +98,14 @@ static void wait_to_go(struct run *run)
         (void)pthread_mutex_unlock(&run->lock);
 }
 
+static void sleep_to_begin(const struct run *run)
+{
+        uint64_t now = sv_now(run->load->clock);
+
+        for (; now < run->begin && !is_over(run); now = sv_now(run->load->clock))
+                sv_sleep_until(run->load->clock, DS_MIN(run->begin, now + SLICE_NS));
+}
+
 static void *work(void *user)
 {
         struct worker *worker = user;
@@ -108,6 +116,7 @@ static void *work(void *user)
         /* declares the thread, while who made it holds the clock */
         (void)sv_now(run->load->clock);
         wait_to_go(run);
+        sleep_to_begin(run);
         while (!worker->r && take(run, &i))
                 worker->r = serve(worker, i);
         if (worker->r)
@@ -136,7 +145,7 @@ static void release(struct run *run, unsigned n)
         (void)pthread_mutex_lock(&run->lock);
         while (run->n_ready < n)
                 (void)pthread_cond_wait(&run->changed, &run->lock);
-        run->begin = sv_now(run->load->clock);
+        run->begin = run->load->begin ? run->load->begin : sv_now(run->load->clock);
         run->go = true;
         (void)pthread_cond_broadcast(&run->changed);
         (void)pthread_mutex_unlock(&run->lock);

@@ -21,9 +21,10 @@ struct sv_load {
         const struct sv_cases *cases;
         struct sv_instance *instances;
         unsigned n_instances;
-        const struct sv_arrivals *arrivals; /* NULL: a closed loop, until one of these: */
-        uint64_t requests;                  /* so many were taken; 0: no limit */
-        uint64_t ns;                        /* so much time has passed; 0: no limit */
+        const struct sv_arrivals *arrivals; /* NULL: a closed loop */
+        uint64_t requests;                  /* that a closed loop takes at most; 0: no limit */
+        uint64_t ns;                        /* after which a closed loop takes no more requests; 0: no limit */
+        uint64_t begin;                     /* ns of the clock; 0: now */
 };
 
 struct sv_result {

@@ -158,6 +158,9 @@ static int prepare(struct program *p)
         code = p->driver.native ? 0 : connect_daemon(p);
         if (code)
                 return code;
+        /* declares the thread: what precedes orders takes the same virtual time on every machine */
+        if (p->options.mode == SV_ORDERS)
+                (void)sv_now(&p->clock);
         if (sv_driver_begin(&p->driver, &why) || sv_model_open(&p->model, &p->driver, p->pack, &why) ||
                 sv_cases_open(&p->cases, p->pack, &why) || open_coloured(p, &why) || open_instances(p, &why))
                 return complain(&why);
@@ -261,7 +264,7 @@ static int take_orders(struct program *p, struct sv_why *why)
         const struct sv_load load = {
                 .clock = &p->clock, .cases = &p->cases, .instances = p->instances, .n_instances = p->n_instances};
 
-        return sv_orders_run(&load, why);
+        return sv_orders_run(&load, &p->report, why);
 }
 
 static int take_requests(struct program *p, struct sv_why *why)
@@ -343,7 +346,10 @@ static int run(struct program *p)
 
         if (code)
                 return code;
-        if (look(p, &why) || serve(p, &why))
+        if (look(p, &why))
+                return complain(&why);
+        sv_clock_leave(&p->clock);
+        if (serve(p, &why))
                 return complain(&why);
         if (p->coloured)
                 sv_coloured_figures(p->coloured, &p->report.coloured);

@@ -75,20 +75,48 @@ static int loop(const struct sv_load *load, const char *text, struct sv_why *why
         return carry_out(&order, why);
 }
 
-int sv_orders_run(const struct sv_load *load, struct sv_why *why)
+static int hold(const struct sv_load *load)
 {
+        printf("{\"held\": {\"now_ns\": %llu}}\n", (unsigned long long)sv_now(load->clock));
+        return 0;
+}
+
+/* For the next `serve` or `loop`. */
+static int begin_at(struct sv_load *load, const char *text, struct sv_why *why)
+{
+        if (sv_digits(text, UINT64_MAX, &load->begin))
+                return sv_fail(why, "order at: %.64s is no time in nanoseconds", text);
+        return 0;
+}
+
+static int obey(struct sv_load *load, const char *line, struct sv_why *why)
+{
+        int r;
+
+        if (!strcmp(line, "hold"))
+                return hold(load);
+        if (!strncmp(line, "at ", 3))
+                return begin_at(load, line + 3, why);
+        if (!strncmp(line, "serve ", 6))
+                r = serve(load, line + 6, why);
+        else if (!strncmp(line, "loop ", 5))
+                r = loop(load, line + 5, why);
+        else
+                r = sv_fail(why, "there is no order %.64s: the orders are serve FILE, loop SECONDS, hold and at NS", line);
+        load->begin = 0;
+        return r;
+}
+
+int sv_orders_run(const struct sv_load *load, const struct sv_report *report, struct sv_why *why)
+{
+        struct sv_load next = *load;
         char line[LINE_MAX_BYTES];
         int r = 0;
 
-        printf("{\"ready\": {\"instances\": %u}}\n", load->n_instances);
+        sv_report_ready(report);
         while (!r && !fflush(stdout) && fgets(line, sizeof(line), stdin)) {
                 line[strcspn(line, "\n")] = 0;
-                if (!strncmp(line, "serve ", 6))
-                        r = serve(load, line + 6, why);
-                else if (!strncmp(line, "loop ", 5))
-                        r = loop(load, line + 5, why);
-                else
-                        r = sv_fail(why, "there is no order %.64s", line);
+                r = obey(&next, line, why);
         }
         return r;
 }

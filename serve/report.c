@@ -141,6 +141,14 @@ static void json(const struct sv_report *report)
         printf("}\n");
 }
 
+void sv_report_ready(const struct sv_report *report)
+{
+        printf("{\"ready\": {\"instances\": %u, \"batch\": %" PRIu64 ", \"same\": %s", report->options->instances,
+                report->pack->batch, report->same ? "true" : "false");
+        json_cases(report);
+        printf("}}\n");
+}
+
 /* --- for people --------------------------------------------------------------------------------------------------- */
 
 static const char *bytes_text(uint64_t bytes, char text[static 32])

@@ -39,3 +39,5 @@ struct sv_report {
 /* The pack alone. */
 void sv_report_pack(const struct sv_report *report);
 void sv_report(const struct sv_report *report);
+/* --orders: the line of JSON that says that everything is loaded and warm. */
+void sv_report_ready(const struct sv_report *report);

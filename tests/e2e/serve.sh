@@ -151,6 +151,9 @@ check "a trace without arrivals is refused" fails 1 'there is no arrival' "$tmp/
 printf 'loop 0.002\nserve %s\nserve /dev/null\nloop 0.001\n' "$tmp/trace" >"$tmp/orders"
 check "orders on standard input are carried out" bash -c "'$serve' '$tmp/pack' --orders <'$tmp/orders' >'$tmp/carried'"
 check "each order has an answer" jq -es 'length == 5 and .[0].ready and .[1].items == (.[1].latencies_ms | length) and .[1].items > 20 and (.[2].at_s == [0, 0.00001, 0.00002, 0.01]) and (.[2].latencies_ms | length == 4) and .[3] == {latencies_ms: [], at_s: []} and .[4].seconds >= 0.001' "$tmp/carried"
+printf 'hold\nat 500000000\nloop 0.001\nhold\n' >"$tmp/orders"
+check "orders begin at a time of the clock" bash -c "'$serve' '$tmp/pack' --orders --digest <'$tmp/orders' >'$tmp/carried'"
+check "the clock was held before that time" jq -es 'length == 4 and (.[0].ready.checked[0].sha256 | length == 64) and .[1].held.now_ns < 500000000 and .[3].held.now_ns >= 501000000' "$tmp/carried"
 check "an unknown order is refused" bash -c "echo hop 1 | '$serve' '$tmp/pack' --orders 2>'$tmp/said' | grep -q ready && grep -q 'there is no order hop 1' '$tmp/said'"
 LD_LIBRARY_PATH=$build/cuda same_digests "what the linker finds" --as-found
 LD_LIBRARY_PATH=$tmp:$build same_digests "which may be the driver" --as-found

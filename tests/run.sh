@@ -49,7 +49,7 @@ slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
 waiting="asan-test_supervisor_life asan-test_supervisor_deaths asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
 asan-test_supervisor_rights e2e-screen e2e-handover_fair e2e-serve e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
-slow="e2e-channels asan-test_cuda_work e2e-eval e2e-fake_gpu e2e-calibrate e2e-programs asan-e2e-daemon_kills asan-e2e-handover e2e-daemon_kills
+slow="e2e-demo e2e-channels asan-test_cuda_work e2e-eval e2e-fake_gpu e2e-calibrate e2e-programs asan-e2e-daemon_kills asan-e2e-handover e2e-daemon_kills
 test_ptx_roundtrip e2e-replay e2e-lut asan-test_policy_detshare_felt asan-test_policy_attacks asan-test_lut_learn asan-test_worker_graph_cuda
 asan-e2e-programs asan-test_device_errors_cuda e2e-code_cache e2e-transform asan-test_replay e2e-interp_corpus asan-e2e-core asan-e2e-runtime
 asan-test_cuda_device race-device_race e2e-hostile_crowd e2e-hostile_contents test_sim_long e2e-channels_gpu asan-test_policy_peers_kernels asan-test_policy_detshare

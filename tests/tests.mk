@@ -356,16 +356,13 @@ programs: $(program_bin) $(program_fatbins) kernels
 include tests/programs/runtime/runtime.mk
 
 # --- the demo -------------------------------------------------------------------------------------------------------------
-DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
+DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job
 # A program that continues while the daemon restarts.
 e2e: $(DEMO_BIN) $(BUILD)/demo/kernels.ptx $(BUILD)/e2e/handover.ptx $(TEST_MANAGER)
 $(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -arch=sm_75 -ptx -o $@ $<
 $(BUILD)/obj/tests/demo/%.o $(BUILD)/obj/tests/programs/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
-$(BUILD)/demo/demo: $(BUILD)/obj/tests/demo/demo.o
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^
 # Driver API programs that read the device clock through detshare.h. They find libcuda at run time through
 # LD_LIBRARY_PATH.
 $(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
@@ -396,10 +393,18 @@ demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
 WITH_TOOLKIT := CUDA_HOME="$${CUDA_HOME:-$(abspath $(CUDA_ROOT))}"
 .PHONY: demo-run # internal
 demo-run: demo-build
-	@$(WITH_TOOLKIT) $(BUILD)/demo/demo -b $(BUILD)
-	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --json $(BUILD)/demo-packs.json
+	@$(WITH_TOOLKIT) tests/demo/demo.py --build $(BUILD)
 demo: deps ## a service beside a job under DetShare and without, on a GPU or simulated | 2 min
 	@$(MAKE) --no-print-directory -s -j2 demo-run
+.PHONY: demo-tables demo-spread
+demo-tables: ## README.md's two tables, from docs/data/demo.json and docs/data/demo-packs.json | 1 s
+	@tests/demo/tables.py --write README.md
+RUNS ?= 5
+demo-spread: demo-build ## how much the figures of RUNS=5 runs of the demo differ | 7 min
+	@mkdir -p $(BUILD)/demo/spread
+	@for i in $$(seq $(RUNS)); do for part in kernels packs; do $(WITH_TOOLKIT) tests/demo/demo.py $$part --build $(BUILD) \
+		--json $(BUILD)/demo/spread/$$part.$$i.json >$(BUILD)/demo/spread/log || exit 1; done; done
+	@for part in kernels packs; do echo "$$part:"; tests/demo/spread.py $(BUILD)/demo/spread/$$part.*.json || exit 1; done
 
 test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
 # deps runs first, in a make of its own: its packages decide what the next make finds. WHOLE=1 adds all that SHORT
@@ -513,7 +518,7 @@ bench: deps ## cost of a request, of replaying, of reading PTX; packs under poli
 	@$(BUILD)/bench/bench $(BUILD)
 	@$(BUILD)/bench/bench_sim $(BUILD)
 	@$(BUILD)/bench/bench_ptx $(BUILD)
-	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --policies $(BENCH_POLICIES) --json $(BUILD)/bench/packs.json
+	@$(WITH_TOOLKIT) tests/demo/demo.py packs --build $(BUILD) --policies $(BENCH_POLICIES) --json $(BUILD)/bench/packs.json
 
 # Driver API programs, run natively and under DetShare. Their kernels lie beside them.
 GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures graph load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)

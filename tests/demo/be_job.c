@@ -5,18 +5,19 @@
  * Each iteration walks a graph from every SM (long blocks that hold their SM), multiplies matrices and normalises, some
  * rounds of that; its result is the next one's input, so the hash after iteration i depends on every bit before it.
  * Prints one line per iteration: the device time in ns at its end, its duration, and the hash. Ends after ITERATIONS,
- * or when the file STOP exists.
+ * when the file STOP exists, or with -s at the end of the common start (common.h).
  *
- * usage: be_job KERNELS.ptx ITERATIONS STOP STEPS N ROUNDS     steps of a walk, N x N matrices (N: a multiple of 16)
+ * usage: be_job [-s] KERNELS.ptx ITERATIONS STOP STEPS N ROUNDS
+ *
+ * STEPS of a walk; N x N matrices, N a multiple of 16; with -s the first iterations warm up and print nothing
  */
 #include <unistd.h>
-
-#include <detshare/detshare.h>
 
 #include "common.h"
 
 #define NODES 65536
-#define WALK_THREADS 32
+#define WALK_THREADS 2
+#define WARM 3 /* iterations before the measured work */
 
 static CUfunction k_walk, k_gemm, k_norm;
 
@@ -97,18 +98,31 @@ static uint64_t result_hash(struct job *job, float *host)
         return demo_hash(hash, host, (size_t)job->n_walks * sizeof(float));
 }
 
-static void run(struct job *job, long iterations, const char *stop)
+static void warm(struct job *job, float *host)
+{
+        for (int i = 0; i < WARM; i++) {
+                iterate(job);
+                (void)result_hash(job, host);
+        }
+}
+
+static void run(struct job *job, int common, long iterations, const char *stop)
 {
         float *host = malloc((size_t)job->n_walks * sizeof(float) + job->matrix);
-        uint64_t before, now;
+        uint64_t before, now, hash, end = UINT64_MAX;
 
-        if (!host || detshare_now(&before) < 0)
+        if (!host)
                 exit(1);
-        for (long i = 0; i < iterations && access(stop, F_OK) != 0; i++) {
+        if (common) {
+                warm(job, host);
+                demo_start(&before, &end);
+        } else {
+                before = demo_now();
+        }
+        for (long i = 0; i < iterations && before < end && access(stop, F_OK) != 0; i++) {
                 iterate(job);
-                uint64_t hash = result_hash(job, host);
-
-                detshare_now(&now);
+                hash = result_hash(job, host);
+                now = demo_now();
                 printf("%llu %llu %016llx\n", (unsigned long long)now, (unsigned long long)(now - before),
                         (unsigned long long)hash);
                 fflush(stdout);
@@ -124,6 +138,7 @@ int main(int argc, char **argv)
         CUmodule module;
         CUdevice device;
         char *ptx;
+        int common = demo_flag(&argc, &argv);
 
         if (argc == 7) {
                 job.steps = atoi(argv[4]);
@@ -132,10 +147,12 @@ int main(int argc, char **argv)
                 job.matrix = (size_t)job.n * (size_t)job.n * sizeof(float);
         }
         if (job.steps < 1 || job.n < 16 || job.n % 16 || job.rounds < 1) {
-                fprintf(stderr, "usage: %s KERNELS.ptx ITERATIONS STOP STEPS N ROUNDS\n", argv[0]);
+                fprintf(stderr, "usage: be_job [-s] KERNELS.ptx ITERATIONS STOP STEPS N ROUNDS\n");
                 return 2;
         }
         CHECK(cuInit(0));
+        if (common)
+                (void)demo_now(); /* declares the thread: preparing takes the same virtual time on every machine */
         CHECK(cuDeviceGet(&device, 0));
         CHECK(cuCtxCreate(&context, NULL, 0, device));
         ptx = demo_read_file(argv[1]);
@@ -145,7 +162,7 @@ int main(int argc, char **argv)
         CHECK(cuModuleGetFunction(&k_gemm, module, "gemm"));
         CHECK(cuModuleGetFunction(&k_norm, module, "layer_norm"));
         build(&job, device);
-        run(&job, strtol(argv[2], NULL, 10), argv[3]);
+        run(&job, common, strtol(argv[2], NULL, 10), argv[3]);
         CHECK(cuCtxDestroy(context));
         return 0;
 }

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the demo's two programs share: error checks, files, seeded weights, a hash over outputs
+ * Shared by the demo's two programs: error checks, files, seeded weights, a hash over outputs, a common start
+ *
+ * Common start (-s). Programs begin their measured work at one time of the device clock, so that a run can be repeated.
+ *
+ *      standard output            standard input
+ *      {"ready": {}}              loaded and warm; the device clock does not wait for this program
+ *                                 hold
+ *      {"held": {"now_ns": N}}    the virtual clock stands still until this program has its next line
+ *                                 at NS [NS]: begin and end of the measured work on the device clock
+ *      ...                        what the program prints without -s
+ *
+ * `detshare-serve --orders` follows the same exchange, except for its last order.
  */
 #pragma once
 
 #include <cuda.h>
+#include <detshare/detshare.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,4 +94,56 @@ static inline CUdeviceptr demo_weights(size_t n, float scale, uint32_t *seed)
         CHECK(cuMemcpyHtoD(p, host, n * sizeof(float)));
         free(host);
         return p;
+}
+
+static inline uint64_t demo_now(void)
+{
+        uint64_t ns;
+
+        if (detshare_now(&ns) < 0) {
+                fprintf(stderr, "detshare_now: %s\n", detshare_last_error());
+                exit(1);
+        }
+        return ns;
+}
+
+/* 1 and takes it away if the first argument is -s. */
+static inline int demo_flag(int *argc, char ***argv)
+{
+        if (*argc < 2 || strcmp((*argv)[1], "-s"))
+                return 0;
+        *argc -= 1;
+        *argv += 1;
+        return 1;
+}
+
+/* The next line of standard input must begin with the word; returns what follows it. */
+static inline const char *demo_order(const char *word)
+{
+        static char line[256];
+
+        fflush(stdout);
+        if (!fgets(line, sizeof(line), stdin) || strncmp(line, word, strlen(word))) {
+                fprintf(stderr, "standard input: expected the line `%s`\n", word);
+                exit(1);
+        }
+        return line + strlen(word);
+}
+
+/* Waits for the common start. *ret_end: UINT64_MAX if the orders name none. */
+static inline void demo_start(uint64_t *ret_begin, uint64_t *ret_end)
+{
+        unsigned long long begin, end = UINT64_MAX;
+
+        (void)detshare_clock_leave();
+        printf("{\"ready\": {}}\n");
+        (void)demo_order("hold");
+        printf("{\"held\": {\"now_ns\": %llu}}\n", (unsigned long long)demo_now());
+        if (sscanf(demo_order("at "), "%llu %llu", &begin, &end) < 1) {
+                fprintf(stderr, "standard input: `at` needs a time in ns of the device clock\n");
+                exit(1);
+        }
+        *ret_begin = begin;
+        *ret_end = end;
+        (void)detshare_sleep_until(begin);
 }

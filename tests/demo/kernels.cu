@@ -162,8 +162,9 @@ extern "C" __global__ void softmax(float *x, int n)
                 row[i] = expf(row[i] - top) / sum;
 }
 
-// BE: random walks over a graph. Every step is a load that depends on the one before, and each block keeps the counts of
-// its walk in (nearly all of an SM's) shared memory: long blocks that hold an SM, as persistent library kernels do.
+// BE: random walks over a graph. Every step is a load that depends on the one before; after every eighth step a walk
+// reads the node's feature and counts the visit. The counts of a block take (nearly all of) an SM's shared memory: long
+// blocks that hold an SM, as persistent library kernels do.
 extern "C" __global__ void random_walk(const uint32_t *next, const float *feature, float *out, uint32_t nodes, int steps,
         int buckets)
 {
@@ -174,11 +175,12 @@ extern "C" __global__ void random_walk(const uint32_t *next, const float *featur
         for (int i = threadIdx.x; i < buckets; i += blockDim.x)
                 visits[i] = 0;
         __syncthreads();
-        for (int i = 0; i < steps; i++) {
-                node = next[node];
+        for (int i = 0; i < steps; i += 8) {
+#pragma unroll
+                for (int k = 0; k < 8; k++)
+                        node = next[node];
                 sum = sum * 0.5f + feature[node];
-                if ((i & 7) == 0)
-                        atomicAdd(&visits[node % buckets], 1u);
+                atomicAdd(&visits[node % buckets], 1u);
         }
         __syncthreads();
         out[blockIdx.x * blockDim.x + threadIdx.x] = sum + visits[threadIdx.x % buckets];

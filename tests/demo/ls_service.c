@@ -5,18 +5,18 @@
  * A Driver API program: it loads kernels, keeps its weights on the device, and for every arrival copies an image in,
  * runs the network (28 kernels) and copies the answer out. The latency of a request is from its arrival to its answer,
  * on the device clock (virtual on a simulated device), so a request that finds the service busy pays for the wait.
- * Prints one line per request: its arrival and its latency in ns, and the hash of its answer.
+ * Prints one line per request: its arrival and its latency in ns, and the hash of its answer. With -s arrivals count
+ * from the begin of the common start (common.h).
  *
- * usage: ls_service KERNELS.ptx TRACE.json REQUESTS TIME_DIVISOR
+ * usage: ls_service [-s] KERNELS.ptx TRACE.json REQUESTS TIME_DIVISOR [IMAGE]     IMAGE x IMAGE pixels: 16 or 32 (32)
  */
-#include <detshare/detshare.h>
-
 #include "common.h"
 
-#define IMAGE 32
+#define IMAGE_MAX 32
 #define CLASSES 10
 #define STAGES 4
-#define WIDEST (16 * IMAGE * IMAGE)
+#define WIDEST (16 * IMAGE_MAX * IMAGE_MAX)
+#define PIXELS_MAX (3 * IMAGE_MAX * IMAGE_MAX)
 
 static CUfunction k_conv, k_depthwise, k_gemm, k_bias_relu, k_bias_gelu, k_pool, k_norm, k_softmax;
 static CUstream stream;
@@ -28,6 +28,7 @@ struct stage {
 };
 
 struct network {
+        int size; /* pixels of an image in x and in y */
         CUdeviceptr image, a, b, answer;
         CUdeviceptr stem, stem_bias;
         struct stage stage[STAGES];
@@ -83,12 +84,13 @@ static void run_head(struct network *net, int channels, int plane)
 
 static void infer(struct network *net, const float *image, float *answer)
 {
-        int c_in = 3, size = IMAGE, stride = 1, last = STAGES - 1;
+        int c_in = 3, size = net->size, stride = 1, last = STAGES - 1;
+        unsigned plane = (unsigned)(size * size);
         void *stem[] = {&net->image, &net->stem, &net->a, &c_in, &size, &size, &stride};
 
-        CHECK(cuMemcpyHtoDAsync(net->image, image, 3 * IMAGE * IMAGE * sizeof(float), stream));
-        launch(k_conv, 2, 4, net->stage[0].c_in, 16, 8, 3 * 9 * sizeof(float), stem);
-        bias_relu(net->a, net->stem_bias, net->stage[0].c_in, IMAGE * IMAGE);
+        CHECK(cuMemcpyHtoDAsync(net->image, image, 3 * plane * sizeof(float), stream));
+        launch(k_conv, size / 16, size / 8, net->stage[0].c_in, 16, 8, 3 * 9 * sizeof(float), stem);
+        bias_relu(net->a, net->stem_bias, net->stage[0].c_in, (int)plane);
         for (int i = 0; i < STAGES; i++)
                 run_stage(net, &net->stage[i]);
         size = net->stage[last].size / net->stage[last].stride;
@@ -99,10 +101,11 @@ static void infer(struct network *net, const float *image, float *answer)
 
 static void build(struct network *net)
 {
-        static const int shape[STAGES][4] = {{16, 32, 32, 2}, {32, 32, 16, 1}, {32, 64, 16, 2}, {64, 64, 8, 1}};
+        /* channels in and out, divisor of the image, stride */
+        static const int shape[STAGES][4] = {{16, 32, 1, 2}, {32, 32, 2, 1}, {32, 64, 2, 2}, {64, 64, 4, 1}};
         uint32_t seed = 20251120;
 
-        CHECK(cuMemAlloc(&net->image, 3 * IMAGE * IMAGE * sizeof(float)));
+        CHECK(cuMemAlloc(&net->image, PIXELS_MAX * sizeof(float)));
         CHECK(cuMemAlloc(&net->a, WIDEST * sizeof(float)));
         CHECK(cuMemAlloc(&net->b, WIDEST * sizeof(float)));
         CHECK(cuMemAlloc(&net->answer, CLASSES * sizeof(float)));
@@ -111,7 +114,7 @@ static void build(struct network *net)
         for (int i = 0; i < STAGES; i++) {
                 struct stage *s = &net->stage[i];
 
-                *s = (struct stage){shape[i][0], shape[i][1], shape[i][2], shape[i][3], 0, 0, 0, 0};
+                *s = (struct stage){shape[i][0], shape[i][1], net->size / shape[i][2], shape[i][3], 0, 0, 0, 0};
                 s->depthwise = demo_weights((size_t)s->c_in * 9, 0.4f, &seed);
                 s->depthwise_bias = demo_weights((size_t)s->c_in, 0.1f, &seed);
                 s->pointwise = demo_weights((size_t)s->c_in * (size_t)s->c_out, 0.3f, &seed);
@@ -141,58 +144,77 @@ static void load_kernels(const char *path)
         CHECK(cuModuleGetFunction(&k_softmax, module, "softmax"));
 }
 
-/* Answer `requests` requests; gaps is the JSON list of seconds between arrivals. */
-static void serve(struct network *net, const char *gaps, long requests, double divisor)
+/* Seconds to the next arrival; *at: into the JSON list of gaps. */
+static double next_gap(const char **at)
 {
-        static float image[3 * IMAGE * IMAGE];
-        float answer[CLASSES];
-        const char *p = strchr(gaps, '[');
-        uint32_t seed = 7;
-        uint64_t now, arrival;
+        char *end;
+        double gap = strtod(*at + 1, &end);
 
-        if (detshare_now(&arrival) < 0 || !p)
+        if (end == *at + 1) {
+                fprintf(stderr, "the trace has fewer arrivals than there are requests\n");
                 exit(1);
-        for (long i = 0; i < requests; i++) {
-                char *end;
-                double gap = strtod(p + 1, &end);
+        }
+        *at = end;
+        return gap;
+}
 
-                if (end == p + 1)
-                        exit(1); /* the trace is shorter than the requests asked for */
-                p = end;
-                arrival += (uint64_t)(gap * 1e9 / divisor);
-                for (size_t j = 0; j < sizeof(image) / sizeof(image[0]); j++)
+/* gaps: the JSON list of seconds between arrivals. */
+static void serve(struct network *net, int common, const char *gaps, long requests, double divisor)
+{
+        static float image[PIXELS_MAX];
+        float answer[CLASSES];
+        const char *at = strchr(gaps, '[');
+        uint32_t seed = 7;
+        uint64_t arrival, end;
+
+        if (common)
+                demo_start(&arrival, &end);
+        else
+                arrival = demo_now();
+        for (long i = 0; at && i < requests; i++) {
+                arrival += (uint64_t)(next_gap(&at) * 1e9 / divisor);
+                for (int j = 0; j < 3 * net->size * net->size; j++)
                         image[j] = demo_random(&seed);
                 detshare_sleep_until(arrival);
                 infer(net, image, answer);
-                detshare_now(&now);
-                printf("%llu %llu %016llx\n", (unsigned long long)arrival, (unsigned long long)(now - arrival),
+                printf("%llu %llu %016llx\n", (unsigned long long)arrival, (unsigned long long)(demo_now() - arrival),
                         (unsigned long long)demo_hash(DEMO_HASH_START, answer, sizeof(answer)));
         }
 }
 
-int main(int argc, char **argv)
+static void prepare(struct network *net, int common, const char *kernels)
 {
-        static float image[3 * IMAGE * IMAGE];
-        struct network net = {0};
+        static float image[PIXELS_MAX];
         float answer[CLASSES];
         CUcontext context;
         CUdevice device;
-        char *gaps;
 
-        if (argc != 5) {
-                fprintf(stderr, "usage: %s KERNELS.ptx TRACE.json REQUESTS TIME_DIVISOR\n", argv[0]);
-                return 2;
-        }
         CHECK(cuInit(0));
+        if (common)
+                (void)demo_now(); /* declares the thread: preparing takes the same virtual time on every machine */
         CHECK(cuDeviceGet(&device, 0));
         CHECK(cuDevicePrimaryCtxRetain(&context, device));
         CHECK(cuCtxSetCurrent(context));
         CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        load_kernels(argv[1]);
-        build(&net);
-        infer(&net, image, answer); /* warm */
+        load_kernels(kernels);
+        build(net);
+        infer(net, image, answer); /* warm */
+}
+
+int main(int argc, char **argv)
+{
+        int common = demo_flag(&argc, &argv);
+        struct network net = {.size = argc == 6 ? atoi(argv[5]) : IMAGE_MAX};
+        char *gaps;
+
+        if (argc < 5 || argc > 6 || (net.size != 16 && net.size != 32)) {
+                fprintf(stderr,
+                        "usage: ls_service [-s] KERNELS.ptx TRACE.json REQUESTS TIME_DIVISOR [IMAGE: 16 or 32]\n");
+                return 2;
+        }
+        prepare(&net, common, argv[1]);
         gaps = demo_read_file(argv[2]);
-        serve(&net, gaps, strtol(argv[3], NULL, 10), strtod(argv[4], NULL));
+        serve(&net, common, gaps, strtol(argv[3], NULL, 10), strtod(argv[4], NULL));
         free(gaps);
         return 0;
 }

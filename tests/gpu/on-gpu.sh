@@ -7,7 +7,7 @@
 #   facts                                        what the GPU and its driver do
 #   programs evict runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
 #   figures delay loop nativeloop forms colour              of tests/bench/gpu.sh
-#   demo                                         make demo's program
+#   demo                                         make demo's first part
 #
 # usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
 set -u
@@ -65,7 +65,7 @@ for part; do
         bringup) run bringup 280 tests/gpu/run.sh "$b" bringup ;;
         figures | delay | loop | nativeloop | forms) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
         colour) run colour 320 tests/bench/gpu.sh "$b" colour ;;
-        demo) run demo 120 "$b/demo/demo" -b "$b" -d "$DETSHARE_TEST_DEVICE" ;;
+        demo) run demo 180 tests/demo/demo.py kernels --build "$b" --device "$DETSHARE_TEST_DEVICE" ;;
         *) echo "on-gpu.sh: no part $part" >&2 ;;
         esac
 done

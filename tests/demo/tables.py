@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's tables, from its JSON: in a terminal, and in a document between marker lines.
+
+usage: tables.py --write FILE.md | --check FILE.md     the tables of docs/data/demo.json and docs/data/demo-packs.json
+       tables.py JSON...                               print them
+
+The document has `<!-- begin demo: ... -->` and `<!-- end demo -->`, and the same with demo-packs. --check ends with status 1 if the document
+has other tables.
+"""
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = {"demo": ROOT / "docs" / "data" / "demo.json", "demo-packs": ROOT / "docs" / "data" / "demo-packs.json"}
+BAR = "  +-----------------------+-----------+-----------+---------+------------+----------+-----------+"
+
+
+def cells(row):
+    ls = f"{row['ls_p50_us']:9.1f} | {row['ls_p99_us']:9.1f} | {100 * row['slo_attainment']:6.1f}%" if "ls_p50_us" in row else \
+        f"{'-':>9} | {'-':>9} | {'-':>7}"
+    be = f"{row['be_per_s']:10.0f} | {100 * row['be_share']:7.1f}%" if "be_per_s" in row else f"{'-':>10} | {'-':>8}"
+    return f"  | {row['run']:21} | {ls} | {be} | {'yes' if row['bit_identical'] else 'NO':>9} |"
+
+
+def render(result):
+    said = " (simulated: times are the model's, not a GPU's)" if result["times"] == "sim" else ""
+    same = all(row["bit_identical"] for row in result["runs"])
+    return [
+        f"  device {result['device']}{said}",
+        f"  LS: {result['ls']}, {result['requests']} requests, Apollo arrivals / {result['time_divisor']:g}",
+        f"  SLO: {result['slo_us']:.0f} us, {result['slo_factor']} x p99 alone",
+        f"  BE: {', '.join(result['be'])}",
+        BAR,
+        f"  | run                   | LS p50 us | LS p99 us | SLO met | {'BE ' + result['be_unit']:>10} | of alone | same bits |",
+        BAR,
+        *[cells(row) for row in result["runs"]],
+        BAR,
+        f"  outputs bit-identical to running alone: {'yes' if same else 'NO'}",
+    ]
+
+
+def with_tables(text):
+    for name, path in DATA.items():
+        body = "\n".join(render(json.loads(path.read_text())))
+        pattern = rf"(<!-- begin {name}:[^\n]*-->\n).*?(<!-- end {name} -->)"
+        text, n = re.subn(pattern, lambda m: f"{m[1]}```\n{body}\n```\n{m[2]}", text, flags=re.S)
+        if n != 1:
+            sys.exit(f"tables: the document has {n} pairs of the markers `begin {name}:` and `end {name}`, and must have one")
+    return text
+
+
+def main():
+    if len(sys.argv) == 3 and sys.argv[1] in ("--write", "--check"):
+        path = pathlib.Path(sys.argv[2])
+        old = path.read_text()
+        new = with_tables(old)
+        if sys.argv[1] == "--write":
+            path.write_text(new)
+        elif new != old:
+            sys.exit(f"tables: {path} has other tables than docs/data/demo.json and demo-packs.json; `make demo-tables` writes them")
+    elif len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        for name in sys.argv[1:]:
+            print("\n".join(render(json.loads(pathlib.Path(name).read_text()))))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Coloured tensors from outside: the public functions, and kernels of nvcc on them
+ * Coloured tensors as a program uses them: the public functions, and kernels compiled by nvcc
  *
- * Everything is done twice, on linear memory by the kernels as they are and on coloured tensors by their coloured
- * forms, and must be the same to the last bit. What cannot be coloured must be refused with its reason.
+ * Everything runs twice, on linear memory with the original kernels and on coloured tensors with the coloured forms;
+ * the results must be the same bits. A kernel that cannot be coloured is refused with the reason.
  *
  * usage: coloured check KERNELS | hold BYTES be|ls | limit BYTES | slabs
  */
@@ -15,7 +15,7 @@
 #include "../programs/program.h"
 #include "detshare/coloured.h"
 
-#define N 50001 /* no multiple of anything */
+#define N 50001 /* no multiple of a block, warp or sector */
 #define FINE(call) CHECK((call) == DETSHARE_OK)
 
 static CUmodule coloured_module(const char *file, const struct detshare_coloured_kernel *kernels, size_t n)
@@ -65,7 +65,7 @@ static void check_bytes(enum detshare_colour colour)
         FINE(detshare_coloured_write(stream, a, out, size));
         FINE(detshare_coloured_read(stream, in, a, size));
         SAME(in, out, size);
-        /* at places that are aligned to nothing, between tensors and memory */
+        /* At unaligned places, between tensors and linear memory. */
         FINE(detshare_coloured_copy(stream, b + 3, a + 4095, 2050));
         FINE(detshare_coloured_copy(stream, linear, a, size));
         FINE(detshare_coloured_copy(stream, a + 1, linear, 1000));
@@ -76,7 +76,7 @@ static void check_bytes(enum detshare_colour colour)
         memmove(out + 1, out, 1000);
         memset(out + 5000, 0xa5, 100001);
         SAME(in, out, size);
-        /* over the end, and in nobody's place */
+        /* Past the end, and at an address of no tensor. */
         CHECK(detshare_coloured_copy(stream, b, a, small + 1) == DETSHARE_E_INVALID);
         CHECK(detshare_coloured_read(stream, in, a + size - 1, 2) == DETSHARE_E_INVALID);
         CHECK(detshare_coloured_free(a + 256) == DETSHARE_E_NO_SUCH);
@@ -115,7 +115,8 @@ static void *free_it(void *user)
         return NULL;
 }
 
-/* While one thread waits for its stream, which waits for us, and another for all work, we have tensors and copy. */
+/* One thread waits for its stream, which waits for this thread; another waits for all work. Meanwhile this thread
+ * allocates tensors and copies. */
 static void check_apart(CUcontext context)
 {
         enum { SIZE = 4096 };
@@ -143,7 +144,7 @@ static void check_apart(CUcontext context)
         for (int i = 0; i < 5; i++) {
                 FINE(detshare_coloured_alloc(SIZE, DETSHARE_COLOUR_LS, &more[i]));
                 FINE(detshare_coloured_memset(other, more[i], 0x5a, SIZE));
-                usleep(3000); /* the other thread may well be where it waits by now; nothing hangs on it */
+                usleep(3000); /* gives the other thread time to reach its wait; the result does not depend on it */
         }
         OK(cuStreamWriteValue32(other, flag, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
         CHECK(pthread_join(thread, NULL) == 0);
@@ -211,7 +212,7 @@ static void check_saxpy(void)
         free(b);
 }
 
-/* Atomics, and a tensor of either class in one launch. */
+/* Atomics, and tensors of both classes in one launch. */
 static void check_histogram(void)
 {
         static const struct detshare_coloured_kernel want = {"histogram_shared", 3};
@@ -274,7 +275,7 @@ static void check_refusals(void)
         free(text);
 }
 
-/* --- what there is ------------------------------------------------------------------------------------------------ */
+/* --- information about the pool ----------------------------------------------------------------------------------- */
 
 static struct detshare_coloured_info info_now(void)
 {
@@ -321,7 +322,7 @@ static int check(void)
         return program_end("coloured");
 }
 
-/* A tensor with a pattern that is looked at whenever a line comes, until there are no more. */
+/* Holds a tensor with a pattern and verifies it for each line of input, until the input ends. */
 static int hold(uint64_t bytes, enum detshare_colour colour)
 {
         CUcontext context = program_context();
@@ -346,7 +347,7 @@ static int hold(uint64_t bytes, enum detshare_colour colour)
         return program_end("hold");
 }
 
-/* With a memory limit that has no room for a slab. */
+/* A memory limit smaller than a slab. */
 static int limit(uint64_t bytes)
 {
         CUcontext context = program_context();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says that something was measured: what a calibration would have left in a daemon's state directory
+ * Writes a calibration's result into a daemon's state directory, as if it had been measured
  *
- * usage: measured STATE GPU CHANNELS BE: of that GPU ("DetShare sim:a2000/26"), BE of its CHANNELS pay for best effort,
- * or 0: none do. No daemon may have the directory meanwhile.
+ * usage: measured STATE GPU CHANNELS BE: on that GPU ("DetShare sim:a2000/26"), with CHANNELS channels, the best share
+ * for best effort is BE channels; 0: dividing channels does not pay. No daemon may use the directory meanwhile.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is what a daemon found out about its pool true? A simulated device's channels are known here
+ * Compares a daemon's facts about its pool with the known channels of a simulated device
  *
- * usage: truth MODEL FILE: the pool's file (struct ds_pool_file) of a daemon with that simulated device. Names of
- * channels are the daemon's; true is that best effort's sectors lie in as many channels as it says, that the others lie
- * in none of these, and that nothing is lost that need not be.
+ * usage: truth MODEL FILE: FILE is the pool's file (struct ds_pool_file) of a daemon with that simulated device. The
+ * daemon chooses its own names of channels. Checked: best effort's sectors lie in as many channels as the file says,
+ * the other sectors lie in none of these, and no sector is lost unnecessarily.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const struct sim_channels *find_model(const char *name)
         return NULL;
 }
 
-/* The channels of a sector, a bit each. */
+/* The channels of a sector, one bit each. */
 static uint64_t channels_of(const struct sim_channels *channels, uint64_t address, uint64_t bytes)
 {
         uint64_t set = 0;

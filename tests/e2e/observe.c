@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of top, explain and trace, and who may see it
+ * Output of top, explain and trace, and its limits for other users
  *
  * A hog fills the GPU with kernels. A victim of another user launches one behind them, three times. The daemon reports
  * that the victim waited behind the hog, to users who may see this. The device's time stands still while the victim is

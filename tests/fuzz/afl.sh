@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run the targets under AFL++, as many at a time as there are processors, beginning from the corpus in the tree. What was found
-# lies in BUILD/afl/NAME/default/{crashes,hangs,queue}.
+# Runs the targets under AFL++, one per processor at a time, beginning with the corpus in the tree. Results are in
+# BUILD/afl/NAME/default/{crashes,hangs,queue}.
 #
 # usage: tests/fuzz/afl.sh deps | BUILD SECONDS [NAME,NAME...]
 set -u

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the corpus in the tree reaches: regions of the files that each target is about, by the compiler's own count.
+# Prints the coverage that the corpus in the tree reaches: regions, as the compiler counts them, of the files that
+# each target tests.
 #
-# usage: tests/fuzz/coverage.sh BUILD [CORPUS]   (another corpus than the tree's: BUILD/fuzz/corpus of `make fuzz`)
+# usage: tests/fuzz/coverage.sh BUILD [CORPUS]   (CORPUS: another corpus, e.g. BUILD/fuzz/corpus of `make fuzz`)
 set -u
 cd "$(dirname "$0")/../.."
 build=$1
@@ -18,7 +19,7 @@ fi
 rm -rf "$out"
 mkdir -p "$out"
 
-# sources NAME: what it is a target of
+# sources NAME: prints the source files that target NAME tests
 sources() {
         case $1 in
         ptx) ls daemon/ptx/{lexer,parser*,validate*,print*,symtab,diag,module,tables}.c ;;

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The words of a fuzz target, for -dict= of libFuzzer and -x of AFL++: tests/fuzz/NAME.dict, and for those that read PTX
-# all that the front end's tables know, so that a new instruction is tried without anybody thinking of it.
+# Writes the dictionary of a fuzz target, for -dict= of libFuzzer and -x of AFL++: the words of tests/fuzz/NAME.dict.
+# Targets that read PTX also get every word of the front end's tables, so that a new instruction is included without
+# further work.
 #
-# usage: tests/fuzz/dict.sh NAME DIRECTORY   writes DIRECTORY/NAME.dict and says its name; nothing when there are no words
+# usage: tests/fuzz/dict.sh NAME DIRECTORY   writes DIRECTORY/NAME.dict and prints its name; prints nothing if there are no words
 set -u
 cd "$(dirname "$0")/../.." || exit
 out=$2/$1.dict
@@ -12,7 +13,7 @@ case $1 in
 ptx | interp | pass)
         {
                 cat tests/fuzz/ptx.dict
-                # mnemonics with their first dot-words, modifiers, types, special registers
+                # mnemonics with their first dotted words, modifiers, types, special registers
                 sed -n 's/^DS_PTX_OPCODE([A-Z0-9_]*, "\([^"]*\)".*/\1/p' daemon/ptx/opcodes.def
                 sed -n '/^DS_PTX_OPCODE($/{n;s/^ *[A-Z0-9_]*, "\([^"]*\)".*/\1/p}' daemon/ptx/opcodes.def
                 sed -n 's/^DS_PTX_MODIFIER([A-Z0-9_]*, [A-Z0-9_]*, "\([^"]*\)".*/.\1/p' daemon/ptx/modifiers.def

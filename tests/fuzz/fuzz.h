@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzz targets share
+ * Common parts of the fuzz targets
  *
- * A target is one file, fuzz_NAME.c, with libFuzzer's one function; it is driven by libFuzzer (`make fuzz`), by AFL++
- * (`make fuzz-afl`) and, over the corpus in the tree, by replay_main.c (`make test`). It promises: the same bytes do
- * the same, nothing outlives the call (memory, file descriptors, mappings), no real time is waited for.
+ * A target is one file, fuzz_NAME.c, with libFuzzer's function. libFuzzer (`make fuzz`), AFL++ (`make fuzz-afl`) and,
+ * for the corpus in the tree, replay_main.c (`make test`) call it. A target guarantees: the same bytes have the same
+ * effect; nothing outlives the call (memory, file descriptors, mappings); it never waits for real time.
  *
- * The stateful targets read their input as a program: bytes are taken from the front, and zeros when there are no
- * more, so that every input means something.
+ * Stateful targets read their input as a program: they take bytes from the front, and zeros after the end, so every
+ * input is valid.
  */
 #pragma once
 
@@ -22,10 +22,10 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* Whoever drives the target calls this; 0. */
+/* The fuzzer or the replay calls this for each input. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold whatever comes in. */
+/* Aborts if the condition does not hold. */
 #define FUZZ_CHECK(condition)                                                                          \
         do {                                                                                           \
                 if (!(condition)) {                                                                    \
@@ -47,7 +47,7 @@ static inline uint8_t fuzz_u8(struct fuzz_input *in)
         return *in->data++;
 }
 
-/* Less than n, which is 1 to 256. */
+/* A number below n; n is 1 to 256. */
 static inline unsigned fuzz_below(struct fuzz_input *in, unsigned n)
 {
         return fuzz_u8(in) % n;
@@ -62,7 +62,7 @@ static inline uint64_t fuzz_bytes(struct fuzz_input *in, unsigned n)
         return value;
 }
 
-/* At most n bytes, fewer at the end; they stay the input's. */
+/* At most n bytes, fewer at the end of the input; the memory stays the input's. */
 static inline const uint8_t *fuzz_span(struct fuzz_input *in, size_t n, size_t *ret_size)
 {
         const uint8_t *at = in->data;
@@ -96,7 +96,8 @@ static inline int fuzz_lowest_file(void)
 
 ds_unused static int fuzz_files, fuzz_inputs;
 
-/* Before an input and after it: as many files are open. The first may open some for good (libuv's). */
+/* Call before and after an input: the number of open files must be equal. The first input may open some permanently
+ * (libuv's). */
 static inline void fuzz_note_files(void)
 {
         fuzz_files = fuzz_lowest_file();
@@ -107,7 +108,7 @@ static inline void fuzz_expect_files(void)
         FUZZ_CHECK(!fuzz_inputs++ || fuzz_lowest_file() == fuzz_files);
 }
 
-/* First of all: the daemon's log says nothing, since a fuzzer provokes every line of it a thousand times a second. */
+/* Silences the daemon's log, since a fuzzer causes each message thousands of times a second. Call this first. */
 static inline void fuzz_quiet(void)
 {
         fuzz_note_files();
@@ -115,8 +116,8 @@ static inline void fuzz_quiet(void)
 }
 
 /*
- * Memory for kernels to work on: `bytes` at the address `at`, the same in every run, with a pattern in it and nothing
- * that may be touched for FUZZ_GUARD on either side. One such area per program.
+ * Memory for kernels: `bytes` at the address `at`, the same in every run, filled with a pattern, with FUZZ_GUARD
+ * inaccessible bytes on either side. One such area per program.
  */
 #define FUZZ_GUARD ((size_t)1 << 20)
 static inline uint8_t *fuzz_memory(uintptr_t at, size_t bytes)

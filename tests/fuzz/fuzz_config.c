@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file, and one that is read after it as those of conf.d are
+ * The configuration file, and a second one read after it like a file of conf.d
  *
- * A byte 0x1e ends the first. What is refused is refused with one line that names file and line; what was read is
- * within its limits. The same text a second time on top is read as well.
+ * A byte 0x1e ends the first file. A refused text causes one message that names file and line. Accepted values are
+ * within their limits. Reading the same text again on top succeeds.
  */
 #include <errno.h>
 

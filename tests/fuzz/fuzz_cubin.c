@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cubins: what the daemon reads of them before a driver does
+ * Cubins: the parts that the daemon parses before a driver does
  */
 #include "image/cubin.h"
 #include "tests/fuzz/fuzz.h"

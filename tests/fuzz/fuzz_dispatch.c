@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor, whole, with everybody around it played by the input
+ * The whole supervisor; the input plays clients, worker and helper
  *
- * Clients of several users connect, say anything in any piece and go; the worker and the helper answer what they were
- * asked, or something else, or die; time jumps. process.c and listener.c are replaced by what is here; the rest is
- * the daemon's own code. Every reply reads as one, with words where it failed; in the end the supervisor stops, which
- * asserts that windows, charges and sessions are all back, and no file is left open.
+ * Clients of several users connect, send anything in any pieces, and disconnect. The worker and the helper reply to the
+ * request, send something else, or die. Time jumps. This file replaces process.c and listener.c; the rest is the
+ * daemon's own code. Every reply can be parsed, and has a message if the request failed. At the end the supervisor
+ * stops, which asserts that windows, charges and sessions are released, and no file is left open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ struct ds_process {
         pid_t pid;
         struct asked asked[ASKED_MAX];
         size_t n_asked;
-        int files[FILES_MAX]; /* beside the frame that it is saying */
+        int files[FILES_MAX]; /* sent beside its next frame */
         size_t n_files;
 };
 
@@ -55,15 +55,15 @@ static struct {
         struct ds_process *processes[PROCESSES];
         ds_conn *clients[CLIENTS];
         uint64_t known[KNOWN];
-        struct ds_completion_page *page; /* of the session opened last */
+        struct ds_completion_page *page; /* page of the last opened session */
         uint64_t now_ns;
-        uid_t uid; /* of who connects now */
+        uid_t uid; /* credentials of the next connection */
         pid_t pid;
         int listening;
         struct fuzz_maker maker;
 } world;
 
-/* --- time and credentials are the input's ------------------------------------------------------------------------- */
+/* --- replaced system calls: time and credentials from the input --------------------------------------------------- */
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
@@ -83,7 +83,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
         return 0;
 }
 
-/* --- the listener and the processes ------------------------------------------------------------------------------- */
+/* --- replaced listener and processes ------------------------------------------------------------------------------ */
 
 int ds_listener_new(
         struct ds_supervisor *supervisor, const char *path, char *message, size_t message_size, ds_listener **ret)
@@ -171,7 +171,7 @@ static void note_worker(struct asked *asked, const uint8_t *payload, size_t size
 {
         Detshare__Internal__ToWorker *to = detshare__internal__to_worker__unpack(NULL, size, payload);
 
-        FUZZ_CHECK(to); /* the worker would end */
+        FUZZ_CHECK(to); /* the worker would exit */
         asked->id = to->id;
         asked->body = to->body_case;
         if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN)
@@ -207,7 +207,7 @@ int ds_process_send(ds_process *process, const void *payload, size_t size, const
         return 0;
 }
 
-/* Now and then, for a while. */
+/* Returns 1 at times, for a while. */
 int ds_process_has_enough(ds_process *process)
 {
         return !process->is_helper && world.now_ns / (100 * DS_NS_PER_MS) % 8 == 7;
@@ -251,7 +251,7 @@ void ds_process_shutdown(ds_process *process)
         process->dying = 1;
 }
 
-/* --- what the others say ------------------------------------------------------------------------------------------ */
+/* --- messages of worker and helper -------------------------------------------------------------------------------- */
 
 static uint64_t number(struct fuzz_input *in)
 {
@@ -272,7 +272,7 @@ static struct fuzz_maker *maker(void)
         return &world.maker;
 }
 
-/* The process of that kind that is heard, or NULL. */
+/* The process of that kind that the supervisor listens to, or NULL. */
 static ds_process *find_process(int is_helper)
 {
         for (size_t i = PROCESSES; i-- > 0;)
@@ -321,7 +321,7 @@ static void say(ds_process *process, const uint8_t *payload, size_t size)
                 process->dying = 1;
         while (process->n_files > 0)
                 close(process->files[--process->n_files]);
-        /* a connection over which nonsense came is over */
+        /* A connection ends after an invalid message. */
         if (process->dying && !process->lost) {
                 process->lost = 1;
                 process->ops->lost(process->user);
@@ -362,7 +362,7 @@ static void worker_ready(ds_process *process)
         say_message(process, &from.base);
 }
 
-/* What a worker would answer, with a slab where there was an allocation. */
+/* The reply of a correct worker, with a slab after an allocation. */
 static void worker_answers(ds_process *process)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -408,7 +408,7 @@ static void worker_answers(ds_process *process)
         say_message(process, &from.base);
 }
 
-/* Anything that is a message. */
+/* Any valid message. */
 static void worker_lies(ds_process *process)
 {
         Detshare__Internal__FromWorker *from =
@@ -607,7 +607,7 @@ static void client_acts(void)
                 client_goes(i);
 }
 
-/* --- the history -------------------------------------------------------------------------------------------------- */
+/* --- sequence of events ------------------------------------------------------------------------------------------- */
 
 static void turn(void)
 {
@@ -659,7 +659,7 @@ static void stop(void)
                 turn();
         }
         FUZZ_CHECK(!uv_loop_alive(&world.supervisor->loop));
-        ds_supervisor_free(world.supervisor); /* asserts the books */
+        ds_supervisor_free(world.supervisor); /* asserts that everything is released */
         bury();
         for (size_t p = 0; p < PROCESSES; p++)
                 FUZZ_CHECK(!world.processes[p]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images as clients send them: containers, text, machine code; every entry listed, unpacked and looked into
+ * Images as clients send them: containers, text, machine code. Every entry is listed, unpacked and parsed.
  */
 #include <errno.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames and what is in them: a peer that writes what it likes, in pieces as it likes, with files beside them
+ * Frames and their contents: a peer writes anything, in any pieces, with files beside them
  *
- * The input is a series of pieces: a byte that says how many bytes come and how many files go with them, the bytes.
- * The reader does what the supervisor does with a client: frames, requests within a budget, files as announced. What a
- * request says is packed and unpacked again, and says the same.
+ * The input is a series of pieces: one byte for the number of bytes and of files, then the bytes. The reader works like
+ * the supervisor with a client: frames, requests within a budget, files as announced. Every request is packed and
+ * unpacked again, with the same result.
  */
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ static void send_piece(int fd, const uint8_t *bytes, size_t size, unsigned n_fds
         int fds[DS_CONN_FDS_MAX];
 
         for (unsigned i = 0; i < n_fds; i++)
-                fds[i] = STDERR_FILENO; /* its own socket would keep itself open */
+                fds[i] = STDERR_FILENO; /* the peer's own socket would keep itself open */
         if (n_fds) {
                 message.msg_control = control.bytes;
                 message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
@@ -43,7 +43,7 @@ static void send_piece(int fd, const uint8_t *bytes, size_t size, unsigned n_fds
         (void)!sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* The same bytes come out of what was unpacked, once it was packed. */
+/* Packs the message, unpacks the bytes and packs again: the bytes are the same. */
 static void pack_again(const ProtobufCMessage *message)
 {
         ds_cleanup(ds_unpack_freep) ProtobufCMessage *again = NULL;
@@ -52,7 +52,7 @@ static void pack_again(const ProtobufCMessage *message)
         size_t size, size_again;
 
         if (ds_message_pack(message, 4 * DS_FRAME_MAX, &bytes, &size))
-                return; /* numbers in more bytes than they need make a message shorter, unknown fields keep it */
+                return; /* Overlong numbers shrink a message when packed; unknown fields do not. */
         copy = fuzz_copy(bytes, size);
         FUZZ_CHECK(ds_unpack(message->descriptor, copy, size, 4 * DS_UNPACK_BUDGET, &again) == 0);
         FUZZ_CHECK(ds_message_pack(again, 4 * DS_FRAME_MAX, &bytes, &size_again) == 0);
@@ -86,7 +86,7 @@ static void take_frame(ds_conn *conn, const uint8_t *payload, size_t size)
                 ds_close(fds[i]);
 }
 
-/* 0 while the connection is good. */
+/* 0 while the connection is valid. */
 static int read_frames(ds_conn *conn)
 {
         const uint8_t *payload;

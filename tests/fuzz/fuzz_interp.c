@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX text that is executed
+ * Execution of PTX text
  *
- * Whatever parses is decoded and its kernels are run, within a budget of instructions. They may read and write one
- * piece of memory at an address that is always the same, between two pages that nobody may touch: whatever else they
- * reach ends the process here.
+ * Every module that parses is decoded, and its kernels run within a budget of instructions. They may access one area of
+ * memory at a fixed address between two inaccessible pages; any other access ends the process.
  */
 #include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
@@ -15,9 +14,9 @@
 #define MEMORY_AT ((uintptr_t)0x2a0000000000)
 #define MEMORY_BYTES ((size_t)64 << 10)
 #define ARENA_MAX DS_MIB(64)
-#define VARIABLES_MAX DS_MIB(64) /* who loads more pays for it: the helper counts them */
+#define VARIABLES_MAX DS_MIB(64) /* limit of this target; the helper counts larger variables towards the user's limit */
 
-/* Pointers into the memory where they fit, else small numbers. */
+/* Parameters of 8 bytes point into the memory; the others are small numbers. */
 static void *make_params(const struct ds_interp_kernel_info *info, const uint8_t *memory)
 {
         uint8_t *params = calloc(1, info->params_size + (size_t)1);
@@ -41,7 +40,7 @@ static void count(void *user, int to_stderr, const char *text, size_t size)
         *printed += size;
 }
 
-/* cluster: blocks that run together */
+/* cluster: number of blocks that run together */
 static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, uint8_t *memory, uint32_t cluster)
 {
         const struct ds_interp_kernel_info *info = ds_interp_kernel_info(kernel);
@@ -72,7 +71,7 @@ static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, ui
                         FUZZ_CHECK(!results[i].fault || results[i].message[0]);
                         instructions += results[i].cost.instructions;
                 }
-                /* each warp takes its slice of what is left, and ends at the end of a straight piece of code */
+                /* Each warp takes a slice of the remaining budget and stops at the end of a basic block. */
                 FUZZ_CHECK(instructions <= cluster * (4 * BUDGET + 65536));
         }
         free((void *)launch.params);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of VRAM channels, as files that somebody else wrote: the sum and the length are set right, everything else is
- * as it comes
+ * Tables of memory channels written by an attacker: the target corrects checksum and length, all other bytes are the
+ * input's
  */
 #include "lut/layout.h"
 #include "tests/fuzz/fuzz.h"
@@ -17,7 +17,7 @@ static void seal(uint8_t *bytes, size_t size)
         ds_sha256_end(&sum, bytes + size - DS_SHA256_BYTES);
 }
 
-/* The channels of a page are the table's, and its signature tells the page or nothing. */
+/* The channels of a page are those of the table, and its signature identifies this page or none. */
 static void use(const struct ds_lut *lut)
 {
         const struct ds_lut_facts *facts = ds_lut_facts(lut);
@@ -33,7 +33,7 @@ static void use(const struct ds_lut *lut)
                 FUZZ_CHECK(probes[i].channel == page[offsets[i] >> facts->granule_bits]);
                 FUZZ_CHECK(probes[i].channel < facts->channels || probes[i].channel == DS_LUT_UNKNOWN);
         }
-        /* a search of all patterns is bounded, but not by what a fuzzer has time for */
+        /* The search over all patterns is bounded, but too long for a fuzzer. */
         if (facts->patterns <= 1 << 13 && ds_lut_match(lut, probes, n, &told) == 0) {
                 FUZZ_CHECK(told < facts->patterns);
                 for (size_t i = 0; i < n; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What detshare-serve reads: the manifest of a model pack, and, where the first byte is a digit or a bracket, arrivals
+ * Input of detshare-serve: the manifest of a model pack, or arrivals if the first byte is a digit or a bracket
  *
- * What is refused is refused with one line that names the file. What is accepted keeps what serve/pack.h promises: it
- * is asked here once more, by another way.
+ * A refused input causes one line that names the file. For an accepted one this target verifies the guarantees of
+ * serve/pack.h by another method.
  */
 #include <ctype.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX text that goes through every pass
+ * PTX text through every pass
  *
- * What a pass makes of whatever parses parses, and prints the same a second time; no pass crashes, or needs more than a
- * few times the memory. Kernels that end well do the same to memory afterwards, to the bit: they are run in the
- * interpreter before and after, at one place.
+ * A pass's output for any valid module parses, and prints the same a second time. No pass crashes, or needs more than a
+ * few times the memory. Kernels that end without error have the same effect on memory after the pass, to the bit: the
+ * interpreter runs them before and after, at one address.
  */
 #include <errno.h>
 
@@ -21,7 +21,7 @@
         (DS_PTX_FACTS_TALK | 1u << DS_PTX_FACT_CLOCK | 1u << DS_PTX_FACT_VARIABLES | 1u << DS_PTX_FACT_PLACE | \
                 1u << DS_PTX_FACT_REFUSED)
 
-/* Runs the module's kernel of that name; true when it ended well. */
+/* Runs the module's kernel of that name. Returns true if it ended without error. */
 static bool run(const ds_ptx_module *module, const char *name, ds_interp_block *work, uint8_t *memory)
 {
         ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
@@ -78,7 +78,7 @@ static void same_results(
                         continue;
                 memcpy(found, memory, sizeof(found));
                 memory = fuzz_memory(MEMORY_AT, MEMORY_BYTES);
-                /* what was added may be what is too much */
+                /* the added instructions may exceed the budget */
                 if (run(after, f->name, work, memory) && memcmp(found, memory, sizeof(found)) != 0) {
                         fprintf(stderr, "%s changed what %s does\n", pass, f->name);
                         FUZZ_CHECK(!"the results are the same");
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static struct ds_ptx_diags diags;
         struct ds_ptx_outcome *outcome;
         struct ds_ptx_facts *facts;
-        /* coloured tensors that lie where linear ones do */
+        /* coloured tensors at the same addresses as linear ones */
         static const struct ds_ptx_colour_layout layout = {DS_PTX_COLOUR_REGULAR, DS_PTX_COLOUR_SECTOR_MIN, 0};
         static const struct ds_ptx_pass_options options = {.layout = &layout};
 

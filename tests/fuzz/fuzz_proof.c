@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A target that is wrong on purpose: the proof that a replay, or a fuzzer, would notice
+ * A target with a deliberate bug: it proves that a replay or a fuzzer would find one
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX text: parsed, validated, and what was accepted printed and parsed again
+ * PTX text: parsed, validated, and if accepted, printed and parsed again
  *
- * What is refused is refused with words; what is printed parses, and prints the same a second time.
+ * A refused text causes a message. The printed text parses, and prints the same a second time.
  */
 #include <errno.h>
 
@@ -29,7 +29,7 @@ static void print_again(const ds_ptx_module *module)
         size_t n_once, n_twice;
         char *once = print(module, &n_once), *twice;
 
-        /* the printed text may be longer than what was read, and be out of bounds for that reason alone */
+        /* The printed text may be longer than the input and exceed the limit only for that reason. */
         if (ds_ptx_parse(once, n_once, 4 * LIMIT, &diags, &again)) {
                 fwrite(once, 1, DS_MIN(n_once, (size_t)2000), stderr);
                 FUZZ_CHECK(!"what was printed parses");

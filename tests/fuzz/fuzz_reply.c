@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's library under a daemon that says what it likes
+ * The client library with a daemon that sends anything
  *
- * The library's socket is played by this file: what it sends is remembered, and when it reads, the input decides what
- * comes: the right answer with any values, a wrong one, bytes, pieces, files of any size, the end. The shared memory
- * that it is given is filled by the input too. A library must not bring down the program that it is loaded into: its
- * calls may fail, and that is all that they may.
+ * This file plays the library's socket: it remembers what the library sends. When the library reads, the input decides
+ * what comes: the right reply with any values, a wrong reply, bytes, pieces, files of any size, the end. The input also
+ * fills the shared memory. The library's calls may fail, but it must not crash the program that loads it.
  *
- * Time is the input's as well: nobody waits, and what is waited for with a limit reaches it. The daemon is gone at
- * last, so that nothing is waited for for ever.
+ * Time comes from the input as well: nothing really waits, and a wait with a limit reaches it. At last the daemon is
+ * gone, so that no wait is endless.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +33,7 @@ static struct {
         struct {
                 uint64_t id;
                 uint32_t call;
-        } open[OPEN_MAX]; /* requests without an answer, the oldest first */
+        } open[OPEN_MAX]; /* unanswered requests, oldest first */
         size_t n_open;
         uint8_t frame[4 + 2 * DS_FRAME_MAX];
         size_t frame_size, frame_sent;
@@ -42,12 +41,12 @@ static struct {
         size_t n_files;
         unsigned restarts, looks;
         int over;
-        uint64_t now_ns; /* never goes back: the library keeps times over sessions */
+        uint64_t now_ns; /* never decreases: the library keeps times across sessions */
         struct ds_ring_header *ring;
         struct ds_completion_page *page;
 } peer;
 
-/* --- what the library asks of the system (linked with --wrap) ----------------------------------------------------- */
+/* --- the library's system calls (linked with --wrap) -------------------------------------------------------------- */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 long __real_syscall(long number, ...);
@@ -65,7 +64,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 size_t __real_fwrite(const void *data, size_t size, size_t n, FILE *stream);
 size_t __wrap_fwrite(const void *data, size_t size, size_t n, FILE *stream);
 
-/* What kernels printed is not for the log of a fuzzer. */
+/* Discards the output of kernels. */
 size_t __wrap_fwrite(const void *data, size_t size, size_t n, FILE *stream)
 {
         return stream == stdout || stream == stderr ? n : __real_fwrite(data, size, n, stream);
@@ -86,7 +85,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
         return 0;
 }
 
-/* The daemon is found gone when the input is over, or by a library that looks often. */
+/* The daemon is gone when the input has ended, or after many polls by the library. */
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
         peer.now_ns += DS_NS_PER_MS * (uint64_t)(timeout > 0 ? timeout : 0);
@@ -116,7 +115,7 @@ int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
         return 0;
 }
 
-/* The page changes while somebody sleeps on it, or nothing does. */
+/* A futex wait times out at once; the input may change the page meanwhile. */
 long __wrap_syscall(long number, ...)
 {
         if (number != SYS_futex)
@@ -131,7 +130,7 @@ long __wrap_syscall(long number, ...)
         return -1;
 }
 
-/* A whole frame each time: so it sends. */
+/* The library sends whole frames. */
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
         size_t size = message->msg_iov[0].iov_len;
@@ -153,9 +152,9 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         return (ssize_t)size;
 }
 
-/* --- answers ------------------------------------------------------------------------------------------------------ */
+/* --- replies ------------------------------------------------------------------------------------------------------ */
 
-/* Numbers that a library might believe: small, near a boundary, anything. */
+/* Numbers that a library might accept: small, near a boundary, anything. */
 static uint64_t number(void)
 {
         uint8_t how = fuzz_u8(&peer.in);
@@ -169,7 +168,7 @@ static uint64_t number(void)
         return fuzz_bytes(&peer.in, 1 + (how & 7));
 }
 
-/* A number that is not above max. */
+/* A number of at most max. */
 static uint64_t number_to(uint64_t max)
 {
         uint64_t n = number();
@@ -240,7 +239,7 @@ static void answer_hello(Detshare__HelloReply *hello)
         hello->simulated = how & 1;
 }
 
-/* What a daemon would say to the oldest request; lists and names are the input's. */
+/* A correct reply to the oldest request; lists and names come from the input. */
 static union {
         ProtobufCMessage base;
         Detshare__HelloReply hello;
@@ -258,7 +257,7 @@ static union {
 static char text[256];
 static char *texts[] = {text, text, text};
 
-/* Every number of the message is the input's. */
+/* Sets every number of the message from the input. */
 static void fill_numbers(ProtobufCMessage *message)
 {
         for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
@@ -320,7 +319,7 @@ static void fill_lists(Detshare__Reply *reply)
         }
 }
 
-/* The result that belongs to a call; several calls share one. */
+/* The result type of a call; several calls share one. */
 static uint32_t result_of(uint32_t call)
 {
         switch (call) {
@@ -358,7 +357,7 @@ static void answer_body(Detshare__Reply *reply, uint32_t result)
         protobuf_c_message_init(descriptor, &body);
         fill_numbers(&body.base);
         reply->result_case = (Detshare__Reply__ResultCase)result;
-        reply->hello = &body.hello; /* a union: any of them */
+        reply->hello = &body.hello; /* a union: all members have the same address */
         fill_lists(reply);
         if (result == DETSHARE__REPLY__RESULT_HELLO)
                 answer_hello(&body.hello);
@@ -399,7 +398,7 @@ static void make_reply(uint8_t how)
                 answer_body(&reply, result_of(call));
         if (how >= 0xb0 && how < 0xd0)
                 reply.status = (int32_t)number();
-        /* each restart is waited out: a few are enough */
+        /* The library waits after each restart, so few are enough. */
         if (reply.status == DETSHARE__STATUS__RESTARTING && ++peer.restarts > 3)
                 reply.status = DETSHARE__STATUS__INTERNAL;
         reply.fds = how >= 0xe0 ? fuzz_below(&peer.in, 6) : (uint32_t)peer.n_files;
@@ -418,7 +417,7 @@ static void next_frame(void)
         }
         bytes = fuzz_span(&peer.in, fuzz_u8(&peer.in), &size);
         put_frame(bytes, size);
-        if (how > 0xfb) /* and a length that is a lie */
+        if (how > 0xfb) /* with a wrong length */
                 memcpy(peer.frame, &(uint32_t){(uint32_t)number()}, 4);
 }
 
@@ -459,7 +458,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         return (ssize_t)size;
 }
 
-/* --- a program that uses the library ------------------------------------------------------------------------------ */
+/* --- a program with the library ----------------------------------------------------------------------------------- */
 
 struct program {
         dsc_session *s;
@@ -490,7 +489,7 @@ static void call_memory(struct program *p)
                 p->pinned_bytes = number_to(DS_MIB(16));
                 if (dsc_host_alloc(p->s, p->pinned_bytes, &p->pinned))
                         p->pinned = NULL;
-                if (p->pinned) /* it is the program's memory */
+                if (p->pinned) /* the program may write to its memory */
                         memset(p->pinned, 1, p->pinned_bytes);
                 break;
         case 4:
@@ -672,7 +671,7 @@ static void play(struct program *p)
         }
 }
 
-/* A library tears nothing down by itself; here it must. */
+/* The library never frees a session; a fuzz target must. */
 static void close_session(dsc_session *s)
 {
         (void)dsc__clock_leave(s);
@@ -681,7 +680,7 @@ static void close_session(dsc_session *s)
                 if (s->memory.ranges[i].kind == DSC__RANGE_PLAIN)
                         munmap((void *)(uintptr_t)s->memory.ranges[i].base, s->memory.ranges[i].size);
         dsc__arena_drop(s);
-        FUZZ_CHECK(!s->control_only || !s->window_bytes); /* it is unmapped */
+        FUZZ_CHECK(!s->control_only || !s->window_bytes); /* unmapped already */
         if (s->submit.ring.event_fd >= 0)
                 close(s->submit.ring.event_fd);
         s->submit.ring.event_fd = -1;

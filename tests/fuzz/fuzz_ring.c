@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The submission ring: a client that writes what it likes where it likes
+ * The submission ring of a client that writes anything anywhere
  *
- * The session has a module, memory, a second stream and an event, so that a record can be right. The input is a series
- * of: a record with its fields chosen, bytes anywhere in the ring's file, the tail set to anything, turns of the
+ * The session has a module, memory, a second stream and an event, so that valid records are possible. The input is a
+ * series of: a record with chosen fields, bytes anywhere in the ring's file, any value of the tail, turns of the
  * worker.
  */
 #include "tests/fuzz/worker_rig.h"
@@ -45,7 +45,7 @@ static void open_player(struct ring_player *p)
         p->event = wt_new_event(p->t, &p->client);
 }
 
-/* An address or a size that is good, nearly good, or anything. */
+/* A valid address or size, one close to valid, or any number. */
 static uint64_t some_address(struct fuzz_input *in, const struct ring_player *p)
 {
         uint8_t how = fuzz_u8(in);
@@ -149,7 +149,7 @@ static void push_record(struct fuzz_input *in, struct ring_player *p)
         }
 }
 
-/* Bytes at the tail, in the header or anywhere; half the time the tail goes on behind them. */
+/* Writes bytes at the tail, in the header or anywhere; half the time the tail then advances past them. */
 static void scribble(struct fuzz_input *in, struct ring_player *p)
 {
         uint8_t how = fuzz_u8(in);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machine code: what the worker reads of kernels before it launches them
+ * Machine code: the parts that the worker parses before it launches a kernel
  */
 #include "image/cubin.h"
 #include "image/sass.h"
 #include "tests/fuzz/fuzz.h"
 
-#define KERNELS_MAX 32 /* that are looked at */
+#define KERNELS_MAX 32 /* kernels that the target inspects */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

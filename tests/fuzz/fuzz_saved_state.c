@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of an earlier daemon, beside files of every kind
+ * The state of an earlier daemon, with files of every kind
  *
- * The input is the state's records, each a length and a message. Sessions 1 to 3 have the files that a session can
- * have: a connection, a ring, memory, an image; and one more socket, and a file that is nothing of the kind. Who is at
- * the other end of the connections nobody can guess, so a session's process and user are set right here. Whatever
- * the state says, every session that goes on is one that can have been, and when all are gone nothing is
- * charged, no window is out and no file is open.
+ * The input is the state's records, each a length and a message. Sessions 1 to 3 have the files that a session can have
+ * (a connection, a ring, memory, an image), plus one more socket and one file of a wrong kind. The input cannot guess
+ * the process at the other end of a connection, so this target corrects a session's pid and uid. Whatever the state
+ * says, every restored session is a possible one. After all have ended nothing is charged, no window is in use and no
+ * file is open.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ static int memory_file(size_t size, int seals)
         return fd;
 }
 
-/* One record as it will lie in the file: its own bytes, unless it is a session. */
+/* Adds a record as it lies in the file: the input's bytes, except for a session's corrected fields. */
 static void add_record(int fd, const uint8_t *bytes, uint32_t size)
 {
         uint8_t *packed = NULL;
@@ -91,7 +91,7 @@ static void add_files(struct ds_given_file *files, int session, int peers[2])
         files[1].fd = memory_file(DS_RING_BYTES, SIZE_SEALS);
         files[2].fd = memory_file(SLAB, SIZE_SEALS);
         files[3].fd = memory_file(IMAGE, SIZE_SEALS | F_SEAL_WRITE);
-        files[4].fd = memory_file(4096, SIZE_SEALS); /* pinned */
+        files[4].fd = memory_file(4096, SIZE_SEALS); /* pinned memory */
         files[5].fd = other[0];
         files[6].fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         peers[0] = pair[1];
@@ -105,7 +105,7 @@ static void add_files(struct ds_given_file *files, int session, int peers[2])
         }
 }
 
-/* What came with half a request and is no memory file is closed by threads. */
+/* Threads close the files that arrived with half a request and are no memory files. */
 static void end_loop(struct ds_supervisor *supervisor)
 {
         while (!TAILQ_EMPTY(&supervisor->foreign.batches) || ds_users_charges(supervisor->users))

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker: what a hostile client can make the supervisor pass on, in any order
+ * The worker with any sequence of messages that a hostile client can cause the supervisor to send
  *
- * The input is a history of up to four sessions: they come, attach, ask for anything (with addresses and ids that were
- * given out, or not, or as raw bytes of a request), and go; the policy changes, real time jumps. Every message is
- * answered once, and in the end nothing is left.
+ * The input is a history of up to four sessions: they connect, attach, send requests (with valid or invalid addresses
+ * and ids, or as raw bytes), and disconnect. The policy changes, and real time jumps. Every message gets one reply, and
+ * at the end the worker holds nothing.
  */
 #include "tests/fuzz/worker_rig.h"
 
 #define CLIENTS 4
 #define KEEP 8
-#define OPEN_MAX 24 /* unanswered at a time: below the worker's own limit */
+#define OPEN_MAX 24 /* unanswered requests at a time, below the worker's own limit */
 #define STEPS_MAX 400
 
 struct player {
-        struct wt_client client; /* id 0: not there */
+        struct wt_client client; /* id 0: no session */
         uint64_t addresses[KEEP], kernels[KEEP], modules[KEEP], events[KEEP];
         uint64_t asked[OPEN_MAX];
         size_t n_asked;
@@ -27,7 +27,7 @@ struct game {
         uint64_t next;
 };
 
-/* --- numbers that mean something ---------------------------------------------------------------------------------- */
+/* --- valid and invalid numbers ------------------------------------------------------------------------------------ */
 
 static uint64_t known(struct game *g, const uint64_t *ids)
 {
@@ -278,7 +278,7 @@ static void ask_other(struct game *g, struct player *player)
         }
 }
 
-/* A request as bytes; what does not parse never gets here. */
+/* A request as bytes. Bytes that do not parse never reach the worker. */
 static void ask_raw(struct game *g, struct player *player)
 {
         size_t n, image = fuzz_below(&g->in, 4);
@@ -301,7 +301,7 @@ static void ask(struct game *g, struct player *player)
                 kinds[fuzz_below(&g->in, DS_ARRAY_SIZE(kinds))](g, player);
 }
 
-/* --- coming, going, and what the supervisor says of its own ------------------------------------------------------- */
+/* --- connecting, disconnecting, and messages of the supervisor itself --------------------------------------------- */
 
 static void player_close(struct game *g, struct player *player)
 {

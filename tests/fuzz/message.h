@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of any type with the input's values in them
+ * Messages of any type with values from the input
  *
- * So that what is sent is mostly well formed, whatever the schema becomes. Numbers come from a function, which knows
- * what means something; one message is alive at a time.
+ * Most messages are well formed, also after changes of the schema. A callback supplies the numbers, since it knows
+ * which ones are valid. One message exists at a time.
  */
 #pragma once
 
@@ -73,7 +73,7 @@ static inline void fuzz_value(struct fuzz_maker *maker, const ProtobufCFieldDesc
         }
 }
 
-/* A few elements, or, of what is small, as many as the limits of lists are. */
+/* A few elements, or for small ones up to the limits of lists. */
 static inline void fuzz_list(struct fuzz_maker *maker, const ProtobufCFieldDescriptor *field, ProtobufCMessage *message)
 {
         size_t n = fuzz_u8(maker->in);
@@ -98,7 +98,7 @@ static inline void fuzz_one_of(
         fuzz_value(maker, field, (uint8_t *)message + field->offset);
 }
 
-/* Any message of that type; of a choice between fields, any. */
+/* Any message of that type; for a oneof, any member. */
 static inline ProtobufCMessage *fuzz_message(struct fuzz_maker *maker, const ProtobufCMessageDescriptor *descriptor)
 {
         ProtobufCMessage *message = fuzz_room(maker, descriptor->sizeof_message);

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run the corpus in the tree through every fuzz target of a sanitized build: what was found once stays found. First the
-# proof that a replay can fail: a target that overruns a buffer for one input must turn it red.
+# Runs the corpus in the tree through every fuzz target of a sanitized build, so that fixed bugs stay fixed. First it
+# proves that a replay can fail: a target that overruns a buffer for one input must fail.
 #
-# usage: tests/fuzz/replay.sh BUILD   (the sanitized build lies in BUILD/asan)
+# usage: tests/fuzz/replay.sh BUILD   (the sanitized build is in BUILD/asan)
 set -u
 cd "$(dirname "$0")/../.."
 bin=$1/asan/tests/fuzz

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fuzz target without a fuzzer: each file named on the command line, or in a directory named there, is one input
+ * Runs a fuzz target without a fuzzer: each file named on the command line, or in a directory named there, is one input
  *
- * Prints the input before it is run when it ends the process, so that the culprit is known. Exits 1 when there was
- * nothing to run: a replay of nothing proves nothing.
+ * Prints the current input if it ends the process. Exits with 1 if there was no input, since an empty replay proves
+ * nothing.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static void run_file(const char *path)
         size = fread(data, 1, INPUT_MAX, file);
         fclose(file);
         snprintf(current, sizeof(current), "%s", path);
-        /* an exact copy: what is read behind its end is seen */
+        /* an exact copy, so that a sanitizer finds reads past its end */
         data = realloc(data, size ? size : 1);
         FUZZ_CHECK(data);
         LLVMFuzzerTestOneInput(data, size);

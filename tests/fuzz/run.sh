@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run the libFuzzer targets, as many at a time as there are processors, and say what each did. What an input did wrong
-# is kept in BUILD/artifacts, what was found on the way in BUILD/corpus; the corpus in the tree is only read.
+# Runs the libFuzzer targets, one per processor at a time, and prints a result for each. Failing inputs go to
+# BUILD/artifacts, new inputs to BUILD/corpus; the corpus in the tree is only read.
 #
 # usage: tests/fuzz/run.sh BUILD SECONDS [NAME,NAME...]
 set -u
@@ -18,12 +18,12 @@ rm -f "$logs"/*
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
-# an input may take a second by itself; nice beside other work on the machine it is given many
+# An input may take a second on an idle machine; at low priority beside other work the limit is much higher.
 one() {
         local name=$1 dict more=
         mkdir -p "$build/corpus/$name" "tests/fuzz/corpus/$name"
         dict=$(tests/fuzz/dict.sh "$name" "$logs")
-        # whatever else reads PTX has found some that is worth a pass
+        # The other PTX targets' corpora are useful for passes, too.
         [ "$name" != pass ] || more="tests/fuzz/corpus/interp tests/fuzz/corpus/ptx"
         # shellcheck disable=SC2086
         nice -n 19 "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=65536 -timeout=60 -rss_limit_mb=512 \

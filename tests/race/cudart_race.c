@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runtime's table of names under ThreadSanitizer: threads register images as libraries do that come and go, launch
- * by handle and by name, ask for variables and reset the device, over a driver that does nothing but count.
+ * The runtime's table of names under ThreadSanitizer: threads register images as libraries do between dlopen and
+ * dlclose, launch by handle and by name, request variables and reset the device, over a driver that only counts calls
  */
 #include <assert.h>
 #include <pthread.h>
@@ -106,7 +106,7 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
         return CUDA_SUCCESS;
 }
 
-/* a program of one unit links nothing */
+/* a program of one translation unit links nothing */
 CUresult cuLinkCreate_v2(unsigned int n, CUjit_option *options, void **values, CUlinkState *state)
 {
         abort();
@@ -128,7 +128,8 @@ CUresult cuLinkDestroy(CUlinkState state)
         abort();
 }
 
-/* What a library does between dlopen and dlclose. The first two names are its own, the others are everybody's. */
+/* The calls of a library between dlopen and dlclose. The first two names are its own; all libraries share the
+ * others. */
 static void life(int id, int round)
 {
         void **handle = __cudaRegisterFatBinary((void *)&wrapper);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that waits for what kernels printed, under the thread sanitizer: rounds of asking, ends while it is idle,
- * and ends while it is in the driver (a slow function here), when it is left alone
+ * The thread that waits for the output of kernels, under ThreadSanitizer: repeated requests, shutdown while it is idle,
+ * and shutdown while it is in the driver (here a slow function) and must be abandoned
  */
 #include <sched.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define ROUNDS 2000
 #define LEFT 50
 
-static unsigned written; /* as the text is: by the thread, read by the owner when that has ended */
+static unsigned written; /* like the output: written by the thread, read by the owner after the thread has ended */
 static unsigned in_driver;
 
 static CUresult set_current(CUcontext context)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated device's owner against its execution threads, under ThreadSanitizer
+ * The simulated device's owner and its execution threads, under ThreadSanitizer
  *
- * The owner submits kernels and copies to many streams, fences them, aborts one space again and again while the other's
- * results must stay exact, takes what kernels print while others print, unmaps memory under work, lets time pass beside
- * kernels that do not end, and closes with work running. TSan reports what it sees by exiting with an error; the
- * results are checked here.
+ * The owner submits kernels and copies to many streams, fences them, repeatedly aborts one space while the other's
+ * results must stay exact, reads kernels' output while others print, unmaps memory during work, lets time pass beside
+ * endless kernels, and closes while work runs. TSan exits with an error if it finds a race; this program checks the
+ * results.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include "device/sim/sim.h"
 #include "util/macro.h"
 
-#define VA UINT64_C(0x004000000000) /* where ThreadSanitizer lets a program map memory */
+#define VA UINT64_C(0x004000000000) /* address at which ThreadSanitizer allows mappings */
 #define OTHER (VA + DS_GIB(1))
 #define SLAB DS_MIB(64)
 #define ROUNDS 60
@@ -39,7 +39,7 @@ static const char ptx[] =
         " add.u32 %n, %n, 1;\n setp.lt.u32 %p, %n, 100;\n @%p bra MORE;\n ret;\n}\n"
         ".visible .entry spins()\n{\nAGAIN:\n bra AGAIN;\n}\n";
 
-static size_t n_said; /* bytes of the good space */
+static size_t n_said; /* bytes that the good space printed */
 
 #define CHECK(x)                                                                         \
         do {                                                                             \
@@ -97,7 +97,7 @@ static void listen_to(ds_device *device, uint32_t space)
         }
 }
 
-/* Takes completions until n came. */
+/* Takes completions until n have arrived. */
 static void drain(ds_device *device, size_t n)
 {
         struct pollfd p = {.fd = ops->event_fd(device), .events = POLLIN};
@@ -155,7 +155,7 @@ static void round_of_work(ds_device *device, const struct space *good, const str
         CHECK(!ops->mem_map(device, bad->id, bad->fd, bad->va, SLAB));
 }
 
-/* The owner asks how far they are while the threads say so. */
+/* The owner reads the progress of kernels while execution threads update it. */
 static void beside_endless_kernels(ds_device *device, const struct space *good, const struct space *bad, uint32_t *want)
 {
         for (uint32_t i = 0; i < 3; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's loop against the threads that close what clients sent, under ThreadSanitizer
+ * The supervisor's loop and the threads that close clients' descriptors, under ThreadSanitizer
  *
- * Batches of pipes, sockets and memory files are given up as fast as they can be made, for two users, while the loop
- * collects what is closed; then everything is awaited, and charges and descriptors are as before. At the end the
- * list is let go while threads are at work.
+ * Two users' pipes, sockets and memory files are handed over in batches as fast as they can be made, while the loop
+ * collects closed ones. Then the test waits for all; charges and descriptors must be as before. At the end the list is
+ * freed while threads work.
  */
 #include <dirent.h>
 #include <fcntl.h>

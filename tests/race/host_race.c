@@ -2,10 +2,9 @@
 /*
  * Host functions under ThreadSanitizer
  *
- * Threads that submit functions, take some back and wait, while the worker dies, the session is reset, and at last the
- * daemon goes. Whatever happens each function that was submitted runs once, and one that was refused never. A plain
- * program, because ThreadSanitizer does not run under Criterion. Exit status 0, or 1 with a sentence, or
- * ThreadSanitizer's 66.
+ * Threads submit functions, withdraw some and wait, while the worker dies, the session is reset, and finally the daemon
+ * exits. Every submitted function runs exactly once, and a refused one never. This is a plain program, since
+ * ThreadSanitizer does not run under Criterion. Exit status 0; 1 with a message; or ThreadSanitizer's 66.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +18,7 @@
 #define THREADS 4u
 #define ROUNDS 400u
 
-/* As in ring_race.c: a new attachment is mapped over the old one. */
+/* See ring_race.c: a new attachment is mapped over the old one. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -60,13 +59,13 @@ static void *user(void *arg)
                         break;
                 }
                 if (i % 8 == 7) {
-                        dsc_host_unregister(u->s, id); /* it was not submitted */
+                        dsc_host_unregister(u->s, id); /* not submitted */
                         continue;
                 }
                 r = dsc_host_call(u->s, u->number, id, &seq);
                 if (r) {
                         dsc_host_unregister(u->s, id);
-                        usleep(300); /* until somebody has reset the session */
+                        usleep(300); /* until a thread has reset the session */
                         continue;
                 }
                 expected[u->number][i] = 1;
@@ -106,7 +105,7 @@ int main(void)
         struct user users[THREADS];
         uint64_t id, after;
         int error = 0;
-        fake.window = 0x004000000000; /* where ThreadSanitizer lets a program map */
+        fake.window = 0x004000000000; /* address at which ThreadSanitizer allows mappings */
         fake.naps = true;
         fake_start(&fake);
         dsc_session *s = dsc_get(&error);
@@ -123,7 +122,7 @@ int main(void)
         for (uint32_t i = 0; i < THREADS; i++)
                 pthread_join(threads[i], NULL);
         settled();
-        /* one whose turn never comes, because the daemon goes */
+        /* a function that never runs, because the daemon exits */
         fake.paused = true;
         if (dsc_sticky_error(s))
                 dsc_reset(s);

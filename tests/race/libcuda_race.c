@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Driver API face under ThreadSanitizer
+ * The Driver API library under ThreadSanitizer
  *
- * Six threads use one context at once against the daemon inside the test: streams and events made, used and destroyed,
- * memory allocated, copied, asked about and freed, one module's kernel launched, graphs captured, copied, launched and
- * destroyed, libraries and contexts coming and going. Exit status 0, or 1 with a sentence, or ThreadSanitizer's 66.
+ * Six threads use one context at once against a daemon inside the test: they create, use and destroy streams and
+ * events; allocate, copy, query and free memory; launch one module's kernel; capture, copy, launch and destroy graphs;
+ * load and unload libraries, create and destroy contexts. Exit status 0; 1 with a message; or ThreadSanitizer's 66.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static void expect(CUresult got, CUresult wanted, const char *what, int line)
 
 #define OK(call) expect(call, CUDA_SUCCESS, #call, __LINE__)
 
-/* --- what the daemon inside the test does not know by itself ------------------------------------------------------ */
+/* --- replies that the daemon inside the test leaves to the test --------------------------------------------------- */
 
 static void describe_device(Detshare__Reply *reply)
 {
@@ -82,7 +82,7 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
                 describe_device(reply);
                 return FAKE_ANSWERED;
         case DETSHARE__REQUEST__CALL_STREAM_CREATE:
-                /* never one that somebody has: each thread keeps one as long as it lives */
+                /* never the number of an existing stream: each thread keeps one for its whole life */
                 do
                         stream.stream = stream.stream % 500 + 1;
                 while (taken[stream.stream]);
@@ -121,7 +121,7 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
         }
 }
 
-/* --- the threads -------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static void streams_and_events(CUdeviceptr p)
 {
@@ -168,7 +168,7 @@ static void memory(int id, int round)
         expect(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE, "freed twice", __LINE__);
 }
 
-/* While other threads capture, instantiate, launch: captures of one thread are its own. */
+/* Captures of a thread are its own while other threads capture, instantiate and launch. */
 static void captures_and_graphs(CUdeviceptr p)
 {
         CUstream stream, side;
@@ -221,7 +221,7 @@ static void contexts_and_libraries(void)
         OK(cuLibraryGetKernel(&k, library, "k"));
         OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
         OK(cuLibraryUnload(library));
-        OK(cuCtxDestroy_v2(other)); /* with what it has */
+        OK(cuCtxDestroy_v2(other)); /* destroys the context's objects as well */
 }
 
 static void *user(void *argument)
@@ -241,7 +241,7 @@ static void *user(void *argument)
                 if (round % 10 == 0)
                         contexts_and_libraries();
         }
-        /* The legacy stream is everybody's: another thread's kernel may be on it. */
+        /* All threads share the legacy stream: another thread's kernel may run on it. */
         CUresult r = cuStreamQuery(NULL);
 
         if (r != CUDA_ERROR_NOT_READY)
@@ -254,7 +254,7 @@ int main(void)
         pthread_t threads[THREADS];
         CUmodule module;
 
-        fake.window = 0x004000000000; /* where ThreadSanitizer lets a program map */
+        fake.window = 0x004000000000; /* address at which ThreadSanitizer allows mappings */
         fake.hook = hook;
         fake_start(&fake);
         OK(cuInit(0));

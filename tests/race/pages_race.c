@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's loop against the thread that makes and frees its pages, under ThreadSanitizer
+ * The worker's loop and the thread that makes and frees its pages, under ThreadSanitizer
  *
- * Sessions ask for files of many sizes, take them, forget them before and after they are ready, keep handles and let
- * them go; files are closed faster than the thread closes them; at the end there is work left. What was taken is full
- * of zeros, and no descriptor is left.
+ * Sessions request files of many sizes, take them, cancel them before and after they are ready, keep handles and
+ * release them. Files are closed faster than the thread can close them, and work is pending at the end. Every taken
+ * file contains only zeros, and no descriptor is left open.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
                 }                                                                        \
         } while (0)
 
-/* --- all that pages.c calls of the worker ------------------------------------------------------------------------- */
+/* --- functions of the worker that pages.c calls ------------------------------------------------------------------- */
 
 int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
 {
@@ -44,7 +44,7 @@ void dsw_session_activate(struct dsw_session *session)
         session->is_active = 1;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* --- sessions ----------------------------------------------------------------------------------------------------- */
 
 static size_t descriptors(void)
 {
@@ -72,7 +72,7 @@ static void take(struct dsw_session *session, uint64_t bytes)
         close(fd);
 }
 
-/* Asks until it gets it, or loses interest. */
+/* Requests a file until it is ready, or cancels the request. */
 static void act(struct dsw_session *session, uint64_t *want)
 {
         if (!*want)
@@ -94,7 +94,7 @@ int main(void)
         size_t before = descriptors(), n = 0;
 
         CHECK(dsw_pages_new(&worker) == 0);
-        /* a machine with other things to do needs more rounds until the thread has made some */
+        /* On a busy machine the thread needs more rounds until it has made some files. */
         for (int i = 0; i < ROUNDS || (n <= 20 && i < 1000 * ROUNDS); i++) {
                 struct pollfd pfd = {.fd = dsw_pages_fd(&worker), .events = POLLIN};
                 int which = rand() % SESSIONS;

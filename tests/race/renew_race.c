@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One daemon after the other under threads that never stop calling: what they share with whoever retires the session
+ * Daemons that replace each other under threads that never stop calling: data shared with the thread that retires the
+ * session
  *
- * Two threads renew the session, which may be the same death's twice; the others do what programs do. Nothing is said
- * about results but that they are errors of a daemon that is gone.
+ * Two threads renew the session, perhaps twice for the same death; the others make calls as programs do. Calls may only
+ * fail with errors of a dead daemon; results are not checked.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,9 +19,9 @@
 #define LIVES 8
 #define CALLERS 5
 #define RENEWERS 2
-#define WINDOW 0x004000000000 /* where ThreadSanitizer lets a program map */
+#define WINDOW 0x004000000000 /* address at which ThreadSanitizer allows mappings */
 
-/* As in ring_race.c: empty memory is mapped over ring and page, while threads look at them. */
+/* See ring_race.c: empty memory is mapped over ring and page while threads read them. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -85,7 +86,8 @@ static void *renewer_main(void *arg)
         return NULL;
 }
 
-/* By a session of the daemon that is there. Who asks for one while none is there gets the next one without renewing. */
+/* 1 if a session of the current daemon exists. A thread that requests a session while no daemon runs gets the next
+ * one without renewing. */
 static int served(void)
 {
         int error = 0;

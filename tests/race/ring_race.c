@@ -2,10 +2,10 @@
 /*
  * The client core under ThreadSanitizer
  *
- * First the ring alone: one producer, one consumer that sleeps on the eventfd whenever it can, 200,000 records. Then
- * the whole core against the daemon inside the test: threads that launch, wait, copy, allocate and query at once while
- * the worker dies now and then. A plain program, because ThreadSanitizer does not run under Criterion. Exit status 0,
- * or 1 with a sentence, or ThreadSanitizer's 66.
+ * First the ring alone: one producer, one consumer that sleeps on the eventfd whenever possible, 200,000 records. Then
+ * the whole core against a daemon inside the test: threads launch, wait, copy, allocate and query at once while the
+ * worker dies at times. This is a plain program, since ThreadSanitizer does not run under Criterion. Exit status 0; 1
+ * with a message; or ThreadSanitizer's 66.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -24,8 +24,8 @@
 #define ROUNDS 300u
 
 /*
- * A new attachment's page is mapped over the old one while other threads read it: the kernel replaces one by the other
- * at once, which ThreadSanitizer takes for a write by the mapping thread.
+ * A new attachment's page is mapped over the old one while other threads read it. The kernel replaces the mapping
+ * atomically, but ThreadSanitizer treats it as a write by the mapping thread.
  */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -112,7 +112,7 @@ static void ring_alone(void)
                 while (dsc__ring_put(&ring, &event.head, sizeof(event), payload, payload_size(i)) == DSC__RING_FULL)
                         usleep(50);
                 if (i % 1000 == 0)
-                        usleep(100); /* let it fall asleep */
+                        usleep(100); /* lets the consumer fall asleep */
         }
         pthread_join(thread, NULL);
 }
@@ -150,7 +150,7 @@ static int memory_round(dsc_session *s, uint32_t stream)
         const bool there = dsc_lookup(s, address, &base, &size) == 1 && base == address;
         const bool freed = dsc_mem_free(s, address) == 0;
         if (before % 2 || resets != before)
-                return r; /* a reset takes the memory away, and another thread may have it since */
+                return r; /* a reset frees the memory, and another thread may own it since */
         if (!r && !same)
                 fail("what was read is not what was written");
         if (!there)
@@ -180,7 +180,7 @@ static void whole_core(void)
 {
         pthread_t threads[6];
         int error = 0;
-        fake.window = 0x004000000000; /* where ThreadSanitizer lets a program map */
+        fake.window = 0x004000000000; /* address at which ThreadSanitizer allows mappings */
         fake.naps = true;
         fake_start(&fake);
         dsc_session *s = dsc_get(&error);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads of detshare-serve under ThreadSanitizer: instances that share requests, arrivals, clients at a socket,
- * some of whom leave in the middle, and the end of it all while they are at work
+ * The threads of detshare-serve under ThreadSanitizer: instances that share requests, arrivals, clients at a socket of
+ * which some disconnect early, and shutdown during work
  *
- * The driver is a table of functions, so here it is one of this program's: device memory is memory, and the one kernel
- * inverts its input's bits.
+ * The driver is a table of functions of this program: device memory is host memory, and the one kernel inverts the bits
+ * of its input.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -119,7 +119,7 @@ static void open_model(void)
         }
 }
 
-/* --- requests that are made here ---------------------------------------------------------------------------------- */
+/* --- requests from an arrival process ----------------------------------------------------------------------------- */
 
 static void loads(void)
 {
@@ -228,7 +228,7 @@ static void serves(void)
         for (int i = 0; i < CLIENTS; i++)
                 CHECK(!pthread_join(clients[i], NULL));
         CHECK(answered == CLIENTS * ASKED);
-        /* requests are under way when it ends */
+        /* Requests are in progress at shutdown. */
         for (uint8_t i = 0; i < 20; i++)
                 leave(sizeof(struct sv_header) + BYTES);
         CHECK(!kill(getpid(), SIGTERM));

@@ -95,7 +95,7 @@ def drain(client):
         return answers
 
 
-# --- what one connection can say --------------------------------------------------------------------------------------------
+# --- input on one connection ----------------------------------------------------------------------------------
 
 
 def lengths(a):
@@ -146,7 +146,7 @@ def mutations(a, seed=22, n=400):
         except OSError:  # it was refused before the end
             pass
         answers = drain(client)
-        # a refusal is the last word, and an answer has the model's length
+        # a refusal is the last reply, and an answer has the model's length
         if answers is None or any(status not in (OK, BAD) for status, _ in answers) or any(status != OK for status, _ in answers[:-1]):
             wrong.append((i, data, answers))
         client.close()
@@ -246,8 +246,8 @@ def crowd(a, n=500):
             drain(client)
         close(some)
     print(f'crowd: {1e3 * worst:.1f} ms for a good request; {passed_by} of 200 were refused meanwhile')
-    # the request needs four turns of the server's loop, and each refuses 16; more are counted where this process waits for a
-    # processor, so one good try of 20 is enough
+    # The request needs four turns of the server's loop, and each turn refuses 16 connections. This process may wait
+    # for a processor and count more, so one good try of 20 is enough.
     check('crowd: a good request does not wait for all refusals', min(passed_by) <= 150)
     check('crowd: the good user is served in time', worst < GOOD_S)
     if ROOT:

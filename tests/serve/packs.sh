@@ -1,14 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Model packs on a GPU: each is run natively and under DetShare, over the ring and over the socket alone, and last as LS beside
-# all the others as BE. Outputs must be right by the pack's tolerance and the same bits everywhere. Prints a table of times:
-# natively, under DetShare, beside the others. Ends with `N passed, N failed`. A simulated device (its name as second argument) has no
-# native side; its digests are compared with those of FILE, if one is given: lines `PACK CASE SHA256`, as they are printed here.
+# Model packs on a GPU. Each pack runs natively, under DetShare over the ring, over the socket alone, and finally as
+# LS beside all others as BE. Outputs must be within the pack's tolerance and the same bits in each case. Prints a
+# table of times: native, under DetShare, beside the others. Prints `N passed, N failed` last.
 #
-# EVICT=yes: instead of the runs beside others each pack is run with all its kernels in the form that lets go, told to at random times and
-# taken up again on other SMs (tests/policies/evictor.c, `make build/tests/policies/evictor.so`), alone and then all at once; outputs must
-# be the same bits as natively, and some kernels must have let go. REQUESTS is how many requests each run serves (500).
+# A simulated device (its name as second argument) cannot run packs natively. Its digests are compared with those of
+# FILE, if given: lines `PACK CASE SHA256`, in the format that this script prints.
+#
+# EVICT=yes: instead of the runs beside others, all kernels of each pack run in a form that can be evicted, and are
+# evicted at random times and resumed on other SMs (tests/policies/evictor.c, `make build/tests/policies/evictor.so`),
+# first alone, then all packs at once. Outputs must be the same bits as natively, and some kernels must have been
+# evicted. REQUESTS is the number of requests of each run (500).
 #
 # usage: tests/serve/packs.sh BUILD cuda:0|sim:MODEL[,FILE] PACK...
 set -u
@@ -34,22 +37,22 @@ finish() {
 }
 trap finish EXIT
 
-# of FILE EXPRESSION: what Python makes of the JSON (d) in it
+# Python's value of EXPRESSION ($2) for the JSON (d) in FILE ($1).
 of() {
         python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
 
-# digests_of WAY NAME
+# digests_of WAY NAME: writes the digests of a run to a file
 digests_of() {
         of "$tmp/$1.$2.json" "'\n'.join('$2 %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$tmp/$1.$2.digests"
 }
 
-# one WAY PACK ARGUMENT...: right, and its digests and times in $tmp/WAY.NAME.*
+# one WAY PACK ARGUMENT...: outputs are right; digests and times go to $tmp/WAY.NAME.*
 one() {
         local at name status devices=${CUDA_VISIBLE_DEVICES:-}
         name=$(basename "$2")
         at=$tmp/$1.$name
-        # the GPU of this script, or the only one that a client of the daemon has
+        # a native run uses this script's GPU; a client of the daemon has only one GPU, number 0
         [ "$1" = native ] || devices=${devices:+0}
         env ${devices:+CUDA_VISIBLE_DEVICES="$devices"} timeout 300 "$serve" "$2" --json --check --digest --requests "$requests" "${@:3}" >"$at.json" 2>"$at.err"
         status=$?
@@ -71,7 +74,7 @@ us() {
         of "$tmp/$1.$2.json" "'%.1f / %.1f' % (d['latency_us']['p50'], d['latency_us']['p99'])" || echo -
 }
 
-# each as LS, all the others beside it as BE
+# Runs each pack as LS with all others beside it as BE.
 beside_others() {
         local pack other others
         for pack; do
@@ -90,7 +93,7 @@ beside_others() {
         done
 }
 
-# all of them in the form that lets go, under a policy that has it do so
+# Runs all packs in the form that can be evicted, under a policy that evicts at random times.
 told_to_let_go() {
         local pack way running=
         daemon_stop

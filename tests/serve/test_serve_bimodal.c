@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bimodal tensors: random models are run on a memory of cells, with the state changing before any launch. Every cell
- * that is read has what was written there last, whichever copy it lies in; what the rule says of memory-bound kernels
- * and others is said again here, launch by launch.
+ * Bimodal tensors: random models run on a memory of cells, and the state may change before any launch. Every cell that
+ * is read has the last written value, whichever copy holds it. The test implements the rule for memory-bound and other
+ * kernels a second time and compares each launch.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define TENSORS 24u
 #define LAUNCHES 30u
-#define CELLS 6u /* of a tensor at most */
+#define CELLS 6u /* largest number of cells of a tensor */
 #define CELL SV_BIMODAL_ALIGN
 #define RUNS 4u
 
@@ -23,9 +23,9 @@ struct world {
         struct sv_bm_tensor tensors[TENSORS];
         struct sv_bm_use uses[TENSORS * LAUNCHES];
         struct sv_bm_launch launches[LAUNCHES];
-        /* what lies in each cell; of a plain copy: each tensor has its own */
+        /* contents of each cell; plain: one copy per tensor */
         uint32_t plain[TENSORS][CELLS], weights[TENSORS * CELLS], arena[TENSORS * CELLS];
-        uint32_t want[TENSORS][CELLS]; /* 0: not written in this run */
+        uint32_t want[TENSORS][CELLS]; /* expected contents; 0: not written in this run */
         bool alive[TENSORS];
         enum sv_copy at[TENSORS];
         uint32_t written;
@@ -55,7 +55,7 @@ static void make_tensors(struct world *w)
         }
 }
 
-/* An intermediate's first launch writes it; those after read it, write more of it, or leave it alone. */
+/* An intermediate's first launch writes it; later ones read it, write more of it, or do not use it. */
 static uint32_t access_of(const struct world *w, uint32_t tensor, uint32_t launch)
 {
         const struct sv_bm_tensor *t = &w->tensors[tensor];
@@ -103,7 +103,7 @@ static uint32_t *cell(struct world *w, const struct sv_bimodal *b, uint32_t tens
         return w->tensors[tensor].weight ? &w->weights[place] : &w->arena[place];
 }
 
-/* A weight's bytes go where it lies now; of one that is held twice, to both. */
+/* Writes a weight's bytes to its current place; to both places if it is held twice. */
 static void put_weights(struct world *w, const struct sv_bimodal *b)
 {
         for (uint32_t t = 0; t < w->model.n_tensors; t++)
@@ -138,7 +138,7 @@ static enum sv_copy by(enum sv_state state)
         return state == SV_COLOCATION ? SV_COLOURED : SV_ALL;
 }
 
-/* The rule in other words; of weights that move, one place for all of a request. */
+/* The rule, implemented independently. A weight that moves has one place during a whole request. */
 static void check_rule(struct world *w, const struct sv_bimodal *b, const struct sv_bm_launch *launch, uint32_t tensor,
         enum sv_state state, enum sv_copy copy)
 {
@@ -172,7 +172,7 @@ static void touch(struct world *w, const struct sv_bimodal *b, const struct sv_b
         }
 }
 
-/* states: chance of 100 that it changes before a launch */
+/* changes: probability in percent of a change of state before a launch */
 static void run(struct world *w, struct sv_bimodal *b, uint32_t changes, enum sv_state *state)
 {
         enum sv_copy copies[TENSORS];
@@ -288,13 +288,14 @@ Test(serve_bimodal, the_paper_s_rule)
 
         cr_assert_eq(sv_bimodal_new(&chain, &b), 0);
         sv_bimodal_footprint(b, 1024, &f);
-        /* the weight of the kernel that is not bound is there once, so is what that kernel writes, and the input */
+        /* The input, the weight of the kernel that memory does not bound, and that kernel's output exist once. */
         cr_assert_eq(f.weights, 1024 + 2048);
         cr_assert_eq(f.weights_again, 1024);
         cr_assert_eq(f.arena_again, 512);
         check_chain(b, (enum sv_state[]){SV_MONOPOLISATION, SV_MONOPOLISATION, SV_MONOPOLISATION}, "........");
         check_chain(b, (enum sv_state[]){SV_COLOCATION, SV_COLOCATION, SV_COLOCATION}, ".ccc...c");
-        /* LS went between two launches: what was written coloured is read there, the next weights are the others */
+        /* LS ended between two launches: a tensor written coloured is read there; the next weights are the plain
+         * ones. */
         check_chain(b, (enum sv_state[]){SV_COLOCATION, SV_MONOPOLISATION, SV_MONOPOLISATION}, ".ccc....");
         check_chain(b, (enum sv_state[]){SV_MONOPOLISATION, SV_COLOCATION, SV_COLOCATION}, ".......c");
         cr_assert_null(sv_bimodal_free(b));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrivals and latencies of detshare-serve: files and random times, percentiles, samples that are too many
+ * Arrivals and latencies of detshare-serve: files, random times, percentiles, too many samples
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -70,12 +70,12 @@ Test(arrivals, random_times_are_a_seeds)
         cr_assert_eq(sv_arrivals_random(&arrivals, 1000, 20, 7, &why), 0);
         cr_assert_eq(sv_arrivals_random(&again, 1000, 20, 7, &why), 0);
         cr_assert_eq(sv_arrivals_random(&other, 1000, 20, 8, &why), 0);
-        /* 20,000 expected, 141 one standard deviation */
+        /* expected: 20,000, standard deviation: 141 */
         cr_expect(arrivals.n > 19300 && arrivals.n < 20700, "%zu", arrivals.n);
         cr_expect(again.n == arrivals.n && !memcmp(again.ns, arrivals.ns, arrivals.n * sizeof(*arrivals.ns)));
         cr_expect(other.n != arrivals.n || memcmp(other.ns, arrivals.ns, arrivals.n * sizeof(*arrivals.ns)) != 0);
         cr_expect_leq(arrivals.ns[arrivals.n - 1], 20000000000);
-        /* of gaps that are exponential, this part is below the mean's half: 1 - exp(-0.5) = 39.3 % */
+        /* share of exponential gaps below half of the mean: 1 - exp(-0.5) = 39.3 % */
         size_t below = 0;
         for (size_t i = 1; i < arrivals.n; i++)
                 below += arrivals.ns[i] - arrivals.ns[i - 1] < 500000;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader of model packs: what it takes, and that each field of a line that is wrong is refused by its name; the
- * folder: links, pipes, lengths, hashes; memory that runs out.
+ * The reader of model packs: accepted packs; refusal of each wrong field by its name; the folder: links, pipes,
+ * lengths, hashes; allocation failures
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -20,7 +20,7 @@
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 
-/* One line each, so that a test can put another in the place of one. */
+/* One string per line, so that a test can replace one. */
 static const char *const good[] = {
         "detshare-pack 1",
         "model tiny",
@@ -60,7 +60,7 @@ static const char *const good[] = {
 
 static struct sv_why why;
 
-/* The manifest with `line` in place of the one that begins with the same as `old`; NULL: without it. */
+/* The manifest with `line` in place of the line that begins like `old`; NULL: without that line. */
 static char *text_with(const char *old, const char *line)
 {
         static char text[8192];
@@ -87,7 +87,7 @@ static struct sv_pack *parse(const char *text)
         return sv_pack_parse(text, strlen(text), "pack.txt", &pack, &why) ? NULL : pack;
 }
 
-/* Refused, and the reason has these words. */
+/* The manifest is refused, and the reason contains `words`. */
 static void refused(const char *old, const char *line, const char *words)
 {
         struct sv_pack *pack = parse(text_with(old, line));
@@ -223,7 +223,7 @@ Test(pack, the_plan_is_checked)
         taken("buffer 0", "buffer 0 256 0 1");
 }
 
-/* By comparing all with all. */
+/* Compares every buffer with every other. */
 static bool plan_is_right(const struct sv_pack *pack)
 {
         for (uint32_t i = 0; i < pack->n_buffers; i++)
@@ -259,7 +259,7 @@ Test(pack, plans_at_random)
         cr_expect(right > 2000 && wrong > 2000, "%u right, %u wrong", right, wrong);
 }
 
-/* As many as there may be, each begun in a launch of its own, and none ends. */
+/* The largest number of buffers, each of which begins in its own launch; none ends. */
 Test(pack, the_largest_plan)
 {
         struct sv_buffer *buffers = ds_alloc0(SV_BUFFERS_MAX, sizeof(*buffers));
@@ -338,7 +338,7 @@ Test(pack, long_lines_and_many_words)
         refused("cost", line, "more than 70 words");
 }
 
-/* Names say where they are from, and lines are one line whatever they hold. */
+/* A reason names the file and is one printable line, whatever the file contains. */
 Test(pack, a_reason_is_one_printable_line)
 {
         char line[] = "model \x1b[31m";
@@ -499,7 +499,7 @@ Test(folder, nothing_is_lost_when_memory_is_short)
         cr_assert_gt(n, 8);
 }
 
-/* --- cases -------------------------------------------------------------------------------------------------------- */
+/* --- expected outputs --------------------------------------------------------------------------------------------- */
 
 static struct sv_verdict judge(struct sv_pack *pack, const uint16_t got[4])
 {
@@ -514,7 +514,7 @@ static struct sv_verdict judge(struct sv_pack *pack, const uint16_t got[4])
         return verdict;
 }
 
-/* 0.5 + 0.01 * |want|: 0.51, 0.52, 0.5, 10.5 */
+/* Tolerances 0.5 + 0.01 * |want|: 0.51, 0.52, 0.5, 10.5 */
 Test(folder, outputs_are_judged_element_by_element)
 {
         static const uint16_t exact[4] = {0x3c00, 0xc000, 0x8000, 0x63d0}; /* 1 -2 -0 1000 */

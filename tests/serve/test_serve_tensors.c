@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pack's tensors: which tensor each parameter is, what launches read and write, which sets of parameters can be
- * coloured at once; and the file that says which launches memory bounds.
+ * A pack's tensors: the tensor of each parameter, the reads and writes of launches, the sets of parameters that can be
+ * coloured together; and the file that lists memory-bound launches
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 
-/* in -> conv -> left half of c; in -> conv -> right half of c; c + c's left -> y; y in place */
+/* in -> conv -> left half of c; in -> conv -> right half of c; c + left half of c -> y; y in place */
 #define HEAD                                                                                                           \
         "detshare-pack 1\nmodel t\nclass be\nbatch 1\narch sm_80\nframework f\ncompiler c\nfile k.ptx 9 " ZEROS        \
         "\nfile w.bin 1280 " ZEROS "\nmodule k.ptx\nweights w.bin\narena 2048\ninput x f16 1,100 0 200\noutput y f16 " \
@@ -61,7 +61,7 @@ Test(serve_tensors, targets_of_launch_parameters)
         expect_use(&t, 0, 2, 4, SV_WRITES);
         expect_use(&t, 1, 1, 1, SV_READS);
         expect_use(&t, 1, 2, 4, SV_WRITES);
-        /* two parameters that are parts of one tensor */
+        /* Two parameters that are parts of one tensor. */
         cr_assert_eq(t.launches[2].n_uses, 2);
         expect_use(&t, 2, 0, 4, SV_READS);
         expect_use(&t, 3, 0, 5, SV_WRITES);
@@ -134,7 +134,7 @@ Test(serve_tensors, packs_that_do_not_say_enough)
                 "the weight at 264");
 }
 
-/* An input is there before the first launch, whenever its buffer begins and whatever else lies in that. */
+/* An input exists before the first launch, whenever its buffer begins and whatever else shares the buffer. */
 Test(serve_tensors, inputs_are_given)
 {
         static const char *const buffers[] = {"buffer 0 200 1 1\n", "buffer 0 1024 0 1\n", "buffer 0 64 1 1\n"};
@@ -154,7 +154,7 @@ Test(serve_tensors, inputs_are_given)
                 sv_tensors_close(&t);
                 sv_pack_free(pack);
         }
-        /* what takes an input's place later is none */
+        /* A tensor that reuses an input's place later is no input. */
         snprintf(text, sizeof(text),
                 "%s%sbuffer 0 200 0 0\nbuffer 0 200 1 1\nbuffer 1024 256 0 1\n" WRITES WEIGHTS "end\n", HEAD, launches);
         struct sv_pack *pack = parse(text);
@@ -166,12 +166,12 @@ Test(serve_tensors, inputs_are_given)
         sv_pack_free(pack);
 }
 
-/* An output is in the buffer that had its bytes last, whenever that ended and wherever in it they are. */
+/* An output lies in the last buffer that had its bytes, whenever that buffer ended and at any offset in it. */
 Test(serve_tensors, where_outputs_are)
 {
         static const struct {
                 const char *buffers;
-                uint32_t tensor; /* of output 0; 0: no pack of ours */
+                uint32_t tensor; /* tensor of output 0; 0: the pack is refused */
         } rows[] = {
                 {"buffer 1024 256 0 1\n", 3},
                 {"buffer 1024 256 0 0\n", 3},
@@ -204,7 +204,7 @@ Test(serve_tensors, where_outputs_are)
         }
 }
 
-/* 0 and which launches, or -1 */
+/* Returns 0 and the launches, or -1. */
 static int bounds_of(const char *text, bool *ret)
 {
         struct sv_pack *pack = parse(HEAD LAUNCHES BUFFERS WRITES WEIGHTS "end\n");

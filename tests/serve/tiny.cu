@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of the pack that the tests of detshare-serve make (make_pack.py): a dense layer, its activation, and a
- * second output in half precision.
+ * Kernels of the pack that detshare-serve's tests make (make_pack.py): a dense layer, its activation, and a second
+ * output in half precision.
  */
 #include <cuda_fp16.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only shows after a while: memory, descriptors, threads, charges of the daemon over time
+ * Long-term use of memory, descriptors, threads and charges by the daemon
  *
- *  - steady: 16 clients work, one a second is killed, the policy changes every five seconds.
- *  - deaths: the same clients, and each second the worker or the helper is killed.
- *  - churn: four processes connect, say hello and leave as fast as they can.
- *  - idle: a thousand clients that do nothing: what each costs.
+ * - steady: 16 clients work, one is killed per second, the policy changes every five seconds
+ * - deaths: the same clients, and each second the worker or the helper is killed
+ * - churn: four processes connect, send Hello and disconnect without pause
+ * - idle: a thousand clients that do nothing; the cost of each
  *
- * The daemon's processes are looked at each second. Of their memory the slope after warm-up (a fifth of the time) is
- * printed, and judged (1 MiB/h) when that was half an hour or more: before, it is noise. All else must be back where it
- * was. Ends with lines of a table, and `N passed, N failed`.
+ * The test inspects the daemon's processes each second. It prints the slope of their memory after warm-up (a fifth of
+ * the time), and judges it (1 MiB/h) if the rest was at least half an hour; for shorter times the slope is noise.
+ * Everything else must return to its initial value. The last lines are a table and `N passed, N failed`.
  *
  * usage: soak BUILD steady|deaths|churn SECONDS | idle CLIENTS
  */
@@ -48,7 +48,7 @@ struct process {
         unsigned fds, threads;
 };
 
-/* Sums for a line through (seconds, KiB). */
+/* Sums for a regression line through (seconds, KiB). */
 struct slope {
         double n, x, y, xx, xy;
         unsigned long first, last, most;
@@ -60,7 +60,7 @@ static pid_t children[CLIENTS];
 static struct slope slopes[_WHO_MAX];
 static _Atomic uint64_t *counts; /* shared: steps of the clients, errors */
 
-/* --- looking ------------------------------------------------------------------------------------------------------ */
+/* --- inspecting processes ----------------------------------------------------------------------------------------- */
 
 static unsigned count_entries(pid_t pid, const char *what)
 {
@@ -213,7 +213,7 @@ static void judge(int seconds, const struct process before[_WHO_MAX], const stru
         h_check(counts[2] == 0, "%llu results were wrong", (unsigned long long)counts[2]);
 }
 
-/* Not reaped: that is for who stops it. */
+/* Does not reap the process; h_daemon_stop does. */
 static int daemon_lives(void)
 {
         siginfo_t info = {0};
@@ -223,7 +223,7 @@ static int daemon_lives(void)
         return h_check(0, "the daemon ended: %s %d", info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
 }
 
-/* What changes once a second. */
+/* The event of each second. */
 static void event(int second, int deaths, const struct process now[_WHO_MAX])
 {
         const int i = second % CLIENTS;
@@ -297,7 +297,7 @@ static void churn(int seconds)
 
         h_daemon_start(build, DEVICE, NULL);
         quiet = h_quiet();
-        for (int round = 0; round < 2; round++) { /* the first warms up */
+        for (int round = 0; round < 2; round++) { /* the first round warms up */
                 h_check(look(before, &status) == 0, "status");
                 counts[0] = 0;
                 for (int i = 0; i < CHURNERS; i++) {
@@ -330,7 +330,7 @@ static unsigned long long busy_ns(const struct process all[_WHO_MAX])
         return number_of(all[SUPERVISOR].pid, "schedstat", "%llu") + number_of(all[WORKER].pid, "schedstat", "%llu");
 }
 
-/* With its ring and page, as a client that has worked before. -1: it was refused. */
+/* A session with ring and page, like a client that has worked before. -1: it was refused. */
 static int idle_client(void)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;

@@ -16,7 +16,7 @@
 #define SPIN_ROUNDS 3000u
 #define HELD_BYTES (3u << 20)
 
-/* Runs a call; on an error the load stores its name and code for the report. */
+/* Stores the name of a call, for reports, and runs it; returns its error, if any, from the calling function. */
 #define TRY(load, call)                       \
         do {                                  \
                 (load)->what = #call;         \

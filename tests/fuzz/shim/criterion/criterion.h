@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Criterion's assertions for a program without Criterion: what does not hold ends the process
+ * Criterion's assertions for a program without Criterion: a failed assertion ends the process
  *
- * So fuzz targets stand on the same harnesses as the unit tests.
+ * With them fuzz targets use the same harnesses as the unit tests.
  */
 #pragma once
 

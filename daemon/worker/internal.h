@@ -63,9 +63,8 @@
 #define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
 #define DSW_SESSION_MODULES_MAX 4096u
 #define DSW_SESSION_ALLOCS_MAX 65536u
-/* allocations without an address, and mappings: each is a file descriptor here */
-#define DSW_SESSION_PHYSICAL_MAX 16384u
-#define DSW_SESSION_PINNED_MAX 4096u /* each is a mapping in this process */
+#define DSW_SESSION_PHYSICAL_MAX 16384u /* allocations without an address, and mappings; each a file descriptor here */
+#define DSW_SESSION_PINNED_MAX 4096u    /* each is a mapping in this process */
 #define DSW_MODULE_KERNELS_MAX 65536u
 #define DSW_KERNEL_NAME_MAX 16384u
 #define DSW_DECLARED_MAX 1024u     /* threads of a session */
@@ -74,12 +73,10 @@
 #define DSW_SLAB_BYTES DS_MIB(64)
 #define DSW_ALLOC_ALIGN 512u
 #define DSW_PAGE_ALIGN 4096u
-/* bound of a sleep: a client must not drive the virtual clock to its end */
-#define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S)
-/* real time for which a silent declared thread may hold the virtual clock */
-#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)
-#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)   /* real time for which one user may hold it while others wait */
-#define DSW_HOLD_BACK 4u                     /* the user regains 1 ns of that time per 4 ns of real time */
+#define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* bound of a sleep: no client may drive the virtual clock to its end */
+#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)  /* real time for which a silent declared thread may hold the virtual clock */
+#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S) /* real time for which one user may hold it while others wait */
+#define DSW_HOLD_BACK 4u                   /* the user regains 1 ns of that time per 4 ns of real time */
 #define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS) /* regained time from which a user that used all may hold it again */
 #define DSW_RING_BATCH 256u                  /* records of one user and class per round of the loop */
 #define DSW_SPIN_NS (50 * DS_NS_PER_US)      /* the loop polls this long after an LS session's last activity */
@@ -734,10 +731,8 @@ void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, ui
 int dsw_session_ended(const struct dsw_session *session, uint64_t index);
 void dsw_op_pool_free(ds_worker *worker);
 
-/*
- * work.c: turns records and requests into operations. The session must have no sticky error and the stream must be
- * open. Returns 0 and the operation's number; a CUDA error with *ret_why, without a number; or DSW_WORK_E_STALLED.
- */
+/* work.c: turns records and requests into operations. The session must have no sticky error and the stream must be
+ * open. Returns 0 and the operation's number; a CUDA error with *ret_why, without a number; or DSW_WORK_E_STALLED. */
 #define DSW_WORK_E_STALLED 100000
 int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *launch, const void *params,
         uint64_t *ret_seq, const char **ret_why);
@@ -751,17 +746,14 @@ int dsw_work_wait(struct dsw_stream *stream, uint32_t other, uint64_t seq, uint6
 int dsw_work_graph(struct dsw_stream *stream, uint64_t graph, uint64_t *ret_seq, const char **ret_why);
 
 /* graph.c */
-/*
- * Instantiates a graph from a copy of a client's file. id 0 = assign a new one. Returns 0; a CUDA error or daemon
- * status with *ret_why; DSW_WORK_E_STALLED (retry in the next quiesce); or a negative errno.
- */
+/* Instantiates a graph from a copy of a client's file. id 0 = assign a new one. Returns 0; a CUDA error or daemon
+ * status with *ret_why; DSW_WORK_E_STALLED (retry in the next quiesce); or a negative errno. */
 int dsw_graph_create(
         struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why);
 int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
 int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* 0 or -ENOENT */
 void dsw_graph_destroy_all(struct dsw_session *session);
-/* Takes a reference for a launch after checking that all that the graph names exists. Returns 0 or an error with
- * *ret_why. */
+/* Takes a reference for a launch if all that the graph names exists. Returns 0 or an error with *ret_why. */
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
 void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is allowed */
 /* Fills in the fields of a graph launch that the scheduler needs. */
@@ -807,10 +799,8 @@ size_t dsw_shared_step(ds_worker *worker); /* number of requests answered */
 void dsw_shared_close_all(struct dsw_session *session);
 
 /* quiesce.c */
-/*
- * Whether a call marked [stops] may be made for this session now. If not, the caller must do nothing yet: the next
- * quiesce starts the session's queued requests again and continues its close or reset.
- */
+/* Whether a call marked [stops] may be made for this session now. If not, the caller must do nothing yet: the next
+ * quiesce starts the session's queued requests again and continues its close or reset. */
 int dsw_quiesce_may(struct dsw_session *session);
 int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; requests no quiesce */
 void dsw_quiesce_forget(struct dsw_session *session);
@@ -820,8 +810,7 @@ uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the nex
 uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* real time until the next such step */
 
 /* lost.c */
-/* Checks the completions of one poll for a lost context. 1: it is lost, and only dsw_lost_say() remains to be
- * called. */
+/* Checks the completions of one poll for a lost context. 1: it is lost; only dsw_lost_say() remains to be called. */
 int dsw_lost_poll(ds_worker *worker, const struct ds_completion *completions, size_t n);
 void dsw_lost_op(struct dsw_session *session, int status, const char *message); /* an operation ended with this error */
 /* Gives up the context because a session's kernel cannot be stopped. */
@@ -861,10 +850,8 @@ void dsw_pages_free(ds_worker *worker);
 int dsw_pages_fd(const ds_worker *worker);      /* readable when dsw_pages_step() has something to do */
 size_t dsw_pages_step(ds_worker *worker);       /* number of files that became ready */
 int dsw_pages_awaited(const ds_worker *worker); /* whether a session waits for a file */
-/*
- * Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns it, or -1 if a new file is as good;
- * STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno.
- */
+/* Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns it, or -1 if a new file is as good;
+ * STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno. */
 int dsw_pages_ready(struct dsw_session *session, uint64_t bytes);
 int dsw_pages_take(struct dsw_session *session);
 void dsw_pages_forget(struct dsw_session *session);
@@ -917,8 +904,7 @@ int dsw_memory_pinned_alloc(
 int dsw_memory_cleared(
         struct dsw_session *session, uint64_t va); /* whether the slab of the allocation at va is cleared */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va);
-/* Marks the allocation that begins at va as being freed. Returns 0, or -ENOENT if there is none or it is already
- * marked. */
+/* Marks the allocation that begins at va as being freed. 0; -ENOENT: there is none, or it is already marked. */
 int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned);
 int dsw_memory_restore_slab(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned, int fd);
 int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned);
@@ -963,10 +949,8 @@ int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kerne
 size_t dsw_module_step(ds_worker *worker);           /* number of sessions whose prepared loads can continue */
 void dsw_module_forget(struct dsw_session *session); /* the session waits for no load any more */
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
-/*
- * Loads a module; id 0 = assign a new one. Returns a CUDA error or daemon status with a text in log; DSW_WORK_E_STALLED
- * (new modules: retry in the next quiesce); or a negative errno.
- */
+/* Loads a module; id 0 = assign a new one. Returns a CUDA error or daemon status with a text in log; DSW_WORK_E_STALLED
+ * (new modules: retry in the next quiesce); or a negative errno. */
 int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
         struct dsw_module **ret);
 void dsw_module_unload(struct dsw_session *session, struct dsw_module *module);
@@ -976,19 +960,16 @@ int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_
 
 /* forms.c */
 void dsw_forms_init(struct dsw_forms *forms);
-/* Reads the report appended to the module's image, if any: then the module contains its forms. Call it before the
- * kernels are listed. Returns 0 or -ENOMEM. */
+/* Reads the report behind an image that contains forms, if any. Call it before kernels are listed. 0 or -ENOMEM. */
 int dsw_forms_instead(struct dsw_module *module, int fd, uint64_t bytes);
-/* the name is a generated form, not a kernel of the program */
-int dsw_forms_hides(const struct dsw_module *module, const char *name);
+int dsw_forms_hides(const struct dsw_module *module, const char *name); /* the name is a form, not a kernel */
 int dsw_forms_connect(
         struct dsw_session *session, struct dsw_module *module);     /* after its kernels are listed. 0 or -ENOMEM */
 void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel); /* the kernel is loaded now */
 void dsw_forms_free(struct dsw_session *session, struct dsw_module *module);
 /* Adds to a launch the forms that it may use. */
 void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op);
-/* Receives a module's forms from the supervisor and takes the fd. answer: id of the message to answer once they are
- * loaded. */
+/* Receives a module's forms from the supervisor; takes the fd. answer: id of the message to answer once loaded. */
 void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__ModuleForms *come, int *fd, uint64_t answer);
 void dsw_forms_resume(struct dsw_session *session); /* continues loads that wait */
 void dsw_forms_list(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionForms *ask);

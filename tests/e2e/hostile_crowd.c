@@ -7,8 +7,7 @@
  * - A thousand connections that send requests and never read: the unsent replies of all together are bounded, and so is
  *   the daemon's memory.
  * - A dozen sessions that queue work behind endless kernels: the user's accepted operations are bounded; its sessions
- *   stall, and continue when there is
- * room again.
+ *   stall, and continue when there is room again.
  *
  * The other user's requests are timed.
  *

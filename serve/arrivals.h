@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When requests arrive: from a file, or at random
+ * Arrival times of requests: from a file, or random
  *
- * A file is either JSON, one list of the seconds between one arrival and the next, or text, one time in seconds from
- * the beginning per line, ascending; none at all is fine. `speed` divides all times. Random arrivals are a Poisson
+ * A file is JSON, one list of the seconds between one arrival and the next; or text, one time in seconds from the
+ * beginning per line, in ascending order. It may be empty. `speed` divides all times. Random arrivals are a Poisson
  * process: the same seed gives the same times.
  */
 #pragma once
@@ -16,14 +16,14 @@
 #define SV_ARRIVALS_MAX ((size_t)4 << 20)
 
 struct sv_arrivals {
-        uint64_t *ns; /* from the beginning */
+        uint64_t *ns; /* ns from the beginning, ascending */
         size_t n;
 };
 
 int sv_arrivals_read(struct sv_arrivals *arrivals, const char *path, double speed, struct sv_why *why);
-/* What the file says, NUL behind it; name: for sentences. */
+/* text: contents of the file, ended by a NUL. name: the file, for messages. */
 int sv_arrivals_parse(
         struct sv_arrivals *arrivals, const char *text, const char *name, double speed, struct sv_why *why);
-/* rate: per second. */
+/* rate: requests per second. */
 int sv_arrivals_random(struct sv_arrivals *arrivals, double rate, double seconds, uint64_t seed, struct sv_why *why);
 void sv_arrivals_clear(struct sv_arrivals *arrivals);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock that latencies are read from
+ * The clock for latencies
  *
- * CLOCK_MONOTONIC where the GPU is real, natively and under DetShare alike; on a simulated device its virtual clock
- * (detshare_now), which stands still while a thread that asked for the time runs. So a thread says with sv_clock_leave
- * that it is about to wait for something outside of DetShare.
+ * On a GPU it is CLOCK_MONOTONIC, natively and under DetShare. On a simulated device it is the virtual clock
+ * (detshare_now), which stands still while a thread runs that has called sv_now. Such a thread calls sv_clock_leave
+ * before it waits for anything outside of DetShare.
  */
 #pragma once
 
@@ -16,6 +16,6 @@ struct sv_clock {
 };
 
 uint64_t sv_now(const struct sv_clock *clock);
-/* Returns at once when that is past. The end of a real wait is spent looking at the clock. */
+/* Returns at once if that time is past. Polls the clock for the last 100 us of a real wait. */
 void sv_sleep_until(const struct sv_clock *clock, uint64_t ns);
 void sv_clock_leave(const struct sv_clock *clock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the command line says
+ * Options of the command line
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #define SV_INSTANCES_MAX 256u
 
-/* detsharectl's */
+/* Exit statuses, the same as detsharectl's. */
 enum sv_exit {
         SV_EXIT_OK = 0,
         SV_EXIT_FAILED = 1,
@@ -20,7 +20,7 @@ enum sv_exit {
 };
 
 enum sv_mode {
-        SV_LOOK,   /* nothing is served: --check, --digest, --kernels */
+        SV_LOOK,   /* no requests: --check, --digest, --kernels */
         SV_LOOP,   /* --requests, --seconds */
         SV_TRACE,  /* --trace */
         SV_RANDOM, /* --rate */
@@ -43,7 +43,7 @@ struct sv_options {
 
 extern const char sv_usage[];
 
-/* -1: go on; else the exit code. */
+/* -1: the options are valid; otherwise the exit status. */
 int sv_options_parse(int argc, char **argv, struct sv_options *ret);
-/* A line on standard error. Returns SV_EXIT_USAGE. */
+/* Prints a line on standard error. Returns SV_EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int sv_options_wrong(const char *format, ...);

@@ -102,7 +102,8 @@ static int obey(struct sv_load *load, const char *line, struct sv_why *why)
         else if (!strncmp(line, "loop ", 5))
                 r = loop(load, line + 5, why);
         else
-                r = sv_fail(why, "there is no order %.64s: the orders are serve FILE, loop SECONDS, hold and at NS", line);
+                r = sv_fail(
+                        why, "there is no order %.64s: the orders are serve FILE, loop SECONDS, hold and at NS", line);
         load->begin = 0;
         return r;
 }

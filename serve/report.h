@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said at the end, to people or as JSON
+ * The report at the end, as text or as JSON
  *
- * Figures of a simulated device are called that in both. JSON is one object on one line; its words stay, and more may
- * come.
+ * Both label the figures of a simulated device as such. JSON is one object on one line. Its keys stay; later versions
+ * may add others.
  */
 #pragma once
 
@@ -16,15 +16,15 @@
 struct sv_report {
         const struct sv_options *options;
         const struct sv_pack *pack;
-        const char *gpu, *driver, *class_; /* class_: as it was granted; NULL natively */
+        const char *gpu, *driver, *class_; /* class_: granted class; NULL natively */
         bool native, simulated;
-        uint64_t prepare_ns; /* from the pack to a first answer of every instance, real time */
+        uint64_t prepare_ns; /* real time from reading the pack to the first answer of every instance */
         /* --check, --digest */
         uint32_t n_cases;
-        bool judged, same; /* same: every output was its case's first */
+        bool judged, same; /* same: every output equals the first one of its case */
         struct sv_verdict verdicts[SV_CASES_MAX];
         char digests[SV_CASES_MAX][2 * DS_SHA256_BYTES + 1];
-        /* what was served */
+        /* figures of the served requests */
         bool served;
         uint64_t requests, different, ns, in_slo;
         struct sv_times latency, service;
@@ -36,8 +36,8 @@ struct sv_report {
         const struct sv_bm_footprint *footprint;
 };
 
-/* The pack alone. */
+/* Prints the pack alone (--show). */
 void sv_report_pack(const struct sv_report *report);
 void sv_report(const struct sv_report *report);
-/* --orders: the line of JSON that says that everything is loaded and warm. */
+/* --orders: prints the line of JSON that says that everything is loaded and warm. */
 void sv_report_ready(const struct sv_report *report);

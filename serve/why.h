@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why something failed, in one sentence
+ * The reason of a failure, in one sentence
  *
- * Functions that can fail return 0 or -1 and then leave a sentence that names file and field, or the driver's call and
- * its error, for the person who started the program (or the client that asked). Whoever passes a failure on says
- * nothing more. A sentence is one line of printable characters, whatever a pack's author wrote into his.
+ * A function that fails returns -1 and leaves a sentence for the user or the client. It names the file and the field,
+ * or the driver's call and its error. Callers that pass a failure on add nothing. A sentence is one line of printable
+ * characters, also if it quotes a hostile pack.
  */
 #pragma once
 

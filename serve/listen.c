@@ -18,10 +18,10 @@
 #include "util/macro.h"
 
 #define BACKLOG 256
-#define STOP_MS 2000u /* for answers that are still to be read when we are told to end */
-#define PAUSE_MS 100u /* without new connections, where there are no file descriptors */
-#define LOOK_MS 1000u /* at most between two looks at who took too long */
-#define REFUSALS 16u  /* of new connections in a turn: each costs a look at all that are there */
+#define STOP_MS 2000u /* time for clients to read their answers at the end */
+#define PAUSE_MS 100u /* time without new connections after file descriptors ran out */
+#define LOOK_MS 1000u /* longest time between two checks for slow clients */
+#define REFUSALS 16u  /* new connections in a turn: each costs a look at all existing ones */
 
 /* How many connections a user has. */
 struct share {
@@ -35,17 +35,17 @@ struct server {
         struct sv_desk desk;
         int socket, signals;
         struct sv_connection *slots;  /* fd -1: free */
-        struct pollfd *polls, *looks; /* of a turn; for a moment within one */
-        struct share *shares;         /* for a moment */
+        struct pollfd *polls, *looks; /* used within one turn only */
+        struct share *shares;         /* used within one call only */
         struct sv_heard *heard;
         bool stopping, failed;
-        struct sv_why why;          /* of the failure */
+        struct sv_why why;          /* reason of the failure */
         uint64_t stop_ms, pause_ms; /* until then */
 };
 
 /* --- connections -------------------------------------------------------------------------------------------------- */
 
-/* A sentence, which ends the connection. */
+/* Sends a sentence that ends the connection. */
 static void tell(struct server *server, struct sv_connection *connection, enum sv_status status, const char *text)
 {
         sv_connection_refuse(connection, status, "%s", text);
@@ -79,7 +79,7 @@ static struct sv_connection *find_slot(struct server *server, uid_t uid)
         return idle;
 }
 
-/* What can be done for a connection now. */
+/* Reads or sends for a connection as much as possible without blocking. */
 static void serve_slot(struct server *server, struct sv_connection *slot)
 {
         const enum sv_said said = sv_connection_go_on(slot, &server->subject);
@@ -89,7 +89,7 @@ static void serve_slot(struct server *server, struct sv_connection *slot)
                 sv_desk_give(&server->desk, slot);
 }
 
-/* The client of a request is gone: one that waits is not run. */
+/* The client of a request is gone: takes the request out if it waits. */
 static void forget_request(struct server *server, struct sv_connection *slot)
 {
         slot->gone = true;
@@ -247,7 +247,7 @@ static void begin_stopping(struct server *server)
         server->stopping = true;
 }
 
-/* What the instances have ended. */
+/* Answers the requests that the instances have finished. */
 static void take_done(struct server *server)
 {
         struct sv_connection *connection;
@@ -256,7 +256,7 @@ static void take_done(struct server *server)
         server->failed = sv_desk_take_back(&server->desk, &done, &server->why);
         if (server->failed)
                 begin_stopping(server);
-        /* no instance comes to them any more */
+        /* no instance takes them any more */
         while (server->failed && (connection = sv_desk_take_rest(&server->desk)))
                 tell(server, connection, SV_STATUS_FAILED, server->why.text);
         while ((connection = TAILQ_FIRST(&done))) {
@@ -271,7 +271,7 @@ static void take_done(struct server *server)
 
 /* --- the loop ----------------------------------------------------------------------------------------------------- */
 
-/* Tells requests that no instance has come to. Returns the ms until the next has waited for too long. */
+/* Refuses requests that have waited for too long. Returns the ms until the next one will have. */
 static uint64_t check_waiting(struct server *server, uint64_t now)
 {
         const uint64_t most = server->listen->wait_ms;
@@ -285,7 +285,7 @@ static uint64_t check_waiting(struct server *server, uint64_t now)
         return since == UINT64_MAX ? LOOK_MS : since + most - now;
 }
 
-/* Ends what took too long; returns the ms until the next may. */
+/* Closes connections that took too long. Returns the ms until the next one may have. */
 static int check_times(struct server *server)
 {
         const uint64_t now = sv_now_ms();
@@ -306,7 +306,7 @@ static int check_times(struct server *server)
         return (int)next;
 }
 
-/* What is under way may never end: who asks a second time does not wait for it. */
+/* A running request may never end, so a second signal does not wait for it. */
 static void let_signals_end_us(const struct server *server)
 {
         struct signalfd_siginfo heard;
@@ -338,7 +338,7 @@ static void begin_to_stop(struct server *server)
         }
 }
 
-/* false: nobody waits for anything any more, or long enough. */
+/* false: the loop can end, because no client waits, or the time is over. */
 static bool is_needed(const struct server *server)
 {
         if (!server->stopping)
@@ -350,7 +350,7 @@ static bool is_needed(const struct server *server)
         return false;
 }
 
-/* Only what is open is polled: more descriptors than the process may have cannot be. */
+/* poll() gets only open connections: it refuses more entries than the process may have descriptors. */
 static void wait_for_any(struct server *server, int ms)
 {
         struct pollfd *polls = server->polls;
@@ -364,7 +364,7 @@ static void wait_for_any(struct server *server, int ms)
                 const short events = slot->state == SV_WAITING ? 0 : slot->state == SV_ANSWERING ? POLLOUT : POLLIN;
 
                 slot->polled = slot->fd >= 0 && !slot->gone ? (unsigned)n : 0;
-                /* that somebody has gone is told unasked */
+                /* POLLHUP comes without a request for it */
                 if (slot->polled)
                         polls[n++] = (struct pollfd){.fd = slot->fd, .events = events};
         }
@@ -398,7 +398,7 @@ static void turn(struct server *server)
 
 /* --- the socket --------------------------------------------------------------------------------------------------- */
 
-/* A socket that nobody listens at any more is taken away. */
+/* Removes a socket file that no server listens on. */
 static int remove_stale(const struct sockaddr_un *address, struct sv_why *why)
 {
         ds_cleanup(ds_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -447,7 +447,8 @@ static int open_descriptors(struct server *server, struct sv_why *why)
         return server->socket < 0 ? -1 : 0;
 }
 
-/* As many files as connections need, if that is allowed; if not, clients wait until others have gone. */
+/* Raises the limit of open files to the number of connections, if that is allowed; otherwise clients wait until
+ * others close. */
 static void ask_for_files(unsigned n)
 {
         struct rlimit limit;
@@ -505,7 +506,7 @@ static int serve(struct server *server, struct sv_why *why)
         server->heard->ns = (sv_now_ms() - begin_ms) * DS_NS_PER_MS;
         if (server->socket >= 0)
                 (void)unlink(listen->path);
-        /* what could not begin has said why */
+        /* the failed call has left its reason */
         return sv_desk_close(&server->desk, &server->heard->samples, r ? &server->why : why) || r ? -1 : 0;
 }
 

@@ -9,7 +9,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define SLICE_NS (100 * DS_NS_PER_MS) /* of a sleep: then somebody may want us to stop */
+#define SLICE_NS (100 * DS_NS_PER_MS) /* longest sleep between two checks for a stop */
 
 static volatile sig_atomic_t stop_wanted;
 
@@ -57,7 +57,7 @@ static bool take(struct run *run, uint64_t *ret)
         return load->arrivals ? *ret < load->arrivals->n : !load->requests || *ret < load->requests;
 }
 
-/* Waits for the request's time. false: it is not to be begun any more. */
+/* Waits for the request's arrival. false: the load was stopped before. */
 static bool await(struct run *run, uint64_t i, struct sv_sample *sample)
 {
         const struct sv_load *load = run->load;
@@ -113,7 +113,7 @@ static void *work(void *user)
         uint64_t i;
 
         worker->r = sv_driver_enter(worker->instance->model->driver, &worker->why);
-        /* declares the thread, while who made it holds the clock */
+        /* declares the thread, while its creator holds the clock */
         (void)sv_now(run->load->clock);
         wait_to_go(run);
         sleep_to_begin(run);
@@ -125,7 +125,7 @@ static void *work(void *user)
         return NULL;
 }
 
-/* How many threads there are, which is all but for a lack of memory or processes. */
+/* Returns the number of started threads; it is smaller when memory or processes run out. */
 static unsigned start(struct run *run, struct worker *workers)
 {
         unsigned n = 0;
@@ -139,7 +139,7 @@ static unsigned start(struct run *run, struct worker *workers)
         return n;
 }
 
-/* The clock stands until all threads are there, so that the first request waits for nobody. */
+/* The clock stands still until all threads have started, so the first request waits for none of them. */
 static void release(struct run *run, unsigned n)
 {
         (void)pthread_mutex_lock(&run->lock);

@@ -2,9 +2,9 @@
 /*
  * detshare-serve: a model pack as a service
  *
- * The pack is read, the driver found, a session made, the model loaded, and every instance runs every case once, which
- * warms it and gives the bytes that all later outputs are compared with. Then requests are made here or taken from a
- * socket. Exits with 1 when an output was wrong or not the same, too.
+ * Reads the pack, finds the driver, connects, and loads the model. Every instance then runs every case once: that warms
+ * it up and gives the bytes that all later outputs are compared with. Then this program makes requests, or takes them
+ * from a socket. Exit status 1 also means that an output was wrong or not the same every time.
  */
 #include <detshare/detshare.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ struct program {
         struct sv_coloured *coloured; /* NULL: tensors lie in one place */
         struct sv_cases cases;
         struct sv_instance *instances;
-        unsigned n_instances; /* that are there */
+        unsigned n_instances; /* number of open instances */
         struct sv_report report;
 };
 
@@ -50,7 +50,7 @@ static int complain(const struct sv_why *why)
 
 /* --- the session -------------------------------------------------------------------------------------------------- */
 
-/* What the session is begins with the environment's words; an option wins over them, they over the pack. */
+/* An option wins over the environment, and the environment over the pack. */
 static int set_environment(const struct program *p, struct sv_why *why)
 {
         const struct sv_options *o = &p->options;
@@ -72,7 +72,7 @@ static bool may_fall_back(void)
         return fallback && !strcmp(fallback, "native");
 }
 
-/* Before the driver, so that what is wrong is said in more words than CUDA has. 0, or the exit code. */
+/* Connects before the driver does, for messages with more detail than CUDA's error codes. 0, or the exit status. */
 static int connect_daemon(struct program *p)
 {
         struct detshare_stats stats = {.size = sizeof(stats)};
@@ -84,7 +84,7 @@ static int connect_daemon(struct program *p)
         r = detshare_connect(NULL);
         if (r < 0 && may_fall_back())
                 return 0;
-        /* the library has said it */
+        /* the library has printed the reason */
         if (r == DETSHARE_E_UNREACHABLE)
                 return SV_EXIT_UNREACHABLE;
         if (r < 0 || (r = detshare_get_stats(&stats)) < 0) {
@@ -145,7 +145,7 @@ static enum sv_which which_driver(const struct sv_options *o)
         return o->native ? SV_DRIVER_NATIVE : SV_DRIVER_DETSHARE;
 }
 
-/* 0, or the exit code. */
+/* 0, or the exit status. */
 static int prepare(struct program *p)
 {
         const struct sv_clock real = {.simulated = false};
@@ -299,10 +299,10 @@ static void on_signal(int signal)
         sv_load_stop();
 }
 
-/* Before there is any thread: those of libraries must not take what is meant for us. */
+/* Called before there is any thread: threads of libraries must not receive these signals. */
 static void prepare_signals(const struct sv_options *o)
 {
-        /* a second one ends us: what runs may never end */
+        /* a second signal ends the program: a running kernel may never end */
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
         sigset_t set;
 
@@ -358,7 +358,7 @@ static int run(struct program *p)
         return is_good(&p->report) ? SV_EXIT_OK : SV_EXIT_FAILED;
 }
 
-/* What tensors in two places would take. */
+/* The device memory that tensors in two places would take. */
 static int look_bimodal(struct program *p, struct sv_bm_footprint *ret, struct sv_why *why)
 {
         ds_cleanup(ds_freep) bool *bound = ds_alloc0(p->pack->n_launches, sizeof(*bound));

@@ -205,7 +205,7 @@ static enum sv_mode mode_of(const struct sv_options *o)
         return o->rate > 0 ? SV_RANDOM : SV_LOOP;
 }
 
-/* What does not go together is not guessed at. */
+/* Refuses combinations of options that contradict each other. */
 static int choose_mode(struct sv_options *o)
 {
         const int others = (o->trace != NULL) + (o->rate > 0) + (o->listen != NULL) + o->orders;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of `detshare-serve --listen` and the server say to each other over a Unix stream socket
+ * Protocol between clients of `detshare-serve --listen` and the server, over a Unix stream socket
  *
  * Little-endian: a header of 16 bytes, then `bytes` of content. A client sends a request, reads its answer, and may
- * send the next on the same connection.
+ * send the next one on the same connection.
  *
- *      magic   status  content
- *      "DSQ1"  0       a request: all inputs, one after the other, in the pack's order; exactly as long as they are
- *      "DSD1"  0       none: what is it that is served?
- *      "DSA1"  OK      an answer: all outputs, one after the other; or lines of text about the model
- *      "DSA1"  else    a sentence
+ *     magic   status  content
+ *     "DSQ1"  0       a request: all inputs, one after the other, in the pack's order, of exactly their lengths
+ *     "DSD1"  0       a question about the model; no content
+ *     "DSA1"  OK      an answer: all outputs, one after the other; or lines of text about the model
+ *     "DSA1"  other   a sentence
  *
- * After BAD, BUSY, FAILED and STOPS the connection ends.
+ * After BAD, BUSY, FAILED and STOPS the server closes the connection.
  */
 #pragma once
 
@@ -23,10 +23,10 @@
 
 enum sv_status {
         SV_STATUS_OK = 0,
-        SV_STATUS_BAD = 1,    /* not a request, or not of the right length */
+        SV_STATUS_BAD = 1,    /* not a request, or a wrong length */
         SV_STATUS_BUSY = 2,   /* too many connections, or the request has waited for too long */
-        SV_STATUS_FAILED = 3, /* the device did, and the server ends */
-        SV_STATUS_STOPS = 4,  /* the server was told to end */
+        SV_STATUS_FAILED = 3, /* the device failed, and the server ends */
+        SV_STATUS_STOPS = 4,  /* the server is ending */
 };
 
 struct sv_header {

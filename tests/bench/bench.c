@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make bench: what the daemon's own paths cost, on the simulated device, with the target beside each figure
+ * make bench: the cost of the daemon's own paths on the simulated device, with the target beside each figure
  *
- * Control RPC round trip, ring launches per second of one client (device in timing mode: kernels are not executed), CPU
- * of an idle daemon, memory of 1,000 idle sessions. Figures depend on the machine; nothing here passes or fails except
- * by being unable to run. Writes BUILD/bench.json.
+ * Control RPC round trip, ring launches per second of one client (device in timing mode: kernels are not executed),
+ * processor time of an idle daemon, memory of 1,000 idle sessions. Figures depend on the machine; the program fails
+ * only if it cannot run. Writes BUILD/bench.json.
  *
  * usage: bench BUILD
  */
@@ -51,7 +51,7 @@ static double now_us(void)
         return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* The daemon and its children. */
+/* Pids of the daemon and its children. */
 static size_t tree(pid_t pids[TREE_MAX])
 {
         char path[64];
@@ -68,7 +68,7 @@ static size_t tree(pid_t pids[TREE_MAX])
         return n;
 }
 
-/* User and system time of the tree in seconds. */
+/* User and system time of these processes, s. */
 static double tree_cpu(void)
 {
         pid_t pids[TREE_MAX];
@@ -91,7 +91,7 @@ static double tree_cpu(void)
         return sum;
 }
 
-/* Proportional set size of the tree in KiB: shared libraries are counted once. */
+/* Proportional set size of these processes, KiB: shared libraries count once. */
 static double tree_memory_kib(void)
 {
         pid_t pids[TREE_MAX];
@@ -212,7 +212,7 @@ static void bench_ring(const char *build)
         dsc_kernel_clear(&fill);
 }
 
-/* So many different images of 64 KiB, and all of them again. */
+/* Loads many different images of 64 KiB, then all of them again. */
 static void bench_modules(const char *build)
 {
         static const char *const names[] = {
@@ -271,7 +271,7 @@ int main(int argc, char **argv)
 
         if (argc < 2)
                 return 2;
-        /* a sixth of what the daemon may open are connections */
+        /* a sixth of the daemon's limit of open files is for connections */
         if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);

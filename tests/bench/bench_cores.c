@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a second core brings: the same blocks on one thread and on two, launches of the simulated device in one stream
+ * The gain of a second core: the same blocks on one thread and on two, launches of the simulated device in one stream
  * and in two
  *
- * bench_cores [DIRECTORY of PTX, default build/ptx/sm_75] [SECONDS per figure]. Time is the clock's; the machine should
- * have nothing else to do. The device executes a launch on one thread and two launches on two: streams are what gives
- * it two.
+ * usage: bench_cores [DIRECTORY of PTX, default build/ptx/sm_75] [SECONDS per figure]
+ *
+ * Times are real time, so the machine should have no other work. The device executes one launch on one thread and two
+ * launches on two, so it needs two streams for two threads.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +23,7 @@
 #include "ptx/ptx.h"
 #include "util/macro.h"
 
-#define N 128 /* of the matrices */
+#define N 128 /* rows and columns of the matrices */
 #define BYTES ((size_t)N * N * 4)
 #define VA UINT64_C(0x300000000000)
 #define SPACE 1
@@ -51,7 +52,7 @@ static char *read_file(const char *directory)
         return text;
 }
 
-/* gemm_tiled(m, n, k, a, b, c) */
+/* Parameters of gemm_tiled(m, n, k, a, b, c). */
 struct params {
         int32_t m, n, k, padding;
         uint64_t a, b, c;
@@ -91,7 +92,7 @@ static void *share_thread(void *arg)
         return NULL;
 }
 
-/* Lane instructions per second */
+/* Lane instructions per second. */
 static double on_threads(const struct ds_interp_launch *launch, int n, double seconds)
 {
         pthread_t threads[MAX_THREADS];
@@ -154,7 +155,7 @@ static void drain(ds_device *device, size_t n)
         }
 }
 
-/* Launches per second over this many streams, each with matrices of its own */
+/* Launches per second over n streams, each with its own matrices. */
 static double on_streams(ds_device *device, const ds_device_kernel *kernel, uint32_t rung, uint32_t n, double seconds)
 {
         struct params params;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast the interpreter is: lane instructions per second on one core, for kernels of the corpus
+ * Speed of the interpreter: lane instructions per second on one core, for kernels of the corpus
  *
- * bench_interp [DIRECTORY of PTX, default build/ptx/sm_75] [SECONDS per kernel] [MODEL]. With a model of the simulated
- * GPU, such as h200, the interpreter tells of memory accesses and the device's probe looks at them. A lane instruction
- * is one instruction executed by one thread; time is processor time. Warps of these launches are full, so it is 32
- * times the warp instructions. One line per kernel.
+ * usage: bench_interp [DIRECTORY of PTX, default build/ptx/sm_75] [SECONDS per kernel] [MODEL]
+ *
+ * With a model of the simulated GPU, such as h200, the interpreter reports memory accesses and the device's probe
+ * analyses them. A lane instruction is one instruction executed by one thread; times are processor time. Warps of these
+ * launches are full, so there are 32 lane instructions per warp instruction. Prints one line per kernel.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +25,8 @@
 struct bench {
         const char *file, *kernel;
         uint32_t grid[3], block[3], shared;
-        const char *args; /* p: the next megabyte of memory, digits: an int, f: a float of 1 */
-        double macs;      /* multiplications of a launch's matrix product, where that is what it is for */
+        const char *args; /* p: the next megabyte of memory; digits: an int; f: the float 1 */
+        double macs;      /* multiplications of a matrix product per launch; 0 for other kernels */
 };
 
 static const struct bench benches[] = {
@@ -105,7 +106,7 @@ static void pack(const struct bench *b, const struct ds_interp_kernel_info *info
         }
 }
 
-/* Small positive numbers as floats, as ints and, at least every other one, as halves */
+/* Small positive numbers as floats and as ints; at least every other one as halves. */
 static void fill(uint8_t *memory)
 {
         for (size_t i = 0; i < BYTES; i += 4) {
@@ -115,7 +116,7 @@ static void fill(uint8_t *memory)
         }
 }
 
-/* One launch; returns warp instructions, 0 after a fault. */
+/* One launch. Returns the number of warp instructions, 0 after a fault. */
 static uint64_t launch(ds_interp_block *work, const struct ds_interp_launch *l)
 {
         struct ds_interp_result result;

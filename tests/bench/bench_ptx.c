@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast PTX is read (parsed and validated) and printed, and whether that is linear
+ * Speed of reading (parsing and validating) and printing PTX, and whether the time is linear in the size
  *
- * bench_ptx BUILD [FILE of PTX ...]: texts of one kind that grow, made here, and the files. Writes
- * BUILD/bench-ptx.json. Each is read and printed some times, the best counts, in processor time. `ratio` is what ten
- * times the size cost in time; linear is 10.
+ * usage: bench_ptx BUILD [FILE of PTX ...]
+ *
+ * Measures generated texts of increasing size, and the files. Writes BUILD/bench-ptx.json. Each text is read and
+ * printed several times; the shortest processor time counts. `ratio` is the time of the tenfold size over that of the
+ * single size; 10 is linear.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -89,7 +91,7 @@ static void calls(FILE *out, size_t n)
                 fprintf(out, ".func f%zu()\n{\n\tcall f%zu;\n\tcall f%zu;\n\tret;\n}\n", i, i - 1, i / 2);
 }
 
-/* Seconds to read and to print, the best of some runs; false when the text is no PTX */
+/* Shortest times to read and to print, s. Returns false if the text is no PTX. */
 static bool measure(const char *text, size_t length, double best[2])
 {
         best[0] = best[1] = 1e9;
@@ -135,7 +137,7 @@ static void show(const char *what, size_t length, const double best[2])
         figure(what, "print", "MB/s", (double)length / best[1] * 1e-6);
 }
 
-/* The text of n parts, and that of a tenth */
+/* Measures the text of n parts and that of n / 10 parts. */
 static bool bench_made(const char *what, void (*make)(FILE *out, size_t n), size_t n)
 {
         double best[2][2];

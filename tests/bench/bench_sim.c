@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast the simulation is that replays profiles: simulated kernels per second of processor time, on one core
+ * Speed of the simulation that replays profiles: simulated kernels per second of processor time, on one core
  *
- * Time is the process's, so that others on the machine count little. The device alone (launch to completion), then
- * whole simulations as detshare-replay runs them: a best-effort session alone, a latency-sensitive one beside it under
- * fifo, under multistream (the default) and under static, ten sessions, and an hour of the five real-time tasks of
- * DISB. Those tasks' models have no measured kernels: other models' workloads stand for them. Figures depend on the
- * machine; nothing here passes or fails. Writes BUILD/bench-sim.json.
+ * Processor time of the process, so that other work on the machine matters little. First the device alone (launch to
+ * completion), then whole simulations as detshare-replay runs them: a best-effort session alone; a latency-sensitive
+ * one beside it under fifo, under multistream (the default) and under static; ten sessions; an hour of DISB's five
+ * real-time tasks. The kernels of those tasks' models were not measured, so workloads of other models stand for them.
+ * Figures depend on the machine; no figure is judged. Writes BUILD/bench-sim.json.
  *
  * usage: bench_sim BUILD [SECONDS of virtual time per simulation, default 30]
  */
@@ -21,7 +21,7 @@
 
 #define TARGET ">= 1000000"
 #define DEVICE_KERNELS 3000000
-#define AHEAD 64 /* launches that a stream holds */
+#define AHEAD 64 /* queued launches per stream */
 
 static const char *build;
 static FILE *json;
@@ -179,7 +179,7 @@ static void bench_pair(const char *policy, double seconds)
         figure(what, "per s", TARGET, load_run(&load, policy, seconds, &cpu));
 }
 
-/* Ten sessions that meet on the SMs all the time. */
+/* Ten sessions that always compete for SMs. */
 static void bench_crowd(double seconds)
 {
         static const char *const names[] = {

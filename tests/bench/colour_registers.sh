@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What colouring costs in registers, as the assembler says: every kernel of the files with all parameters coloured that can be,
-# against the kernel as it is, for each layout. Also proves that all that is made assembles. Tables go to standard output: how many
-# kernels take no more registers, how many less than five more, the mean, the worst, who spills more, how much larger the code is.
-# ARCH: assemble for that one instead of each file's own, where the file's is not newer.
+# The cost of colouring in registers, as ptxas reports it: every kernel of the files, with all parameters coloured
+# that can be, against the original kernel, for each layout. Also proves that all results assemble. Prints tables:
+# number of kernels without additional registers, number with fewer than five, mean, worst case, kernels that spill
+# more, growth of the code.
+#
+# ARCH: assemble for this architecture instead of each file's own, unless the file's is newer.
 #
 # usage: [ARCH=sm_80] tests/bench/colour_registers.sh DETSHARE-PTX PTXAS FILE-OR-FOLDER...
 set -u
@@ -16,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 layouts="regular:2048:2 regular:1024:4 table:1024"
 
-# options that the file's compiler was given, by the folder's variant
+# options FILE: prints the options of the file's compiler, which the folder's name tells
 options() {
         case $1 in
         */sm_*+debug/*) echo "-g -suppress-debug-info" ;;
@@ -25,7 +27,7 @@ options() {
         esac
 }
 
-# assemble PTX FILE ARCH LAYOUT: a line per kernel: layout, file, kernel, registers, bytes spilled
+# assemble PTX FILE ARCH LAYOUT: prints a line per kernel: layout, file, kernel, registers, bytes spilled
 assemble() {
         # shellcheck disable=SC2046
         if ! "$ptxas" -arch="$3" $(options "$2") -v "$1" -o "$work/cubin" >"$work/log" 2>&1; then

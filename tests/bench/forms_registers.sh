@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What forms of kernels cost in registers, as the assembler says: every kernel of the files, native against sliced and persistent
-# Also proves that all that is made assembles. A table of the mean, the worst and who spills more goes to standard output.
+# The cost of kernels' forms in registers, as ptxas reports it: every kernel of the files, native against sliced and
+# persistent. Also proves that all results assemble. Prints a table with the mean, the worst case and the kernels that
+# spill more.
+#
 # usage: tests/bench/forms_registers.sh DETSHARE-PTX PTXAS FILE-OR-FOLDER...
 set -u
 tool=$1
@@ -12,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
-# options that the file's compiler was given, by the folder's variant
+# options FILE: prints the options of the file's compiler, which the folder's name tells
 options() {
         case $1 in
         */sm_*+debug/*) echo "-g -suppress-debug-info" ;;

@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make bench-gpu: what DetShare costs and what it protects, on the GPU of this machine, beside a native run
+# make bench-gpu: the cost of DetShare and the protection that it gives, on this machine's GPU, beside a native run
 #
-#   figures   launches, copies, events, modules: the same program natively and under DetShare, in turns, side by side
-#   delay     how long 16 blocks take to start and end beside a program whose 1,024-thread blocks hold every SM for 2 ms
-#             each: alone, under `static`, under `multistream`, and natively (two processes that the driver time-slices)
+#   figures   launches, copies, events, modules: the same program natively and under DetShare, alternately, side by side
+#   delay     time until 16 blocks have started and ended beside a program whose 1,024-thread blocks hold every SM for
+#             2 ms each: alone, under `static`, under `multistream`, and natively (the driver time-slices two processes)
 #   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
 #             allocate, launch, free everything and end, one after the other
-#   forms     kernels that can be evicted: what they cost when they are not, how soon their SMs are free, what going on costs
-#   colour    kernels whose tensors lie in sectors of some memory channels: what they cost when nobody else is there;
+#   forms     kernels that can be evicted: cost without an eviction, time until their SMs are free, cost of resuming
+#   colour    kernels whose tensors lie in sectors of some memory channels: cost on an otherwise idle GPU;
 #             PACKS in the environment: folders of model packs, measured as well
 #
-# Every figure is of this machine and this run. Nothing here fails because a figure is bad: the goal stands beside it.
-# Exit status 1 when something could not be run, 3 without a GPU. With another device (DETSHARE_TEST_DEVICE) or driver
-# (DETSHARE_LIBCUDA) there is no native side; its figures say nothing about a GPU.
+# Every figure is of this machine and this run. No figure is judged; the goal stands beside it. Exit status: 1 if
+# something could not run, 3 without a GPU. With another device (DETSHARE_TEST_DEVICE) or driver (DETSHARE_LIBCUDA)
+# there is no native side, and the figures say nothing about a GPU.
 #
 # usage: tests/bench/gpu.sh BUILD [PART...]
 set -u
@@ -46,7 +46,7 @@ set_policy() {
 
 # --- figures ----------------------------------------------------------------------------------------------------------------
 
-# figure of DetShare, a goal, and whether it holds: NAME KIND NUMBER; kinds: below (a number), of (a part of the native one)
+# goals of DetShare's figures: NAME KIND NUMBER; kinds: below (a number), of (a fraction of the native figure)
 goals="launch_p50 below 1
 launch_sync_p50 below 20
 pinned_h2d_256MiB of 0.9
@@ -54,7 +54,7 @@ pinned_d2h_256MiB of 0.9
 pinned_h2d_16MiB of 0.9
 pinned_d2h_16MiB of 0.9"
 
-# the rounds' medians side by side, from $tmp/native.N and $tmp/shared.N
+# figures_table: prints the rounds' medians side by side, from $tmp/native.N and $tmp/shared.N
 figures_table() {
         awk -v goals="$goals" '
                 function median(text,   v, n, i, j, t) {
@@ -117,13 +117,14 @@ part_figures() {
 
 # --- the start of a latency-sensitive kernel ----------------------------------------------------------------------------------
 
-# measure WHERE NAME SECONDS KERNELS REQUESTS PAUSE_US: one row; the line of gpu_load ls in $tmp/ls.NAME
+# measure WHERE NAME SECONDS KERNELS REQUESTS PAUSE_US: measures one row; the output of `gpu_load ls` goes to
+# $tmp/ls.NAME
 measure() {
         "$1" $(($3 + 20)) ls "$build/bench/gpu_load" ls "$4" "$5" "$6" "$3" >"$tmp/ls.$2" 2>"$tmp/err"
         result "$2" $? "$tmp/err"
 }
 
-# row TEXT NAME ALONE GOAL: what was measured as NAME, and beside it as parts of ALONE's
+# row TEXT NAME ALONE GOAL: prints the figures of NAME, and their ratios to those of ALONE
 row() {
         awk -v text="$1" -v goal="$4" '
                 NR == 1 { n = $2; p50 = $3; p99 = $4; max = $5 }
@@ -143,7 +144,7 @@ rows_head() {
         echo "+------------------------------------+----------+------------+------------+------------+--------+--------+-------------------+"
 }
 
-# be_start WHERE: the program that holds every SM, running; be_stop prints what it got done
+# be_start WHERE: starts the program that holds every SM; be_stop ends it and prints its progress
 be_start() {
         : >"$tmp/be.out"
         rm -f "$tmp/stop"
@@ -191,10 +192,10 @@ part_delay() {
         sed 's/^/| /' "$tmp/be.rows"
 }
 
-# --- programs that come and go ------------------------------------------------------------------------------------------------
+# --- short-lived programs -------------------------------------------------------------------------------------
 
 churn() {
-        # churn WHERE: one program after the other until $tmp/stop is there; counts them in $tmp/churn
+        # churn WHERE: runs one program after the other until $tmp/stop exists; counts them in $tmp/churn
         local n=0 bad=0
         while [ ! -e "$tmp/stop" ]; do
                 if "$1" 30 be "$build/bench/gpu_load" churn >/dev/null 2>>"$tmp/churn.err"; then n=$((n + 1)); else bad=$((bad + 1)); fi
@@ -202,7 +203,7 @@ churn() {
         echo "$n $bad" >"$tmp/churn"
 }
 
-# beside_churn WHERE NAME: measured while programs come and go
+# beside_churn WHERE NAME: measures while short-lived programs run
 beside_churn() {
         rm -f "$tmp/stop"
         churn "$1" &
@@ -245,7 +246,7 @@ part_nativeloop() {
         sed 's/^/| /' "$tmp/churn.rows"
 }
 
-# without a daemon: the device alone
+# Without a daemon: the device alone.
 part_forms() {
         if timeout -k 5 100 "$build/tests/gpu/forms"; then
                 passed=$((passed + 1))
@@ -254,7 +255,7 @@ part_forms() {
         fi
 }
 
-# without a daemon, too
+# Without a daemon, too.
 part_colour() {
         # shellcheck disable=SC2086
         if timeout -k 5 300 "$build/tests/gpu/colour" ${PACKS-}; then

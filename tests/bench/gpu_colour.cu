@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Kernels that wait for memory most of the time, for tests/gpu/colour.c: all of them have the same parameters. n is a power of
-// two, at least 65536; where there are rows, they have COLUMNS elements.
+// Memory-bound kernels for tests/gpu/colour.c, all with the same parameters. n is a power of two, at least 65536.
+// Kernels with rows have COLUMNS elements per row.
 
 #define COLUMNS 256u
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the benches on a GPU share: checks, files, time, percentiles
+ * Common parts of the benches on a GPU: checks, files, time, percentiles
  *
- * Driver API programs; whether they run natively or under DetShare is LD_LIBRARY_PATH's affair. Their kernels lie
- * beside them. BENCH_SCALE scales how often things are done (0.01 where the GPU is not one), never what is measured.
+ * The benches are Driver API programs. LD_LIBRARY_PATH decides whether they run natively or under DetShare. Files of
+ * kernels are beside the programs. BENCH_SCALE scales the number of repetitions (0.01 on an emulated GPU), never the
+ * measured operation.
  */
 #pragma once
 
@@ -37,7 +38,7 @@ static inline void bench_sleep_us(double us)
         nanosleep(&(struct timespec){.tv_sec = (time_t)(us / 1e6), .tv_nsec = (long)us % 1000000 * 1000}, NULL);
 }
 
-/* n, scaled, at least `least`. */
+/* n times BENCH_SCALE, at least `least`. */
 static inline unsigned bench_times(unsigned n, unsigned least)
 {
         const char *scale = getenv("BENCH_SCALE");
@@ -53,7 +54,7 @@ static inline int bench_by_value(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* Sorts. */
+/* Sorts the values. */
 static inline double bench_percentile(double *values, unsigned n, double p)
 {
         unsigned i = (unsigned)(p * (double)n);
@@ -62,7 +63,7 @@ static inline double bench_percentile(double *values, unsigned n, double p)
         return values[i < n ? i : n - 1];
 }
 
-/* A file that lies beside this program, with a NUL behind it. */
+/* A file beside this program, with a NUL appended. */
 static inline char *bench_file(const char *name, size_t *ret_size)
 {
         char path[4096];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls cost a Driver API program: launches, copies, events, modules
+ * The cost of calls for a Driver API program: launches, copies, events, modules
  *
- * One program, run natively and under DetShare by tests/bench/gpu.sh, which puts both side by side. Prints one line per
- * figure: its name, value, unit. Medians unless the name says otherwise; every figure is of this process alone.
+ * tests/bench/gpu.sh runs this program natively and under DetShare and prints both side by side. Prints one line per
+ * figure: name, value, unit. Figures are medians unless the name says otherwise, and of this process alone.
  *
  * usage: gpu_figures
  */
 #include "tests/bench/gpu_common.h"
 
 #define SAMPLES_MAX 20000
-#define BATCH 100 /* launches between two synchronisations: fewer than any queue holds */
+#define BATCH 100 /* launches between two synchronisations; every queue holds that many */
 #define COPY_MAX (256u << 20)
 
 static double samples[SAMPLES_MAX];
@@ -179,7 +179,7 @@ static void memory(void)
 
         if (!free_us)
                 exit(1);
-        CHECK(cuMemAlloc(&held, 1u << 20)); /* as in a program that has memory */
+        CHECK(cuMemAlloc(&held, 1u << 20)); /* like a program that holds memory */
         for (unsigned i = 0; i < n; i++) {
                 begin = bench_us();
                 CHECK(cuMemAlloc(&p, 1u << 20));
@@ -194,7 +194,7 @@ static void memory(void)
         free(free_us);
 }
 
-/* Look a kernel up, launch it once, unload: the time until the launch is done. */
+/* Looks a kernel up, launches it once, unloads the module. Returns the time until the launch has ended. */
 static double launch_once(CUmodule module, double begin)
 {
         double us;
@@ -215,7 +215,7 @@ static double load_once(const char *image)
         return launch_once(module, begin);
 }
 
-/* Machine code is for one kind of GPU: no figures of another, nor of a driver that executes text. */
+/* Machine code is for one kind of GPU: no figures for another kind or for a driver that executes text. */
 static void modules_of_code(void)
 {
         char *cubin = bench_file("gpu_kernels.cubin", NULL);
@@ -247,7 +247,7 @@ static void modules(void)
         if (!text)
                 exit(1);
         modules_of_code();
-        /* a text that nobody has compiled before */
+        /* A text that is in no cache. */
         for (unsigned i = 0; i < few; i++) {
                 snprintf(text, size + 100, "%s// %d %u %.0f\n", ptx, (int)getpid(), i, bench_us());
                 samples[i] = load_once(text);

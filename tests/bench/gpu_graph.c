@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job that is one graph, step after step, and what else its steps are made of
+ * A job that repeats one graph, and the single operations of such steps
  *
- * The graph is shaped as the inference of a large language model's batch: twelve layers of twelve kernels, of 15 to 170
- * us each, 9.5 ms together. Every kernel holds all SMs for exactly its time by the GPU's own clock, so what a step
- * takes beyond their sum is what launching costs, whoever does it.
+ * The graph is shaped like the inference of a batch by a large language model: twelve layers of twelve kernels of 15 to
+ * 170 us each, 9.5 ms in total. Every kernel holds all SMs for exactly its time by the GPU's clock. So the time of a
+ * step beyond this sum is the cost of launching.
  *
  *   graph SECONDS          launched and waited for, step after step
- *   plain SECONDS          the same kernels, one by one, natively what a captured graph saves
- *   copy SECONDS           12 MiB to memory that was just allocated, as a framework copies a result
- *   idle SECONDS PERIOD_MS a latency-sensitive neighbour: connected, and one empty kernel every so often (0: never)
+ *   plain SECONDS          the same kernels one by one, which shows natively what a graph saves
+ *   copy SECONDS           12 MiB to newly allocated memory, as a framework copies a result
+ *   idle SECONDS PERIOD_MS a latency-sensitive neighbour: connected, with one empty kernel per period (0: none)
  *
- * A line of output: what was done, how often, and of its times in us the tenth, the median and the 99th percentile of
- * the second half of the run, when all that is learnt has been learnt; and the same median of the first half.
+ * Prints one line: the operation, its count, and of its times in us the 10th, 50th and 99th percentile in the second
+ * half of the run, when the daemon has learnt all costs; and the median of the first half.
  */
 #include "tests/bench/gpu_common.h"
 
@@ -39,14 +39,14 @@ static void launch_all(struct job *job)
         for (unsigned i = 0; i < job->n; i++) {
                 void *params[] = {&job->ns[i], &job->out};
 
-                /* a shape for each length: by that they are told apart */
+                /* One shape per length, so that the daemon distinguishes the kernels. */
                 unsigned threads = 32 + (unsigned)(job->ns[i] / 1000);
 
                 CHECK(cuLaunchKernel(job->hold, job->sms, 1, 1, threads, 1, 1, 0, job->stream, params, NULL));
         }
 }
 
-/* Machine code, or where it is another GPU's (the fake driver's) what it was made from. */
+/* Machine code, or its PTX if the code is for another GPU (with the fake driver). */
 static CUmodule kernels(void)
 {
         char *image = bench_file("gpu_kernels.fatbin", NULL), *text = bench_file("gpu_kernels.ptx", NULL);

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a best-effort job's graph takes, natively and under DetShare, alone and beside a latency-sensitive neighbour that
-# is connected and does next to nothing: kernel by kernel (graph_piece_us = 1), and in pieces of several lengths.
+# Times of a best-effort job's graph, natively and under DetShare, alone and beside a latency-sensitive neighbour that
+# is connected and nearly idle: kernel by kernel (graph_piece_us = 1), and in pieces of several lengths
 #
-# Nothing here fails because a figure is bad. Exit status 1 when something could not be run, 3 without a GPU; with another
-# device (DETSHARE_TEST_DEVICE) or driver (DETSHARE_LIBCUDA) there is no native side, and its figures say nothing about a GPU.
+# No figure is judged. Exit status: 1 if something could not run, 3 without a GPU. With another device
+# (DETSHARE_TEST_DEVICE) or driver (DETSHARE_LIBCUDA) there is no native side, and the figures say nothing about a
+# GPU.
 #
-# usage: tests/bench/gpu_graph.sh BUILD [SECONDS [PIECE_US...]]     about SECONDS (1) times eight, and four for each length (300)
+# usage: tests/bench/gpu_graph.sh BUILD [SECONDS [PIECE_US...]]
+#        takes about eight times SECONDS (1), and four times for each length (300)
 set -u
 cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
@@ -18,7 +20,7 @@ shift $(($# < 2 ? $# : 2))
 needs_gpu gpu_graph
 program=$build/bench/gpu_graph
 
-# row TEXT: what a program said
+# row TEXT: prints the output of a program
 row() {
         local status=$1 text=$2
         result "$text" "$status" "$tmp/err"
@@ -35,7 +37,7 @@ shared() {
         row $? "$2, $1"
 }
 
-# beside POLICY PERIOD_MS TEXT: the graph, a neighbour beside it
+# beside POLICY PERIOD_MS TEXT: measures the graph beside a neighbour
 beside() {
         local neighbour
         "$build/detsharectl" --socket "$tmp/sock" set-policy "$1" >/dev/null || result "set-policy $1" 1
@@ -51,7 +53,7 @@ beside() {
         wait "$neighbour" 2>/dev/null
 }
 
-# with_pieces PIECE_US TEXT
+# with_pieces PIECE_US TEXT: measures the graph in pieces of this length
 with_pieces() {
         printf '[daemon]\ngraph_piece_us = %s\n' "$1" >"$tmp/conf"
         daemon_start --config "$tmp/conf" || return

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that load a GPU, and one that measures what it suffers from them
+ * Programs that load a GPU, and one that measures the effect on itself
  *
- * gpu_load ls KERNELS REQUESTS PAUSE_US SECONDS: a latency-sensitive service. So many requests, each KERNELS launches
- * on 16 blocks and a synchronisation, with a pause between them, for no longer than SECONDS. Prints `ls N p50 p99 max`,
- * in us.
+ * gpu_load ls KERNELS REQUESTS PAUSE_US SECONDS
+ *     a latency-sensitive service: REQUESTS requests of KERNELS launches on 16 blocks and a synchronisation, with a
+ *     pause between them, for at most SECONDS. Prints `ls N p50 p99 max`, in us.
+ * gpu_load be SPIN_US STOP
+ *     kernels whose 1,024-thread blocks hold every SM for SPIN_US each, until the file STOP exists. Prints READY, and at
+ *     the end `be KERNELS PER_SECOND`.
+ * gpu_load churn
+ *     a short program: loads a module without and one with variables, allocates, copies, launches, checks the result,
+ *     frees everything, ends.
  *
- * gpu_load be SPIN_US STOP: kernels whose 1,024-thread blocks hold every SM for SPIN_US each, until the file STOP is
- * there. Prints READY, and at the end `be KERNELS PER_SECOND`.
- *
- * gpu_load churn: a short program. Loads a module without and one with variables, allocates, copies, launches, checks
- * what came out, frees everything, ends.
- *
- * Driver API programs, natively or under DetShare.
+ * Driver API programs that run natively or under DetShare.
  */
 #include "tests/bench/gpu_common.h"
 

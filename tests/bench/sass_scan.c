@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which kernels of libraries wait for other blocks, as their machine code shows, and how long looking takes
+ * Finds kernels of libraries that wait for other blocks, by their machine code, and measures the time of the search
  *
  *     sass_scan [-v] SM FILE...      SM: 90, FILE: a library, a fatbin or a cubin; -v: their names
  *
- * A count per file, on standard output: cubins for that SM, kernels, those that wait, those that see the size of their
+ * Prints a line of counts per file: cubins for that SM, kernels, kernels that wait, kernels that read the size of their
  * shared memory, bytes, milliseconds, and the longest time for one kernel.
  */
 #include <fcntl.h>
@@ -86,7 +86,7 @@ static void scan_container(const uint8_t *bytes, size_t size, uint32_t sm, struc
         }
 }
 
-/* A cubin, or whatever has containers in it, which begin at multiples of 8. */
+/* A cubin, or any file that contains fatbin containers, which begin at multiples of 8. */
 static void scan_file(const uint8_t *bytes, size_t size, uint32_t sm, struct counts *c)
 {
         static const uint32_t magic = FATBIN_MAGIC;

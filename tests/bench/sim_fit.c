@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far the simulated H200 is from an H200
+ * Accuracy of the simulated H200
  *
- * Every measurement of the reference that the simulated device has a notion of, done again on it, one row each. A row
- * is one of
- *  - given: it describes the experiment's kernel (how long its block takes, what it moves), or one constant is nothing
- *    else than this row, so the device cannot miss;
- *  - fit: the constants of the timing model may be chosen by it (`sim_fit --fit` does, by coordinate search);
- *  - held: nobody looked at it when they were chosen. Its error is what a new experiment may expect.
+ * The program repeats on the simulated device every measurement of the reference that the model covers, one row each. A
+ * row is one of
+ * - given: it describes the experiment's kernel (the time of a block, the moved bytes), or equals one constant of the
+ *   model, so the device cannot miss it
+ * - fit: constants of the timing model may be chosen by it (`sim_fit --fit` does, by coordinate search)
+ * - held: not used for choosing constants. Its error is what a new experiment may expect.
  *
- * Rows that are not given are fit and held in turn, in the order of the reference; that was decided before any fitting.
- * At the end are rows whose kernels are executed, so that what a block costs is the device's answer, too: held.
- * What is printed is a function of this file and the model: the same every time. Every figure is a simulator's.
+ * Rows that are not given are fit and held alternately, in the order of the reference; this was decided before any
+ * fitting. The last rows execute kernels, so that the device also finds the cost of a block: held. The output depends
+ * only on this file and the model. Every figure is a simulator's.
  *
- * sim_fit [--fit]: the table as docs/simulator/accuracy.md has it, or the constants that it finds.
+ * usage: sim_fit [--fit]: prints the table as in docs/simulator/accuracy.md, or the constants that it finds
  */
 #include <errno.h>
 #include <math.h>
@@ -26,21 +26,21 @@
 #include "device/sim/sim.h"
 #include "util/macro.h"
 
-/* what a row or a launch does not say is 0 */
+/* Omitted fields of a row or a launch are 0. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 #define SPACE 1
 #define US 1000.0
 #define ops ds_sim_ops
 
-static struct sim_model model; /* with the constants that are tried */
+static struct sim_model model; /* with the constants under trial */
 
-/* --- a device to do them on --- */
+/* --- a device for the experiments --- */
 
 struct rig {
         ds_device *device;
         ds_device_module *module;
-        uint64_t token, last; /* given out; came back last */
+        uint64_t token, last; /* last token given out; last token returned */
         struct ds_completion completion;
 };
 
@@ -68,7 +68,7 @@ static void rig_close(struct rig *rig)
         ops.close(rig->device);
 }
 
-/* Streams of a rung of n SMs beginning with SM `first`. */
+/* Streams of a rung of n SMs, beginning with SM `first`. */
 static uint32_t rig_rung(struct rig *rig, uint32_t first, uint32_t n)
 {
         struct ds_tpc_mask mask = {};
@@ -115,7 +115,7 @@ static uint64_t rig_run(struct rig *rig, struct shape s)
         return rig_launch(rig, &s, NULL, 0);
 }
 
-/* Until this token has come back, or all that are given out. */
+/* Waits until this token, or every token, has returned. */
 static void rig_wait(struct rig *rig, uint64_t token)
 {
         while (rig->last != token) {
@@ -138,7 +138,7 @@ static void rig_pass(struct rig *rig, uint64_t until)
                         rig->last = c.token;
 }
 
-/* Submission to being seen, in us. */
+/* Time from submission until the end is seen, us. */
 static double rig_latency(struct rig *rig, struct shape s)
 {
         uint64_t begin = rig_now(rig);
@@ -172,7 +172,7 @@ static double launch_sync(int unused, int unused2)
         return r;
 }
 
-/* Per kernel of a chain over so many rungs. */
+/* Time per kernel of a chain over n_rungs rungs. */
 static double chain(int n_rungs, int unused)
 {
         struct rig rig = rig_open("h200+timing", HEAD KERNEL("null"));
@@ -192,7 +192,7 @@ static double chain(int n_rungs, int unused)
         return r;
 }
 
-/* Thousand launches per second over so many streams. */
+/* Launches per ms over n_streams streams. */
 static double launch_rate(int n_streams, int unused)
 {
         struct rig rig = rig_open("h200+timing", HEAD KERNEL("null"));
@@ -238,8 +238,8 @@ static double copy_rate(int unused, int unused2)
 enum mechanism { SAME_PRIORITY, PRIORITY, EVICTION, DISJOINT, OVERLAPPING, ALONE };
 
 /*
- * LS: 16 blocks; BE: blocks of so many us, 20 ms of them. LS comes 361.6 us after BE, as its wait for blocks of 2,000
- * us says; with eviction a flag is written first, which takes the host as long as a launch.
+ * LS: 16 blocks. BE: blocks of several lengths in us, 20 ms in total. LS arrives 361.6 us after BE, which follows from
+ * its wait for blocks of 2,000 us. With eviction the host first writes a flag, which takes as long as a launch.
  */
 #define START_NS 361600
 #define FLAG_NS 2600
@@ -270,7 +270,7 @@ static double start_beside(int mechanism, int block_us)
         return mechanism == EVICTION ? r + FLAG_NS / US : r;
 }
 
-/* From a host's word to a kernel that looks at it all the time, to its end being seen. */
+/* Time from the host's write to a polling kernel until the host sees the kernel's end. */
 static double told(int unused, int unused2)
 {
         struct rig rig = rig_open("h200+timing", HEAD KERNEL("spin") "// detshare-sim: spin block_ns=100\n");
@@ -288,7 +288,7 @@ static double told(int unused, int unused2)
 
 /* --- fewer SMs --- */
 
-/* What the first row gives: us of one block, and how many there are. */
+/* Parameters from the first row: time of one block, us, and number of blocks. */
 static const struct {
         const char *what;
         double block_us;
@@ -316,13 +316,13 @@ static double confined(int kernel, int n_sms)
 
 enum be_kind { BE_NONE, BE_READ, BE_READ_SPLIT, BE_WRITE, BE_WRITE_SPLIT };
 
-/* LS: 24 MiB on 66 SMs, 12.8 us alone; BE: what 33 blocks get, 1,298 and 814 GB/s, is what a block asks for. */
+/* LS: 24 MiB on 66 SMs, 12.8 us alone. BE: a block requests 1/33 of the rate that 33 blocks get, 1,298 and 814 GB/s. */
 #define LS_BLOCK_US (12.8 - 7.4)
 #define LS_BYTES (24 << 20)
 #define BE_BLOCK_US 10
 #define LS_LAUNCHES 41
 
-/* Blocks of the stream's first kernel that have ended. */
+/* Number of ended blocks of the stream's first kernel. */
 static uint64_t blocks_done(const struct rig *rig, uint32_t stream)
 {
         const struct sim_job *job = sim_stream_find(rig->device, stream)->head;
@@ -337,7 +337,7 @@ static int compare(const void *a, const void *b)
         return x < y ? -1 : x > y;
 }
 
-/* LS's median in us, BE's GB/s */
+/* LS's median, us; BE's rate, GB/s */
 struct interference {
         double ls, be;
 };
@@ -396,7 +396,7 @@ static double interference_be(int kind, int blocks)
         return interfere(kind, blocks).be;
 }
 
-/* GB/s of a kernel that has the device to itself and only reads. */
+/* Rate of a kernel that reads and has the device to itself, GB/s. */
 static double streaming(int unused, int unused2)
 {
         struct rig rig = rig_open("h200+timing", HEAD KERNEL("k") "// detshare-sim: k block_ns=10000 bytes=400000\n");
@@ -409,9 +409,9 @@ static double streaming(int unused, int unused2)
         return r;
 }
 
-/* --- channels: executed, so the device finds out by itself what the kernel touches --- */
+/* --- channels: the kernel is executed, so the device finds the accessed memory itself --- */
 
-/* Even blocks read the first word again and again, odd ones the second. */
+/* Even blocks read the first word repeatedly, odd blocks the second. */
 static const char probe_ptx[] =
         HEAD ".visible .entry probe(.param .u64 a, .param .u64 b)\n{\n"
              " .reg .pred %p<2>;\n .reg .b32 %r<8>;\n .reg .b64 %d<4>;\n"
@@ -453,9 +453,9 @@ static double channel_ratio(int unused, int unused2)
         return r;
 }
 
-/* --- a kernel that is executed: what it costs is found by the device as well --- */
+/* --- an executed kernel: the device finds its cost, too ------------------------ */
 
-/* All threads add up n vectors of 16 bytes, side by side. */
+/* All threads together sum n vectors of 16 bytes, side by side. */
 static const char stream_ptx[] = HEAD
         ".visible .entry stream(.param .u64 a, .param .u32 n)\n{\n"
         " .reg .pred %p<2>;\n .reg .b32 %r<16>;\n .reg .b64 %d<4>;\n"
@@ -468,7 +468,8 @@ static const char stream_ptx[] = HEAD
         "done:\n setp.ne.u32 %p1, %r8, 12345;\n @%p1 bra end;\n st.global.u32 [%d0], %r8;\n"
         "end:\n ret;\n}\n";
 
-/* So many MiB read by two blocks per SM, the second time: GB/s of the kernel, or the host's us if there is no rate. */
+/* Two blocks per SM read this many MiB a second time: the kernel's rate, GB/s, or the host's time, us, without a
+ * rate. */
 static double executed(int mib, int n_sms)
 {
         struct rig rig = rig_open("h200", stream_ptx);
@@ -507,8 +508,8 @@ struct row {
         int a, b;
         enum {
                 TURN,  /* fit or held */
-                GIVEN, /* describes its experiment, or is a constant */
-                HELD,  /* too slow to be fitted to */
+                GIVEN, /* describes its experiment, or equals a constant */
+                HELD,  /* too slow to fit constants to */
         } given;
         double sim;
         int held;
@@ -623,12 +624,12 @@ static void print_rows(void)
         print_summary(1);
 }
 
-/* --- the models' constants, and where they are from --- */
+/* --- constants of the models and their sources -------- */
 
 static const struct {
         const char *name, *unit;
         size_t offset;
-        const char *source; /* of the h200 row's */
+        const char *source; /* source of the h200's value */
 } sources[] = {
 #define S(name, unit, source)                                          \
         {                                                              \
@@ -679,9 +680,9 @@ static void print_constants(void)
         }
 }
 
-/* --- what the SGDRC paper found out about two other parts --- */
+/* --- results of the SGDRC paper for two other GPUs ---------- */
 
-/* Bytes that follow each other in one channel, at least. */
+/* Smallest number of consecutive bytes in one channel. */
 static uint32_t channel_granule(const struct sim_channels *channels)
 {
         uint32_t least = UINT32_MAX, run = 0;
@@ -717,11 +718,12 @@ static void print_others(void)
         }
 }
 
-/* --- choosing the constants, by the rows of the fit half alone --- */
+/* --- choosing the constants by the fit rows ---------------------- */
 
 /*
- * Those that no row is alone, and where the search begins: from each combination of these round numbers, not from what
- * is in the model. Of launch, kernel, block and notify only the sum shows, so one of them is here.
+ * Constants that no single row determines, and the start values of the search: every combination of these round
+ * numbers, independent of the model's values. Only the sum of launch, kernel, block and notify is visible, so only one
+ * of them is here.
  */
 #define BEGINS 3
 
@@ -750,7 +752,8 @@ static uint32_t *constant(size_t i)
         return (uint32_t *)(void *)((char *)&model.timing + constants[i].offset);
 }
 
-/* The mean of what each fit row is off by, as a logarithm: twice too much is as bad as half. */
+/* Mean absolute logarithm of the ratio of simulated to measured values of the fit rows: twice and half of the value
+ * count the same. */
 static double fit_error(void)
 {
         double sum = 0;
@@ -780,7 +783,7 @@ static double fit_one(size_t i, double step, double best)
         return best;
 }
 
-/* From the n-th combination downhill; the error where that ends. */
+/* Descends from the n-th combination. Returns the final error. */
 static double fit_from(uint32_t n)
 {
         double best, before;

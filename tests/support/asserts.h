@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shorter forms of Criterion's assertions, included before every unit test (tests/tests.mk)
+ * Shorter versions of Criterion's assertions, included before every unit test (tests/tests.mk)
  *
  * The tests have seven thousand assertions. Criterion expands each to half a kilobyte of text, two formats and a record
- * on the stack, which is most of the compiler's work for a test. Here a failure is one call with the same effect: a
- * report with file, line, expression and message, then the end of the test or not. Passed assertions are counted as
- * usual. Rare kinds stay Criterion's own. Criterion's option that also reports passed assertions sees none of these.
+ * on the stack, which dominates the compile time of a test. Here a failure is one call with the same effect: a report
+ * with file, line, expression and message, then the end of the test if the assertion is fatal. Passed assertions are
+ * counted as by Criterion. Rare assertions stay Criterion's own. Criterion's option to report passed assertions does
+ * not see these.
  */
 #pragma once
 
@@ -23,7 +24,7 @@
                 cr_skip_test(needs); \
         } while (0)
 
-/* Not inlined: one copy per source file. The arguments are those of printf. */
+/* Not inlined: one copy per file. Arguments are as for printf. */
 __attribute__((noinline, cold, unused, format(printf, 4, 5))) static void assert_failed(
         const char *file, unsigned line, const char *expression, const char *format, ...)
 {
@@ -34,7 +35,7 @@ __attribute__((noinline, cold, unused, format(printf, 4, 5))) static void assert
         va_start(arguments, format);
         cr_vasprintf(&message, format, arguments);
         va_end(arguments);
-        /* A message replaces the expression. Its first character only makes empty formats valid. */
+        /* A message replaces the expression. The first character keeps empty formats valid. */
         if (!message || !message[1]) {
                 cr_asprintf_free(message);
                 message = NULL;

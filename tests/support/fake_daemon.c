@@ -2,7 +2,7 @@
 /*
  * The daemon inside the test: see fake_daemon.h
  *
- * Anything impossible aborts the test process.
+ * An impossible situation aborts the test process.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #include "tests/support/fake_daemon.h"
 
-#define NAME_FD 150 /* length of the socket's name, bytes */
+#define NAME_FD 150 /* descriptor that holds the socket's name */
 
 #define CHECK(condition)                                                                                     \
         do {                                                                                                 \
@@ -69,7 +69,7 @@ static void send_bytes(int fd, const uint8_t *bytes, size_t size, const int *fds
                 }
                 ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
                 if (n <= 0)
-                        return; /* the client has closed the connection */
+                        return; /* the client has disconnected */
                 sent += (size_t)n;
         }
 }
@@ -128,14 +128,15 @@ void fake_flush(struct fake *fake)
 static uint8_t *at(struct fake *fake, uint64_t address, uint64_t bytes)
 {
         if (address >= fake->window + FAKE_WINDOW_BYTES / 2 && address < fake->window + FAKE_WINDOW_BYTES)
-                return (uint8_t *)(uintptr_t)address; /* pinned memory: the same process and mapping */
+                return (uint8_t *)(uintptr_t)address; /* pinned memory has the same address in this process */
         CHECK(address >= fake->window && address - fake->window + bytes <= FAKE_DEVICE_BYTES);
         return fake->device + (address - fake->window);
 }
 
 /*
- * ThreadSanitizer identifies memory by address, but the core and this worker see ring and page at different addresses.
- * So it cannot know that a record orders the bytes that it names. These bytes are moved where it does not look.
+ * ThreadSanitizer identifies memory by address, and the core and this worker see ring and page at different addresses.
+ * It cannot know that a record orders accesses to the bytes that the record names. So an uninstrumented function moves
+ * those bytes.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize("thread"))) static void move(volatile uint8_t *to, const volatile uint8_t *from, uint64_t n)
@@ -210,7 +211,7 @@ static bool consume(struct fake *fake)
         return any;
 }
 
-/* Announces sleep, reads the ring once more, then waits on the eventfd. The client's wake-up relies on this order. */
+/* sets asleep, checks the ring once more, then waits for the eventfd: the client's wake-up relies on this order */
 static void doze(struct fake *fake)
 {
         uint64_t value;
@@ -421,7 +422,7 @@ static void remember_hello(struct fake *fake, const Detshare__Hello *h)
         fake->hello_share_limit = h->gpu_limit;
 }
 
-/* The ring is consumed up to the request's tail first. */
+/* Consumes the ring up to the request's tail. */
 static void catch_up(struct fake *fake, const Detshare__Request *request)
 {
         fake->last_ring_tail = request->ring_tail;
@@ -489,10 +490,10 @@ static size_t answer(struct fake *fake, const Detshare__Request *request, Detsha
                 fake->sticky = 0;
                 if (fake->page)
                         atomic_store(&fake->page->error, 0);
-                /* Device addresses are not reused: a late free must not hit another allocation. */
+                /* device addresses are not reused: a late free must not hit another allocation */
                 fake->pinned_used = 0;
                 return 0;
-        default: /* Sync, frees, sets: the ring has been consumed, so they are complete here. */
+        default: /* Sync, frees, sets: the ring has been consumed, and nothing else is to do */
                 return 0;
         }
 }
@@ -578,8 +579,8 @@ static void *accept_main(void *arg)
 }
 
 /*
- * The socket's name contains a descriptor of this process, so it disappears with the process, however that ends; most
- * tests end without cleaning up. The next daemon of the process gets the same name.
+ * A descriptor of this process holds the socket's name and disappears with the process, since most tests end without
+ * cleanup. A later daemon of the same process has the same name.
  */
 static void name_socket(struct fake *fake)
 {
@@ -618,14 +619,13 @@ void fake_stop(struct fake *fake)
 {
         shutdown(fake->listen_fd, SHUT_RDWR);
         pthread_join(fake->acceptor, NULL);
-        /* Before the client gets the reply and unmaps its pinned memory, which the worker reads at the client's
-         * address. */
+        /* Before the client notices and unmaps its pinned memory, which the worker accesses at the same addresses. */
         pthread_mutex_lock(&fake->attach_lock);
         stop_worker(fake);
         pthread_mutex_unlock(&fake->attach_lock);
         if (fake->client_fd >= 0)
                 shutdown(fake->client_fd, SHUT_RDWR);
-        /* the worker of the newest attachment */
+        /* A worker of a new attachment. */
         stop_worker(fake);
         close(NAME_FD);
 }

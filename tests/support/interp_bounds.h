@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds of the errors of approximations, as the PTX ISA document states them, instruction by instruction
+ * Allowed errors of approximations, as the PTX ISA document states them for each instruction
  *
- * bounds_error returns the used share of the allowed error: 0 for the exact value, 1 at the bound, infinity for a result that
- * is never allowed (a number instead of NaN, the wrong sign of infinity). The reference is computed
- * in long double by the C library. Outside the ranges for which PTX states something, and for rsqrt.approx.f64 and the
- * upper-half forms of f64, for which it states no number, the bounds are DetShare's and marked as such.
+ * bounds_error returns the used part of the allowed error: 0 for the exact value, 1 at the bound, infinity for an
+ * impossible result (a number instead of NaN, the wrong sign of infinity). The C library computes the reference in long
+ * double. PTX states nothing outside of some ranges, and no number for rsqrt.approx.f64 and the upper-half forms of
+ * f64; the bounds there are DetShare's own, and comments say so.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "util/macro.h"
 
-/* Any of the three may be 0; the largest allowance counts. low, high: for |operand| in [low, high) */
+/* Any of the three bounds may be 0; the largest allowance counts. low, high: applies to |operand| in [low, high). */
 struct bound {
         const char *name;
         double low, high, ulps, relative, absolute;
@@ -46,7 +46,7 @@ static const struct bound bounds[] = {
         {"rsqrt.approx.f64", 0, INFINITY, 0, 0x1p-19, 0, "ours: the upper half of operand and result, or 2 ulp"},
 };
 
-/* The bound of an instruction ("sin.approx.ftz.f32 %D, %A;") at an operand, NULL: none is stated. */
+/* The bound of an instruction ("sin.approx.ftz.f32 %D, %A;") for an operand. NULL: PTX states none. */
 static inline const struct bound *bounds_find(const char *text, double at)
 {
         char name[32];
@@ -67,7 +67,7 @@ static inline const struct bound *bounds_find(const char *text, double at)
         return NULL;
 }
 
-/* The exact value, nearly */
+/* The reference value in long double. */
 static inline long double bounds_reference(const char *text, double x, double y)
 {
         switch (text[0]) {
@@ -88,7 +88,7 @@ static inline long double bounds_reference(const char *text, double x, double y)
         }
 }
 
-/* A format: bits of its mantissa, exponent of its least normal number, largest number */
+/* A format: bits of its mantissa, exponent of its least normal number, largest number. */
 struct bounds_format {
         int mantissa, least;
         double most;
@@ -106,8 +106,8 @@ static inline struct bounds_format bounds_format(const char *text)
 }
 
 /*
- * The share of the allowed error that the result r of an instruction for x (and y) uses; -1: PTX states no bound. x, y and r
- * are values of the instruction's type.
+ * Part of the allowed error that the result r of an instruction for x (and y) uses; -1: PTX states nothing here. x, y
+ * and r have the instruction's type.
  */
 static inline double bounds_error(const char *text, double x, double y, double r)
 {
@@ -128,7 +128,7 @@ static inline double bounds_error(const char *text, double x, double y, double r
         if (want != want)
                 return r != r ? 0 : INFINITY;
         if (isinf(want) || want == 0) {
-                /* divisors beyond 2^126 give zero, and 0 * infinity is NaN */
+                /* Divisors beyond 2^126 give zero, and 0 * infinity is NaN. */
                 return (double)want == r && signbit((double)want) == signbit(r) ? 0 : b ? INFINITY : -1;
         }
         if (!b)
@@ -136,7 +136,7 @@ static inline double bounds_error(const char *text, double x, double y, double r
         (void)frexpl(want, &exponent);
         allowed = fmax(b->absolute, b->relative * (double)fabsl(want));
         allowed = fmax(allowed, b->ulps * ldexp(1, (exponent - 1 < f.least ? f.least : exponent - 1) - f.mantissa));
-        /* near the ends of the range a result is rounded to what there is */
+        /* Near the ends of the range the result is rounded to the next representable number. */
         allowed = fmax(allowed, fabsl(want) < least ? tiniest : 0);
         if (ftz && r == 0 && fabsl(want) < least + allowed)
                 return 0;
@@ -145,11 +145,11 @@ static inline double bounds_error(const char *text, double x, double y, double r
         if (r != r)
                 return INFINITY;
         off = fabsl((long double)r - want);
-        /* the rounding of a format that is coarser than the bound is not the approximation's */
+        /* Excludes the rounding of a format that is coarser than the bound, which is no error of the approximation. */
         return (double)off / allowed;
 }
 
-/* The value of a word in the instruction's type; of packed types the half that `high` says. */
+/* The value of a word in the instruction's type; `high` selects the half of a packed type. */
 static inline double bounds_value(const char *text, uint64_t word, int high)
 {
         struct bounds_format f = bounds_format(text);
@@ -168,10 +168,10 @@ static inline double bounds_value(const char *text, uint64_t word, int high)
         return u >> (width - 1) & 1 ? -v : v;
 }
 
-/* The same for the words of a row: the worse of both halves of packed types. */
+/* The same for the words of a row; for packed types the larger error of both halves. */
 static inline double bounds_word_error(const char *text, uint64_t a, uint64_t b, uint64_t r)
 {
-        /* these look at the upper half: some NaNs are infinities to them */
+        /* These instructions read only the upper half, so they see some NaNs as infinities. */
         const uint64_t seen = strstr(text, ".ftz.f64") ? UINT64_C(0xffffffff00000000) : UINT64_MAX;
         double worst = -1;
 

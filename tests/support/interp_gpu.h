@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rig's kernels on a real GPU (built with RIG_GPU): proof that the references of the interpreter's tests are right
+ * Runs the rig's kernels on a real GPU (built with RIG_GPU), which proves that the references of the interpreter's
+ * tests are right
  *
- * The rig's memory is copied to the device and back around every launch; pointers in the parameters are moved along.
+ * The rig's memory is copied to the device before each launch and back afterwards; pointers in the parameters are
+ * translated.
  */
 #pragma once
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rig to run kernels in the interpreter: a module from a file of the corpus or from text, device memory with gaps
- * between allocations (so that going beyond one is seen), launches in grid order or in a permuted order of blocks.
+ * between allocations, so that accesses out of bounds are detected, launches in grid order or in a permuted order of
+ * blocks
  *
- * With RIG_GPU the same kernels run on a GPU (interp_gpu.h); tests of faults and costs then skip themselves.
- * Every error asserts: a rig that cannot be built fails the test. rig_for_all runs a body for each target that the
- * corpus is compiled for and for both orders, with the kernels as they are and with all passes over them: then the
- * block index comes from an array as well, and blocks that ended are counted.
+ * With RIG_GPU the same kernels run on a GPU (interp_gpu.h), and tests of faults or costs are skipped. Every function
+ * asserts: a rig that cannot be built is a failed test. rig_for_all runs a body for each target of the corpus and for
+ * both orders, with the original kernels and with all passes applied. With passes the block index comes from an array
+ * and ended blocks are counted.
  */
 #pragma once
 
@@ -42,12 +43,12 @@ struct rig {
         size_t used;
         struct ds_interp_range range[RIG_RANGES];
         size_t n_ranges;
-        uint32_t seed; /* 0: blocks, or clusters, in order */
+        uint32_t seed; /* 0: blocks, or clusters, run in order */
         uint32_t cluster[3];
         uint64_t max_instructions;
         const _Atomic uint32_t *abort;
         struct ds_interp_cost cost; /* cost of the last launch */
-        uint32_t *order;            /* order of blocks, for kernels that read their index from it */
+        uint32_t *order;            /* order of blocks, for kernels that read their index from this array */
 #ifdef RIG_GPU
         struct rig_gpu gpu;
 #endif
@@ -64,8 +65,8 @@ typedef struct {
 #define RIG_NEAR(a, b, tolerance) (fabs((double)(a) - (double)(b)) <= (tolerance) * (1.0 + fabs((double)(b))))
 
 #define RIG_PASSES "strip-debug,dce,block-order,count-blocks,rename"
-#define RIG_ORDER 65536             /* most blocks in r->order */
-static const char *rig_passes = ""; /* passes over each module when it is opened */
+#define RIG_ORDER 65536             /* number of entries of r->order */
+static const char *rig_passes = ""; /* passes applied to modules when they are opened */
 
 static inline void rig_transform(struct rig *r, struct ds_ptx_diags *diags, char *said, size_t size)
 {
@@ -129,7 +130,7 @@ static inline void rig_text(struct rig *r, const char *text)
         rig_open(r, "text", text, strlen(text));
 }
 
-/* PTX lies beside the test program's folder: BUILD/tests/unit/x and BUILD/ptx/ARCH/NAME.ptx */
+/* Files of PTX are relative to the test program: BUILD/tests/unit/x reads BUILD/ptx/ARCH/NAME.ptx. */
 static inline char *rig_read(const char *arch, const char *name, size_t *length)
 {
         char path[4096], *cut, *text;
@@ -163,7 +164,7 @@ static inline void rig_file(struct rig *r, const char *arch, const char *name)
         free(text);
 }
 
-/* Zeroed device memory */
+/* Zeroed device memory. */
 static inline void *rig_alloc(struct rig *r, size_t bytes)
 {
         uint8_t *p = r->memory + r->used;
@@ -209,7 +210,7 @@ static inline void rig_pack(const struct ds_interp_kernel_info *info, const void
         }
 }
 
-/* Runs one cluster, or block where there are none; returns its first fault, or its last block's result. */
+/* Runs one cluster, or one block without clusters. Returns its first fault, or its last block's result. */
 static inline struct ds_interp_result rig_cluster(struct rig *r, const struct ds_interp_launch *launch, uint32_t number)
 {
         struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];
@@ -235,7 +236,7 @@ static inline struct ds_interp_result rig_cluster(struct rig *r, const struct ds
         return results[n - 1];
 }
 
-/* Address of a pass's variable; NULL if the module has none */
+/* Address of a pass's variable, NULL if the module has none. */
 static inline uint64_t *rig_pass_variable(struct rig *r, const char *name, uint64_t *ret_size)
 {
         uint64_t va = 0;
@@ -244,7 +245,7 @@ static inline uint64_t *rig_pass_variable(struct rig *r, const char *name, uint6
                                                                                          : NULL;
 }
 
-/* Another order of blocks by the pass block-order: they come as they come and take their index from an array. */
+/* A permuted order of blocks by the pass block-order: blocks start in grid order and read their index from an array. */
 static inline void rig_set_order(struct rig *r, uint32_t n)
 {
         uint64_t size, *variable = rig_pass_variable(r, "ds_block_order", &size);
@@ -260,7 +261,7 @@ static inline void rig_set_order(struct rig *r, uint32_t n)
                 r->order[i] = (uint32_t)ds_interp_order_at(&order, i);
 }
 
-/* Blocks that the pass count-blocks has seen end, of all kernels; 0 when it is not there */
+/* Number of ended blocks that the pass count-blocks has counted, of all kernels; 0 without the pass. */
 static inline uint64_t rig_counted(struct rig *r)
 {
         uint64_t size = 0, sum = 0, *counters = rig_pass_variable(r, "ds_blocks_ended", &size);
@@ -270,7 +271,7 @@ static inline uint64_t rig_counted(struct rig *r)
         return sum;
 }
 
-/* Runs all blocks until one faults; returns the last block's result. */
+/* Runs all blocks until one faults. Returns the last block's result. */
 static inline struct ds_interp_result rig_launch(
         struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
 {
@@ -335,7 +336,7 @@ static inline void rig_write(struct rig *r, const char *name, const void *from, 
 #endif
 }
 
-/* A launch that must succeed */
+/* A launch that must succeed. */
 static inline void rig_run(
         struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
 {
@@ -346,8 +347,8 @@ static inline void rig_run(
 }
 
 /*
- * Runs body(struct rig *) with the file for every target and order, plain and with the passes. Short and sanitized,
- * half of these eight, in which each two of the three choices meet.
+ * Runs body(struct rig *) with the file for every target and order, without and with passes. In short and sanitized
+ * runs only half of these eight combinations, in which each pair of choices occurs.
  */
 static inline void rig_for_all(const char *name, void (*body)(struct rig *))
 {
@@ -367,7 +368,7 @@ static inline void rig_for_all(const char *name, void (*body)(struct rig *))
         rig_passes = "";
 }
 
-/* Test numbers: floats in [-scale, scale) */
+/* Test numbers: floats in [-scale, scale). */
 static inline float *rig_floats(struct rig *r, size_t n, float scale, uint32_t seed)
 {
         float *p = rig_alloc(r, n * sizeof(*p));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of instructions with operands to try them on, one row each, shared by the comparison with a GPU
- * (tests/gpu/interp_diff.c) and by the test that compares the interpreter with what a GPU gave (test_interp_rows.c)
+ * A table of instructions and test operands, one row each. Users are the comparison with a GPU
+ * (tests/gpu/interp_diff.c) and the test that compares the interpreter with results of a GPU (test_interp_rows.c).
  *
- * Each row becomes a kernel that applies the instruction to ROWS_N operands: every combination of edge values, then random
- * ones, always the same. rows_hash is a hash of the results.
+ * Each row becomes a kernel that applies the instruction to ROWS_N operands: edge values in every combination first,
+ * then random ones, the same in every run. rows_hash hashes the results.
  */
 #pragma once
 
@@ -21,14 +21,16 @@
 #define ROWS_N 4096
 #define ROWS_MAX 3000
 
-/* Kinds of an operand's test values: integers, floats, half, bfloat16, pairs of them, shift amounts, predicates */
+/* Type of an operand's test values: integers, floats, half, bfloat16, pairs of them, shift amounts, predicates. */
 enum { ROWS_APPROX = 1, ROWS_ODD = 2 };
 enum kind { NONE, I16, I32, I64, F32, F64, F16, BF16, F16X2, BF16X2, SMALL, PRED };
 
 struct row {
         char text[512];
         enum kind d, a, b, c;
-        int approx; /* 0: bits are compared; ROWS_APPROX: within an error; ROWS_ODD: hardware deviates from the PTX document */
+        /* 0: bits are compared; ROWS_APPROX: within an error; ROWS_ODD: not compared, since hardware differs from
+         * PTX */
+        int approx;
 };
 
 static struct row rows[ROWS_MAX];
@@ -313,7 +315,7 @@ static inline void rows_convert(void)
                 for (int u = 0; u < 6; u++) {
                         rows_add(ints[t].kind, ints[u].kind, NONE, NONE, 0, "cvt.%s.%s %%D, %%A;", ints[t].name,
                                 ints[u].name);
-                        /* only where there is something to saturate */
+                        /* Only if saturation can happen. */
                         if (t != u && (t / 2 < u / 2 || (t & 1) != (u & 1)) && !(t / 2 > u / 2 && (t & 1)))
                                 rows_add(ints[t].kind, ints[u].kind, NONE, NONE, 0, "cvt.sat.%s.%s %%D, %%A;",
                                         ints[t].name, ints[u].name);
@@ -388,7 +390,7 @@ static inline void rows_warp(void)
                 "setp.ne.s32 %%R, %%A, 7; vote.sync.uni.pred %%D, %%R, -1; elect.sync _|%%Q, -1;");
 }
 
-/* Each thread has a cell of its own, which starts as %B; the result is old xor new. */
+/* Each thread has its own cell with the initial value %B. The result is old xor new. */
 static inline void rows_atomic_row(const char *op, const char *type, enum kind k)
 {
         const char *b = k == I64 || k == F64 ? "b64" : "b32";
@@ -432,11 +434,11 @@ static const char *const video_types[] = {"u32.u32.u32", "u32.u32.s32", "u32.s32
         "s32.u32.s32", "s32.s32.u32", "s32.s32.s32"};
 
 /*
- * One scalar operation with each of its forms; the parts of registers differ from row to row.
+ * One scalar operation in each of its forms; the selected parts of registers vary by row.
  *
- * Where PTX works with 34 bits, ptxas 13 makes 32-bit code for sm_90, and the hardware gives something else than PTX
- * says: .sat that goes beyond 32 bits unsigned, shifts left with .sat, .min and .max as second operations, .sat into a
- * part of a register, and nothing at all goes into .h1. Such rows are ROWS_ODD: they are not compared.
+ * PTX computes with 34 bits, but ptxas 13 generates 32-bit code for sm_90, and the hardware's results differ from PTX
+ * in these cases: .sat beyond 32 bits unsigned, shifts left with .sat, .min and .max as second operations, .sat into a
+ * part of a register, and all results in .h1. Such rows are ROWS_ODD and not compared.
  */
 static inline void rows_video_scalar(const char *op, const char *types, const char *mode, unsigned turn)
 {
@@ -472,7 +474,7 @@ static inline void rows_video_simd(const char *op, const char *types, unsigned t
         rows_add(I32, I32, I32, I32, 0, "%s.%s%s %%D%s, %%A%s, %%B%s, %%C;", op, types, sat, to, a, b);
 }
 
-/* The same with shifts and .sat: only all-signed products are as PTX says. */
+/* The same with shifts and .sat: only all-signed products agree with PTX. */
 static inline void rows_vmad(void)
 {
         static const char *const types[] = {"u32.u32.u32", "u32.u32.s32", "s32.s32.u32", "s32.s32.s32"};
@@ -511,7 +513,7 @@ static inline void rows_video(void)
                         rows_video_scalar(scalar[i], video_types[t], "", turn++);
                 for (size_t i = 0; i < DS_ARRAY_SIZE(simd); i++)
                         rows_video_simd(simd[i], video_types[t], turn++);
-                /* the amount of a shift has no sign */
+                /* A shift's amount is unsigned. */
                 for (int k = 0; k < 4 && !(t & 1); k++)
                         rows_video_scalar(k & 1 ? "vshr" : "vshl", video_types[t], k & 2 ? ".clamp" : ".wrap", turn++);
         }
@@ -529,7 +531,7 @@ static inline void rows_video(void)
         rows_vmad();
 }
 
-/* --- conversions to small formats, products with elements outside of a tensor, rarer atomics --- */
+/* --- conversions to small formats, products with operands outside of a tensor, rarer atomics --- */
 static inline void rows_small(void)
 {
         static const char *const relu[] = {"", ".relu"}, *const small[] = {"e4m3x2", "e5m2x2"};
@@ -565,7 +567,7 @@ static inline void rows_small(void)
                 rows_add(I32, I32, I32, I32, 0, "cvt.pack.sat.%s.s32.b32 %%D, %%A, %%B, %%C;", pack[t]);
 }
 
-/* Vectors of halves: the old value, or what is there afterwards */
+/* Vectors of halves: the old value, or the final contents. */
 static inline void rows_atomic_halves(void)
 {
         static const char *const ops[] = {"add", "min", "max"}, *const types[] = {"f16", "bf16"};
@@ -592,7 +594,7 @@ static inline void rows_atomic_halves(void)
                 "ld.shared.b64 %%e, [%%S]; add.u64 %%D, %%D, %%e; }");
 }
 
-/* mbarriers, as far as they can be seen: counts, phases */
+/* mbarriers, as far as results show them: counts, phases. */
 static inline void rows_mbarrier(void)
 {
         rows_add(I32, SMALL, SMALL, NONE, 0,
@@ -745,7 +747,8 @@ static inline uint64_t rows_edge(enum kind k, uint32_t i)
         }
 }
 
-/* Random: any bits, or a number of ordinary size. One number per statement: the order must not be the compiler's. */
+/* Random: any bits, or a number of ordinary size. One random number per statement, since the compiler may reorder
+ * calls inside of one. */
 static inline uint64_t rows_any(enum kind k)
 {
         uint64_t wide = rows_random64();
@@ -787,7 +790,7 @@ static inline void rows_fill(const struct row *r, uint64_t *a, uint64_t *b, uint
         }
 }
 
-/* Builds the table; only rows whose text contains filter. */
+/* Builds the table with the rows whose text contains filter. */
 static inline void rows_make(const char *filter)
 {
         rows_filter = filter;
@@ -806,7 +809,7 @@ static inline void rows_make(const char *filter)
         rows_mbarrier();
 }
 
-/* FNV-1a over 64-bit words */
+/* FNV-1a over 64-bit words. */
 static inline uint64_t rows_hash(const uint64_t *values)
 {
         uint64_t h = UINT64_C(14695981039346656037);
@@ -816,11 +819,11 @@ static inline uint64_t rows_hash(const uint64_t *values)
         return h;
 }
 
-/* Runs row `index` of a loaded module on in[3]; results in got. Returns a fault's message, NULL when all went well. */
+/* Runs row `index` of a loaded module on in[3]; results go to got. Returns a fault's message, or NULL. */
 static inline const char *rows_run(
         const ds_interp *interp, ds_interp_block *work, int index, uint64_t in[3][ROWS_N], uint64_t *got)
 {
-        /* one array, so that there is one range: the inputs, the results, a cell for every thread */
+        /* one array, so that one range suffices: the inputs, the results, a cell for every thread */
         static uint64_t memory[5 * ROWS_N];
         static struct ds_interp_result result;
         struct ds_interp_range range = {.va = (uintptr_t)memory, .size = sizeof(memory)};

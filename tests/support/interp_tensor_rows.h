@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of matrix instructions with operands to try them on, shared by the comparison with a GPU
- * (tests/gpu/tensor_diff.c) and by the test that compares the interpreter with what a GPU gave (test_interp_tensor.c)
+ * A table of matrix instructions and test operands. Users are the comparison with a GPU (tests/gpu/tensor_diff.c) and
+ * the test that compares the interpreter with results of a GPU (test_interp_tensor.c).
  *
- * Each row becomes a kernel in which one warp per case loads its registers, executes the instruction and stores its
- * results, register by register. So the test sees both the arithmetic and the places of elements in the lanes. The operands
- * are always the same: sixteen kinds of cases, from ordinary numbers to numbers that show where bits are cut off.
+ * Each row becomes a kernel in which one warp per case loads its registers, executes the instruction and stores the
+ * result, register by register. This shows both the arithmetic and the places of elements in the lanes. The operands
+ * are the same in every run: sixteen kinds of cases, from ordinary numbers to numbers that show which bits are cut off.
  */
 #pragma once
 
@@ -22,10 +22,10 @@
 #define TENSOR_CASES 128
 #define TENSOR_MAX 600
 #define TENSOR_LANES 32
-#define TENSOR_IN_WORDS 48 /* 32-bit words per lane at most */
+#define TENSOR_IN_WORDS 48 /* maximum of 32-bit words per lane */
 #define TENSOR_OUT_WORDS 16
 
-/* Content of an operand's registers */
+/* Type of the values in an operand's registers. */
 enum tensor_kind {
         T_NONE,
         T_F16,
@@ -36,14 +36,14 @@ enum tensor_kind {
         T_E4M3,
         T_E5M2,
         T_INT,
-        T_META,      /* metadata: the two non-zero elements of four */
-        T_META_TF32, /* metadata: the non-zero element of two */
+        T_META,      /* selects two of four elements */
+        T_META_TF32, /* selects one of two elements */
 };
 
 struct tensor_row {
         char text[256];
         enum tensor_kind kind[4]; /* a, b, c, metadata */
-        uint8_t n[4];             /* registers */
+        uint8_t n[4];             /* number of registers of each */
         enum tensor_kind d;
         uint8_t nd;
 };
@@ -52,8 +52,8 @@ static struct tensor_row tensor_rows[TENSOR_MAX];
 static int n_tensor_rows;
 static const char *tensor_filter = "";
 
-/* %A %B %C %D become {registers}, %M the metadata, %P the address of a's words in memory, %Q that of the results, %S
- * the address of a word of shared memory of the lane */
+/* %A %B %C %D become {registers}, %M the metadata, %P the address of a's words in memory, %Q the address of the
+ * results, %S the address of the lane's word of shared memory. */
 static inline void tensor_add(enum tensor_kind d, uint32_t nd, enum tensor_kind a, uint32_t na, enum tensor_kind b,
         uint32_t nb, enum tensor_kind c, uint32_t nc, const char *fmt, ...) ds_printf(9, 10);
 static inline void tensor_add(enum tensor_kind d, uint32_t nd, enum tensor_kind a, uint32_t na, enum tensor_kind b,
@@ -216,13 +216,13 @@ static inline void tensor_moves(void)
         tensor_add(T_INT, 1, T_INT, 1, T_NONE, 0, T_NONE, 0, "movmatrix.sync.aligned.m8n8.trans.b16 %%d0, %%a0;");
 }
 
-/* wmma: shapes with the registers that a and b take for 16-bit elements, for 8-bit ones */
+/* wmma: shapes, with the number of registers of a and b for 16-bit and for 8-bit elements. */
 static const struct {
         const char *name;
         uint32_t m, n, k, a8, b8;
 } tensor_shapes[] = {{"m16n16k16", 16, 16, 16, 2, 2}, {"m8n32k16", 8, 32, 16, 1, 4}, {"m32n8k16", 32, 8, 16, 4, 1}};
 
-/* A load and a store of a fragment of rows x columns elements in both layouts */
+/* A load and a store of a fragment of rows x columns elements in both layouts. */
 static inline void tensor_wmma_access(const char *what, const char *shape, const char *type, enum tensor_kind k,
         uint32_t registers, uint32_t rows, uint32_t columns, uint32_t bits)
 {
@@ -230,7 +230,7 @@ static inline void tensor_wmma_access(const char *what, const char *shape, const
                 uint32_t major = col ? columns : rows, minor = col ? rows : columns, ld = minor + 128 / bits;
                 uint32_t words = (major * ld * bits + 1023) / 1024;
 
-                if (bits < 8 && col != (what[0] == 'b')) /* only as the multiplication takes them */
+                if (bits < 8 && col != (what[0] == 'b')) /* only in the layout of the multiplication */
                         continue;
                 if (bits < 8)
                         ld = minor + (bits == 1 ? 128 : 32);
@@ -239,7 +239,7 @@ static inline void tensor_wmma_access(const char *what, const char *shape, const
                 tensor_add(k, registers, k, k == T_F64 ? (words + 1) / 2 : words, T_NONE, 0, T_NONE, 0,
                         "wmma.load.%s.sync.aligned.%s.%s.global.%s %%D, [%%P], %u;", what, col ? "col" : "row", shape,
                         type, ld);
-                if (what[0] == 'c') /* the words that the results lie in are as many as those of the store */
+                if (what[0] == 'c') /* the results have as many words as the store */
                         tensor_add(T_NONE, k == T_F64 ? (words + 1) / 2 : words, k, registers, T_NONE, 0, T_NONE, 0,
                                 "wmma.store.d.sync.aligned.%s.%s.global.%s [%%Q], %%A, %u;", col ? "col" : "row", shape,
                                 type, ld);
@@ -321,7 +321,7 @@ static inline void tensor_wmma_int(void)
                         i ? "and" : "xor");
 }
 
-/* Builds the table; only rows whose text contains filter. */
+/* Builds the table with the rows whose text contains filter. */
 static inline void tensor_make(const char *filter)
 {
         tensor_filter = filter;
@@ -337,7 +337,7 @@ static inline void tensor_make(const char *filter)
 }
 
 /* --- a row as a kernel --- */
-static inline uint32_t tensor_words(const struct tensor_row *r, int operand) /* 32-bit words per lane */
+static inline uint32_t tensor_words(const struct tensor_row *r, int operand) /* number of 32-bit words per lane */
 {
         return r->n[operand] * (r->kind[operand] == T_F64 ? 2u : 1u);
 }
@@ -401,7 +401,8 @@ static inline void tensor_emit_text(FILE *f, const struct tensor_row *r)
         (void)fputc('\n', f);
 }
 
-/* Registers of one operand: word w of lane l of a case lies at (first word of the operand + w) * 128 + l * size */
+/* Loads one operand's registers: word w of lane l of a case lies at (first word of the operand + w) * 128 + l *
+ * size. */
 static inline uint32_t tensor_emit_loads(FILE *f, const struct tensor_row *r, int operand, uint32_t at)
 {
         enum tensor_kind k = r->kind[operand];
@@ -473,16 +474,16 @@ static inline uint32_t tensor_random(void)
 
 static const struct {
         int mantissa, bias, bits;
-        int most; /* the largest exponent of finite numbers */
+        int most; /* largest exponent of finite numbers */
 } tensor_formats[] = {[T_F16] = {10, 15, 16, 30},
         [T_BF16] = {7, 127, 16, 254},
-        [T_TF32] = {23, 127, 32, 254}, /* with bits that the instruction does not read */
+        [T_TF32] = {23, 127, 32, 254}, /* including bits that the instruction ignores */
         [T_F32] = {23, 127, 32, 254},
         [T_F64] = {52, 1023, 64, 2046},
         [T_E4M3] = {3, 7, 8, 15},
         [T_E5M2] = {2, 15, 8, 30}};
 
-/* A number of size 2^e, or the nearest that there is, with so many random bits behind the first one */
+/* A number of size 2^e, or the nearest representable one, with this many random bits after the first. */
 static inline uint64_t tensor_number(enum tensor_kind k, int e, int bits)
 {
         int mantissa = tensor_formats[k].mantissa, biased = e + tensor_formats[k].bias;
@@ -533,7 +534,7 @@ static inline int tensor_between(int low, int high)
         return low + (int)(tensor_random() % (uint32_t)(high - low + 1));
 }
 
-/* An element of operand 0, 1, 2 (a, b, c) of a case of this kind */
+/* An element of operand 0, 1, 2 (a, b, c) for this kind of case. */
 static inline uint64_t tensor_element(enum tensor_kind k, int kind, int operand)
 {
         int all = tensor_formats[k].mantissa, c = operand == 2, rare = tensor_random() % 8 == 0;
@@ -561,9 +562,9 @@ static inline uint64_t tensor_element(enum tensor_kind k, int kind, int operand)
                 return tensor_number(k, operand == 1 ? tensor_between(-9, 3) : -tensor_formats[k].bias, all);
         case 11:
                 return tensor_number(k, tensor_between(0, tensor_formats[k].most) - tensor_formats[k].bias, all);
-        case 12: /* c far away */
+        case 12: /* c with a very different exponent */
                 return tensor_number(k, !c ? tensor_between(-2, 2) : rare ? 0 : tensor_between(-34, 34), all);
-        case 13: /* as large as they may be */
+        case 13: /* largest numbers */
                 if (c)
                         return tensor_number(k, tensor_formats[k].most - tensor_formats[k].bias, all);
                 return tensor_number(k, tensor_formats[k].most / 4 - tensor_between(0, 2), all);
@@ -592,7 +593,7 @@ static inline uint32_t tensor_int(int kind, int operand)
         }
 }
 
-/* Every four bits say which two of four elements are there, the lower one first. */
+/* Every four bits select two of four elements, the lower one first. */
 static inline uint32_t tensor_meta(enum tensor_kind k)
 {
         static const uint32_t pairs[] = {4, 8, 12, 9, 13, 14}, halves[] = {4, 14};
@@ -620,7 +621,7 @@ static inline uint64_t tensor_register(enum tensor_kind k, int kind, int operand
         }
 }
 
-/* Operands of one round of cases; the first round is the one that is recorded. */
+/* Operands of one round of cases. The first round is the recorded one. */
 static inline void tensor_fill(const struct tensor_row *r, uint32_t round, uint32_t *in)
 {
         uint32_t words = tensor_in_words(r);
@@ -641,7 +642,7 @@ static inline void tensor_fill(const struct tensor_row *r, uint32_t round, uint3
         }
 }
 
-/* FNV-1a over words */
+/* FNV-1a over words. */
 static inline uint64_t tensor_hash(const uint32_t *values, size_t n)
 {
         uint64_t h = UINT64_C(14695981039346656037);
@@ -659,7 +660,7 @@ static inline size_t tensor_results(const struct tensor_row *r)
         return (size_t)TENSOR_CASES * TENSOR_LANES * tensor_out_words(r);
 }
 
-/* Runs row `index` of a loaded module on in; results in got. Returns a fault's message, NULL when all went well. */
+/* Runs row `index` of a loaded module on in; results go to got. Returns a fault's message, or NULL. */
 static inline const char *tensor_run(
         const ds_interp *interp, ds_interp_block *work, int index, const uint32_t *in, uint32_t *got)
 {

@@ -12,7 +12,7 @@ static uint64_t next(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* Draws bits from `from` on, each with a probability of 1 / of. */
+/* Each bit from `from` on with a probability of 1/`of`. */
 static uint64_t some_bits(uint64_t *state, unsigned from, unsigned of)
 {
         uint64_t mask = 0;
@@ -22,7 +22,7 @@ static uint64_t some_bits(uint64_t *state, unsigned from, unsigned of)
         return mask;
 }
 
-/* Each parity has a low bit of its own; otherwise contiguous memory would not visit all channels. */
+/* Each parity has its own low bit; otherwise contiguous memory would not use all channels in turn. */
 static void draw_parities(struct lut_hash *hash, uint64_t *state, unsigned *low)
 {
         for (uint32_t i = 0; i < hash->parities; i++)
@@ -75,7 +75,7 @@ void lut_hash_draw(struct lut_hash *hash, uint64_t seed, bool shared_bits)
         shuffle(hash->name, hash->channels, &state);
 }
 
-/* The second map: the first one with channels exchanged in pairs; a sixth of the channels keep their place. */
+/* The second map: the first one with pairs of channels exchanged; a sixth of the channels stay. */
 static void draw_exchange(struct lut_hash *hash, uint64_t *state)
 {
         uint8_t order[128];
@@ -114,7 +114,7 @@ void lut_hash_draw_places(struct lut_hash *hash, uint64_t seed)
                 else
                         hash->digit[hash->digits++] = UINT64_C(1) << bit | some_bits(&state, bit + 1, 4);
         }
-        /* The lowest bit is always taken; otherwise the bit above could belong to no channel. */
+        /* The lowest bit always takes it; otherwise the bit above might select no channel at all. */
         hash->digit[0] |= UINT64_C(1) << skipped;
 }
 

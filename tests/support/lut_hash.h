@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random hashes from the family that real GPUs use, and samples of them
+ * Random hashes from the family of real GPUs' hashes, and samples of them
  *
- * Tests of the learner of tables need them: parities of address bits combined with a number modulo an odd number. Drawn
- * at random: the granule (256 bytes to 1 KiB), the modulus (1, 3, 5, 7, 9 or 11), the number of parities, with 3 to 48
- * channels; the address bits of each parity; the lowest address bit of the number, and the higher bits that are XORed
- * into each of its bits, as hardware does it to spread strides; and the channels' names. The learner does not include
- * this file.
+ * For tests of the programs that learn tables. A hash combines parities of address bits with a number modulo an odd
+ * value. Drawn at random:
+ * - the granule (256 bytes to 1 KiB), the modulus (1, 3, 5, 7, 9 or 11) and the number of parities, for 3 to 48
+ *   channels
+ * - the address bits of each parity
+ * - the first address bit of the number, and for each of its bits the higher bits with which it is XORed, as hardware
+ *   does to spread strides
+ * - the names of the channels
  *
- * The second family is that of an H200: a number modulo an odd number from 23 to 93, whose values are the places of the
- * channels, two for each channel but one. Either a channel has two values of the number, or a parity selects one of two
- * maps, of which the second exchanges most channels in pairs. The address bits are the number's digits in turn, except
- * one that is only XORed into others.
+ * The learning program does not use this file.
+ *
+ * lut_hash_draw_places draws from the family of an H200's hash: a number modulo an odd value from 23 to 93, whose
+ * values are the places of the channels, two for each channel except one. Either the number has two values for a
+ * channel, or a parity selects one of two maps, of which the second exchanges most channels in pairs. Address bits are
+ * the number's digits in order, except one that is only XORed into others.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LUT_HASH_TOP_BIT 35 /* 64 GiB */
+#define LUT_HASH_TOP_BIT 35 /* addresses up to 64 GiB */
 
 struct lut_hash {
         unsigned granule_bits;
@@ -27,10 +32,10 @@ struct lut_hash {
         unsigned number_from;             /* address bit that is bit 0 of the number */
         uint64_t digit[LUT_HASH_TOP_BIT]; /* bits of the number, as masks of address bits */
         uint32_t digits;
-        uint8_t name[256]; /* channel at parities * modulus + number */
+        uint8_t name[256]; /* name of the channel with index parities * modulus + number */
 };
 
-/* shared_bits: the number may use bits that parities use too, so both depend on each other within a page. */
+/* shared_bits: the number may use bits that parities use, so that both depend on each other within a page. */
 void lut_hash_draw(struct lut_hash *hash, uint64_t seed, bool shared_bits);
 void lut_hash_draw_places(struct lut_hash *hash, uint64_t seed);
 uint32_t lut_hash_channel(const struct lut_hash *hash, uint64_t address);

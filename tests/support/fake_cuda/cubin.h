@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From PTX text to a cubin that a driver takes; the toolkit's ptxas makes it while the test runs
+ * Compiles PTX text to a cubin with the toolkit's ptxas at run time, for a driver to load
  *
- * The real driver gets the cubin as it is. The fake one (tests/support/fake_cuda) executes the text, which is appended
- * in the format of the fake ptxas.
+ * The real driver gets the cubin unchanged. The fake driver (tests/support/fake_cuda) executes text, so the text is
+ * appended to the cubin as the fake ptxas does.
  *
- * One binary includes this file once; it defines static functions only. TEST_PTXAS, from the makefile, is the ptxas.
+ * One file of a program includes this header; it defines static functions only. TEST_PTXAS, from the makefile, is the
+ * ptxas.
  */
 #pragma once
 
@@ -35,7 +36,7 @@ static inline int gpu_test_ptxas(const char *in, const char *out)
         pid_t pid = fork();
 
         if (!pid) {
-                /* the test judges messages about bad text by the result */
+                /* ptxas's messages about bad text are discarded; the test checks the result */
                 if (!freopen("/dev/null", "w", stderr))
                         _exit(126);
                 execl(TEST_PTXAS, "ptxas", "-arch=" GPU_TEST_ARCH, "-o", out, in, (char *)NULL);
@@ -45,8 +46,7 @@ static inline int gpu_test_ptxas(const char *in, const char *out)
 }
 
 /*
- * The cubin, for the fake driver with the text behind it if requested; the caller frees it. NULL if ptxas refuses the
- * text.
+ * The cubin, with the text appended if for_fake; the caller frees it. NULL if ptxas refuses the text.
  */
 static inline void *gpu_test_cubin(const char *text, bool for_fake, size_t *ret_size)
 {

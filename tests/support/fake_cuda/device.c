@@ -2,9 +2,9 @@
 /*
  * The fake driver: the device, its primary context and the context's limits
  *
- * The device describes itself as the sim's h200. Before there is a context, the description comes from a sim that is
- * opened and closed for the call, because an open one costs a few threads. The last release of the primary context
- * closes the sim with all that it executes, without waiting. A lost context stays lost until then.
+ * The device reports the properties of the sim's h200. Without a context a call opens a sim, reads the property and
+ * closes it; this costs the start of a few threads. The last release of the primary context closes the sim and its
+ * running work without waiting. A lost context stays lost until then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static const struct ds_device_info *device_info(void)
         return &description;
 }
 
-/* Memory of an H200. Less is usable: slabs of the sim are host memory, and cuMemCreate reports when that is used up. */
+/* Memory of an H200. The machine has less: the sim's slabs are host memory, and cuMemCreate fails when that is used
+ * up. */
 uint64_t fake_memory(void)
 {
         return sim_model_find(MODEL, strlen(MODEL))->memory_bytes;
@@ -97,7 +98,7 @@ FAKE_API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
                 *value = !memops || strcmp(memops, "0");
         if (attribute == CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)
-                *value = 1; /* tensor maps exist, but no copies that read them */
+                *value = 1; /* tensor maps exist, but no copies that use them */
         if (attribute == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH && (!clusters || strcmp(clusters, "1")))
                 *value = 0;
         return CUDA_SUCCESS;

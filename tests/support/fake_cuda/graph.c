@@ -2,10 +2,10 @@
 /*
  * The fake driver: graphs
  *
- * A graph's nodes run one after the other on the launch's stream, in the order in which they were added. Two rules are
- * stricter than a real driver's, because callers often break them: a node's context must be that of the stream, which
- * keeps a kernel on its SMs; a node depends only on nodes of its graph. Instantiating, uploading and destroying wait
- * for all work, as in a real context.
+ * A graph's nodes run one after the other on the launching stream, in the order in which they were added. The fake
+ * driver checks two rules that a real driver does not enforce: a node's context is the stream's, which keeps a kernel
+ * on its SMs, and a node depends only on nodes of its graph. Instantiating, uploading and destroying wait for all work,
+ * as in a real context.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct CUgraphNode_st {
         uint32_t index;
 };
 
-/* Operation of a node. */
+/* The operation of a node. */
 struct work {
         enum { WORK_NOTHING, WORK_LAUNCH, WORK_COPY, WORK_MEMSET } kind;
         struct ds_launch launch;
@@ -41,7 +41,7 @@ struct CUgraphExec_st {
         CUgraphExec prev, next;
 };
 
-/* All graphs, because nobody destroys those of a lost context. */
+/* All graphs and instances: after the loss of a context nothing destroys them. */
 static CUgraph graphs;
 static CUgraphExec execs;
 
@@ -83,7 +83,7 @@ FAKE_API cuGraphDestroy(CUgraph graph)
         return CUDA_SUCCESS;
 }
 
-/* Takes work->params over. */
+/* Takes ownership of work->params. */
 static CUresult add(CUgraph graph, const CUgraphNode *deps, size_t n_deps, const struct work *work, CUgraphNode *ret)
 {
         struct work *works = ds_realloc(graph->works, graph->n + 1, sizeof(*works));
@@ -329,7 +329,7 @@ FAKE_API cuGraphLaunch(CUgraphExec exec, CUstream stream)
         return r;
 }
 
-/* Takes work->params over. */
+/* Takes ownership of work->params. */
 static CUresult change(CUgraphExec exec, CUgraphNode node, struct work *work)
 {
         struct work *old = node->index < exec->n ? &exec->works[node->index] : NULL;

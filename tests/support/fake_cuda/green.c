@@ -2,12 +2,12 @@
 /*
  * The fake driver: SM resources, green contexts, streams
  *
- * A resource carries its TPCs in the padding that the headers reserve for the driver. A split makes groups like the
- * H200: pairs if co-scheduling is ignored, otherwise groups of eight within one GPC, and a remainder. Clusters of more
- * than two blocks run only on the groups of eight, and on the whole device.
+ * A resource keeps its TPCs in the padding that the headers leave to the driver. Splitting gives groups as on an H200:
+ * pairs if co-scheduling is ignored, otherwise groups of eight from one GPC each, plus a remainder. Clusters of more
+ * than two blocks run only on resources of the second kind, and on the whole device.
  *
- * A green context is a rung of the sim. The sim never removes a rung, so a destroyed one is kept and gets a new mask on
- * reuse.
+ * A green context is a rung of the sim. The sim cannot remove rungs, so a destroyed one is kept and gets a new mask
+ * when it is reused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +20,19 @@
 struct CUdevResourceDesc_st {
         struct ds_tpc_mask mask;
         uint32_t n_tpcs;
-        bool coarse; /* made only of groups that keep SMs of one GPC together: large clusters run there */
+        bool coarse; /* all parts are from splits that keep the SMs of one GPC together: large clusters run there */
         struct CUdevResourceDesc_st *next;
 };
 
-/* Content of a resource's padding. */
+/* Contents of a resource's padding. */
 struct share {
         struct ds_tpc_mask mask;
-        bool whole;  /* the device's own resource, which can be split */
+        bool whole;  /* the device's own resource, which may be split */
         bool coarse; /* see above */
 };
 _Static_assert(sizeof(struct share) <= sizeof(((CUdevResource *)NULL)->_internal_padding), "no room");
 
-static struct CUdevResourceDesc_st *descriptions; /* as in CUDA, nothing frees them */
+static struct CUdevResourceDesc_st *descriptions; /* never freed, as in CUDA */
 
 static uint32_t mask_count(const struct ds_tpc_mask *mask)
 {
@@ -86,7 +86,7 @@ FAKE_API cuDeviceGetDevResource(CUdevice dev, CUdevResource *resource, CUdevReso
         return CUDA_SUCCESS;
 }
 
-/* The next group of n TPCs from *left, within one GPC if requested. */
+/* The next group of n TPCs from *left; from one GPC if one_gpc. */
 static bool group_take(struct ds_tpc_mask *left, uint32_t n, bool one_gpc, struct ds_tpc_mask *ret)
 {
         const struct sim_model *model = fake.device->model;
@@ -163,7 +163,7 @@ FAKE_API cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
                 for (size_t k = 0; k < DS_ARRAY_SIZE(share.mask.word); k++)
                         made->mask.word[k] |= share.mask.word[k];
         }
-        if (!made->n_tpcs || made->n_tpcs != mask_count(&made->mask)) /* resources that overlap */
+        if (!made->n_tpcs || made->n_tpcs != mask_count(&made->mask)) /* the resources overlap */
                 return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
         *desc = made;
         return CUDA_SUCCESS;
@@ -179,7 +179,7 @@ static bool rung_idle(const struct CUgreenCtx_st *rung)
         return true;
 }
 
-/* An unused rung of the sim, with a mask different from the one of its creation. */
+/* Gives an unused rung of the sim another mask. */
 static void rung_mask(uint32_t id, const struct ds_tpc_mask *mask, bool coarse)
 {
         struct sim_rung *rung = fake.device->rungs[id];
@@ -228,7 +228,7 @@ CUresult fake_rung_take(const struct ds_tpc_mask *mask, bool coarse, enum fake_r
         return CUDA_SUCCESS;
 }
 
-/* The context ends: all handles of streams and green contexts become invalid. */
+/* The context ends. Remaining handles of streams and green contexts become invalid. */
 void fake_rungs_free(void)
 {
         struct CUdevResourceDesc_st *desc;
@@ -329,7 +329,7 @@ FAKE_API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
                 if (fake_stream_take(fake.rungs[i], priority, stream) == CUDA_SUCCESS)
                         return CUDA_SUCCESS;
         }
-        /* the primary context has any number of streams: one more rung of all SMs */
+        /* The primary context has any number of streams: this adds a rung of all SMs. */
         r = fake_rung_take(&all, false, FAKE_RUNG_PRIMARY, &rung);
         return r ? r : fake_stream_take(rung, priority, stream);
 }

@@ -2,16 +2,16 @@
 /*
  * The fake driver: reservations, VMM memory, registered host memory
  *
- * Device memory is the sim's slab files, so an exported fd keeps the bytes alive and another process can import it, as
- * on a GPU. An inaccessible mapping holds a reservation's addresses and gives way to the slab while that is accessible.
- * The sim releases a slab after the last job that could access it. Until then its addresses are a hole in the
- * reservation, and a new mapping there waits.
+ * Device memory is the sim's slab files, so an exported descriptor keeps the bytes alive and another process can import
+ * it, as on a GPU. An inaccessible mapping holds the addresses of a reservation; the slab replaces it while it is
+ * accessible. The sim unmaps a slab when the last job that could see it is done. Until then its addresses are a hole in
+ * the reservation, and mapping there again waits.
  *
- * A GPU hands out memory with the bytes of its last owner. To imitate that, some pages of each new slab get a pattern:
- * a daemon that forgets to clear memory shows it.
+ * A GPU hands out memory with the data of its last owner. To imitate this, some pages of each new slab get a pattern,
+ * so that tests detect a missing clear.
  *
- * Registered host memory must become accessible to kernels. The sim accepts only memory that it mapped, and variables
- * of modules: each registration is a variable of an empty module.
+ * Registered host memory must become accessible to kernels. The sim only knows memory that it mapped itself and
+ * variables of modules, so each registration is a variable of its own empty module.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ bool fake_is_device(uint64_t va)
 
 /* --- reservations --- */
 
-/* A direct system call: a sanitizer would record each page of a mapping of terabytes. */
+/* A direct system call: a sanitizer's interceptor would record each page of terabytes. */
 static int hold(uint64_t va, uint64_t size)
 {
         long r = syscall(SYS_mmap, va, size, PROT_NONE,
@@ -103,7 +103,7 @@ FAKE_API cuMemAddressReserve(
         FAKE_ENTER(cuMemAddressReserve, CONTEXT);
         if (!size || size % GRANULARITY || hint % GRANULARITY || flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        /* as in CUDA the address is a hint: the caller checks the result */
+        /* The hint is only a hint, as in CUDA: the caller checks the returned address. */
         if (!hint || hold(hint, size)) {
                 anywhere = syscall(SYS_mmap, 0, size + GRANULARITY, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
@@ -301,7 +301,7 @@ FAKE_API cuMemMap(
         return CUDA_SUCCESS;
 }
 
-/* The slab replaces the mapping that holds the addresses. */
+/* Replaces the mapping that holds the addresses by the slab. */
 static CUresult range_access(struct fake_range *range)
 {
         struct fake_range *hole;
@@ -323,7 +323,7 @@ static CUresult range_access(struct fake_range *range)
         return CUDA_SUCCESS;
 }
 
-/* Memory that is never freed: only a process with a short-lived context requests it. */
+/* Never freed, since only callers with a short-lived context allocate this way. */
 FAKE_API cuMemAlloc(CUdeviceptr *ptr, size_t size)
 {
         const CUmemAllocationProp prop = {

@@ -2,18 +2,16 @@
 /*
  * The fake driver: libraries and kernels
  *
- * The sim executes PTX, but the daemon gives a driver machine code. So the fake ptxas, which replaces the toolkit's in
- * the same tests, appends the text to the real cubin that it makes:
- *
+ * The sim executes PTX, but the daemon passes machine code to a driver. The fake ptxas, which replaces the toolkit's in
+ * these tests, therefore appends the text to the real cubin that it makes:
  *      [cubin][PTX text][length of the text, 8 bytes, little endian]["DSFAKEPX"]
+ * A driver gets a pointer without a size. The cubin's end follows from its ELF header; the text ends at the first zero
+ * byte, which belongs to the length. Machine code without a text counts as code for another GPU.
  *
- * A driver gets a pointer without a size. The ELF header states the end of the cubin. The text ends at the first zero
- * byte, which is in its length. Machine code without a text counts as code for another GPU.
+ * PTX text alone and fatbins with PTX are accepted, too.
  *
- * PTX text alone and fatbins with PTX are accepted too.
- *
- * Lazy loading follows measurements on an H200: reading a library stops nothing. The first call that needs its code in
- * the context does, and so can the first launch of each kernel.
+ * Lazy loading works as measured on an H200: reading a library stops nothing; the first call that needs its code in the
+ * context does, and each kernel's first launch may.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -29,11 +27,11 @@
 #define TRAILER_SIZE 8u
 #define TEXT_MAX DS_MIB(64)
 #define FATBIN_MAGIC 0xba55ed50u
-#define RECURSION_LOCAL 65536u /* DS_IX_RECURSION_LOCAL */
+#define RECURSION_LOCAL 65536u /* same value as DS_IX_RECURSION_LOCAL */
 
 /* --- images --- */
 
-/* Readable bytes behind an image of unknown length. */
+/* Copies bytes after an image of unknown length. Returns how many were readable. */
 static size_t peek(uint64_t at, void *bytes, size_t size)
 {
         struct iovec to = {.iov_base = bytes, .iov_len = size},
@@ -64,7 +62,7 @@ static uint64_t elf_end(const Elf64_Ehdr *elf)
         return end;
 }
 
-/* Length up to the first zero byte; TEXT_MAX if there is none. */
+/* Length up to the first zero byte; TEXT_MAX if there is none before. */
 static uint64_t text_run(uint64_t at)
 {
         char chunk[4096];
@@ -81,7 +79,7 @@ static uint64_t text_run(uint64_t at)
         return TEXT_MAX;
 }
 
-/* The text behind a cubin, as a copy, or NULL. */
+/* A copy of the text after a cubin, or NULL. */
 static char *trailing_text(const void *image, size_t *ret_size)
 {
         uint64_t start = (uintptr_t)image + elf_end(image), run = text_run(start), length;
@@ -89,7 +87,7 @@ static char *trailing_text(const void *image, size_t *ret_size)
 
         if (run == TEXT_MAX)
                 return NULL;
-        /* the length's low bytes may look like text */
+        /* The length's low bytes may look like text. */
         for (uint64_t back = 0; back < 8 && back <= run; back++) {
                 if (peek(start + run - back, end, sizeof(end)) != sizeof(end) || memcmp(end + 8, TRAILER, TRAILER_SIZE))
                         continue;
@@ -107,7 +105,7 @@ static char *trailing_text(const void *image, size_t *ret_size)
         return NULL;
 }
 
-/* The image for the sim; the caller frees *ret_owned. */
+/* The image for the sim. The caller frees *ret_owned. */
 static CUresult image_find(const void *code, const void **ret, size_t *ret_size, char **ret_owned)
 {
         struct {
@@ -203,7 +201,7 @@ static CUresult library_kernels(CUlibrary library)
         return CUDA_SUCCESS;
 }
 
-/* Copies the compiler's messages to the caller's buffer. */
+/* Stores the compiler's messages where the caller requested them. */
 static void log_give(const char *log, const CUjit_option *options, void **values, unsigned int n)
 {
         char *to = NULL;
@@ -256,7 +254,7 @@ FAKE_API cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *optio
         return CUDA_SUCCESS;
 }
 
-/* Loads the library's code into the context, if it is not there yet. */
+/* Loads the library's code into the context unless it is there. */
 static CUresult library_touch(CUlibrary library, const char *name)
 {
         CUresult r;
@@ -363,7 +361,8 @@ FAKE_API cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
         return CUDA_SUCCESS;
 }
 
-/* Stack of a recursive kernel as a compiler states it; the interpreter adds as much again. */
+/* Local memory of a recursive kernel, as a compiler would report it: the interpreter counts this amount in addition
+ * to the memory that it uses. */
 static uint32_t local_bytes(const struct ds_kernel_info *info)
 {
         return info->local_bytes >= RECURSION_LOCAL ? info->local_bytes - RECURSION_LOCAL : info->local_bytes;
@@ -448,8 +447,8 @@ FAKE_API cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
         return attribute_set(attribute, value, function);
 }
 
-/* Loads the kernel into the context, if it is not there yet. With lazy loading the first launch without this call
- * pays for it, and stops all other work: see the launch. */
+/* Loads the kernel into the context unless it is there. With lazy loading the first launch of a kernel loads it and
+ * stops the context; see the launch. */
 FAKE_API cuKernelGetFunction(CUfunction *function, CUkernel handle)
 {
         struct CUkern_st *kernel;

@@ -3,12 +3,12 @@
  * The fake driver: work in flight, events, waiting, output of kernels
  *
  * Each stream counts submissions and completions; the sim's tokens are stream and count. An event stores the count at
- * its recording. It is reached when the stream's completions reach that count, at the end time of that job.
+ * its recording. It is reached when the stream has completed that many, at the time at which that job ended.
  *
- * A completion with an error is a fault: the context is lost.
+ * A completion with an error is a fault, and the context is lost.
  *
- * The text that kernels print is taken as soon as it exists. Like a real driver, this writes it through stdio at a
- * launch, a load or a synchronisation. stderr is written together with the fault that it explains.
+ * Output of kernels is taken at once and written when a real driver writes it: at a launch, load or synchronisation,
+ * through stdio. With a fault, stderr is written at once, since it explains the fault.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 #define COUNT_BITS 40
 #define NAP_US 50
 
-/* --- submission and ends --- */
+/* --- submission and completion ---- */
 
 uint64_t fake_token(const struct CUstream_st *stream)
 {
@@ -34,7 +34,7 @@ CUresult fake_submitted(CUstream stream, int r, bool serious)
         if (r)
                 return fake_result(r);
         stream->submitted++;
-        /* a clear outside of the green contexts is the daemon's own; it ends soon, and no client waits for it */
+        /* A clear outside of the green contexts is the daemon's own work; it ends soon and does not count. */
         if (serious || fake.rungs[stream->id / FAKE_SLOTS]->owner != FAKE_RUNG_PRIMARY)
                 stream->serious = stream->submitted;
         return CUDA_SUCCESS;
@@ -117,7 +117,7 @@ static void take(void)
         }
 }
 
-/* 0, -ETIME, -EAGAIN: like the sim's advance, for a clock that has reached its limit. */
+/* 0, -ETIME, -EAGAIN: as the sim's advance when the clock has reached the possible time. */
 static int pump(void)
 {
         uint64_t now = fake_clock() - fake.start_ns;
@@ -211,7 +211,7 @@ FAKE_API cuStreamSynchronize(CUstream stream)
         return fake_stream_ok(stream) ? fake_wait(stream) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* --- events: handles are trusted, as the real driver trusts them --- */
+/* --- events: handles are not validated, as in a real driver -------- */
 
 static void event_forget(CUevent event)
 {
@@ -245,7 +245,7 @@ FAKE_API cuEventDestroy(CUevent event)
         return CUDA_SUCCESS;
 }
 
-/* The event follows all submissions to the stream so far. */
+/* Puts the event after the stream's submissions so far. */
 static void event_put(CUevent event, CUstream stream)
 {
         event->recorded = true;
@@ -278,7 +278,7 @@ static CUresult value_write(CUstream stream, CUdeviceptr at, uint64_t value, uin
                 return CUDA_ERROR_INVALID_HANDLE;
         if (flags || at % size || !fake_covers(at, size))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (fake_is_device(at)) /* the sim's own: its work queue writes there */
+        if (fake_is_device(at)) /* device memory: the sim's work queue writes there */
                 return fake_fill(stream, at, 0, value, size, 1, 1);
         fake_pump();
         if (fake.lost)

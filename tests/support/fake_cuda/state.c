@@ -2,9 +2,10 @@
 /*
  * The fake driver: entering a call
  *
- * One lock protects everything: callers may be several threads, the sim has one owner. On entry a call is logged, may
- * get an injected error, must find its objects, and waits for all work if it stops a real context. With
- * FAKE_CUDA_STRICT that wait aborts with a message, so that a test finds a daemon that forgot to quiesce.
+ * One lock protects everything: callers may be several threads, and the sim has one owner. On entry a call is logged,
+ * may get an injected error, must find the state that it needs, and if it stops a real context, waits for all work as
+ * there. With FAKE_CUDA_STRICT such a call aborts with a message while work is in flight, so that a test detects a
+ * daemon that did not quiesce.
  */
 #include <errno.h>
 #include <execinfo.h>
@@ -113,7 +114,7 @@ static void log_call(const char *name, const char *how)
                 fake.log_fd = -1;
 }
 
-/* The log: each call, and the work that it would have stopped. */
+/* Prints the forbidden call, its caller and the work that it would stop; aborts. */
 static _Noreturn void stop_refuse(const char *name)
 {
         const struct CUstream_st *stream;

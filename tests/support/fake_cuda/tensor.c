@@ -2,9 +2,9 @@
 /*
  * The fake driver: tensor maps
  *
- * Checks arguments by the rules in cuda.h. A map is sixteen words: the address; kind, rank and enums, a byte each; five
- * sizes; four strides; then ten halves. These are five of the box and five steps, or, without a box, three corners
- * (lower in the upper 16 bits), channels and pixels. tests/programs/tensor_maps.c depends on this format.
+ * Arguments are checked against cuda.h. A map has sixteen words: the address; kind, rank and enums, one byte each; five
+ * sizes; four strides; then ten halves: five of the box and five steps. A map without a box has three corners instead
+ * (the lower one in the upper 16 bits), channels and pixels. tests/programs/tensor_maps.c relies on this layout.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct fake_map) == sizeof(CUtensorMap), "a map is 128 byt
 
 enum { TILED = 1, IM2COL, WIDE };
 
-/* Arguments that all three kinds share. */
+/* Arguments common to all three kinds. */
 static CUresult map_begin(struct fake_map *map, unsigned kind, CUtensorMapDataType type, cuuint32_t rank,
         const void *address, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *steps)
 {

@@ -2,8 +2,8 @@
 /*
  * The fake driver: launches, copies, memsets
  *
- * Addresses of copies and memsets must be memory of the context: device memory, registered host memory or variables of
- * modules. The caller's thread copies pageable host memory once the stream gets there, like a real driver.
+ * Addresses of copies and memsets must be known to the context: device memory, registered host memory, variables of
+ * modules. The calling thread copies pageable host memory once the stream reaches the copy, as a real driver does.
  */
 #include <string.h>
 
@@ -12,8 +12,7 @@
 
 /* --- launches --- */
 
-/* Makes the packed parameter block from either form that callers use. Sets *ret and returns 0; extra must be well
- * formed. */
+/* Packs the parameters from either form of argument. Returns 0 and *ret; extra must be well formed. */
 static CUresult params_find(const struct ds_kernel_info *info, void **params, void **extra, uint8_t *packed,
         const void **ret, uint32_t *ret_size)
 {
@@ -38,8 +37,8 @@ static CUresult params_find(const struct ds_kernel_info *info, void **params, vo
 }
 
 /*
- * The sim executes a launch's blocks one after the other. So the first worker of a persistent form (ptx/pass/forms.h)
- * would execute all blocks and take all of their time. Each worker gets the order to leave after its share.
+ * The sim executes a launch's blocks one after the other, so the first worker of a persistent form (ptx/pass/forms.h)
+ * would do all the work and take as long as all. Each worker therefore leaves after its share.
  */
 static void workers_share(const struct ds_kernel_info *info, struct ds_launch *l, uint8_t *packed)
 {
@@ -176,7 +175,7 @@ static void rows_copy(const struct ds_copy *c)
                         c->width);
 }
 
-/* host: which ends may be unregistered host memory */
+/* dst_host, src_host: that end may be unregistered host memory */
 CUresult fake_copy(CUstream stream, struct ds_copy *c, bool dst_host, bool src_host)
 {
         static const enum ds_copy_kind kinds[2][2] = {{DS_COPY_HTOH, DS_COPY_HTOD}, {DS_COPY_DTOH, DS_COPY_DTOD}};

@@ -35,7 +35,7 @@ __attribute__((constructor)) static void faults_map(void)
                 faults = map;
 }
 
-/* The failure for this call: an errno or FAULT_SHORT; 0: none. */
+/* Returns 0, or the failure for this call. */
 static int fault(enum fault_call call)
 {
         if (!faults || atomic_load(&faults->call) != (int)call ||
@@ -59,7 +59,7 @@ static int fault(enum fault_call call)
                 }                                \
         } while (0)
 
-/* --- memory: dlsym may itself allocate, so libc's own names are used ---------------------------------------------- */
+/* --- memory: uses libc's own names, since dlsym may allocate ------------------------------------------------------ */
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls and allocations that fail, in a program that knows nothing of it
+ * Failures of system calls and allocations, for a program that is unaware of them
  *
- * faults.so is preloaded into the daemon. The daemon's processes map the page that DETSHARE_FAULTS names. There a test
- * sets which call of which program fails next, how, and how often. Only calls through the C library's functions can
- * fail: that is all of the daemon and libuv, but not libc's own calls (mmap in malloc).
+ * faults.so is preloaded into the daemon. Its processes map the page that DETSHARE_FAULTS names. In this page a test
+ * states which call of which program fails next, how, and how often. Only calls through the C library's functions can
+ * fail, which is every call of the daemon and libuv; calls inside libc (mmap in malloc) cannot.
  */
 #pragma once
 
@@ -40,14 +40,14 @@ enum fault_call {
                 _FAULT_MAX,
 };
 
-#define FAULT_SHORT (-1) /* instead of an errno: the call reads or writes one byte */
+#define FAULT_SHORT (-1) /* instead of an errno: the read or write transfers one byte */
 
 struct faults {
         _Atomic int32_t call;  /* enum fault_call */
         _Atomic int32_t error; /* an errno, or FAULT_SHORT */
-        _Atomic int64_t left;  /* calls before the first failure; negative: it has begun */
+        _Atomic int64_t left;  /* calls until the first failure; negative: failing */
         _Atomic int64_t times; /* number of failures; 0: every call */
         _Atomic int64_t fired;
-        _Atomic int64_t jump_s; /* offset of CLOCK_REALTIME for every program, ns */
-        char program[32];       /* name as in /proc/PID/comm, at most 15 characters */
+        _Atomic int64_t jump_s; /* offset of CLOCK_REALTIME in every program */
+        char program[32];       /* name in /proc/PID/comm, 15 characters */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for the library with which Criterion shows the difference of two texts, and loads the real one on first use
+ * Loads the library with which Criterion draws the differences of two texts only when there is a difference to draw
  *
- * Each test is a process of its own. The real library brings ten others, two of them for cryptography, which take
- * longer to start than most tests to run: under a sanitizer two thirds of the start. Test programs are linked with this
- * stub under the library's name. LATE_GIT is the path of the real one.
+ * Each test is its own process. That library loads ten others, two of them for cryptography, and takes longer to start
+ * than most tests run; under a sanitizer this is two thirds of the start. Test programs are linked with this file
+ * instead, under the library's name. LATE_GIT is the path of the real library.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ int git_libgit2_shutdown(void)
         return 0;
 }
 
-/* The real library's function, after its initialisation; NULL: there is none. */
+/* The function of the real library, after its initialisation. NULL: there is no library. */
 static diff_buffers_fn *late_diff_buffers(void)
 {
         static diff_buffers_fn *found;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service manager for tests: the part of systemd that one service sees
+ * A service manager for tests: treats one service as systemd does, without systemd
  *
  * It starts a command with NOTIFY_SOCKET, listening sockets, stored files and a watchdog, prints the command's
- * notifications, and executes words from standard input. It follows systemd 252 where the daemon depends on it: it
- * ignores notifications of other processes, keeps a file once, drops a file that hangs up, keeps the store over a
- * restart and a crash, empties it on a stop, and ends a command that misses the watchdog with SIGABRT. It has no
- * sandbox, journal or dependencies.
+ * messages, and executes commands from standard input. It follows systemd 252 in these points: messages of other
+ * processes than the main one are ignored, a file is stored once, a file that hangs up is removed, a restart and a
+ * crash keep the store, a stop empties it, and a missed watchdog ends the command with SIGABRT. There is no sandbox, no
+ * journal, and no dependencies.
  *
  *   manager [-l PATH[:NAME]]... [-w WATCHDOG_USEC] [-f STORE_MAX [-a]] [-r] [-p] -- COMMAND...
- *     -l  bind a stream socket there and pass it (NAME: detshared)   -f  keep files, at most that many
+ *     -l  bind a stream socket there and pass it (NAME: detshared)   -f  store files, at most that many
  *     -w  WATCHDOG_USEC                                              -r  start again after a failure
  *     -p  LISTEN_PID is 1, as if the files were meant for another process
- *     -a  say STORE_MAX in FDSTORE, as systemd does from 254 on
+ *     -a  pass STORE_MAX in FDSTORE, as systemd does from 254 on
  *
- *   words on standard input, a line each             lines on standard output
+ *   commands on standard input, one per line         lines on standard output
  *     start  stop  restart  quit                       started PID, exited STATUS, killed SIGNAL, watchdog
- *     kill (SIGKILL)  reload (SIGHUP)                  KEY=VALUE: a notification of the command, one assignment a line
+ *     kill (SIGKILL)  reload (SIGHUP)                  KEY=VALUE: the command's messages, one assignment per line
  *     pause  resume (SIGSTOP, SIGCONT)                 stored NAME, refused NAME, removed NAME, hung NAME, released N
- *     store: list the stored files                     store N, then "kept NAME" N times
- *     slow MS PREFIX: storing a file with such a name takes MS
+ *     store: list stored files                         store N, then "kept NAME" N times
+ *     slow MS PREFIX: a file with this prefix costs MS
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ struct file {
 
 static struct file sockets[SOCKETS_MAX], *kept;
 static size_t n_sockets, n_kept, store_max;
-static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: never */
+static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: no watchdog, no ping, no restart planned */
 static struct {
         char prefix[NAME_SIZE];
         useconds_t us;
@@ -64,7 +64,7 @@ static int auto_restart, for_another, announces, is_ready, notify_fd = -1, signa
 static char notify_path[108];
 static char **command;
 static pid_t child;
-static enum { STAY, AGAIN, QUIT } afterwards; /* when the child ends */
+static enum { STAY, AGAIN, QUIT } afterwards; /* action after the child's end */
 static int release_store;
 
 static void die(const char *what)
@@ -83,7 +83,7 @@ static uint64_t now_us(void)
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-/* Moves all to 3 and up: first out of the way, then into place. */
+/* Moves all descriptors to 3 and up: first out of the way, then into place. */
 static int pass_files(char *names, size_t size)
 {
         int n = 0;
@@ -194,7 +194,7 @@ static void drop(size_t i)
         memmove(&kept[i], &kept[i + 1], (--n_kept - i) * sizeof(kept[0]));
 }
 
-/* The manager does nothing else in the meantime. */
+/* Delays a file with a slow prefix; the manager does nothing else meanwhile. */
 static void take_time(const char *name)
 {
         for (size_t i = 0; i < n_slow; i++)
@@ -263,7 +263,7 @@ static void drop_hung(void)
         }
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------- */
+/* --- messages of the command -------------------------------------------------------------------------------------- */
 
 static void obey(char *text, const int *fds, size_t n_fds)
 {
@@ -285,7 +285,7 @@ static void obey(char *text, const int *fds, size_t n_fds)
                         polled = 0;
                 else if (!strncmp(line, "FDNAME=", 7))
                         name = line + 7;
-                /* A barrier's file has no content; closing it below is the answer. */
+                /* A barrier is not printed; its file is closed below, which is the reply. */
                 if (strncmp(line, "FD", 2) != 0 && strcmp(line, "BARRIER=1") != 0)
                         printf("%s\n", line);
         }
@@ -299,7 +299,7 @@ static void obey(char *text, const int *fds, size_t n_fds)
                 unstore(name);
 }
 
-/* 0: there was nothing to read. */
+/* 0: no message was there. */
 static int hear(void)
 {
         char text[4096], control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
@@ -338,7 +338,7 @@ static void bury(void)
 
         if (!child || waitpid(child, &status, WNOHANG) != child)
                 return;
-        while (hear()) /* the command's last notifications */
+        while (hear()) /* its last messages */
                 ;
         if (WIFSIGNALED(status))
                 printf("killed %d\n", WTERMSIG(status));
@@ -358,7 +358,7 @@ static void bury(void)
         release_store = 0;
 }
 
-/* --- input -------------------------------------------------------------------------------------------------------- */
+/* --- commands from standard input --------------------------------------------------------------------------------- */
 
 static void signal_child(int sig)
 {

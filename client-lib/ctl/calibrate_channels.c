@@ -291,7 +291,7 @@ static int open_and_measure(struct colours *m)
                 code = calibrate_coloured_open(m->run, m->small, &m->c);
         if (!code && m->c.n_plans < 2) {
                 snprintf(channels->skipped, sizeof(channels->skipped),
-                        "of %" PRIu32 " channels no part can be had apart", channels->channels);
+                        "of %" PRIu32 " channels no part can be separated from the others", channels->channels);
                 return 0;
         }
         if (code == CALIBRATE_NOT_HERE)

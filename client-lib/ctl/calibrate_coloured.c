@@ -222,9 +222,10 @@ static int label(struct calibrate_coloured *c, struct calibrate_run *run, struct
                 return CTL_FAILED;
         }
         if (r == DS_PAGES_E_NONE)
-                snprintf(channels->skipped, sizeof(channels->skipped), "channels cannot be told: %.120s", ret->why);
+                snprintf(
+                        channels->skipped, sizeof(channels->skipped), "the channels cannot be found: %.120s", ret->why);
         else if (r)
-                snprintf(channels->skipped, sizeof(channels->skipped), "there is no machine code for this GPU");
+                snprintf(channels->skipped, sizeof(channels->skipped), "detsharectl has no machine code for this GPU");
         channels->channels = ret->n_channels;
         snprintf(channels->source, sizeof(channels->source), "%s", ret->source);
         return r ? CALIBRATE_NOT_HERE : 0;
@@ -294,6 +295,6 @@ int calibrate_coloured_wait(struct calibrate_coloured *c, int is_ls, struct cali
         if (dsc_event_time(c->session, c->events[is_ls][0], stream, c->seqs[is_ls][0], &ret->start_ns) &&
                 dsc_event_time(c->session, c->events[is_ls][1], stream, c->seqs[is_ls][1], &ret->end_ns))
                 return 0;
-        ctl_complain("cannot calibrate: the daemon does not say when a kernel ran");
+        ctl_complain("cannot calibrate: the daemon reported no times of a kernel");
         return CTL_FAILED;
 }

@@ -163,7 +163,7 @@ int calibrate_load_open(struct calibrate_load *load, int is_ls, uint32_t n_sms)
         if (!load->session)
                 return complain(r, "no session");
         if (dsc_control_is_ls(load->session) != is_ls) {
-                ctl_complain("cannot calibrate: the daemon does not let this user be %s", is_ls ? "ls" : "be");
+                ctl_complain("cannot calibrate: the daemon does not grant this user class %s", is_ls ? "ls" : "be");
                 return CTL_DENIED;
         }
         load->chunks = is_ls ? 2 * n_sms : be_chunks(dsc_device(load->session));
@@ -206,7 +206,7 @@ int calibrate_load_wait(struct calibrate_load *load, struct calibrate_span *ret)
         if (dsc_event_time(load->session, load->events[0], 0, load->seqs[0], &ret->start_ns) &&
                 dsc_event_time(load->session, load->events[1], 0, load->seqs[1], &ret->end_ns))
                 return 0;
-        ctl_complain("cannot calibrate: the daemon does not say when a kernel ran");
+        ctl_complain("cannot calibrate: the daemon reported no times of a kernel");
         return CTL_FAILED;
 }
 

@@ -83,7 +83,7 @@ static int check_undisturbed(struct calibrate_run *run)
                 return ctl_fail(r, "cannot calibrate");
         if (status.worker_restarts == run->restarts && !strcmp(status.policy, "calibrate"))
                 return check_alone(run, 1);
-        ctl_complain("nothing is kept: %s meanwhile",
+        ctl_complain("nothing is stored: %s during the measurement",
                 status.worker_restarts == run->restarts ? "another policy was set" : "the device's process ended");
         return CTL_FAILED;
 }
@@ -396,7 +396,7 @@ static int keep(struct calibrate_run *run)
         if (!r)
                 r = dsc_control_calibration(run->control, &kept);
         if (r)
-                return ctl_fail(r, "cannot keep the calibration");
+                return ctl_fail(r, "cannot store the calibration");
         snprintf(run->rows->gpu, sizeof(run->rows->gpu), "%s", kept.gpu);
         run->rows->simulated = kept.simulated;
         run->rows->in_memory = kept.in_memory;

@@ -175,7 +175,7 @@ static int table(const struct calibrate_rows *rows, struct ctl_text *text)
 {
         int r = 0;
         fprintf(text->file, "Calibration of %s%s%s\n", rows->gpu, rows->simulated ? " (sim)" : "",
-                rows->in_memory ? ", which goes with the daemon: it has no state directory" : "");
+                rows->in_memory ? ", stored until the daemon ends: it has no state directory" : "");
         if (rows->n)
                 r = matrix_table(rows, text);
         return r ? r : calibrate_channels_table(&rows->channels, rows->simulated, text);

@@ -56,7 +56,7 @@ static int show(int as_json)
         if (failed)
                 return failed;
         if (!stored.n && !stored.channels.n) {
-                ctl_complain("%s was not calibrated", stored.gpu);
+                ctl_complain("%s was not calibrated: detsharectl calibrate does that", stored.gpu);
                 return CTL_NO_SUCH;
         }
         snprintf(rows.gpu, sizeof(rows.gpu), "%s", stored.gpu);
@@ -77,7 +77,7 @@ static int forget(void)
                 return code;
         const int r = dsc_control_calibration_forget(s);
         if (r)
-                code = ctl_fail(r, "cannot forget the calibration");
+                code = ctl_fail(r, "cannot delete the calibration");
         dsc_control_close(s);
         return code;
 }

@@ -23,9 +23,9 @@ static const struct {
 } parts[] = {
         {"running_ns", "RUNNING", "ran", offsetof(struct dsc_request, running_ns)},
         {"behind_ns", "BEHIND OTHERS", "behind others' work", offsetof(struct dsc_request, behind_ns)},
-        {"device_ns", "DEVICE", "launched and not begun, with nobody known in the way",
+        {"device_ns", "DEVICE", "launched and not begun, with no other work known in the way",
                 offsetof(struct dsc_request, device_ns)},
-        {"policy_ns", "POLICY", "ready and not launched, with nobody known in the way",
+        {"policy_ns", "POLICY", "ready and not launched, with no other work known in the way",
                 offsetof(struct dsc_request, policy_ns)},
         {"held_ns", "QUIESCE", "held by a quiesce", offsetof(struct dsc_request, held_ns)},
         {"depends_ns", "DEPENDS", "waiting for a host function, a value or an event",
@@ -222,7 +222,7 @@ static void say(const struct dsc_request *requests, size_t n, FILE *f)
                         fprintf(words, ", %s %s", ctl_time(part_of(request, i), time), parts[i].words);
         fclose(words);
         fprintf(f, "%s %s: %s.", request->active ? "So far, of" : "Of the last request's",
-                ctl_time(total_of(request), time), size > 2 ? bytes + 2 : "nothing is known");
+                ctl_time(total_of(request), time), size > 2 ? bytes + 2 : "the daemon has no times of it");
         free(bytes);
         say_waits(request, f);
         fputc('\n', f);
@@ -356,7 +356,7 @@ static void forms_cells(const struct dsc_forms *forms, char have[static 512], ch
         if (forms->cost_permille && n < 200)
                 n += snprintf(used + n, 256 - (size_t)n, ", this %.1f %%", (double)forms->cost_permille / 10);
         if (forms->evict_ns && n < 220)
-                snprintf(used + n, 256 - (size_t)n, ", lets go in %s", ctl_time(forms->evict_ns, evict));
+                snprintf(used + n, 256 - (size_t)n, ", evicted within %s", ctl_time(forms->evict_ns, evict));
 }
 
 static int draw_forms(const struct explained *e, struct ctl_text *text)

@@ -45,7 +45,7 @@ static const char *share_text(const struct ds_lut_facts *facts, char buffer[stat
         if (facts->held_out)
                 snprintf(buffer, 32, "%.3f%%", 100.0 * facts->held_right / facts->held_out);
         else
-                snprintf(buffer, 32, "not asked");
+                snprintf(buffer, 32, "not tested");
         return buffer;
 }
 

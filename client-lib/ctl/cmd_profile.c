@@ -57,7 +57,7 @@ int profile_cmd_show(const struct ctl_args *args)
         if (code)
                 return code;
         if (!profiles.n) {
-                ctl_complain("no kernel whose name contains %s was seen", args->argv[0]);
+                ctl_complain("the daemon has seen no kernel whose name contains %s", args->argv[0]);
                 code = CTL_NO_SUCH;
         }
         if (!code)
@@ -81,7 +81,7 @@ int profile_cmd_forget(const struct ctl_args *args)
                 return code;
         const int r = dsc_control_profiles_forget(s, filter, &count);
         if (r)
-                code = ctl_fail(r, "cannot forget the profiles");
+                code = ctl_fail(r, "cannot delete the profiles");
         else
                 printf("%" PRIu64 " forgotten\n", count);
         dsc_control_close(s);

@@ -58,7 +58,7 @@ static int code_figures(const struct dsc_status *s, struct ctl_table *table)
         char value[256], a[32];
         int r = 0;
         if (s->images) {
-                snprintf(value, sizeof(value), "%" PRIu64 " loaded, %" PRIu64 " of them known", s->images,
+                snprintf(value, sizeof(value), "%" PRIu64 " loaded, %" PRIu64 " of them from the cache", s->images,
                         s->images_known);
                 r = row(table, "images", value);
         }
@@ -79,8 +79,7 @@ static int forms_figures(const struct dsc_status *s, struct ctl_table *table, co
         if (!(s->forms_made + s->forms_found + s->forms_failed + s->modules_transformed))
                 return 0;
         snprintf(value, sizeof(value),
-                "%" PRIu32 " modules have some; made %" PRIu64 " times, found %" PRIu64 " times, none %" PRIu64
-                " times",
+                "%" PRIu32 " modules; made %" PRIu64 " times, found %" PRIu64 " times, failed %" PRIu64 " times",
                 s->modules_transformed, s->forms_made, s->forms_found, s->forms_failed);
         int r = row(table, "forms", value);
         snprintf(value, sizeof(value),

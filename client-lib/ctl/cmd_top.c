@@ -104,7 +104,7 @@ static int look(dsc_session *s, struct top *top)
         if (!r)
                 r = dsc_control_activity(s, &top->activities, &top->n_activities, &top->all);
         if (r)
-                return ctl_fail(r, "cannot see what the clients do");
+                return ctl_fail(r, "cannot get the activity of the clients");
         r = join(top);
         if (r)
                 ctl_complain("out of memory");

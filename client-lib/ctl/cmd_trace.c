@@ -51,7 +51,7 @@ static int convert(int fd, const char *path, FILE *file)
         r = ctl_timeline_write(memory, (size_t)st.st_size, file, &figures);
         munmap(memory, (size_t)st.st_size);
         if (r < 0)
-                ctl_complain("%s", r == -ENOMEM ? "out of memory" : "the daemon's trace makes no sense");
+                ctl_complain("%s", r == -ENOMEM ? "out of memory" : "the trace that the daemon sent is damaged");
         else if (fflush(file) || ferror(file)) {
                 ctl_complain("cannot write %s: %s", path, strerror(errno));
                 r = -EIO;

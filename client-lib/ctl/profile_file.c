@@ -156,7 +156,9 @@ struct reader {
 static int take_line(struct reader *reader, char *line)
 {
         if (reader->line == 1)
-                return strcmp(line, HEADER) ? bad_line(reader->path, 1, "this is no file of profiles") : 0;
+                return strcmp(line, HEADER)
+                               ? bad_line(reader->path, 1, "not a file of profiles: its first line must be " HEADER)
+                               : 0;
         if (reader->line == 2 && (strncmp(line, "gpu\t", 4) || strcmp(line + 4, reader->gpu))) {
                 ctl_complain("%s is of %s; this is %s", reader->path, strncmp(line, "gpu\t", 4) ? "no GPU" : line + 4,
                         reader->gpu);
@@ -165,7 +167,7 @@ static int take_line(struct reader *reader, char *line)
         if (reader->line == 2 || !line[0])
                 return 0;
         if (reader->n == ROWS_MAX)
-                return bad_line(reader->path, reader->line, "there are too many");
+                return bad_line(reader->path, reader->line, "the file has too many profiles");
         if (reader->n == reader->room) {
                 void *p = reallocarray(reader->rows, reader->room + 1024, sizeof(*reader->rows));
                 if (!p)
@@ -174,7 +176,7 @@ static int take_line(struct reader *reader, char *line)
                 reader->room += 1024;
         }
         if (read_row(&reader->rows[reader->n], line))
-                return bad_line(reader->path, reader->line, "this is no profile");
+                return bad_line(reader->path, reader->line, "not a profile");
         reader->n++;
         return 0;
 }
@@ -219,7 +221,7 @@ int profile_import(const char *path, const char *gpu, struct dsc_profile **ret, 
         while (!r && (more = next_line(&reader, f, line)) != 0)
                 r = more < 0 ? CTL_FAILED : take_line(&reader, line);
         if (!r && reader.line < 2)
-                r = bad_line(path, reader.line + 1, "this is no file of profiles");
+                r = bad_line(path, reader.line + 1, "not a file of profiles: its first line must be " HEADER);
         if (f != stdin)
                 fclose(f);
         if (r)

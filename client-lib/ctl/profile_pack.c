@@ -132,7 +132,7 @@ static int read_times(struct pack_run *run, int which)
                 run->n = n;
                 return 0;
         }
-        ctl_complain("cannot measure what bounds the kernels: their times make no sense");
+        ctl_complain("cannot measure what bounds the kernels: detshare-serve did not report their times");
         return CTL_FAILED;
 }
 
@@ -243,7 +243,7 @@ static int keep(struct pack_run *run)
         }
         r = n ? dsc_control_profiles_put(run->control, profiles.rows, n) : 0;
         free(profiles.rows);
-        return r ? ctl_fail(r, "cannot keep what was found of the kernels") : 0;
+        return r ? ctl_fail(r, "cannot store the profiles of the kernels") : 0;
 }
 
 static int draw(const struct pack_run *run, struct ctl_text *text)
@@ -304,8 +304,9 @@ static int measure_bounds(struct pack_run *run)
                 code = choose_grid(run);
         const int too_long = code < 0;
         if (too_long)
-                ctl_complain("what bounds the kernels is not measured: this simulated device executes kernels, which "
-                             "takes too long");
+                ctl_complain(
+                        "the bounds of the kernels are not measured: this simulated device executes kernels, which "
+                        "takes too long");
         if (!code || too_long)
                 code = measure(run, 0);
         if (!code && !too_long)

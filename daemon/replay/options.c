@@ -27,22 +27,22 @@ const char ds_replay_usage[] =
         "\n"
         "  --device sim:MODEL       the GPU (default sim:h200)\n"
         "  --policy NAME[,K=V...]   the policy (default multistream)\n"
-        "  --compare P1,P2,...      several, each with its K=V behind it: one table\n"
+        "  --compare P1,P2,...      several policies, each followed by its K=V: one table\n"
         "  --policy-dir DIR         search DIR for policies first; may be repeated\n"
         "  --ls SESSION             a latency-sensitive session; may be repeated\n"
         "  --be SESSION             a best-effort session; may be repeated\n"
         "  --duration TIME          virtual time, e.g. 3600s, 90min, 1h (default 60s)\n"
-        "  --seed N                 of random arrivals (default 1)\n"
+        "  --seed N                 seed of random arrivals (default 1)\n"
         "  --profiled               kernels are known to the policy from the start, as after detsharectl profile\n"
         "  --transform              long kernels of best-effort sessions can be evicted at the end of their blocks\n"
-        "  --channels N             kernels block by block, with L2 and memory channels; tensors of memory-bound ones "
-        "lie\n"
-        "                           in N channels of best effort's, and in the others, when both have work; 0: in all\n"
-        "  --trace FILE             write what was launched and when it ran (.json: Chrome trace events)\n"
+        "  --channels N             simulate kernels block by block, with L2 and memory channels; while both classes "
+        "have\n"
+        "                           work, memory-bound BE kernels use N channels and LS kernels the others; 0: all\n"
+        "  --trace FILE             write where and when each kernel ran (.json: Chrome trace events)\n"
         "  --json                   results as JSON\n"
         "  --no-alone               do not run each session alone for comparison\n"
-        "  --list                   the workloads that are built in\n"
-        "  --workload NAME          print one as a profile\n"
+        "  --list                   print the built-in workloads\n"
+        "  --workload NAME          print a built-in workload as a profile\n"
         "  --convert TABLE.csv      print a profiler's table of kernels as a profile\n"
         "  --help, --version\n"
         "\n"
@@ -188,9 +188,10 @@ static int session_key(
                 session->sm_percent = (uint32_t)number;
         } else if (!strcmp(word, "name") || !strcmp(word, "slo") || !strcmp(word, "queue") ||
                    !strcmp(word, "sm_percent")) {
-                return usage(message, size, "%.20s=%.40s: not a value for it", word, value);
+                return usage(message, size, "%.20s=%.40s: not a valid value", word, value);
         } else {
-                return usage(message, size, "%.40s: unknown key, there are name slo id speed queue sm_percent", word);
+                return usage(message, size, "%.40s: unknown key, the keys are name, slo, id, speed, queue, sm_percent",
+                        word);
         }
         return 0;
 }

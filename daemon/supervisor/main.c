@@ -265,16 +265,17 @@ static const char *default_policy(const struct ds_options *options)
 /* The worker would also report a missing policy, but without the place in the configuration. */
 static int check_policy(const struct ds_options *options)
 {
-        char where[2048] = "";
+        char where[2048] = "", names[1024];
         size_t n = 0;
 
         if (strchr(options->policy, '/') || ds_policy_installed(options, options->policy))
                 return 0;
         for (size_t i = 0; i < options->n_policy_dirs && n < sizeof(where); i++)
                 n += (size_t)snprintf(where + n, sizeof(where) - n, "%s, ", options->policy_dirs[i]);
-        ds_log(DS_LOG_ERROR, "%s: there is no policy '%s' in %s%s",
+        ds_policy_names(options, names, sizeof(names));
+        ds_log(DS_LOG_ERROR, "%s: there is no policy '%s' in %s%s; there are %s",
                 options->policy_given ? "--policy" : options->config->policy_where, options->policy, where,
-                options->policy_dir[0] ? options->policy_dir : "this installation, which has no policies");
+                options->policy_dir[0] ? options->policy_dir : "this installation, which has no policies", names);
         return -1;
 }
 

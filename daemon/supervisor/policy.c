@@ -2,6 +2,7 @@
 #include "supervisor/policy.h"
 
 #include <ctype.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,46 @@ int ds_policy_installed(const struct ds_options *options, const char *name)
                 if (lies_in(options->policy_dirs[i], name))
                         return 1;
         return !strcmp(name, DS_POLICY_BUILTIN) || lies_in(options->policy_dir, name);
+}
+
+static int has_name(const char *names, const char *name)
+{
+        size_t n = strlen(name);
+
+        for (const char *at = strstr(names, name); at; at = strstr(at + n, name))
+                if ((at == names || at[-1] == ' ') && (!at[n] || at[n] == ','))
+                        return 1;
+        return 0;
+}
+
+/* Adds the names in a directory that a directory before it does not have. */
+static size_t add_names(const char *directory, char *ret, size_t at, size_t size)
+{
+        char pattern[PATH_MAX], name[64], *end;
+        glob_t found;
+
+        if (!directory[0] || (size_t)snprintf(pattern, sizeof(pattern), "%s/*.so", directory) >= sizeof(pattern) ||
+                glob(pattern, 0, NULL, &found))
+                return at;
+        for (size_t i = 0; i < found.gl_pathc && at < size; i++) {
+                snprintf(name, sizeof(name), "%s", strrchr(found.gl_pathv[i], '/') + 1);
+                end = strrchr(name, '.');
+                if (end)
+                        *end = 0;
+                if (!has_name(ret, name))
+                        at += (size_t)snprintf(ret + at, size - at, ", %s", name);
+        }
+        globfree(&found);
+        return at;
+}
+
+void ds_policy_names(const struct ds_options *options, char *ret, size_t size)
+{
+        size_t at = (size_t)snprintf(ret, size, "%s", DS_POLICY_BUILTIN);
+
+        for (size_t i = 0; i < options->n_policy_dirs; i++)
+                at = add_names(options->policy_dirs[i], ret, at, size);
+        add_names(options->policy_dir, ret, at, size);
 }
 
 /* Warns about parameters in a section whose policy does not exist, since no worker would check them. */

@@ -20,6 +20,8 @@ struct ds_supervisor;
 
 /* 1: a policy of that name exists. Only the worker knows whether it can be loaded. */
 int ds_policy_installed(const struct ds_options *options, const char *name);
+/* The names of all policies, separated by ", " and cut to size. */
+void ds_policy_names(const struct ds_options *options, char *ret, size_t size);
 /* Sets the first worker's policy. 0 or -errno. */
 int ds_policy_start(struct ds_supervisor *supervisor);
 /*

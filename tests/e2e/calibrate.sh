@@ -108,8 +108,8 @@ check "a daemon starts" start
 check "before the first run nothing is stored" ends 6 "sim:h200/132 was not calibrated" "$ctl" calibrate --show
 check "policies get no cells" told 0
 check "a policy that needs 90 cells is refused" ends 3 "cannot set policy" "$ctl" set-policy cells cells=90
-check "calibration runs" sh -c "'$ctl' calibrate --seconds 1 --json >'$tmp/json'"
 check "a terminal shows a progress bar and the time left" sh -c "tests/support/terminal.py 80 '$ctl' calibrate --seconds 1 | grep -aq 'calibrating \[#*\.*\] .* %  [0-9]*:[0-9][0-9] left'"
+check "calibration runs" sh -c "'$ctl' calibrate --seconds 1 --json >'$tmp/json'"
 check "90 cells are measured, marked as simulated" cells '(.cells | length) == 90 and .simulated and .gpu == "DetShare sim:h200/132" and (.in_memory | not)'
 check "every cell has at least 4 samples and a confidence interval" cells '[.cells[] | .samples >= 4 and .ls_permille_low <= .ls_permille and .ls_permille <= .ls_permille_high] | all'
 # As on an H200 (docs/gpu.md): a memory-bound BE kernel slows a memory-bound LS kernel, less so with fewer blocks.
@@ -181,7 +181,7 @@ if [ "$(id -u)" = 0 ]; then
                 setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
         }
         check "another user may not calibrate" ends 4 "cannot calibrate" as_nobody "$ctl" calibrate
-        check "another user may not forget the calibration" ends 4 "cannot forget" as_nobody "$ctl" calibrate --forget
+        check "another user may not forget the calibration" ends 4 "cannot delete" as_nobody "$ctl" calibrate --forget
         check "another user may read the calibration" as_nobody "$ctl" calibrate --show
 else
         skip "who may calibrate" "root, to become another user"

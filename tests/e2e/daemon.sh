@@ -101,7 +101,7 @@ refuses 1 "$dir: .*directory" --config "$dir"
 printf '[limits]\nmemory_per_uid=1G\n' >"$dir/config"
 refuses 1 "$dir/config:2: .*'1G' is not a number of MiB" --config "$dir/config"
 refuses 1 'no policy "../fifo"' --socket "$socket" --policy ../fifo
-refuses 1 "detshared: --policy: there is no policy .frob. in " --socket "$socket" --policy frob
+refuses 1 "detshared: --policy: there is no policy .frob. in .*; there are fifo, antman, .*static" --socket "$socket" --policy frob
 printf "[daemon]\npolicy=frob\n" >"$dir/config"
 refuses 1 "$dir/config:2: \[daemon\] policy: there is no policy .frob. in " --socket "$socket" --config "$dir/config"
 # --check-config: the same words, starts nothing, 2 for wrong

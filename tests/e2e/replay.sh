@@ -146,9 +146,9 @@ refused 2 "no such model" --device sim:h300 --ls resnet34-b1@closed
 refused 2 "no such workload" --ls resnet35@closed
 refused 2 "not WORKLOAD@ARRIVALS" --ls resnet34-b1
 refused 2 "not a rate" --ls resnet34-b1@poisson:many
-refused 2 "slo=-3ms: not a value" --ls resnet34-b1@closed,slo=-3ms
+refused 2 "slo=-3ms: not a valid value" --ls resnet34-b1@closed,slo=-3ms
 refused 2 "colour: unknown key" --ls resnet34-b1@closed,colour=red
-refused 2 "queue=5000: not a value" --be resnet34-b1,queue=5000
+refused 2 "queue=5000: not a valid value" --be resnet34-b1,queue=5000
 refused 2 "--duration forever" --ls resnet34-b1@closed --duration forever
 refused 2 "one policy, --compare takes several" --ls resnet34-b1@closed --policy fifo,static
 refused 2 "not NAME" --ls resnet34-b1@closed --policy depth=3

@@ -10,17 +10,17 @@ import svg  # noqa: E402
 # the same hue for a system in every picture; others take those that are left
 HUES = {"native": "grey", "mps": "red", "mps-priority": "orange", "orion": "violet", "sgdrc": "green", "detshare": "blue"}
 WIDE, HIGH, LEFT, TOP, GAP = 250, 200, 60, 60, 56
-TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 class Panel:
     """Axes: p99 over alone (logarithmic) to the right, the job's share of its throughput alone upwards."""
 
-    def __init__(self, x, y, title, most, wide=WIDE, high=HIGH):
-        self.x, self.y, self.title, self.most, self.wide, self.high = x, y, title, max(1.2, most), wide, high
+    def __init__(self, x, y, title, most, wide=WIDE, high=HIGH, least=0.8):
+        self.x, self.y, self.title, self.most, self.wide, self.high, self.least = x, y, title, max(1.2, most), wide, high, min(0.8, least)
 
     def right(self, value):
-        return self.x + self.wide * min(1.0, max(0.0, math.log(max(value, 0.8) / 0.8) / math.log(self.most / 0.8)))
+        return self.x + self.wide * min(1.0, math.log(max(value, self.least) / self.least) / math.log(self.most / self.least))
 
     def up(self, value):
         return self.y + self.high * (1 - min(1.1, max(0.0, value)) / 1.1)
@@ -28,7 +28,7 @@ class Panel:
     def axes(self):
         lines = [svg.rect(self.x, self.y, self.wide, self.high, "grid", 'fill="none"'), svg.text(self.x + self.wide / 2, self.y - 6, self.title, 12, "middle")]
         last = -math.inf
-        for tick in (t for t in TICKS if t <= self.most):
+        for tick in (t for t in TICKS if self.least <= t <= self.most):
             at = self.right(tick)
             lines.append(svg.line(at, self.y, at, self.y + self.high, "grid"))
             if at - last >= 24:
@@ -72,7 +72,8 @@ def grid(panels, command="tests/eval/analyse.py"):
     lines = legend(systems, width)
     for (row, column), panel in panels.items():
         finite = [p for points in panel.values() for p, _, _, _ in points if math.isfinite(p)]
-        box = Panel(LEFT + columns.index(column) * (WIDE + GAP), TOP + rows.index(row) * (HIGH + GAP), f"{row} beside {column}", max(finite, default=2))
+        box = Panel(LEFT + columns.index(column) * (WIDE + GAP), TOP + rows.index(row) * (HIGH + GAP), f"{row} beside {column}", max(finite, default=2),
+                    least=0.9 * min(finite, default=1))
         lines += box.axes()
         for system, points in panel.items():
             lines += box.line(sorted(points, key=lambda point: point[3]), systems[system])

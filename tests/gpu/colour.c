@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What colouring kernels costs when nobody else is there, measured: each kernel as it is and coloured, in turns
+ * The cost of coloured kernels without other load: each kernel runs natively and coloured, in alternation
  *
- * Kernels: those of tests/bench/gpu_colour.cu, which wait for memory most of the time, on three pieces of memory, and
- * those of model packs, launch by launch as a run has them. All parameters are coloured that can be. Layouts:
- *   linear    sectors lie one behind the other: what translating costs, with one operation
- *   second    every second sector of a pool of twice the size: the two operations, as in the SGDRC paper
- *   table     sectors lie one behind the other, but a table says so: what looking up costs
- * linear and table reach the same memory as the native kernel. What all of them leave is compared first, byte by byte:
- * where that differs there are no figures, and the exit status is 1. Times are the device's, medians of launches that
- * come in turns; a GPU's launch takes some microseconds whatever the kernel does, so that of small packs it is mostly
- * what is measured.
+ * Kernels: those of tests/bench/gpu_colour.cu, which wait for memory most of the time and use three blocks of memory;
+ * and those of model packs, launched in the order of an inference. Every parameter that can be coloured is coloured.
+ * Layouts:
+ *   linear    the sectors are contiguous: the cost of address translation, with one operation
+ *   second    every second sector of a pool of twice the size: the two operations of the SGDRC paper
+ *   table     the sectors are contiguous, but found through a table: the cost of the look-up
+ * The linear and table layouts reach the same memory as the native kernel. First, the program compares the memory that
+ * all of them leave, byte by byte. On a difference it prints no figures and exits with status 1. Times are the
+ * device's, medians of alternating launches. A launch on a GPU takes some microseconds whatever the kernel does, and
+ * this dominates the times of small packs.
  *
- * usage: colour [-t TRIES] [-m KIB] [-k KERNELS.ptx] [PACK...]     KIB: of each piece of memory, a power of two from
- * 256 Without -t and -m: 21 and 65536 on a GPU, 3 and 256 elsewhere. KERNELS.ptx: ../../bench/gpu_colour.ptx of the
- * program. The device: DETSHARE_TEST_DEVICE, else cuda:0; its name stands above the table.
+ * usage: colour [-t TRIES] [-m KIB] [-k KERNELS.ptx] [PACK...]
+ *   TRIES        launches per kernel and layout; default 21 on a GPU, 3 elsewhere
+ *   KIB          size of each block of memory, a power of two from 256; default 65536 on a GPU, 256 elsewhere
+ *   KERNELS.ptx  default ../../bench/gpu_colour.ptx, relative to the program
+ * The environment variable DETSHARE_TEST_DEVICE names the device (default cuda:0); its name stands above the table.
  */
 #define DT_PLAIN
 #include "ptx/pass/colour.h"
@@ -23,13 +26,14 @@
 #include "tests/gpu/device_common.h"
 #include "util/alloc.h"
 
-#define LINEAR_VA UINT64_C(0x320000000000) /* then what it is at first, the pool, the table */
+/* address of the linear memory; its initial contents, the pool and the table follow */
+#define LINEAR_VA UINT64_C(0x320000000000)
 #define WINDOW UINT64_C(0x500000000000)
 #define BLOCK 256u
 #define TRIES_MAX 1001u
-#define KERNELS_MAX 600u /* of a file */
+#define KERNELS_MAX 600u /* kernels in one file */
 #define PARAMS_MAX 4096u
-#define CHUNK DS_MIB(16) /* of copies from and to the host */
+#define CHUNK DS_MIB(16) /* bytes of one copy from or to the host */
 
 enum which { NATIVE, LINEAR, SECOND, TABLE, _WHICH };
 static const char *const names[_WHICH] = {"native", "linear", "second", "table"};
@@ -39,16 +43,16 @@ static const struct ds_ptx_colour_layout layouts[_WHICH] = {
 struct bench {
         struct dt *t;
         uint32_t tries;
-        uint64_t bytes; /* of the linear memory */
+        uint64_t bytes; /* size of the linear memory */
         uint64_t pool, pristine, table;
         struct ds_ptx_colour colours[_WHICH];
         uint8_t *wanted, *found;
-        /* sums over what stood in the table */
+        /* sums over the printed rows */
         uint32_t n;
         double ratios[_WHICH], worst[_WHICH];
 };
 
-/* A file's kernels, natively and coloured */
+/* The kernels of one file, native and coloured */
 struct code {
         ds_ptx_module *module;
         ds_device_module *loaded[_WHICH];
@@ -56,7 +60,7 @@ struct code {
         uint32_t n;
 };
 
-/* One launch, whatever its addresses are: those are offsets into the linear memory. */
+/* One launch, independent of addresses: its pointers are offsets into the linear memory. */
 struct step {
         const struct ds_ptx_function *function;
         uint64_t mask;
@@ -82,7 +86,7 @@ static double median(double *us, uint32_t n)
         return us[n / 2];
 }
 
-/* Tokens come back, so that there are always enough. */
+/* Starts the token numbers again, so that they never run out. */
 static void tokens_again(struct dt *t)
 {
         dt_wait_all(t);
@@ -91,7 +95,7 @@ static void tokens_again(struct dt *t)
         t->n_seen = 0;
 }
 
-/* n sectors of 2 KiB, which lie one behind the other or with as much between them */
+/* Copies n sectors of 2 KiB; the pitches say whether they are contiguous or have gaps. */
 static void copy_sectors(struct bench *b, uint64_t to, uint64_t to_pitch, uint64_t from, uint64_t from_pitch)
 {
         struct ds_copy c = {.stream = b->t->stream,
@@ -131,7 +135,7 @@ static void read_device(struct bench *b, void *to, uint64_t from, uint64_t size)
         tokens_again(b->t);
 }
 
-/* Memory as it is before the first launch, where that layout has it. */
+/* Restores the memory of a layout to its contents before the first launch. */
 static void reset(struct bench *b, enum which which)
 {
         if (which == SECOND)
@@ -141,7 +145,7 @@ static void reset(struct bench *b, enum which which)
         tokens_again(b->t);
 }
 
-/* What launches left there */
+/* Reads back the memory that launches have written. */
 static void take(struct bench *b, enum which which, uint8_t *to)
 {
         if (which == SECOND)
@@ -157,7 +161,7 @@ static void set_colour(struct bench *b, enum which which)
                 &b->colours[which]));
 }
 
-/* The linear memory with what is in `initial`, and all else */
+/* Allocates the linear memory with the contents `initial`, and the pool and the table. */
 static int memory_make(struct bench *b, const uint8_t *initial, uint64_t bytes, uint64_t *ret_size)
 {
         const uint64_t granularity = b->t->ops->info(b->t->device)->slab_granularity, entries = bytes >> 10;
@@ -282,7 +286,7 @@ static void put_params(const struct bench *b, const struct step *s, enum which w
         *ret_size += sizeof(b->colours[which]);
 }
 
-/* Returns how long it took, by the device. */
+/* Launches one step; returns its time on the device, us. */
 static double run(struct bench *b, const struct code *c, const struct step *s, enum which which)
 {
         uint8_t params[PARAMS_MAX] __attribute__((__aligned__(16)));
@@ -307,7 +311,7 @@ static double run(struct bench *b, const struct code *c, const struct step *s, e
         return (double)(done->end_ns - done->start_ns) / 1e3;
 }
 
-/* All steps one after the other leave the same. */
+/* Whether all steps in sequence leave the same memory as the native kernels. */
 static bool is_exact(struct bench *b, const struct code *c, const struct step *steps, uint32_t n)
 {
         bool exact = true;
@@ -321,7 +325,8 @@ static bool is_exact(struct bench *b, const struct code *c, const struct step *s
                 }
                 take(b, (enum which)which, which == NATIVE ? b->wanted : b->found);
                 if (which != NATIVE && memcmp(b->wanted, b->found, b->bytes) != 0) {
-                        printf("| %s, %s: what it leaves differs\n", steps[0].function->name, names[which]);
+                        printf("| %s, %s: the memory it leaves differs from the native kernel's\n",
+                                steps[0].function->name, names[which]);
                         exact = false;
                 }
         }
@@ -402,9 +407,9 @@ static uint64_t mask_of(const struct code *c, const char *name)
         return 0;
 }
 
-/* --- kernels that wait for memory --------------------------------------------------------------------------------- */
+/* --- memory-bound kernels ----------------------------------------------------------------------------------------- */
 
-/* How many elements a thread does, all of the grid together: of n */
+/* The benchmark kernels, and how many of the n elements one thread or the whole grid processes */
 static const struct {
         const char *name;
         uint32_t elements;
@@ -427,7 +432,7 @@ static int bench_kernels(struct bench *b, const char *path, uint64_t kib)
                 initial[i] = (float)(int32_t)(seed >> 32) / 1e9f;
         }
         slab = memory_make(b, (const uint8_t *)initial, 3 * piece, &size);
-        head(b, "kernels that wait for memory");
+        head(b, "memory-bound kernels");
         for (size_t i = 0; i < DS_ARRAY_SIZE(kernels); i++) {
                 struct step s = {.function = function_of(c, kernels[i].name),
                         .mask = mask_of(c, kernels[i].name),
@@ -466,7 +471,7 @@ static struct step step_of(
                 .shared = k->shared,
                 .n = k->n_params};
 
-        cr_assert(s.function && s.function->n_params == k->n_params, "%s is not as the manifest says", k->name);
+        cr_assert(s.function && s.function->n_params == k->n_params, "%s differs from its manifest", k->name);
         for (uint32_t i = 0; i < k->n_params; i++) {
                 const struct sv_param *p = &pack->params[l->first_param + i];
 
@@ -476,7 +481,7 @@ static struct step step_of(
         return s;
 }
 
-/* Weights, then the arena: inputs of small numbers, as halves and floats have them */
+/* The weights, then the arena; inputs are small numbers that are valid as halves and as floats. */
 static uint8_t *pack_memory(const struct sv_pack *pack, uint64_t *ret_arena_at, uint64_t *ret_bytes)
 {
         uint8_t *weights = NULL, *memory;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX whose sums and products an assembler may not join
+ * Forbids an assembler to fuse floating-point operations in PTX
  *
- * The text with .rn in every add, sub and mul of floats that names no rounding: without it PTX lets the assembler make
- * one fma of a mul and an add, which has other bits; the interpreter never does.
+ * Adds .rn to every add, sub and mul of floats without a rounding mode. Otherwise, PTX allows the assembler to fuse a
+ * mul and an add into one fma, whose bits differ. The interpreter never fuses.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ static inline char *ptx_without_contraction(const char *text)
 {
         static const char *const types[] = {".f32", ".f64", ".f16", ".bf16", ".ftz.", ".sat.f"};
         char *to = malloc(2 * strlen(text) + 1), *at = to;
-        int word = 0; /* inside of one */
+        int word = 0; /* whether `text` is inside of a word */
 
         while (to && *text) {
                 int is = 0;

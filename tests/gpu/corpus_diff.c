@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every kernel of the corpus on a GPU and in the interpreter: do they leave the same bits in memory?
+ * Runs every kernel of the corpus on a GPU and in the interpreter, and compares the memory that they leave, bit by bit
  *
- * Nobody wrote host programs for these kernels: what a launch needs is read from their code (tests/support/
- * corpus_drive.h), and a launch that faults or takes long in the interpreter is dropped. What is left runs in the
- * interpreter twice, for both instruction sets, blocks, warps and turns in another order, and then on the GPU from the
- * same memory. All of the memory and the module's variables are compared byte by byte; an address is the same when it
- * leads to the same place. What depends on the order of blocks is not compared. Where approximations are involved,
- * numbers are near when they differ by at most NEAR of their size (floats of 16 bits: two units in the last place),
- * whichever type of floats they are; launches whose differences are larger are counted and the kernel is named. A
- * kernel whose launch differs from itself when it is repeated on the GPU is order-dependent as well.
+ * These kernels have no host programs: tests/support/corpus_drive.h derives arguments and shapes of a launch from the
+ * code. The program drops a launch that faults or takes too long in the interpreter. Every other launch runs in the
+ * interpreter twice, once for each host instruction set, with another order of blocks, warps and time slices. Then it
+ * runs on the GPU from the same initial memory. All memory and the module's variables are compared byte by byte; two
+ * addresses are equal when they lead to the same place. Results that depend on the order of blocks are not compared.
  *
- * The files are shared out to processes, each with a context of its own. One that dies or hangs is replaced, the kernel
- * named, and the next one goes on.
- * Exit status: 0 when nothing differs that should not, 1 when something does, 2 for errors, 3 when there is no GPU.
+ * In kernels with approximations, two numbers are near when they differ by at most NEAR relative to their size (floats
+ * of 16 bits: two units in the last place), for every float type. Launches with larger differences are counted, and the
+ * kernel is named. A kernel that gives two different results on the GPU is order-dependent as well.
  *
- * With --forms each launch that gives the same each time also runs in the kernel's persistent form, told to let go at
- * random times (tests/gpu/forms_gpu.h), and must leave what the native form left on the same GPU, to the last bit,
- * approximations too.
+ * Several processes, each with its own context, share the files. When one dies or hangs, the program names the kernel
+ * and starts a new process at the next one. Exit status: 0 when there is no unexpected difference, 1 when there is one,
+ * 2 for errors, 3 when there is no GPU.
+ *
+ * With --forms, each launch with a repeatable result also runs in the kernel's persistent form, evicted at random times
+ * (tests/gpu/forms_gpu.h). It must leave the same memory as the native form on the same GPU, to the last bit, also for
+ * approximations.
  *
  * corpus_diff [-j PROCESSES] [-f FILLINGS] [-l LAUNCHES] [-k SUBSTRING of kernels] [-v] [--forms] FILE-OR-FOLDER...
- * corpus_diff --sim ...       without a GPU: the interpreter with itself alone
+ * corpus_diff --sim ...       without a GPU: compares the interpreter with itself only
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,46 +41,46 @@
 #include "tests/gpu/near.h"
 #include "tests/support/corpus_drive.h"
 
-#define BUDGET 1000000ul /* warp instructions of one launch */
+#define BUDGET 1000000ul /* warp instructions of one launch, at most */
 #define N_FILES 4096
 #define N_KERNELS 16384
 #define N_SHARDS 64
 #define N_GLOBALS 256
-#define LINES 2               /* about one kernel and what became of it */
-#define GPU_STACK (32u << 10) /* per thread: some kernels recurse */
-#define GPU_SECONDS 30        /* a launch on the GPU that takes longer hangs */
-#define SLICE 5               /* instructions until the next warp's turn, when order is tried */
+#define LINES 2               /* printed lines per kernel and outcome, at most */
+#define GPU_STACK (32u << 10) /* bytes per thread: some kernels recurse */
+#define GPU_SECONDS 30        /* a longer launch on the GPU counts as hung */
+#define SLICE 5               /* instructions until the next warp runs, when another order is tried */
 
-/* What became of one launch of a kernel */
+/* The outcome of one launch of a kernel */
 enum outcome {
-        FAULTS,  /* in the interpreter */
-        LONG,    /* more than BUDGET */
-        ORDER,   /* depends on the order of blocks, or of atomics */
-        REFUSED, /* by the driver: too many registers, too much memory */
-        SILENT,  /* leaves memory as it was: proves nothing, and is only looked at */
-        TIMED,   /* clocks and the like: runs, is not compared */
-        SAME,    /* bit by bit */
+        FAULTS,  /* faults in the interpreter */
+        LONG,    /* needs more than BUDGET instructions */
+        ORDER,   /* depends on the order of blocks or of atomics */
+        REFUSED, /* refused by the driver: too many registers, too much memory */
+        SILENT,  /* leaves memory unchanged: proves nothing, and is only counted */
+        TIMED,   /* reads clocks or similar: runs, is not compared */
+        SAME,    /* equal bit by bit */
         NEARLY,  /* approximations, within the tolerance */
-        FARTHER, /* approximations, beyond it */
+        FARTHER, /* approximations, beyond the tolerance */
         KNOWN,   /* differs, and is in the table of exceptions */
-        DIFFERS, /* to be explained */
-        SETS,    /* of instructions of the host give different bits */
-        FORM,    /* the persistent form leaves something else */
-        BREAKS,  /* on the GPU, or what runs it */
+        DIFFERS, /* differs without an explanation */
+        SETS,    /* the host's instruction sets give different bits */
+        FORM,    /* the persistent form leaves other memory */
+        BREAKS,  /* fails on the GPU, or kills the process that runs it */
         N_OUTCOMES,
 };
 
 struct kernel {
         char name[128], file[160];
-        char refused[200]; /* by the interpreter, or why it is not driven; or its last fault */
+        char refused[200]; /* why the interpreter refused it, why it was not launched, or its last fault */
         uint32_t count[N_OUTCOMES];
-        uint32_t exact;            /* no approximations in it */
-        uint32_t said[N_OUTCOMES]; /* lines about it */
-        double worst;              /* relative, of approximations */
+        uint32_t exact;            /* 1: has no approximations */
+        uint32_t said[N_OUTCOMES]; /* lines printed about it */
+        double worst;              /* largest relative difference of approximations */
 };
 
 struct shard {
-        int file, kernel, begun; /* the kernel that is at work, by its place in the file */
+        int file, kernel, begun; /* `begun`: the kernel in progress, by its index in the file */
         uint32_t record;
         pid_t pid;
         int done;
@@ -87,7 +88,8 @@ struct shard {
 
 static struct all {
         atomic_uint n_forms, n_evicted,
-                n_formless; /* launches in the persistent form, how often they let go; of kernels without */
+                /* launches in the persistent form, their evictions, and launches of kernels without that form */
+                n_formless;
         atomic_uint n_kernels;
         atomic_uint n_refused_files;
         struct shard shard[N_SHARDS];
@@ -101,23 +103,22 @@ static int out_fd = 1;
 static const char *only = "";
 
 /*
- * Kernels that differ and may: name (substring), why. Besides these, of two NaNs of 64 bits that meet in an operation
- * either may be what comes out, since ptxas exchanges operands.
+ * Kernels that may differ: name (substring), reason. Besides these, an operation on two 64-bit NaNs may return either
+ * of them, since ptxas swaps operands.
  */
 static const struct exception {
         const char *kernel, *why;
 } exceptions[] = {
-        {"heap_build", "stores the addresses that malloc gave"},
-        {"data_heap", "stores an address that malloc gave"},
+        {"heap_build", "stores the addresses that malloc returned"},
+        {"data_heap", "stores an address that malloc returned"},
         {"data_addresses", "stores addresses of variables"},
-        {"heap_end", "allocates until nothing is left: how much that is differs"},
-        {"heap_twice", "frees twice: an error on the GPU, which breaks the context"},
-        {"assembly_video_scalar", "ptxas's code for scalar video instructions on sm_90 is not what PTX says"},
-        {"mma_sparse", "what is in memory is no valid choice of elements"},
+        {"heap_end", "allocates until malloc fails: the amount differs"},
+        {"heap_twice", "frees twice: an error on the GPU that ends the context"},
+        {"assembly_video_scalar", "ptxas's code for scalar video instructions on sm_90 differs from the PTX manual"},
+        {"mma_sparse", "the memory holds no valid choice of elements"},
         {"rt_simd", "all warps write one byte with different values"},
-        {"cluster_stencil",
-                "blocks of a cluster write to the same words, for the block is larger than it was made for"},
-        {"reduce_custom", "lanes that NaNs made differ store 16 bytes to one place in shared memory: another one wins"},
+        {"cluster_stencil", "blocks of a cluster write to the same words, because the block is larger than designed"},
+        {"reduce_custom", "lanes with different NaNs store 16 bytes to one shared address: another lane wins"},
         {"la_gauss_jordan_warp", "all warps work on the same matrix"},
 };
 
@@ -127,7 +128,7 @@ static struct {
         int (*limit)(int, size_t);
 } more;
 
-/* --- the interpreter --- */
+/* --- the interpreter -------------- */
 struct global {
         const char *name;
         int constant, writable;
@@ -148,7 +149,7 @@ struct file {
 
 static uint8_t *pristine[DRIVE_N_FILLINGS], *arena, *first, *other, *from_gpu, *again;
 static uint64_t gpu_arena;
-static char fault[160]; /* the last one */
+static char fault[160]; /* text of the last fault */
 
 static void globals_reset(struct file *f, int which, enum drive_filling filling)
 {
@@ -163,7 +164,7 @@ static void globals_reset(struct file *f, int which, enum drive_filling filling)
         }
 }
 
-/* What the variables hold goes behind the arena's contents. Returns its size. */
+/* Appends the contents of the variables to those of the arena. Returns the number of bytes. */
 static uint64_t globals_size(const struct file *f)
 {
         uint64_t size = 0;
@@ -185,7 +186,7 @@ static void globals_save(const struct file *f, int which, uint8_t *to)
         }
 }
 
-/* One launch, blocks (or clusters) in increasing order, or the last first. Returns SAME when it ended well. */
+/* Runs one launch with blocks (or clusters) in increasing or decreasing order. Returns SAME when it completes. */
 static enum outcome interpret(struct file *f, int which, const struct drive *d, const struct drive_launch *l,
         const uint8_t *params, enum drive_filling filling, int backwards)
 {
@@ -238,7 +239,7 @@ static void keep(struct file *f, int which, uint8_t *to)
         globals_save(f, which, to + DRIVE_ARENA);
 }
 
-/* --- the GPU --- */
+/* --- the GPU ---------------------- */
 static int gpu_more(void)
 {
         void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -278,14 +279,15 @@ static int gpu_take(const struct file *f, uint8_t *to)
                         continue;
                 if (g->gpu)
                         bad = cu.from(to, g->gpu, g->size);
-                else /* the driver does not tell where it is */
+                else /* the driver does not report the variable's address */
                         memcpy(to, (void *)(uintptr_t)g->va[0], g->size);
                 to += (g->size + 7) & ~UINT64_C(7);
         }
         return bad;
 }
 
-/* One launch there, what it left into `to`. Returns SAME, REFUSED, BREAKS, or FORM with `fault`. */
+/* Runs one launch on the GPU and copies the memory that it leaves to `to`. Returns SAME, REFUSED, BREAKS, or FORM
+ * with `fault` set. */
 static enum outcome on_gpu_as(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
         enum drive_filling filling, int form, uint8_t *to)
 {
@@ -309,7 +311,7 @@ static enum outcome on_gpu_as(struct file *f, const struct drive *d, const struc
                                 (uint64_t)atomic_fetch_add(&all->n_forms, 1) * 7919 + l->n, &evicted, &wrong)
                       : cu.launch(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
                                 l->dynamic, NULL, args, NULL);
-        refused = result == 1 || result == 701; /* too many resources: nothing ran */
+        refused = result == 1 || result == 701; /* too many resources: the kernel did not run */
         if (!result)
                 result = cu.synchronize();
         (void)alarm(0);
@@ -329,7 +331,7 @@ static enum outcome on_gpu(struct file *f, const struct drive *d, const struct d
         return on_gpu_as(f, d, l, params, filling, 0, to);
 }
 
-/* The module with all forms of its kernels, as the driver takes it. malloc'ed; NULL: it could not be made. */
+/* The module with all forms of its kernels, as text for the driver. malloc'ed; NULL if the passes failed. */
 static char *text_with_forms(const struct file *f)
 {
         struct ds_ptx_form_verdict *verdicts = calloc(f->module->n_functions + 1, sizeof(*verdicts));
@@ -373,8 +375,8 @@ static void gpu_load(struct file *f)
         }
 }
 
-/* --- comparing --- */
-/* Whether two words of 64 bits, at one place, are the same address on both sides */
+/* --- comparison ------------------- */
+/* Whether two 64-bit words at one offset are the same address on both sides */
 static int same_address(const struct file *f, uint64_t gpu, uint64_t here)
 {
         if (gpu - gpu_arena < DRIVE_ARENA && gpu - gpu_arena == here - (uint64_t)(uintptr_t)arena)
@@ -386,8 +388,8 @@ static int same_address(const struct file *f, uint64_t gpu, uint64_t here)
 }
 
 struct difference {
-        uint64_t n, at, gpu, here; /* words, the first of them */
-        uint64_t nans;             /* words that are NaNs of 64 bits on both sides, with other payloads */
+        uint64_t n, at, gpu, here; /* number of differing words; the first one and its values */
+        uint64_t nans;             /* words that are 64-bit NaNs on both sides, with different payloads */
         double worst;
 };
 
@@ -415,7 +417,7 @@ static void compare(const struct file *f, const uint8_t *gpu, const uint8_t *her
         }
 }
 
-/* --- one launch --- */
+/* --- one launch ------------------- */
 static void say(enum outcome o, struct kernel *k, const struct drive_launch *l, int filling, const struct difference *d)
 {
         static const char *const words[N_OUTCOMES] = {[ORDER] = "ATOMIC",
@@ -446,7 +448,8 @@ static int known(const char *name)
         return 0;
 }
 
-/* The interpreter with itself: both instruction sets, two orders of blocks. What the first left is in `first`. */
+/* Compares the interpreter with itself: both instruction sets, two orders of blocks. The first result stays in
+ * `first`. */
 static enum outcome with_itself(struct file *f, const struct drive *d, const struct drive_launch *l,
         const uint8_t *params, enum drive_filling filling, uint64_t size)
 {
@@ -470,7 +473,7 @@ static enum outcome with_itself(struct file *f, const struct drive *d, const str
         return d->class & DRIVE_TIMED ? TIMED : known(d->info->name) ? KNOWN : SETS;
 }
 
-/* A GPU's result that is not the interpreter's: what is it? */
+/* Classifies a difference between the GPU and the interpreter. */
 static enum outcome judge(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
         int filling, uint64_t size, struct kernel *k)
 {
@@ -500,8 +503,8 @@ static enum outcome judge(struct file *f, const struct drive *d, const struct dr
         return o;
 }
 
-/* These read shared memory that they have not written, or write beyond their arrays, when they have other numbers of
- * threads than they were made for: what forms keep there is other than what was there. */
+/* With other numbers of threads than their design these kernels read shared memory that they have not written, or
+ * write beyond their arrays. Forms keep other data there than the native kernel. */
 static const char *const beyond_shared[] = {"nbody_forces", "cluster_nearest"};
 
 static int form_is_asked(const struct drive *d, const struct drive_launch *l)
@@ -512,7 +515,8 @@ static int form_is_asked(const struct drive *d, const struct drive_launch *l)
         return !l->cluster[0] && !(d->class & DRIVE_TIMED) && !known(d->info->name);
 }
 
-/* What the native form left is in from_gpu; the other one must leave the same. SAME also where there is none. */
+/* Compares the persistent form with the native form's memory in from_gpu. Returns SAME also if there is no such
+ * form. */
 static enum outcome judge_form(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
         int filling, uint64_t size, struct kernel *k)
 {
@@ -537,7 +541,7 @@ static enum outcome judge_form(struct file *f, const struct drive *d, const stru
                         diff.at = i;
         }
         memcpy(&diff.gpu, again + diff.at, 8);
-        memcpy(&diff.here, from_gpu + diff.at, 8); /* the native form's */
+        memcpy(&diff.here, from_gpu + diff.at, 8); /* the native form's word */
         if (diff.n)
                 o = d->class & DRIVE_ATOMIC ? ORDER : FORM;
         if (o == FORM)
@@ -547,7 +551,7 @@ static enum outcome judge_form(struct file *f, const struct drive *d, const stru
         return o;
 }
 
-/* Whether the launch that left `first` wrote anything that was not there before */
+/* Whether the launch that left `first` changed any memory */
 static int wrote(const struct file *f, enum drive_filling filling)
 {
         const uint8_t *at = first + DRIVE_ARENA;
@@ -602,7 +606,7 @@ static enum outcome one_launch(
         return o;
 }
 
-/* --- a file --- */
+/* --- a file ----------------------- */
 static void one_kernel(struct file *f, const struct ds_ptx_function *function, struct kernel *k)
 {
         const ds_interp_kernel *kernel = ds_interp_find_kernel(f->interp[0], function->name);
@@ -610,7 +614,8 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *function, s
         struct drive d;
 
         if (!info || info->blocks_are_clusters || !drive_open(&d, f->module, function, info)) {
-                (void)snprintf(k->refused, sizeof(k->refused), "parameters or clusters that are not driven");
+                (void)snprintf(k->refused, sizeof(k->refused),
+                        "parameters or clusters that the driver of launches does not support");
                 return;
         }
         k->exact = !(d.class & DRIVE_APPROX);
@@ -620,7 +625,7 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *function, s
                 drive_launch(&d, launch, &l);
                 uint32_t well = 0;
 
-                /* what is not known to be an address is a number, and an address where that faults */
+                /* words that are not known to be addresses are numbers first; if that faults, they are addresses */
                 for (int unseen = 0; unseen <= (d.unseen ? 1 : 0) && !well; unseen++) {
                         uint32_t faults = 0;
 
@@ -686,7 +691,7 @@ static int read_file(struct file *f, size_t *ret)
         return *ret == (size_t)size;
 }
 
-/* Both interpreters of a file. Returns NULL, or why there are none. */
+/* Loads a file into one interpreter per instruction set. Returns NULL, or the reason why it cannot. */
 static const char *load(struct file *f)
 {
         static struct ds_ptx_diags diags;
@@ -726,7 +731,7 @@ static void unload(struct file *f)
         free(f->text);
 }
 
-/* The kernels of a file from the shard's place on */
+/* Runs the kernels of a file, from the shard's position on. */
 static void one_file(struct shard *s)
 {
         struct file f = {.name = files[s->file]};
@@ -752,7 +757,7 @@ static void one_file(struct shard *s)
         unload(&f);
 }
 
-/* --- processes --- */
+/* --- processes -------------------- */
 static void memory_open(void)
 {
         for (int i = 0; i < DRIVE_N_FILLINGS; i++) {
@@ -775,7 +780,7 @@ static void work(struct shard *s)
         int null = open("/dev/null", O_WRONLY);
 
         out_fd = dup(1);
-        (void)dup2(null, 1); /* kernels print */
+        (void)dup2(null, 1); /* kernels may print to standard output */
         memory_open();
         if (with_gpu &&
                 (!open_gpu() || !gpu_more() || cu.alloc(&gpu_arena, DRIVE_ARENA) || (with_forms && !forms_gpu_open())))
@@ -792,13 +797,14 @@ static int start(struct shard *s)
 
         s->begun = 0;
         pid = fork();
-        if (pid == 0) /* its memory of s is ours */
+        if (pid == 0) /* the child shares the memory of s */
                 work(s);
         s->pid = pid;
         return pid > 0;
 }
 
-/* A process ended. Returns how many are there instead: one that goes on behind the kernel that broke it. */
+/* Handles the end of a process. Returns the number of its replacements: 1 if a new one continues after the kernel
+ * that broke it, else 0. */
 static int ended(struct shard *s, int status)
 {
         if (s->done)
@@ -807,7 +813,7 @@ static int ended(struct shard *s, int status)
                 all->shard[0].done = -3;
                 return 0;
         }
-        if (!s->begun) { /* in the middle of a file, without a kernel */
+        if (!s->begun) { /* died in a file, but not in a kernel */
                 dprintf(1, "LOST %s: status %x\n", files[s->file], (unsigned)status);
                 s->file += n_shards;
                 s->kernel = 0;
@@ -823,7 +829,7 @@ static int ended(struct shard *s, int status)
         return s->file < n_files ? start(s) : 0;
 }
 
-/* --- the end --- */
+/* --- the summary ------------------ */
 static int by_name(const void *a, const void *b)
 {
         return strcmp(*(char *const *)a, *(char *const *)b);
@@ -839,7 +845,7 @@ static uint32_t distinct(const char **names, uint32_t n)
         return d;
 }
 
-/* Whether any launch of the kernel ran to its end on both sides and was compared */
+/* Whether any launch of the kernel completed on both sides and was compared */
 static int compared(const struct kernel *k)
 {
         return k->count[SAME] || k->count[NEARLY] || k->count[FARTHER] || k->count[DIFFERS] || k->count[KNOWN] ||
@@ -897,7 +903,8 @@ static int summary(void)
                 (unsigned long long)count[FARTHER], (unsigned long long)count[KNOWN],
                 (unsigned long long)count[DIFFERS], (unsigned long long)count[SETS], (unsigned long long)count[BREAKS]);
         dprintf(1,
-                "launches not compared: %llu fault, %llu long, %llu depend on order, %llu timed, %llu write nothing, "
+                "launches not compared: %llu fault, %llu too long, %llu depend on order, %llu read clocks, %llu write "
+                "nothing, "
                 "%llu refused by the "
                 "driver\n",
                 (unsigned long long)count[FAULTS], (unsigned long long)count[LONG], (unsigned long long)count[ORDER],
@@ -905,9 +912,9 @@ static int summary(void)
                 (unsigned long long)count[REFUSED]);
         if (with_forms)
                 dprintf(1,
-                        "persistent forms: %u launches, told to let go and taken up again %u times, %llu left "
-                        "something else; %u of kernels "
-                        "that have none\n",
+                        "persistent forms: %u launches, evicted and resumed %u times, %llu left "
+                        "other memory; %u of kernels "
+                        "without this form\n",
                         all->n_forms - all->n_formless, all->n_evicted, (unsigned long long)count[FORM],
                         all->n_formless);
         return count[FORM] || (with_forms && !all->n_evicted) || count[DIFFERS] || count[SETS] || count[BREAKS] ||

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test bodies for any device behind the vtable
+ * Test bodies for every device behind the vtable
  *
- * Each takes the implementation and a specification, so that the same function runs on the simulated GPU and on a real
- * one. They assume nothing about time except that it moves; what only holds for the simulator's model is tested beside
- * it. The harness owns one device with one rung over all TPCs, one space, and a stretch of pinned host memory.
+ * Each body takes the implementation and a specification, so that one function runs on the simulated GPU and on a real
+ * one. The bodies assume nothing about time except that it moves; tests beside the simulator cover properties of its
+ * model. The harness owns one device with one rung over all TPCs, one space, and a range of pinned host memory.
  *
- * One binary includes this file once; it defines static functions only.
+ * A binary includes this file once; it defines static functions only.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ struct dt {
         int slab, host;
         uint64_t next_token;
         uint32_t n_seen;
-        struct ds_completion seen[DT_TOKENS]; /* by token */
+        struct ds_completion seen[DT_TOKENS]; /* completions by token */
         uint8_t came[DT_TOKENS];
 };
 
@@ -106,16 +106,16 @@ ds_unused static uint64_t dt_token(struct dt *t)
         return t->next_token++;
 }
 
-/* Takes what is ready; every token comes back once. */
+/* Takes the ready completions; asserts that each token completes once. */
 ds_unused static size_t dt_poll(struct dt *t)
 {
         struct ds_completion c[16];
         size_t n = t->ops->poll(t->device, c, DS_ARRAY_SIZE(c));
 
         for (size_t i = 0; i < n; i++) {
-                cr_assert(c[i].token && c[i].token < t->next_token, "a token that was never given: %llu",
+                cr_assert(c[i].token && c[i].token < t->next_token, "completion of an unknown token: %llu",
                         (unsigned long long)c[i].token);
-                cr_assert(!t->came[c[i].token], "token %llu came twice", (unsigned long long)c[i].token);
+                cr_assert(!t->came[c[i].token], "token %llu completed twice", (unsigned long long)c[i].token);
                 cr_assert(c[i].start_ns <= c[i].end_ns);
                 t->came[c[i].token] = 1;
                 t->seen[c[i].token] = c[i];
@@ -124,7 +124,7 @@ ds_unused static size_t dt_poll(struct dt *t)
         return n;
 }
 
-/* One step of waiting: polls, moves a virtual clock, or sleeps until the device says something. */
+/* One step of waiting: polls, moves a virtual clock, or sleeps until the device signals an event. */
 ds_unused static void dt_step(struct dt *t)
 {
         struct pollfd p = {.fd = t->ops->event_fd(t->device), .events = POLLIN};
@@ -134,9 +134,10 @@ ds_unused static void dt_step(struct dt *t)
                 return;
         if (t->ops->advance)
                 r = t->ops->advance(t->device, UINT64_MAX);
-        cr_assert_neq(r, -ETIME, "waiting for something that cannot happen");
+        cr_assert_neq(r, -ETIME, "waits for an event that cannot happen");
         if (r == -EAGAIN || !t->ops->advance)
-                cr_assert(poll(&p, p.fd >= 0, p.fd >= 0 ? 120000 : 1) > 0 || p.fd < 0, "nothing happened for long");
+                cr_assert(
+                        poll(&p, p.fd >= 0, p.fd >= 0 ? 120000 : 1) > 0 || p.fd < 0, "no event within the time limit");
 }
 
 ds_unused static const struct ds_completion *dt_wait(struct dt *t, uint64_t token)
@@ -160,8 +161,8 @@ ds_unused static void dt_ok(struct dt *t, uint64_t token)
 }
 
 /*
- * What module_load takes: on a GPU that is not simulated the cubin that the helper would have made, with the ptxas
- * that it would have found. malloc'ed.
+ * The image for module_load: on a real GPU the cubin that the helper would make, with the ptxas that the helper would
+ * find. malloc'ed.
  */
 ds_unused static void *dt_image(struct dt *t, const char *ptx, size_t *ret_size)
 {
@@ -272,7 +273,7 @@ ds_unused static uint64_t dt_copy(
         "{\n .reg .b32 %r<2>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [p];\n ld.param.u32 %r1, [value];\n" \
         " st.u32 [%rd1], %r1;\n ret;\n}\n"
 
-/* *p = *p * 3 + add, by one thread: order shows in the result */
+/* *p = *p * 3 + add, by one thread: the result depends on the order of launches */
 #define DT_PTX_STEP                                                                                     \
         ".visible .entry step(.param .u64 p, .param .u32 add)\n"                                        \
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [p];\n ld.param.u32 %r1, [add];\n" \
@@ -365,10 +366,10 @@ ds_unused static void dt_test_spaces(const struct ds_device_ops *ops, const char
         cr_assert_eq(ops->space_add(t->device, 1), 0);
         cr_assert_eq(ops->space_add(t->device, 4000000000u), 0);
         cr_assert_eq(ops->space_remove(t->device, 1), 0);
-        cr_assert_eq(ops->space_add(t->device, 1), 0, "an id can come again");
+        cr_assert_eq(ops->space_add(t->device, 1), 0, "the id of a removed space can be used again");
         cr_assert_eq(ops->space_remove(t->device, 1), 0);
         cr_assert_eq(ops->space_remove(t->device, 4000000000u), 0);
-        /* what DT_SPACE maps goes with it, and the addresses are free again */
+        /* removing DT_SPACE unmaps its memory, and its addresses are free again */
         cr_assert_eq(ops->space_remove(t->device, DT_SPACE), 0);
         cr_assert_eq(ops->space_add(t->device, DT_SPACE), 0);
         cr_assert_eq(ops->mem_map(t->device, DT_SPACE, t->slab, DT_DEVICE_VA, DT_SLAB), 0);
@@ -381,11 +382,11 @@ ds_unused static void dt_test_memory(const struct ds_device_ops *ops, const char
         uint8_t *host = (uint8_t *)DT_HOST_VA;
         uint64_t size = DS_MIB(5) + 12345;
 
-        /* fresh slabs are zero */
+        /* new slabs are zero */
         memset(host, 0xaa, size);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA + 1000, size));
         for (uint64_t i = 0; i < size; i++)
-                cr_assert_eq(host[i], 0, "byte %llu of a new slab", (unsigned long long)i);
+                cr_assert_eq(host[i], 0, "byte %llu of a new slab is not zero", (unsigned long long)i);
         for (uint64_t i = 0; i < size; i++)
                 host[i] = (uint8_t)(i * 131 + i / 257);
         dt_copy(t, t->stream, DS_COPY_HTOD, DT_DEVICE_VA, DT_HOST_VA, size);
@@ -422,7 +423,7 @@ ds_unused static void dt_test_copy_2d(const struct ds_device_ops *ops, const cha
                 cr_assert_eq(memcmp(host + y * 320, host + DS_MIB(1) + y * 512, 300), 0, "row %u", y);
                 if (y < 999)
                         for (uint32_t x = 300; x < 512; x++)
-                                cr_assert_eq(host[DS_MIB(1) + y * 512 + x], 0, "written between rows");
+                                cr_assert_eq(host[DS_MIB(1) + y * 512 + x], 0, "the copy wrote between rows");
         }
         dt_close(t);
 }
@@ -473,16 +474,18 @@ ds_unused static void dt_test_memory_errors(const struct ds_device_ops *ops, con
         cr_assert_eq(ops->mem_create(t->device, UINT64_C(1) << 50, &fd), DS_CUDA_OUT_OF_MEMORY);
         cr_assert(ops->mem_create(t->device, 0, &fd) < 0);
         cr_assert(ops->mem_create(t->device, granularity + 1, &fd) < 0);
-        cr_assert_eq(fd, -1, "untouched on failure");
-        cr_assert(ops->mem_map(t->device, DT_SPACE, t->slab, DT_DEVICE_VA, DT_SLAB) < 0, "mapped there already");
+        cr_assert_eq(fd, -1, "a failed call does not change its result");
+        cr_assert(
+                ops->mem_map(t->device, DT_SPACE, t->slab, DT_DEVICE_VA, DT_SLAB) < 0, "the address is already mapped");
         cr_assert(ops->mem_map(t->device, DT_SPACE, t->slab, DT_DEVICE_VA + DT_SLAB + 4096, granularity) < 0);
         r = ops->mem_map(t->device, DT_SPACE, t->slab, DT_DEVICE_VA + DT_SLAB, DT_SLAB * 2);
-        cr_assert(r, "too large, and mapped: %d", r);
+        cr_assert(r, "a range that is too large was mapped: %d", r);
         cr_assert_eq(ops->mem_map(t->device, 999, t->slab, DT_DEVICE_VA + DT_SLAB, DT_SLAB), -ENOENT);
-        cr_assert(ops->mem_unmap(t->device, DT_SPACE, DT_DEVICE_VA, DT_SLAB / 2) < 0, "not as it was mapped");
-        cr_assert(ops->mem_unmap(t->device, DT_SPACE, DT_HOST_VA, DT_HOST) < 0, "host memory is not a slab");
+        cr_assert(ops->mem_unmap(t->device, DT_SPACE, DT_DEVICE_VA, DT_SLAB / 2) < 0,
+                "unmapped with another range than mapped");
+        cr_assert(ops->mem_unmap(t->device, DT_SPACE, DT_HOST_VA, DT_HOST) < 0, "host memory was accepted as a slab");
 
-        cr_assert_eq(ops->copy(t->device, &c, 1), DS_CUDA_INVALID_VALUE, "past the end");
+        cr_assert_eq(ops->copy(t->device, &c, 1), DS_CUDA_INVALID_VALUE, "a range past the end was accepted");
         c.src = 0x1000;
         cr_assert_eq(ops->copy(t->device, &c, 1), DS_CUDA_INVALID_VALUE, "never mapped");
         c.src = DT_DEVICE_VA + 64;
@@ -502,7 +505,7 @@ ds_unused static void dt_test_memory_errors(const struct ds_device_ops *ops, con
         m.width = 4;
         m.element_size = 3;
         cr_assert_eq(ops->memset(t->device, &m, 1), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dt_poll(t), 0, "what was refused does not come back");
+        cr_assert_eq(dt_poll(t), 0, "a refused operation has no completion");
 
         cr_assert_eq(ops->mem_unmap(t->device, DT_SPACE, DT_DEVICE_VA, DT_SLAB), 0);
         c = (struct ds_copy){.stream = t->stream,
@@ -516,7 +519,7 @@ ds_unused static void dt_test_memory_errors(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* A slab lives by its fd: another device opened later finds the bytes at the same address. */
+/* A slab lives as long as its fd: another device opened later finds the bytes at the same address. */
 ds_unused static void dt_test_slab_survives(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -570,7 +573,8 @@ ds_unused static void dt_test_module(const struct ds_device_ops *ops, const char
         dt_close(t);
 }
 
-/* One that waits, one that is idempotent, one that sees how much shared memory it has, and one that is nothing of it */
+/* Four kernels: one waits for other blocks, one is idempotent, one reads the size of its shared memory, one does
+ * none of these */
 #define DT_PTX_FACTS                                                                                 \
         ".visible .entry waits(.param .u64 p)\n{\n .reg .b64 %rd1; .reg .b32 %r1; .reg .pred %p1;\n" \
         " ld.param.u64 %rd1, [p];\nL:\n ld.volatile.global.u32 %r1, [%rd1];\n"                       \
@@ -584,7 +588,7 @@ ds_unused static void dt_test_module(const struct ds_device_ops *ops, const char
         " ld.param.u64 %rd1, [p];\n ld.global.u32 %r1, [%rd1];\n add.u32 %r1, %r1, 1;\n"             \
         " st.global.u32 [%rd1], %r1;\n ret;\n}\n"
 
-/* What code shows of kernels; that they are idempotent is not looked for in machine code. */
+/* Facts that the device reads from code; machine code does not show whether a kernel is idempotent. */
 ds_unused static void dt_test_kernel_facts(const struct ds_device_ops *ops, const char *spec)
 {
         static const struct {
@@ -608,7 +612,7 @@ ds_unused static void dt_test_kernel_facts(const struct ds_device_ops *ops, cons
         dt_close(t);
 }
 
-/* A kernel's hash is that of its image and its name: the same in another life of the device. */
+/* A kernel's hash depends on its image and its name only: it is the same after the device was opened again. */
 ds_unused static void dt_test_kernel_hash(const struct ds_device_ops *ops, const char *spec)
 {
         uint64_t saxpy[2], null[2], other;
@@ -638,8 +642,8 @@ ds_unused static void dt_test_module_errors(const struct ds_device_ops *ops, con
 
         cr_assert_eq(ops->module_load(t->device, DT_SPACE, bad, sizeof(bad), log, sizeof(log), &module),
                 DS_CUDA_INVALID_PTX);
-        cr_assert(strstr(log, "7"), "the line is not named: %s", log);
-        cr_assert(strstr(log, "frobnicate"), "the instruction is not named: %s", log);
+        cr_assert(strstr(log, "7"), "the message lacks the line: %s", log);
+        cr_assert(strstr(log, "frobnicate"), "the message lacks the instruction: %s", log);
         cr_assert_eq(
                 ops->module_load(t->device, DT_SPACE, "\1\2\3\4", 4, log, sizeof(log), &module), DS_CUDA_INVALID_IMAGE);
         cr_assert(log[0]);
@@ -687,7 +691,7 @@ ds_unused static void dt_test_launch_errors(const struct ds_device_ops *ops, con
         cr_assert_eq(ops->space_add(t->device, 8), 0);
         l = good;
         l.space = 8;
-        cr_assert_eq(ops->launch(t->device, &l, 1), DS_CUDA_INVALID_HANDLE, "another session's kernel");
+        cr_assert_eq(ops->launch(t->device, &l, 1), DS_CUDA_INVALID_HANDLE, "a kernel ran for another session");
         l = good;
         l.stream = 1000000;
         cr_assert(ops->launch(t->device, &l, 1) < 0);
@@ -696,7 +700,7 @@ ds_unused static void dt_test_launch_errors(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* --- kernels at work ---------------------------------------------------------------------------------------------- */
+/* --- launches and copies ------------------------------------------------------------------------------------------ */
 
 struct dt_saxpy_params {
         uint32_t n;
@@ -722,14 +726,14 @@ ds_unused static void dt_test_saxpy(const struct ds_device_ops *ops, const char 
         l.params = &params;
         l.params_size = sizeof(params);
         dt_launch(t, &l);
-        memset(&params, 0xff, sizeof(params)); /* copied by then */
+        memset(&params, 0xff, sizeof(params)); /* the device has copied the parameters by now */
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA + DS_MIB(2), DT_DEVICE_VA + DS_MIB(1), DS_MIB(1)));
         for (uint32_t i = 0; i < n + 100; i++)
                 cr_assert_eq(z[i], i < n ? 2.5f * x[i] + y[i] : y[i], "element %u is %f", i, (double)z[i]);
         dt_close(t);
 }
 
-/* Kernels read and write pinned host memory directly. */
+/* Kernels access pinned host memory directly. */
 ds_unused static void dt_test_zero_copy(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -763,8 +767,7 @@ ds_unused static void dt_test_stream_order(const struct ds_device_ops *ops, cons
         dt_close(t);
 }
 
-/* Steps of one value dealt over eight streams, each fenced behind the one before: the order is all that keeps it right.
- */
+/* Steps on one value run in eight streams, each fenced behind the previous one: only the fences keep the order. */
 ds_unused static void dt_test_fences(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -817,7 +820,7 @@ ds_unused static void dt_test_globals(const struct ds_device_ops *ops, const cha
         dt_ok(t, dt_launch(t, &l));
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
         cr_assert_eq(host[0], 8);
-        /* a kernel of another module that was given its address */
+        /* a kernel of another module receives the variable's address */
         dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, va, 99);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, va, 4));
         cr_assert_eq(host[0], 99);
@@ -826,7 +829,7 @@ ds_unused static void dt_test_globals(const struct ds_device_ops *ops, const cha
         dt_close(t);
 }
 
-/* The device's clock as kernels read it runs with the one that completions are told in. */
+/* The clock that kernels read and the clock of completions agree. */
 ds_unused static void dt_test_clock(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -856,7 +859,7 @@ ds_unused static void dt_expect_fault(struct dt *t, uint64_t token, int32_t stat
         const struct ds_completion *c = dt_wait(t, token);
 
         cr_assert_eq(c->status, status, "status %d instead of %d: %s", c->status, status, c->message);
-        cr_assert(strstr(c->message, word), "'%s' does not say '%s'", c->message, word);
+        cr_assert(strstr(c->message, word), "'%s' does not contain '%s'", c->message, word);
 }
 
 ds_unused static void dt_test_faults(const struct ds_device_ops *ops, const char *spec)
@@ -896,12 +899,12 @@ ds_unused static void dt_test_isolation(const struct ds_device_ops *ops, const c
         cr_assert_eq(ops->mem_create(t->device, DT_SLAB, &slab), 0);
         cr_assert_eq(ops->mem_map(t->device, 8, slab, other, DT_SLAB), 0);
         dt_expect_fault(t, dt_poke(t, module, "poke", t->stream, other, 666), DS_CUDA_ILLEGAL_ADDRESS, "kernel poke");
-        cr_assert_eq(ops->copy(t->device, &c, 1), DS_CUDA_INVALID_VALUE, "a copy out of another session's memory");
+        cr_assert_eq(ops->copy(t->device, &c, 1), DS_CUDA_INVALID_VALUE, "a copy read another session's memory");
         cr_assert_eq(ops->mem_unmap(t->device, DT_SPACE, other, DT_SLAB), -ENOENT);
         cr_assert_eq(ops->space_remove(t->device, 8), 0);
         cr_assert_eq(ops->mem_map(t->device, DT_SPACE, slab, other, DT_SLAB), 0);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, other, 4));
-        cr_assert_eq(host[0], 0, "untouched by the fault");
+        cr_assert_eq(host[0], 0, "the fault changed other memory");
         close(slab);
         dt_close(t);
 }
@@ -918,7 +921,7 @@ ds_unused static void dt_test_endless(const struct ds_device_ops *ops, const cha
         dt_close(t);
 }
 
-/* An endless kernel, work behind it, another session's work beside it: only the session given up notices. */
+/* Aborting a session with an endless kernel and queued work affects that session only, not another one with work. */
 ds_unused static void dt_test_abort(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -952,7 +955,7 @@ ds_unused static void dt_test_abort(const struct ds_device_ops *ops, const char 
         dt_close(t);
 }
 
-/* Closing with work queued and running must neither wait for an endless kernel nor leak. */
+/* Closing the device with work queued and running neither waits for an endless kernel nor leaks. */
 ds_unused static void dt_test_close_busy(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -970,7 +973,7 @@ ds_unused static void dt_test_close_busy(const struct ds_device_ops *ops, const 
         dt_close(t);
 }
 
-/* Unmapping while work is under way: the work sees its memory to the end. */
+/* Memory that is unmapped during a kernel stays accessible to it until its end. */
 ds_unused static void dt_test_unmap_under_work(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device through the device vtable, on the GPU of this machine
+ * Tests of the cuda device through the device vtable, on the GPU of this machine
  *
- * The bodies are those of the simulated device (device_common.h), each in a process of its own with a time limit, and
- * those of what only a real context does: a fault ends it for good. Left out: what asks for the death of one kernel
- * alone (endless, abort, close_busy), for spaces that kernels cannot leave (isolation, faults), and for PTX text, which
+ * It runs the bodies of the simulated device (device_common.h), each in a process of its own with a time limit, and
+ * bodies for properties of a real context: a fault ends it for good. Left out are bodies that need an abort of one
+ * kernel alone (endless, abort, close_busy), spaces that kernels cannot leave (isolation, faults), or PTX text, which
  * the helper compiles (module_errors).
  *
- * usage: device_cuda [NAME...]        the device: DETSHARE_TEST_DEVICE, else cuda:0
+ * usage: device_cuda [NAME...]        NAME: of a body; default: all. Device: DETSHARE_TEST_DEVICE, else cuda:0
  */
 #define DT_PLAIN
-#define DT_BOUND_LOOPS 40000u /* or what a launch itself takes would show */
+#define DT_BOUND_LOOPS 40000u /* long enough that the launch itself does not dominate the time */
 #define DT_FORM_LOOPS 20000u
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_forms_crowd.h"
@@ -21,9 +21,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define SECONDS 60 /* that one body may take */
+#define SECONDS 60 /* time limit of one body */
 
-/* The context is gone: everything in flight ends with an error, nothing can be submitted, memory lives on. */
+/* After a fault the context is lost: all work in flight ends with an error, nothing can be submitted, memory stays. */
 static void test_lost(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -35,7 +35,7 @@ static void test_lost(const struct ds_device_ops *ops, const char *spec)
         cr_assert_eq(ops->lost(t->device), 0);
         dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
         bad = dt_poke(t, module, "poke", t->stream, 0xdead0000, 1);
-        /* until it is known */
+        /* submits until the device reports the fault */
         for (; n < DS_ARRAY_SIZE(behind); n++) {
                 behind[n] = dt_token(t);
                 if (ops->launch(t->device, &null, behind[n])) {
@@ -48,10 +48,10 @@ static void test_lost(const struct ds_device_ops *ops, const char *spec)
         for (size_t i = 0; i < n; i++)
                 cr_assert_neq(t->seen[behind[i]].status, 0);
         cr_assert_eq(ops->lost(t->device), DS_CUDA_ILLEGAL_ADDRESS);
-        cr_assert_neq(ops->launch(t->device, &null, dt_token(t)), 0, "a lost context takes work");
+        cr_assert_neq(ops->launch(t->device, &null, dt_token(t)), 0, "a lost context accepts work");
 }
 
-/* A module that was unloaded and comes again stops nothing. */
+/* Loading a module again after unloading it does not stop the device. */
 static void test_cached(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -91,7 +91,7 @@ static void test_bad_image(const struct ds_device_ops *ops, const char *spec)
         " mov.u64 %rd2, %globaltimer;\nAGAIN:\n mov.u64 %rd3, %globaltimer;\n sub.u64 %rd4, %rd3, %rd2;\n"  \
         " setp.lt.u64 %q, %rd4, 200000;\n @%q bra AGAIN;\n red.global.add.u32 [%rd1], -1;\n ret;\n}\n"
 
-/* How many blocks of a kernel are there at once, as they count themselves, on 32 SMs and on all, under bounds. */
+/* The number of resident blocks of a kernel, as they count themselves, on 32 SMs and on all SMs, with bounds. */
 static void test_bound_counted(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -127,7 +127,7 @@ static void test_bound_counted(const struct ds_device_ops *ops, const char *spec
 
 #define CHAIN 200u
 
-/* Wall time per kernel of a chain of short ones that goes round over two streams, and the value that it must leave. */
+/* Wall time per kernel of a chain of short kernels that alternates between two streams; checks the final value. */
 static double chain_us(struct dt *t, ds_device_module *module, const uint32_t streams[2])
 {
         volatile uint32_t *host = (uint32_t *)DT_HOST_VA;
@@ -152,8 +152,7 @@ static double chain_us(struct dt *t, ds_device_module *module, const uint32_t st
         return (double)(end - begin) / 1e3 / CHAIN;
 }
 
-/* What it costs that every kernel of a chain runs on another rung than the one before: said, and its result is right.
- */
+/* Prints the cost of a chain in which every kernel runs on another rung than its predecessor; checks the result. */
 static void test_migration(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -170,7 +169,7 @@ static void test_migration(const struct ds_device_ops *ops, const char *spec)
                 best = DS_MIN(best, chain_us(t, module, (uint32_t[2]){other, other}));
                 moves = DS_MIN(moves, chain_us(t, module, (uint32_t[2]){one, other}));
         }
-        printf("a chain's kernel: %.2f us on all SMs, %.2f us on half of them, %.2f us when each migrates: %.2f us for "
+        printf("a chain's kernel: %.2f us on all SMs, %.2f us on half of them, %.2f us when each migrates; %.2f us per "
                "a "
                "migration\n",
                 stays, best, moves, moves - DS_MAX(stays, best));
@@ -227,7 +226,7 @@ static const struct {
         {"lost", test_lost},
 };
 
-/* 1 when it ended well. */
+/* Runs body i in a child process. Returns 1 when it passes. */
 static int in_child(size_t i, const struct ds_device_ops *ops, const char *spec)
 {
         int status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of tests of any device: forms of kernels, workers that let go and are taken up again
+ * Test bodies for every device: forms of kernels, and persistent workers that are evicted and resumed
  *
- * The kernel adds to what it finds, and counts its blocks: whatever is done twice, or not at all, shows. Its forms are
- * written out by hand, so that what is tested is the device and not a pass; then they are those of the passes.
+ * The kernel adds to the memory it finds and counts its blocks, so a block that runs twice or never shows. One set of
+ * forms is written by hand, to test the device without the passes; another set comes from the passes.
  */
 #pragma once
 
@@ -18,8 +18,8 @@
 #define DT_FORM_LOOPS 1000u
 #endif
 #define DT_FORM_THREADS 32u
-#define DT_FORM_COUNTS DT_DEVICE_VA                               /* a word for each block */
-#define DT_FORM_OUT(i) (DT_DEVICE_VA + DS_MIB(1) + (i)*DS_MIB(1)) /* a word for each thread */
+#define DT_FORM_COUNTS DT_DEVICE_VA                               /* a word per block */
+#define DT_FORM_OUT(i) (DT_DEVICE_VA + DS_MIB(1) + (i)*DS_MIB(1)) /* a word per thread */
 #define DT_FORM_BYTES(blocks) ((blocks)*DT_FORM_THREADS * UINT64_C(4))
 
 /* clang-format off */
@@ -28,7 +28,7 @@
         "{\n .reg .pred %p<8>; .reg .b32 %r<32>; .reg .b64 %rd<12>;\n .shared .align 4 .b32 ticket;\n" \
         " ld.param.u64 %rd1, [counts];\n ld.param.u64 %rd2, [out];\n ld.param.u32 %r1, [loops];\n" \
         " mov.u32 %r2, %tid.x;\n mov.u32 %r3, %ntid.x;\n setp.eq.u32 %p1, %r2, 0;\n"
-/* Of block %r20: counts[b] += 1; out[b * ntid + tid] += something that takes a while to find */
+/* For block %r20: counts[b] += 1; out[b * ntid + tid] += a value that takes some time to compute */
 #define DT_PTX_FORM_BODY \
         " mul.wide.u32 %rd3, %r20, 4;\n add.u64 %rd3, %rd1, %rd3;\n @%p1 red.global.add.u32 [%rd3], 1;\n" \
         " mad.lo.u32 %r21, %r20, %r3, %r2;\n mul.wide.u32 %rd4, %r21, 4;\n add.u64 %rd4, %rd2, %rd4;\n" \
@@ -84,7 +84,7 @@ static inline uint32_t dt_form_random(struct dt_forms *f, uint32_t below)
         return (uint32_t)(f->seed >> 33) % below;
 }
 
-/* Three rungs: all, and two halves. ptx: of the module */
+/* A device with three rungs: one over all TPCs, and two halves. ptx: text of the module */
 static inline struct dt_forms dt_forms_of(
         const struct ds_device_ops *ops, const char *spec, uint32_t blocks, const char *ptx)
 {
@@ -108,7 +108,7 @@ static inline struct dt_forms dt_forms_open(const struct ds_device_ops *ops, con
         return dt_forms_of(ops, spec, blocks, DT_PTX_FORMS);
 }
 
-/* What the passes make of the native kernel; malloc'ed. */
+/* The text that the passes make of the native kernel; malloc'ed. */
 static inline char *dt_forms_made(const char *ptx)
 {
         struct ds_ptx_form_verdict verdicts[8] = {};
@@ -131,7 +131,7 @@ static inline char *dt_forms_made(const char *ptx)
         return text;
 }
 
-/* Of copy i of the output. */
+/* A launch of one form that writes copy i of the output. */
 static inline struct ds_launch dt_form_launch(struct dt_forms *f, enum ds_ptx_form form, uint32_t i)
 {
         static const char *const names[] = {"work", "work__ds_sliced", "work__ds_persistent"};
@@ -160,7 +160,7 @@ static inline void dt_form_clear(struct dt_forms *f, uint32_t copies)
         dt_ok(f->t, token);
 }
 
-/* Copy i is what the native form makes of zeroes, each block having run once. */
+/* Asserts that copy i is the native form's result from zeroes, and that each block ran once. */
 static inline void dt_form_right(struct dt_forms *f, uint32_t i)
 {
         const uint32_t *counts = (uint32_t *)DT_HOST_VA, *out = (uint32_t *)(DT_HOST_VA + DS_MIB(1));
@@ -176,11 +176,11 @@ static inline void dt_form_right(struct dt_forms *f, uint32_t i)
                 x = k;
                 for (uint32_t n = 0; n < f->loops; n++)
                         x = x * 1664525 + 1013904223;
-                cr_assert_eq(out[k], x, "copy %u: thread %u of all: %u, not %u", i, k, out[k], x);
+                cr_assert_eq(out[k], x, "copy %u: value of thread %u of the grid is %u, not %u", i, k, out[k], x);
         }
 }
 
-/* Let so much of the device's time pass. */
+/* Waits for ns nanoseconds of the device's time. */
 static inline void dt_form_pass(struct dt *t, uint64_t ns)
 {
         struct pollfd p = {.fd = t->ops->event_fd(t->device), .events = POLLIN};
@@ -202,7 +202,7 @@ static inline void dt_form_pass(struct dt *t, uint64_t ns)
         }
 }
 
-/* --- the same results --------------------------------------------------------------------------------------------- */
+/* --- equal results of all forms ----------------------------------------------------------------------------------- */
 
 static inline void dt_forms_equal(const struct ds_device_ops *ops, const char *spec, const char *ptx)
 {
@@ -283,9 +283,9 @@ ds_unused static void dt_test_forms_refused(const struct ds_device_ops *ops, con
         dt_close(f.t);
 }
 
-/* --- letting go --------------------------------------------------------------------------------------------------- */
+/* --- eviction ----------------------------------------------------------------------------------------------------- */
 
-/* What came of an evicted launch: 1 when blocks are left, and how many are done, which never shrinks. */
+/* Waits for an evicted launch. Returns 1 when blocks are left; *done: blocks that have ended, which never shrinks. */
 static inline int dt_form_evicted(struct dt_forms *f, uint64_t token, uint32_t *done)
 {
         const struct ds_completion *c = dt_wait(f->t, token);
@@ -293,12 +293,13 @@ static inline int dt_form_evicted(struct dt_forms *f, uint64_t token, uint32_t *
         cr_assert(!c->status || c->status == DS_DEVICE_EVICTED, "status %d: %s", c->status, c->message);
         if (!c->status)
                 return 0;
-        cr_assert(c->blocks >= *done && c->blocks < f->blocks, "%u blocks after %u of %u", c->blocks, *done, f->blocks);
+        cr_assert(c->blocks >= *done && c->blocks < f->blocks, "%u blocks done, after %u, of %u", c->blocks, *done,
+                f->blocks);
         *done = c->blocks;
         return 1;
 }
 
-/* One launch, evicted again and again, on other rungs, with other workers. */
+/* One launch is evicted and resumed repeatedly, on other rungs, with other numbers of workers. */
 static inline void dt_forms_evict(const struct ds_device_ops *ops, const char *spec, const char *ptx)
 {
         struct dt_forms f = dt_forms_of(ops, spec, 1800, ptx);
@@ -330,7 +331,7 @@ static inline void dt_forms_evict(const struct ds_device_ops *ops, const char *s
                 }
                 dt_form_right(&f, 0);
         }
-        printf("alone %.1f us, let go %u times, %u midway\n", (double)alone / 1e3, evicted, midway);
+        printf("alone %.1f us, evicted %u times, %u of them midway\n", (double)alone / 1e3, evicted, midway);
         cr_assert(evicted > 0);
         dt_close(f.t);
 }
@@ -349,7 +350,7 @@ ds_unused static void dt_test_forms_made(const struct ds_device_ops *ops, const 
         free(ptx);
 }
 
-/* Before it begins, behind something; twice; after its end; as soon as it is launched again. */
+/* Evicts a launch that still waits for another one; twice; after its end; and directly after it is resumed. */
 ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 600);
@@ -367,7 +368,7 @@ ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_
         l = dt_form_launch(&f, DS_PTX_FORM_NATIVE, 2);
         after = dt_launch(f.t, &l);
         cr_assert_eq(dt_form_evicted(&f, behind, &done), 1);
-        cr_assert_eq(done, 0, "it began though it was to let go before: %u", done);
+        cr_assert_eq(done, 0, "it ran blocks although it was evicted before its start: %u", done);
         dt_ok(f.t, after);
         cr_assert_eq(ops->evict(f.t->device, behind), DS_CUDA_NOT_FOUND);
         cr_assert_eq(ops->evict(f.t->device, after), DS_CUDA_NOT_FOUND);
@@ -381,10 +382,10 @@ ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_
                         break;
         }
         second.resumes = behind + 1;
-        cr_assert_eq(ops->launch(f.t->device, &second, f.t->next_token), DS_CUDA_INVALID_VALUE, "it is done");
+        cr_assert_eq(ops->launch(f.t->device, &second, f.t->next_token), DS_CUDA_INVALID_VALUE, "the launch has ended");
         for (uint32_t i = 0; i < 3; i++)
                 dt_form_right(&f, i);
-        /* one that has ended, and of which nobody was told yet: it has ended */
+        /* a launch that has ended, but whose completion was not polled, ends normally when evicted */
         dt_form_clear(&f, 1);
         l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
         token = dt_launch(f.t, &l);
@@ -393,7 +394,7 @@ ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_
         dt_close(f.t);
 }
 
-/* Many at once, each let go at some time; a few dropped instead of going on. */
+/* Many launches at once, each evicted at some time; a few are dropped instead of resumed. */
 ds_unused static void dt_test_forms_many(const struct ds_device_ops *ops, const char *spec)
 {
         enum { MANY = 8 };
@@ -436,7 +437,7 @@ ds_unused static void dt_test_forms_many(const struct ds_device_ops *ops, const 
         for (uint32_t i = 0; i < MANY; i++)
                 if (!gone[i])
                         dt_form_right(&f, i);
-        /* what was dropped left nothing behind that the next ones would see */
+        /* dropped launches leave no state that later launches see */
         dt_form_clear(&f, MANY);
         for (uint32_t i = 0; i < MANY; i++) {
                 l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, i);
@@ -448,7 +449,7 @@ ds_unused static void dt_test_forms_many(const struct ds_device_ops *ops, const 
         dt_close(f.t);
 }
 
-/* A session goes with something that let go and was not dropped, and with something in flight. */
+/* A session is removed while it has an evicted launch that was not dropped, and a launch in flight. */
 ds_unused static void dt_test_forms_session_goes(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 600);
@@ -476,7 +477,8 @@ ds_unused static void dt_test_forms_session_goes(const struct ds_device_ops *ops
         dt_close(f.t);
 }
 
-/* Each allocation on the way fails once: what was refused did nothing, what was taken comes back and can go on. */
+/* Each allocation of the calls fails once: a refused call has no effect, an accepted launch completes and can be
+ * resumed. */
 ds_unused static void dt_test_forms_without_memory(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 120);
@@ -513,7 +515,7 @@ ds_unused static void dt_test_forms_without_memory(const struct ds_device_ops *o
                 failed += f.t->seen[token].status != 0;
                 whole += !f.t->seen[token].status;
         }
-        printf("%u refused, %u failed, %u whole\n", refused, failed, whole);
+        printf("%u calls refused, %u launches failed, %u complete\n", refused, failed, whole);
         cr_assert(refused + failed > 0 && whole > 0);
         dt_close(f.t);
 }

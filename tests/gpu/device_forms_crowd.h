@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of tests of any device: workers of many launches at once, let go and given up at any time
+ * Test bodies for every device: many launches with persistent workers at once, evicted or dropped at any time
  *
- * What device_forms.h tests one by one, in crowds: sessions that go together, launches that stand behind each other in
- * one stream, and control blocks that go from launch to launch thousands of times. Every launch comes back, every block
- * of a launch that ended ran once, and of one that was given up those ran that its completion said.
+ * device_forms.h tests single launches; this file tests crowds: sessions that are removed together, launches queued in
+ * one stream, and control blocks reused thousands of times. Every launch completes. Every block of a launch that ended
+ * ran once. Of a dropped launch exactly those blocks ran that its completion reports.
  */
 #pragma once
 
@@ -12,15 +12,16 @@
 
 #define DT_CROWD_SLOTS 12u
 #define DT_CROWD_BLOCKS 24u
-#define DT_CROWD_TOKENS UINT64_C(1000000) /* times slots: above the harness's own */
+#define DT_CROWD_TOKENS \
+        UINT64_C(1000000) /* added to launch numbers: tokens stay above the harness's */
 #define DT_CROWD_SESSIONS 6u
 #define DT_CROWD_EACH 4u
 
-/* Where blocks are executed one by one on the CPU, all of this is much smaller. */
+/* Sizes of a test; much smaller where the CPU executes blocks one by one. */
 struct dt_crowd_sizes {
         uint32_t launches; /* on a GPU more than there are control blocks */
         uint32_t rounds;
-        uint32_t wide; /* blocks of what sessions leave running */
+        uint32_t wide; /* blocks of a launch that a removed session leaves running */
 };
 
 static inline struct dt_crowd_sizes dt_crowd_sizes(const struct dt *t)
@@ -39,9 +40,9 @@ static inline uint32_t dt_crowd_stream(struct dt_forms *f)
         return ds_device_stream(rung, priority, dt_form_random(f, 4));
 }
 
-/* --- launches behind each other ----------------------------------------------------------------------------------- */
+/* --- launches queued in one stream -------------------------------------------------------------------------------- */
 
-/* Those in one stream let go at any moment, all from one of them on, or only one: whatever the others do, each ends. */
+/* Evicts one launch of a stream, or all from one on, at any moment: each of the others still ends. */
 ds_unused static void dt_test_forms_evict_behind(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 120);
@@ -88,20 +89,20 @@ ds_unused static void dt_test_forms_evict_behind(const struct ds_device_ops *ops
                 for (uint32_t i = 0; i < DT_CROWD_SLOTS; i++)
                         dt_form_right(&f, i);
         }
-        printf("%u of %u let go\n", evicted, rounds * DT_CROWD_SLOTS);
+        printf("%u of %u evicted\n", evicted, rounds * DT_CROWD_SLOTS);
         cr_assert(evicted > 0);
         dt_close(f.t);
 }
 
-/* --- control blocks again and again ------------------------------------------------------------------------------- */
+/* --- reuse of control blocks -------------------------------------------------------------------------------------- */
 
-/* A place for launches one after the other, all of one copy. */
+/* A slot runs launches one after the other, all on one copy of the output. */
 struct dt_crowd_slot {
-        uint64_t token; /* in flight; 0: nothing is */
+        uint64_t token; /* token of the launch in flight; 0: none */
         uint64_t resumes;
         uint32_t done;
         uint32_t ended, dropped;
-        uint32_t some[DT_CROWD_BLOCKS]; /* how often launches that were given up had run the block */
+        uint32_t some[DT_CROWD_BLOCKS]; /* how often dropped launches had run the block */
 };
 
 static inline void dt_crowd_came(
@@ -126,7 +127,7 @@ static inline void dt_crowd_came(
         slot->resumes = slot->done = 0;
 }
 
-/* Takes what is there; waits for nothing, but lets a virtual clock move. */
+/* Takes the ready completions without waiting, but lets a virtual clock move. */
 static inline uint32_t dt_crowd_poll(struct dt_forms *f, struct dt_crowd_slot *slots, bool drops)
 {
         struct pollfd p = {.fd = f->t->ops->event_fd(f->t->device), .events = POLLIN};
@@ -136,7 +137,7 @@ static inline uint32_t dt_crowd_poll(struct dt_forms *f, struct dt_crowd_slot *s
         for (size_t i = 0; i < n; i++) {
                 struct dt_crowd_slot *slot = &slots[c[i].token % DT_CROWD_SLOTS];
 
-                cr_assert_eq(c[i].token, slot->token, "a token that was not given");
+                cr_assert_eq(c[i].token, slot->token, "completion of an unknown token");
                 dt_crowd_came(f, slot, &c[i], drops && !dt_form_random(f, 4));
         }
         if (!n && f->t->ops->advance && f->t->ops->advance(f->t->device, UINT64_MAX) == -EAGAIN)
@@ -159,7 +160,7 @@ static inline void dt_crowd_launch(
         cr_assert_eq(r, 0, "launch %u: %d", number, r);
 }
 
-/* Each block ran as often as the completions say. */
+/* Asserts that each block ran as often as the completions report. */
 static inline void dt_crowd_right(struct dt_forms *f, const struct dt_crowd_slot *slot, uint32_t i)
 {
         const uint32_t *counts = (uint32_t *)DT_HOST_VA;
@@ -171,7 +172,7 @@ static inline void dt_crowd_right(struct dt_forms *f, const struct dt_crowd_slot
                         b, counts[b], slot->ended, slot->some[b]);
 }
 
-/* Thousands of launches share the control blocks, and let go, go on, or are given up at any time. */
+/* Thousands of launches share the control blocks, and are evicted, resumed or dropped at any time. */
 ds_unused static void dt_test_forms_again_and_again(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, DT_CROWD_BLOCKS);
@@ -180,7 +181,7 @@ ds_unused static void dt_test_forms_again_and_again(const struct ds_device_ops *
         uint32_t number = 0, flying = 0, left = 1, ended = 0, dropped = 0;
 
         dt_form_clear(&f, DT_CROWD_SLOTS);
-        /* one that cannot have ended when it is told to let go, however quick the others are */
+        /* a launch so long that it cannot have ended when it is evicted, however fast the others are */
         f.loops *= 100;
         dt_crowd_launch(&f, &slots[0], 0, number++, 1);
         cr_assert_eq(ops->evict(f.t->device, slots[0].token), 0);
@@ -206,12 +207,12 @@ ds_unused static void dt_test_forms_again_and_again(const struct ds_device_ops *
                 ended += slots[i].ended;
                 dropped += slots[i].dropped;
         }
-        printf("%u launches: %u kernels ended, %u given up\n", number, ended, dropped);
+        printf("%u launches: %u kernels ended, %u dropped\n", number, ended, dropped);
         cr_assert(ended > 0 && number > ended);
         dt_close(f.t);
 }
 
-/* --- sessions that go --------------------------------------------------------------------------------------------- */
+/* --- sessions that are removed ------------------------------------------------------------------------------------ */
 
 static inline uint64_t dt_crowd_va(uint32_t session)
 {
@@ -254,7 +255,8 @@ static inline uint64_t dt_crowd_work(
         return dt_launch(f->t, &l);
 }
 
-/* All sessions but one go at once, with work that runs, waits, was told to stop, has let go. The one sees nothing. */
+/* All sessions but one are removed at once, with launches running, queued, stopping, and evicted. The remaining
+ * session is not affected. */
 ds_unused static void dt_test_forms_sessions_go(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 60);
@@ -276,7 +278,7 @@ ds_unused static void dt_test_forms_sessions_go(const struct ds_device_ops *ops,
                         token = dt_crowd_work(&f, modules[i % DT_CROWD_SESSIONS], i % DT_CROWD_SESSIONS,
                                 i / DT_CROWD_SESSIONS, sizes.wide);
                         if (!dt_form_random(&f, 3))
-                                (void)ops->evict(f.t->device, token); /* it may be native */
+                                (void)ops->evict(f.t->device, token); /* the launch may be native */
                 }
                 dt_form_pass(f.t, dt_form_random(&f, 60000));
                 for (uint32_t s = 0; s < DT_CROWD_SESSIONS; s++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test bodies for graphs of a device that launches them as a whole
+ * Test bodies for graphs that the device launches as a whole, on a GPU and on the fake driver
  *
- * On a GPU and on the fake driver. As device_common.h, which comes first.
+ * Include device_common.h first.
  */
 #pragma once
 
 #define DT_GRAPH_NODES 200
 
-/* A chain of nodes, each after the one before it, and what its launches point to. */
+/* A chain of nodes, each after its predecessor, and the data that its launches point to. */
 struct dt_chain {
         struct ds_device_node nodes[DT_GRAPH_NODES];
         struct dt_poke_params params[DT_GRAPH_NODES];
@@ -71,7 +71,7 @@ static inline uint32_t dt_stepped(uint32_t value, uint32_t n, uint32_t add)
         return value;
 }
 
-/* Every kind of node, in order; launches one behind the other. */
+/* Every kind of node, in order; several launches queued in one stream. */
 ds_unused static void dt_test_graph(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -93,8 +93,8 @@ ds_unused static void dt_test_graph(const struct ds_device_ops *ops, const char 
                 .dst = DT_DEVICE_VA + 16384, .value = 0xabcd, .element_size = 2, .width = 5, .height = 3, .pitch = 32};
         host[32] = 4711;
         graph = dt_graph(t, &c);
-        cr_assert_eq(ops->graph_ready(t->device, graph, t->rung), 0, "ready before it was built");
-        cr_assert_eq(ops->put_off(t->device), 1, "it was asked for");
+        cr_assert_eq(ops->graph_ready(t->device, graph, t->rung), 0, "the graph is ready before it was instantiated");
+        cr_assert_eq(ops->put_off(t->device), 1, "the instantiation is requested already");
         cr_assert_eq(ops->graph_build(t->device, graph, t->rung), 0);
         cr_assert_eq(ops->put_off(t->device), 0);
         cr_assert_eq(ops->graph_ready(t->device, graph, t->rung), 1);
@@ -116,13 +116,13 @@ ds_unused static void dt_test_graph(const struct ds_device_ops *ops, const char 
         for (uint64_t token = 2; token < last; token++)
                 cr_assert(t->seen[token].end_ns <= t->seen[token + 1].end_ns, "ends out of order");
         ops->graph_free(t->device, graph);
-        cr_assert_eq(ops->put_off(t->device), 1, "what was built goes in a quiesce");
+        cr_assert_eq(ops->put_off(t->device), 1, "an instantiated graph is destroyed in a quiesce");
         ops->put_off_do(t->device);
         cr_assert_eq(ops->put_off(t->device), 0);
         dt_close(t);
 }
 
-/* Freed with launches under way, some of them not even on the GPU. */
+/* A graph is freed while launches are in flight, some of them not yet submitted to the GPU. */
 ds_unused static void dt_test_graph_freed(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -143,7 +143,7 @@ ds_unused static void dt_test_graph_freed(const struct ds_device_ops *ops, const
                 want = dt_stepped(want, 150, 0);
         }
         cr_assert_null(ops->graph_free(t->device, graph));
-        memset(&c, 0xff, sizeof(c)); /* they are nobody's any more */
+        memset(&c, 0xff, sizeof(c)); /* the device does not read them after graph_free */
         ops->module_unload(t->device, module);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
         cr_assert_eq(host[0], want);
@@ -152,7 +152,7 @@ ds_unused static void dt_test_graph_freed(const struct ds_device_ops *ops, const
         dt_close(t);
 }
 
-/* New parameters hold for what is launched later. */
+/* New parameters apply to later launches only. */
 ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -183,7 +183,7 @@ ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const
         ops->graph_take(t->device, graphs[0], graphs[1]);
         cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->rung), 0);
         cr_assert_eq(ops->graph_ready(t->device, graphs[1], t->rung), 1);
-        cr_assert_eq(ops->put_off(t->device), 0, "nothing is to be built or destroyed");
+        cr_assert_eq(ops->put_off(t->device), 0, "no graph waits to be instantiated or destroyed");
         ops->graph_free(t->device, graphs[0]);
         dt_graph_launch(t, graphs[1], t->stream);
         want = dt_stepped(want, 40, 0);
@@ -196,7 +196,7 @@ ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const
         cr_assert_eq(host[0], want);
         cr_assert_eq(host[2], want);
         cr_assert_eq(host[3], 6);
-        /* another kernel in its place cannot be told to what is built */
+        /* an instantiated graph does not accept another kernel for a node */
         b.n = 0;
         for (uint32_t i = 0; i < 40; i++)
                 dt_chain_step(t, &b, module, "poke", DT_DEVICE_VA, i);
@@ -208,7 +208,7 @@ ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const
         other = dt_graph(t, &b);
         cr_assert_eq(ops->graph_build(t->device, graphs[0], t->rung), 0);
         ops->graph_take(t->device, graphs[0], other);
-        cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->rung), 1, "keeps what it has");
+        cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->rung), 1, "the graph keeps its parameters");
         cr_assert_eq(ops->graph_ready(t->device, other, t->rung), 0);
         ops->put_off_do(t->device);
         cr_assert_eq(ops->graph_ready(t->device, other, t->rung), 1);
@@ -219,7 +219,7 @@ ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const
         dt_close(t);
 }
 
-/* Rungs have their own; what cannot be is said when the graph is made, or when it is built. */
+/* Each rung instantiates its own graph; an invalid graph is refused when it is made or when it is instantiated. */
 ds_unused static void dt_test_graph_refused(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -250,7 +250,7 @@ ds_unused static void dt_test_graph_refused(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* Branches come together again. */
+/* Branches that join again. */
 ds_unused static void dt_test_graph_branches(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

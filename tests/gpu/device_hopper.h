@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test bodies for what GPUs have since Hopper: tensor maps, clusters
+ * Test bodies for features of Hopper and later GPUs: tensor maps and clusters
  *
- * On any device, also one that has neither. As device_common.h, which comes first.
+ * They run on every device, also on one that has neither. Include device_common.h first.
  */
 #pragma once
 
 /* --- tensor maps -------------------------------------------------------------------------------------------------- */
 
-/* Made at any time and beside any work; what is wrong with the arguments is INVALID_VALUE and leaves the map alone. */
+/* Tensor maps are encoded at any time, also during other work; wrong arguments give INVALID_VALUE and do not change
+ * the map. */
 ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -67,7 +68,7 @@ ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const
         ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry ranks(.param .u64 p)\n{\n.reg .b64 %a;\n" \
         ".reg .b32 %r;\nld.param.u64 %a, [p];\nmov.u32 %r, %cluster_ctarank;\nred.global.add.u32 [%a], %r;\nret;\n}\n"
 
-/* On the whole device clusters of every size, on a part of it those of a TPC. */
+/* The whole device runs clusters of every size; a part of it runs clusters that fit into a TPC. */
 ds_unused static void dt_test_clusters(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of tests of any device: rungs over groups, the ladder, a bound on resident blocks
+ * Test bodies for every device: rungs over groups of TPCs, the ladder, and a bound on resident blocks
  */
 #pragma once
 
@@ -29,7 +29,7 @@ static inline uint64_t dt_wall_ns(void)
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
 
-/* Clusters of each size up to what the rung takes run there, larger ones are refused. */
+/* Asserts that clusters of each size up to the rung's limit run there, and larger ones are refused. */
 static inline void dt_rung_takes(struct dt *t, uint32_t rung, ds_device_module *module)
 {
         const struct ds_rung_info *info = t->ops->rung_info(t->device, rung);
@@ -78,7 +78,7 @@ ds_unused static void dt_test_groups(const struct ds_device_ops *ops, const char
         uint32_t rung;
 
         dt_groups_apart(info);
-        cr_assert_eq(info->n_groups != 0, info->attributes[120] != 0, "who knows clusters has groups");
+        cr_assert_eq(info->n_groups != 0, info->attributes[120] != 0, "a device with clusters has groups");
         cr_assert(ops->rung_create_coarse(t->device, 0, &rung) < 0, "no group");
         cr_assert(info->n_groups == 32 || ops->rung_create_coarse(t->device, 1u << info->n_groups, &rung) < 0);
         if (info->n_groups) {
@@ -100,8 +100,8 @@ ds_unused static void dt_test_groups(const struct ds_device_ops *ops, const char
 
 /* --- the ladder --------------------------------------------------------------------------------------------------- */
 
-/* Rungs of one side and family hold all smaller ones, and those of two sides that make a pair have nothing in common.
- */
+/* Asserts that a rung contains all smaller ones of its side and family, and that the two rungs of a pair are
+ * disjoint. */
 static inline void dt_ladder_nests(const struct ds_ladder *ladder)
 {
         for (uint32_t i = 1; i < ladder->n; i++)
@@ -114,7 +114,7 @@ static inline void dt_ladder_nests(const struct ds_ladder *ladder)
                                 if (a->side == b->side && a->n_tpcs <= b->n_tpcs)
                                         cr_assert_eq(a->tpcs[w] & ~b->tpcs[w], 0, "rung %u is not in %u", i, j);
                                 if (j == i + 1 && i % 2)
-                                        cr_assert_eq(a->tpcs[w] & b->tpcs[w], 0, "rungs %u and %u meet", i, j);
+                                        cr_assert_eq(a->tpcs[w] & b->tpcs[w], 0, "rungs %u and %u overlap", i, j);
                         }
                 }
 }
@@ -156,7 +156,7 @@ ds_unused static void dt_test_ladder(const struct ds_device_ops *ops, const char
 #define DT_BOUND_LOOPS 4000u
 #endif
 
-/* n steps of which each needs the one before; what comes of them is asked for, else a compiler leaves the loop out */
+/* n dependent steps; the kernel tests the result, so that a compiler cannot remove the loop */
 #define DT_PTX_LOOP                                                                                              \
         DT_PTX_HEADER                                                                                            \
         ".visible .entry loop(.param .u32 n)\n{\n .reg .pred %p<3>; .reg .b32 %r<4>;\n ld.param.u32 %r1, [n];\n" \
@@ -164,7 +164,8 @@ ds_unused static void dt_test_ladder(const struct ds_device_ops *ops, const char
         " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, %r1;\n @%p1 bra AGAIN;\n"                                 \
         " setp.eq.u32 %p2, %r3, 0;\n @%p2 trap;\n ret;\n}\n"
 
-/* How long four blocks for each SM of the rung take under a bound of so many; shared: bytes that each asks for. */
+/* Time of four blocks per SM of the rung with a bound on resident blocks, ns; shared: bytes of shared memory per
+ * block. */
 static inline uint64_t dt_bounded_ns(struct dt *t, ds_device_module *module, uint32_t bound, uint32_t shared)
 {
         uint32_t sms = t->ops->rung_info(t->device, t->rung)->n_sms, n = DT_BOUND_LOOPS;
@@ -186,7 +187,7 @@ static inline uint64_t dt_bounded_ns(struct dt *t, ds_device_module *module, uin
         return least;
 }
 
-/* As many waves as the bound makes of it, and what asks for much shared memory anyway is not asked for more. */
+/* The bound determines the number of waves; it adds no shared memory to a kernel that already uses much. */
 ds_unused static void dt_test_bound(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's calls that a comparison of the interpreter with a GPU needs, found at run time
+ * The driver's functions that comparisons of the interpreter with a GPU call, loaded at run time
  */
 #pragma once
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts: what a real GPU and its driver do
+ * facts: prints measured facts about a real GPU and its driver
  *
- * DetShare's worker rests on facts that no manual gives: which calls stop the world, what a mask of TPCs costs, when
- * the text of a printf appears, how long a process takes to die of a fault. This program measures them, one fact a
- * line, and docs/gpu.md cites what it printed. It is not a test: it judges nothing, and a figure that differs from the
- * cited one means that the machine or the driver differs.
+ * DetShare's worker relies on facts that no manual gives: which calls stop the device, the cost of a mask of TPCs, when
+ * the text of a printf appears, how long a process takes to die of a fault. This program measures them, one fact per
+ * line, and docs/gpu.md cites its output. It is not a test and judges nothing. A figure that differs from the cited one
+ * means that the machine or the driver differs.
  *
- * Every section runs in a process of its own with an alarm set, because some end their context on purpose and any might
- * hang; this process never opens the GPU. A call that fails is printed with its number, and the section goes on; one
- * that the driver lacks is said once and fails whenever it is made. Facts go straight to a copy of standard output, so
- * that the sections may put other things behind 1 and 2.
+ * Every section runs in a process of its own with an alarm, because some sections end their context on purpose and any
+ * might hang. The main process never opens the GPU. A call that fails is printed with its error number, and the section
+ * continues. A call that the driver lacks is reported once and always fails. Facts go to a duplicate of standard
+ * output, so that sections may redirect descriptors 1 and 2.
  *
- * "While busy" means: a kernel that spins fills a green context over all TPCs but eight, and a thread launches and
- * awaits one empty kernel after the other in a green context over those eight. "freeze" is the longest that one of
- * these took.
+ * "While busy" means: a kernel that spins fills a green context over all TPCs but eight. A thread launches and awaits
+ * empty kernels, one after the other, in a green context over these eight. "freeze" is the longest time of one of these
+ * launches.
  *
  * usage: facts FILE.cubin [SECTION...]        (the cubin: nvcc -arch=sm_90 -cubin facts_kernels.cu)
  */
@@ -36,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ERRORS_SAID 24 /* of one section; the rest is counted only */
+#define ERRORS_SAID 24 /* printed errors per section; further ones are only counted */
 
 struct driver cu;
 struct gpu gpu;
@@ -44,7 +44,7 @@ struct busy busy;
 const void *image;
 
 static const char *section = "main", *image_path;
-static int out = 1; /* where the facts go */
+static int out = 1; /* descriptor that facts are written to */
 static unsigned int n_errors;
 
 static const struct {
@@ -73,7 +73,7 @@ static const struct {
         {"coredump", section_coredump, 30},
 };
 
-/* --- saying and counting ------------------------------------------------------------------------------------------ */
+/* --- printing and counting ---------------------------------------------------------------------------------------- */
 void fact(const char *format, ...)
 {
         char line[2048];
@@ -160,7 +160,7 @@ void series_fact(struct series *s, const char *what)
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
-/* Called with whatever arguments the real one takes, which the ABIs that CUDA runs on allow. */
+/* Stands for a function that the driver lacks; the ABIs of CUDA allow calls with any arguments. */
 static CUresult absent(void)
 {
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -333,7 +333,7 @@ bool busy_open(void)
         if (!green_make(&busy.be, 0, gpu.n_groups - 8) || !green_make(&busy.ls, gpu.n_groups - 8, 8) ||
                 !TRY(cu.cuEventCreate(&busy.done, CU_EVENT_DISABLE_TIMING)))
                 return false;
-        /* whatever a first launch costs is paid here */
+        /* the cost of a first launch does not count */
         TRY(launch_spin(busy.be.low, 2 * busy.be.sms, 1024, 1000));
         TRY(launch_spin(busy.ls.low, 1, 1024, 1000));
         TRY(launch(kernel("nothing"), busy.ls.high, 1, 32, NULL, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the sections of facts share: the driver's functions, one open GPU, clocks, and the busy GPU beside which things
- * are measured
+ * Shared by the sections of facts: the driver's functions, one open GPU, clocks, and the busy GPU for measurements
+ * beside load
  */
 #pragma once
 
@@ -12,11 +12,11 @@
 
 #define MIB(n) ((size_t)(n) << 20)
 #define GIB(n) ((size_t)(n) << 30)
-#define FACTS_GROUPS 128   /* TPCs at most */
-#define FACTS_SAMPLES 4096 /* of one series */
+#define FACTS_GROUPS 128   /* maximum number of TPCs */
+#define FACTS_SAMPLES 4096 /* maximum number of samples in a series */
 #define BUSY_NS UINT64_C(45000000)
 
-/* Every function of the driver that is used. The toolkit's header puts the current version behind each name. */
+/* Every function of the driver that is used. The toolkit's header maps each name to its current version. */
 #define FACTS_FUNCTIONS(X)                \
         X(cuInit)                         \
         X(cuDriverGetVersion)             \
@@ -111,7 +111,7 @@ struct driver {
 #define X(f) __typeof__(f) *f;
         FACTS_FUNCTIONS(X)
 #undef X
-        char path[256]; /* where it was found */
+        char path[256]; /* path of the loaded library */
 };
 extern struct driver cu;
 
@@ -119,15 +119,15 @@ extern struct driver cu;
 struct gpu {
         CUdevice device;
         CUcontext primary;
-        CUdevResource groups[FACTS_GROUPS]; /* of one TPC each */
+        CUdevResource groups[FACTS_GROUPS]; /* one TPC each */
         unsigned int n_groups;
-        int low, high; /* priorities */
+        int low, high; /* lowest and highest stream priority */
         CUlibrary library;
         CUdeviceptr scratch; /* 1 MiB */
         double init_us, retain_us, split_us;
 };
 extern struct gpu gpu;
-extern const void *image; /* the cubin */
+extern const void *image; /* contents of the cubin */
 
 struct green {
         CUgreenCtx context;
@@ -153,7 +153,7 @@ double now_us(void);
 bool facts_check(CUresult result, const char *what);
 const char *error_name(CUresult result);
 
-/* makes a call; says what it returned if that was not 0 */
+/* makes a call; prints its result if that is not 0 */
 #define TRY(call) facts_check((call), #call)
 /* makes a call and adds its time to a series */
 #define SAMPLE(series, call)                       \
@@ -163,7 +163,7 @@ const char *error_name(CUresult result);
                 series_add(series, now_us() - t_); \
                 facts_check(r_, #call);            \
         })
-/* makes a call and says how long it took and what it returned */
+/* makes a call and prints its time and its result */
 #define ONCE(what, call)                                           \
         ({                                                         \
                 double t_ = now_us();                              \
@@ -184,11 +184,12 @@ const char *error_name(CUresult result);
 
 void series_add(struct series *s, double us);
 void series_fact(struct series *s, const char *what);
-double series_at(struct series *s, double part); /* 0.5: the median; sorts it; 0 of an empty one */
+/* quantile `part` (0.5: the median); sorts the series; 0 for an empty one */
+double series_at(struct series *s, double part);
 
 bool driver_load(void);
-bool gpu_start(void); /* driver, context, groups */
-bool gpu_open(void);  /* gpu_start, the library and the scratch memory */
+bool gpu_start(void); /* loads the driver, creates the context, splits the TPCs */
+bool gpu_open(void);  /* gpu_start, then loads the library and allocates the scratch memory */
 size_t gpu_free(void);
 bool green_make(struct green *g, unsigned int first, unsigned int count);
 CUfunction kernel(const char *name);
@@ -200,11 +201,11 @@ bool busy_open(void);
 void busy_begin(void);
 void busy_end(const char *what, double us, CUresult result);
 
-/* runs body in a process of its own; the time from its last word to its end goes to *ret_teardown_us */
+/* runs body in a process of its own; *ret_teardown_us: time from its last output to its end */
 bool in_child(void (*body)(void *), void *argument, double *ret_teardown_us);
-/* a new process from exec to a ready context, which it says itself */
+/* starts a new process, which prints the time from exec to a ready context */
 void fresh_process(const char *when);
-/* DetShare's rungs: all TPCs, and seven pairs that share them, with n streams of each priority */
+/* creates DetShare's rungs: all TPCs, and seven pairs that divide them, with n streams of each priority */
 bool rungs_make(unsigned int n_streams, struct series *contexts, struct series *streams);
 void rungs_drop(struct series *contexts, struct series *streams);
 

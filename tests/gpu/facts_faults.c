@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts: a kernel's text, assertions, faults and the user's core dump */
+/* facts: a kernel's text, assertions, faults and the user-mode core dump */
 #include "facts.h"
 
 #include <elf.h>
@@ -14,7 +14,7 @@
 /* --- printf ------------------------------------------------------------------------------------------------------- */
 static int text_fd;
 
-/* puts an empty file behind a descriptor, and returns it */
+/* redirects a descriptor to an empty file, and returns that file */
 static int divert(int fd)
 {
         int file = memfd_create("text", MFD_CLOEXEC);
@@ -75,7 +75,7 @@ static const struct {
         {"cuStreamSynchronize", by_stream}, {"cuStreamSynchronize of another stream", by_other_stream},
         {"cuCtxSynchronize", by_context}};
 
-/* which call brings the text of a kernel that is done */
+/* whether the call brings the text of a kernel that has ended */
 static void text_after(size_t i)
 {
         int n = 42;
@@ -87,7 +87,7 @@ static void text_after(size_t i)
         before = text_size();
         TRY(launch(kernel("say"), busy.ls.low, 1, 1, &n, sizeof(n)));
         TRY(cu.cuEventRecord(said, busy.ls.low));
-        usleep(10000); /* done, and no call told us so */
+        usleep(10000); /* the kernel has ended, and no call has reported it */
         result = actions[i].act();
         unflushed = text_size() - before;
         fflush(stdout);
@@ -99,7 +99,7 @@ static void text_after(size_t i)
                 actions[i].name, (int)result, unflushed, flushed, last);
 }
 
-/* whether an idle stream's cuStreamSynchronize brings text while BE runs, and when it returns */
+/* whether cuStreamSynchronize of an idle stream brings text while BE runs, and when it returns */
 static CUresult idle_stream_sync(void)
 {
         int n = 43;
@@ -183,7 +183,7 @@ static void say_after(CUstream stream, CUevent event)
 {
         CUmemGenericAllocationHandle handle;
         size_t a, b;
-        CUresult r[8]; /* arguments would be evaluated in any order */
+        CUresult r[8]; /* an array, because the order in which arguments are evaluated is unspecified */
 
         r[0] = cu.cuEventQuery(event);
         r[1] = cu.cuMemGetInfo(&a, &b);
@@ -241,9 +241,9 @@ struct fault {
         const char *name, *kernel;
         uint64_t param;
         size_t param_size;
-        bool aligned_off; /* param is an offset into scratch memory */
-        unsigned int gib; /* mapped when it happens */
-        int core;         /* 0 none, 1 by environment, 2 by call */
+        bool aligned_off; /* param is an offset into the scratch memory */
+        unsigned int gib; /* GiB of device memory mapped when the fault happens */
+        int core;         /* core dump: 0 none, 1 by environment, 2 by call */
 };
 
 static bool map_gib(unsigned int n)
@@ -350,7 +350,7 @@ void section_faults(void)
         }
 }
 
-/* two green contexts at work when one of them faults */
+/* two green contexts with work, one of which faults */
 void section_two_streams(void)
 {
         CUevent before, faulty, other;

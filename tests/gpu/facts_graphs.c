@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts: what launching a graph costs, by how it was built, and whose priority its kernels have
+ * facts: the cost of a graph launch by the way the graph was built, and the priority of its kernels
  *
- * A graph that DetShare's worker built node by node for a green context was seen to take longer than the same one
- * captured by the program itself, when it is launched and awaited in turn, and no longer when many are queued. So the
- * same chain of short kernels is built here in every way between those two, one step at a time, and each way is
- * measured like the others, in rounds: what drifts meanwhile drifts for all. Four times are told of each:
+ * A graph that DetShare's worker builds node by node for a green context takes longer than the same graph captured by
+ * the program itself, when it is launched and awaited alternately, but not when many are queued. Therefore, this
+ * section builds one chain of short kernels in every way between those two, one difference at a time. It measures all
+ * ways in rounds, so that drift affects all equally. It prints four times for each:
  *
- *   call    the host's time in cuGraphLaunch (in all calls, of plain launches)
- *   alone   from before the launch until its end is known, nothing else in flight; with what a row does around it
+ *   call    the host's time in cuGraphLaunch (for plain launches: in all calls)
+ *   alone   from before the launch until its end is known, nothing else in flight; with the row's events or upload
  *   span    the GPU's time between an event recorded before and one after, alone
- *   queued  of each graph, when 20 are launched in a row and awaited together
+ *   queued  time per graph, when 20 are launched in a row and awaited together
  *
- * Then, beside a kernel that fills every SM with blocks of 100 us for 20 ms: how long a graph of 50 small kernels
- * takes, for every combination of its nodes' priority, that of the stream it is launched into, and the flag that says
- * which of them counts.
+ * Then it measures a graph of 50 small kernels beside a kernel that fills every SM with blocks of 100 us for 20 ms. It
+ * does so for every combination of the nodes' priority, the priority of the stream, and the flag that selects which of
+ * them counts.
  *
- * Kernels spin until a deadline, waits of the host have one or are cut off by the section's alarm, and rounds that do
- * not fit into BUDGET_US are left out: "n" says how often a row was measured. A simulated device shows that the calls
- * are right, nothing else: its tables say "sim" and are short.
+ * Kernels spin until a deadline. Waits of the host have one, or the section's alarm ends them. Rounds that do not fit
+ * into BUDGET_US are left out: "n" is the number of measurements of a row. A simulated device shows only that the calls
+ * are right: its tables say "sim" and are short.
  */
 #include "facts.h"
 
@@ -30,27 +30,27 @@
 #define CHAIN_BLOCKS 8
 #define CHAIN_THREADS 128
 #define CHAIN_MAX 302    /* nodes: 300 kernels and two others */
-#define QUEUED 20        /* graphs in a row */
-#define SPIN_NS 2000     /* a kernel of some 3 us with what is before and after it */
-#define BESIDE_NODES 50  /* of the graph beside the full GPU */
-#define BESIDE_NS 100000 /* one of the blocks that fill it */
-#define BESIDE_WAVES 200 /* 20 ms */
-#define BESIDE_RUNS 15   /* of each row */
+#define QUEUED 20        /* graphs launched in a row */
+#define SPIN_NS 2000     /* a kernel of about 3 us including its start and end */
+#define BESIDE_NODES 50  /* nodes of the graph beside the full GPU */
+#define BESIDE_NS 100000 /* time of one of the blocks that fill the GPU, ns */
+#define BESIDE_WAVES 200 /* 20 ms in all */
+#define BESIDE_RUNS 15   /* runs of each row */
 #define PAGE ((size_t)65536)
 
 enum build {
         CAPTURED,  /* on the stream that it is launched into */
-        BY_FUNC,   /* node by node, of a CUfunction */
-        BY_KERNEL, /* of a CUkernel and a context */
+        BY_FUNC,   /* node by node, from a CUfunction */
+        BY_KERNEL, /* node by node, from a CUkernel and a context */
         PLAIN,     /* no graph: every kernel is launched */
 };
 
 enum stream {
-        PRIMARY, /* of the primary context, least priority */
-        GREEN,   /* of a green context over all SMs, greatest priority */
-        OTHER,   /* the same once more */
-        LOW,     /* of the green context, least priority */
-        BESIDE,  /* the same once more, of the kernel that fills the GPU */
+        PRIMARY, /* primary context, lowest priority */
+        GREEN,   /* green context over all SMs, highest priority */
+        OTHER,   /* a second stream like GREEN */
+        LOW,     /* green context, lowest priority */
+        BESIDE,  /* a second stream like LOW, for the kernel that fills the GPU */
         N_STREAMS,
 };
 
@@ -58,10 +58,10 @@ struct row {
         char id;
         enum build build;
         enum stream stream, upload;
-        bool green;  /* the context that nodes name */
+        bool green;  /* nodes name the green context, not the primary one */
         bool events; /* one recorded before, one after */
-        bool word;   /* a value written after, and the host reads it in a loop */
-        bool high;   /* greatest priority on each node */
+        bool word;   /* the stream writes a value after the graph, and the host polls it */
+        bool high;   /* highest priority on each node */
         bool extras; /* an empty node in the middle, a memset at the end */
         unsigned int flags;
         const char *what;
@@ -69,7 +69,7 @@ struct row {
         bool ready;
         CUgraph graph;
         CUgraphExec exec;
-        unsigned int n_over; /* the kernel beside it had ended first */
+        unsigned int n_over; /* runs in which the kernel beside it had ended first */
         struct series call, alone, span, queued;
 };
 
@@ -163,7 +163,7 @@ static struct row ranks[] = {
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 #define N_RANKS (sizeof(ranks) / sizeof(ranks[0]))
 
-/* How often: of each row in each round; how long kernels spin. */
+/* Repetitions of each row per round, and the spin time of kernels. */
 static struct {
         unsigned int rounds, warm, alone, span, batches, queued;
         uint64_t spin_ns, beside_ns;
@@ -177,7 +177,7 @@ static struct {
         CUevent before, after, done, beside;
         CUdeviceptr scratch;
         volatile uint64_t *word;
-        uint64_t number; /* that was written last */
+        uint64_t number; /* value written last */
         unsigned int sms;
         bool sim;
         double begun;
@@ -188,9 +188,9 @@ static bool late(void)
         return !g.sim && now_us() - g.begun > BUDGET_US;
 }
 
-/* --- what it stands on -------------------------------------------------------------------------------------------- */
+/* --- setup -------------------------------------------------------------------------------------------------------- */
 
-/* Over all SMs as they are, undivided, as the worker's. */
+/* Creates a green context over all SMs, undivided, as the worker does. */
 static bool green_open(void)
 {
         static const bool high[N_STREAMS] = {[GREEN] = true, [OTHER] = true};
@@ -210,7 +210,7 @@ static bool green_open(void)
         return true;
 }
 
-/* Where the memset writes. */
+/* Allocates the target of the memset. */
 static bool scratch_open(void)
 {
         CUmemGenericAllocationHandle handle;
@@ -242,7 +242,7 @@ static void say_machine(void)
                 name, version, sms, gpu.low, gpu.high);
 }
 
-/* Of these, what there is: rows that need more are not built. */
+/* Creates all streams and contexts that the driver can; rows that need a missing one are not built. */
 static bool graphs_open(void)
 {
         if (!gpu_start())
@@ -380,7 +380,7 @@ static const char *context_name(CUcontext context)
         return context == g.green ? "green" : context == gpu.primary ? "primary" : "another";
 }
 
-/* What a node became of what it was made of. */
+/* Prints how the driver describes a node of the row. */
 static void say_node(const struct row *row)
 {
         CUDA_KERNEL_NODE_PARAMS params = {0};
@@ -398,7 +398,7 @@ static void say_node(const struct row *row)
 
 /* --- measuring ---------------------------------------------------------------------------------------------------- */
 
-/* Submits it; *ret_call_us: what the launch itself took. */
+/* Submits the row; *ret_call_us: time of the launch call itself. */
 static CUresult row_issue(struct row *row, unsigned int n, double *ret_call_us)
 {
         CUstream stream = g.streams[row->stream];
@@ -427,7 +427,7 @@ static CUresult row_await(const struct row *row)
                 return cu.cuStreamSynchronize(stream);
         end = now_us() + 1e6;
         while (*g.word != g.number) {
-                if (g.sim) /* time stands there while nobody asks */
+                if (g.sim) /* simulated time moves only during calls */
                         cu.cuStreamQuery(stream);
                 if (now_us() > end)
                         return CUDA_ERROR_NOT_READY;
@@ -478,7 +478,7 @@ static bool row_queued(struct row *row, unsigned int n)
         return true;
 }
 
-/* One that has failed is not measured again. */
+/* Measures a row once; a row that has failed is not measured again. */
 static void row_round(struct row *row, unsigned int n)
 {
         bool good = row->ready && !late();
@@ -544,7 +544,7 @@ static bool beside_begin(void)
         if (!TRY(launch_spin(g.streams[BESIDE], beside_blocks(), 1024, plan.beside_ns)) ||
                 !TRY(cu.cuEventRecord(g.beside, g.streams[BESIDE])))
                 return false;
-        until = now_us() + 1000; /* it fills the GPU by then */
+        until = now_us() + 1000; /* by then the kernel fills the GPU */
         while (!g.sim && now_us() < until)
                 ;
         return true;
@@ -577,7 +577,7 @@ static void rank_say(struct row *row)
         row->alone.n = 0;
 }
 
-/* The two that others are compared with: nothing beside it, and what is beside it on its own. */
+/* Prints the two references: the graph on an idle GPU, and the kernel beside it alone. */
 static void say_apart(struct row *row)
 {
         double t;
@@ -613,12 +613,12 @@ static void priorities(void)
 
 void section_graphs(void)
 {
-        static const unsigned int sizes[] = {300, 150, 50}; /* what matters most first */
+        static const unsigned int sizes[] = {300, 150, 50}; /* most important first */
 
         if (!graphs_open())
                 return;
         g.begun = now_us();
-        /* clocks rise and first launches are paid */
+        /* lets the clocks rise and pays for first launches */
         for (int i = 0; !g.sim && i < 20; i++)
                 TRY(launch_spin(g.streams[PRIMARY], g.sms, 1024, 10000000));
         TRY(launch_all(g.streams[PRIMARY], 1));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of facts.c. Nothing here can run for longer than SPIN_MAX_NS: whatever spins has a deadline by the GPU's clock.
+ * The kernels of facts.c. None runs for longer than SPIN_MAX_NS: every loop has a deadline by the GPU's clock.
  *
  * nvcc -arch=sm_90 -cubin -o facts.cubin facts_kernels.cu
  */
@@ -79,7 +79,7 @@ __global__ void structs(struct mixed m, int n, unsigned int *out)
         out[threadIdx.x] = dynamic[threadIdx.x] + fact_device[threadIdx.x % 256];
 }
 
-/* three that nobody launches before the section that measures their first launch */
+/* three kernels that are launched only by the section that measures their first launch */
 __global__ void first_a(unsigned int *out)
 {
         out[threadIdx.x] = 1;
@@ -110,7 +110,7 @@ __global__ void say(int n)
         printf("hello %d\n", n);
 }
 
-/* 64 bytes of text a thread */
+/* 64 bytes of text per thread */
 __global__ void say_much(int n)
 {
         printf("%08d -- fifty-five bytes and a newline make sixty-four -------\n", n + blockIdx.x * blockDim.x + threadIdx.x);

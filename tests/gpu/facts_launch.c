@@ -52,7 +52,7 @@ static void records(CUstream stream, CUevent event, const char *what)
         series_fact(&s, what);
 }
 
-/* times of a query while the work is pending, or done */
+/* time of a query while the work is pending, or after its end */
 static void queries(CUstream stream, CUevent event, bool pending)
 {
         static struct series of_stream;
@@ -350,7 +350,7 @@ void section_modules(void)
         if (!gpu_open())
                 return;
         say_library();
-        /* the green contexts of the second kind are those in which nothing has run */
+        /* nothing has run yet in the second pair of green contexts */
         if (!green_make(&other[0], gpu.n_groups - 4, 4) || !green_make(&other[1], gpu.n_groups - 2, 2) || !busy_open())
                 return;
         modules_idle();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts: device memory by the piece, pinned host memory, copies */
+/* facts: device memory by the block, pinned host memory, copies */
 #include "facts.h"
 
 #include <errno.h>
@@ -41,12 +41,12 @@ CUresult vmm_access(CUdeviceptr at, size_t size)
         return cu.cuMemSetAccess(at, size, &access, 1);
 }
 
-/* --- vmm ---------------------------------------------------------------------------------------------------------- */
+/* --- virtual memory management ------------------------------------------------------------------------------------ */
 static struct {
         struct series create, export, import, release, map, access, unmap;
 } vmm;
 
-/* one piece through its whole life at an address that is reserved already */
+/* one block from creation to release, at an address that is already reserved */
 static bool vmm_cycle(CUdeviceptr at, size_t size)
 {
         CUmemGenericAllocationHandle made, taken;
@@ -108,7 +108,7 @@ static void vmm_reserve(void)
                 if (got[i])
                         SAMPLE(&release, cu.cuMemAddressFree(got[i], SLAB));
         series_fact(&release, "cuMemAddressFree 64 MiB");
-        /* the first one stays */
+        /* the first reservation stays */
 }
 
 static unsigned int vmm_dirty(bool write, const char *what)
@@ -227,7 +227,7 @@ void section_vmm(void)
         vmm_memset();
 }
 
-/* --- pinned ------------------------------------------------------------------------------------------------------- */
+/* --- pinned host memory ------------------------------------------------------------------------------------------- */
 static void *host_map(uint64_t at, size_t size, unsigned int memfd_flags, int map_flags)
 {
         int fd = memfd_create("facts", MFD_CLOEXEC | memfd_flags);
@@ -360,7 +360,7 @@ static CUresult copy_2d(const void *from, CUdeviceptr to)
         return cu.cuMemcpy2DAsync(&copy, copier.high);
 }
 
-/* what a copy's call takes with 5 ms of work before it in the stream, and whether it did what it should */
+/* time of a copy's call with 5 ms of work queued before it in the stream, and whether the copy is right */
 #define BEHIND(what, call)                                                                                            \
         do {                                                                                                          \
                 double t_, call_, all_;                                                                               \
@@ -421,7 +421,7 @@ void section_copies(void)
         BUSY("cuMemFreeHost 64 MiB", cu.cuMemFreeHost(allocated));
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------- */
+/* --- amounts of memory -------------------------------------------------------------------------------------------- */
 static void all_but_one_gib(size_t available)
 {
         CUmemGenericAllocationHandle handle;

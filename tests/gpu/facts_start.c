@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts: where the driver is, what starting and ending cost, which SMs there are, limits */
+/* facts: where the driver is, the cost of start and end, the numbers of the SMs, limits */
 #include "facts.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@
 #define NOBODY 65533
 #define MAX_SMS 512
 
-/* --- env ---------------------------------------------------------------------------------------------------------- */
+/* --- environment -------------------------------------------------------------------------------------------------- */
 static void say_devices(const char *folder)
 {
         struct dirent *entry;
@@ -109,7 +109,7 @@ void section_env(void)
         say_maps();
 }
 
-/* --- start, teardown ---------------------------------------------------------------------------------------------- */
+/* --- start and teardown ------------------------------------------------------------------------------------------- */
 #define MAX_RUNGS 15
 #define MAX_STREAMS 16
 static struct {
@@ -231,7 +231,7 @@ void section_teardown(void)
         }
 }
 
-/* --- sms ---------------------------------------------------------------------------------------------------------- */
+/* --- SMs ---------------------------------------------------------------------------------------------------------- */
 static unsigned int parent[MAX_SMS], seen[MAX_SMS];
 
 static unsigned int root(unsigned int x)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that break the context, and clients that die with a kernel running: what it costs the others
+ * Faults that break the GPU context, and clients that die with a kernel running: the effect on other sessions
  *
  * Two idle sessions, one over the ring and one over the socket, hold patterns in 64 MiB of device memory and in pinned
- * memory. A program writes to a bad address (then misaligned; then traps): it gets CUDA's error, a program with a
- * kernel in flight beside it gets an error too, the daemon is the same process, a program that starts when the error
- * was seen has its first results within 1 s (the driver's own time until it reports a fault is printed: 0.1 s for an
- * address, 3 s for a trap), and the idle sessions find every byte at the same
- * addresses and launch kernels on them. Then a client is killed with a kernel of some seconds running, which is waited
- * for, and one with a kernel that does not end, for which the worker is restarted. The idle sessions live through all
- * of it.
+ * memory. A program writes to a bad address; a second one to a misaligned address; a third one traps. Each time:
+ * - the program gets CUDA's error, and a program with a kernel in flight at the same time gets an error too;
+ * - the daemon remains the same process;
+ * - a program that starts after the error gets its first results within 1 s. The driver's own time until it reports a
+ *   fault is printed: 0.1 s for an address, 3 s for a trap;
+ * - the idle sessions find every byte at the same addresses and launch kernels on them.
+ * Then the test kills a client with a kernel of some seconds, which the daemon lets end, and one with an endless
+ * kernel, for which the daemon restarts the worker. The idle sessions survive all of it.
  *
- * usage: faults BUILD [MS]        MS: what the kernel of some seconds takes (5000)
+ * usage: faults BUILD [MS]        MS: duration of the kernel of some seconds (default 5000)
  */
 #include "tests/e2e/harness.h"
 
@@ -30,14 +31,14 @@
 #define WORDS (16u << 20) /* 64 MiB */
 #define PINNED_WORDS (1u << 18)
 #define WORK_WORDS (1u << 16)
-#define SERVED_MS 1000 /* from the error to a new program's first results */
-#define ORPHAN_S 8     /* what the daemon is told: longer than the kernel that is waited for */
+#define SERVED_MS 1000 /* limit from the error to a new program's first results */
+#define ORPHAN_S 8     /* the daemon's setting: longer than the kernel that it lets end */
 #define ORPHAN_SLACK_MS 5000
-#define CHILD_MS 60000 /* nothing a child does takes as long */
+#define CHILD_MS 60000 /* time limit of each step of a child */
 
 static const char *build;
 
-/* --- in the children --- */
+/* --- the children ----------------- */
 
 struct client {
         dsc_session *session;
@@ -89,14 +90,15 @@ static int launch(const struct client *c, uint32_t blocks, uint64_t p, uint32_t 
         return dsc_launch(c->session, 0, &l);
 }
 
-/* What mix makes of n words, computed here. */
+/* Computes on the CPU the result of mix for n words. */
 static void host_mix(uint32_t *p, uint32_t n, uint32_t value)
 {
         for (uint32_t i = 0; i < n; i++)
                 p[i] = p[i] * 3 + value + i;
 }
 
-/* What a client does that got an error: from here on it is one like any other. 0, or what went wrong, which is said. */
+/* Recovers a client after an error; it then works like any other. Returns 0, or prints the failed step and returns
+ * its number. */
 static int start_anew(struct client *c)
 {
         int r = dsc_reset(c->session);
@@ -108,7 +110,7 @@ static int start_anew(struct client *c)
         return r;
 }
 
-/* Zero, mix, read: 0 when every word is right. */
+/* Zeroes, mixes and reads the memory. Returns 0 when every word is right. */
 static int work(const struct client *c, uint32_t value)
 {
         static uint32_t want[WORK_WORDS], got[WORK_WORDS];
@@ -133,7 +135,7 @@ struct idle {
         struct client c;
         uint64_t memory;
         uint32_t *host, *back, *pinned, *pinned_want;
-        int mapped; /* kernels reach the pinned memory */
+        int mapped; /* kernels can access the pinned memory */
         uint32_t rounds;
 };
 
@@ -161,7 +163,7 @@ static int idle_open(struct idle *idle)
         return 0;
 }
 
-/* Every byte, then kernels on some of them. */
+/* Verifies every byte, then runs kernels on some of them. */
 static int idle_verify(struct idle *idle)
 {
         uint32_t value = ++idle->rounds * 1000;
@@ -188,7 +190,7 @@ static int idle_verify(struct idle *idle)
         return dsc_wait_all(idle->c.session) ? 26 : 0;
 }
 
-/* 'r' when ready; each 'v' is answered with the step that failed, 0 for none; 'q' ends it. */
+/* Writes 'r' when ready; answers each 'v' with the number of the failed step, 0 for none; 'q' ends it. */
 static int idle_child(int in, int out)
 {
         struct idle idle = {.rounds = 0};
@@ -208,7 +210,8 @@ static int idle_child(int in, int out)
 
 static const char *offence;
 
-/* 'r' when ready, 'g' lets it go; then two bytes: the error it got. After a reset it is a client like any other. */
+/* Writes 'r' when ready; on 'g' it commits the fault and writes two bytes, its error. After a reset it works like
+ * any other client. */
 static int offender_child(int in, int out)
 {
         struct client c;
@@ -233,7 +236,7 @@ static int offender_child(int in, int out)
         return work(&c, 5) ? 14 : 0;
 }
 
-/* A kernel in flight when the context breaks: an error, soon; after a reset all is well. */
+/* Has a kernel in flight when the context breaks: it soon gets an error, and after a reset it works again. */
 static int beside_child(int in, int out)
 {
         struct client c;
@@ -253,7 +256,7 @@ static int beside_child(int in, int out)
         return work(&c, 6) ? 13 : 0;
 }
 
-/* 'r' at once, before it connects; 'g' lets it go; 'd' when its first results are right. Says what that was made of. */
+/* Writes 'r' before it connects; on 'g' it starts; 'd' after its first right results. Prints the times of its steps. */
 static int fresh_child(int in, int out)
 {
         uint64_t begin, session, memory, module;
@@ -274,7 +277,7 @@ static int fresh_child(int in, int out)
         module = h_now_ms();
         if (work(&c, 9))
                 return 12;
-        printf("of that: a session %llu ms, memory %llu, a module %llu, the first results %llu ms\n",
+        printf("of this time: session %llu ms, memory %llu, module %llu, first results %llu ms\n",
                 (unsigned long long)(session - begin), (unsigned long long)(memory - session),
                 (unsigned long long)(module - memory), (unsigned long long)(h_now_ms() - module));
         return write(out, "d", 1) == 1 ? 0 : 13;
@@ -282,7 +285,7 @@ static int fresh_child(int in, int out)
 
 static uint32_t spin_ms = 5000;
 
-/* Launches something long and says 'r'; the rest is not its own to decide. */
+/* Launches a long kernel and writes 'r'; then the parent kills it. */
 static int doomed_child(int in, int out)
 {
         struct client c;
@@ -290,13 +293,13 @@ static int doomed_child(int in, int out)
         (void)in;
         if (client_open(&c, offence) || launch(&c, 1, c.memory, 1, spin_ms))
                 return 10;
-        h_sleep_ms(200); /* it has come out of the ring */
+        h_sleep_ms(200); /* the worker has taken the launch out of the ring */
         if (write(out, "r", 1) != 1)
                 return 11;
         return dsc_wait_all(c.session);
 }
 
-/* --- the test --- */
+/* --- the test --------------------- */
 
 struct child {
         pid_t pid;
@@ -328,7 +331,7 @@ static struct child spawn(int (*run)(int, int), const char *transport)
         return c;
 }
 
-/* n bytes within ms: 1 when they came. */
+/* Reads n bytes within ms. Returns 1 when they arrived. */
 static int hear(const struct child *c, void *bytes, size_t n, int ms)
 {
         uint64_t end = h_now_ms() + (uint64_t)ms;
@@ -367,7 +370,7 @@ static int say(const struct child *c, char byte)
         return write(c->to, &byte, 1) == 1;
 }
 
-/* Its exit status; killed when it does not end. */
+/* Returns the exit status; kills a child that does not end. */
 static int reap(struct child *c)
 {
         uint64_t end = h_now_ms() + CHILD_MS;
@@ -418,13 +421,13 @@ static void fault(const char *kernel, int error, int other, const char *transpor
         offender = spawn(offender_child, transport);
         h_check(hear_byte(&beside, 'r', CHILD_MS) && hear_byte(&fresh, 'r', CHILD_MS) &&
                         hear_byte(&offender, 'r', CHILD_MS),
-                "%s: programs got ready", kernel);
+                "%s: a program did not become ready", kernel);
         h_check(h_status(&before) == 0, "%s: status before", kernel);
         begin = h_now_ms();
         say(&offender, 'g');
         r = hear_error(&offender, CHILD_MS);
         seen = h_now_ms();
-        /* another driver tells of faults sooner than NVIDIA's: who did it may then not be known */
+        /* another driver reports faults sooner than NVIDIA's, possibly before the offender is known */
         h_check(r == error || r == other || (r == 719 && getenv("DETSHARE_LIBCUDA")), "%s: the offender got %d, not %d",
                 kernel, r, error);
         say(&fresh, 'g');
@@ -446,7 +449,7 @@ static void fault(const char *kernel, int error, int other, const char *transpor
                 "%s: the worker was restarted %u times", kernel, after.worker_restarts - before.worker_restarts);
 }
 
-/* Wait until the worker was restarted; the milliseconds it took, or -1. */
+/* Waits until the worker was restarted. Returns the milliseconds that took, or -1. */
 static int64_t wait_restart(uint32_t restarts, uint64_t ms)
 {
         uint64_t begin = h_now_ms();
@@ -467,7 +470,7 @@ static void killed(const char *kernel, const struct child idle[2])
 
         offence = kernel;
         child = spawn(doomed_child, "ring");
-        h_check(hear_byte(&child, 'r', CHILD_MS), "killed in %s: it got ready", kernel);
+        h_check(hear_byte(&child, 'r', CHILD_MS), "killed in %s: the client did not become ready", kernel);
         kill(child.pid, SIGKILL);
         reap(&child);
         if (!strcmp(kernel, "endless")) {
@@ -478,7 +481,7 @@ static void killed(const char *kernel, const struct child idle[2])
         } else {
                 fresh = spawn(fresh_child, "ring");
                 h_check(hear_byte(&fresh, 'r', CHILD_MS) && say(&fresh, 'g') && hear_byte(&fresh, 'd', CHILD_MS),
-                        "killed in %s: nobody is served beside the kernel", kernel);
+                        "killed in %s: another client is not served during the kernel", kernel);
                 reap_good(&fresh, kernel, "fresh");
         }
         h_baseline(&before, (int)spin_ms * 2 + 5000, kernel);
@@ -518,7 +521,7 @@ int main(int argc, char **argv)
         idle[0] = spawn(idle_child, "ring");
         idle[1] = spawn(idle_child, "rpc");
         for (int i = 0; i < 2; i++)
-                h_check(hear_byte(&idle[i], 'r', CHILD_MS), "idle session %d got ready", i);
+                h_check(hear_byte(&idle[i], 'r', CHILD_MS), "idle session %d did not become ready", i);
         verify(idle, "at first");
         fault("wild", 700, 700, "ring", idle);
         fault("misaligned", 716, 700, "rpc", idle);

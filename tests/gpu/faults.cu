@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of tests/gpu/faults.c: one that works on a pattern, some that break the context, two that take their time.
+// Kernels of tests/gpu/faults.c: one that computes a pattern, some that break the context, two long ones.
 
 extern "C" __global__ void mix(unsigned *p, unsigned n, unsigned value)
 {
@@ -24,7 +24,7 @@ extern "C" __global__ void trap(unsigned *p, unsigned n, unsigned value)
         p[0] = n;
 }
 
-// value milliseconds of the GPU's own clock
+// spins for `value` milliseconds of the GPU's clock
 extern "C" __global__ void spin(unsigned *p, unsigned n, unsigned value)
 {
         unsigned long long begin, now;
@@ -36,7 +36,7 @@ extern "C" __global__ void spin(unsigned *p, unsigned n, unsigned value)
         p[0] = n;
 }
 
-// until somebody writes another value there, which nobody does
+// spins until *p changes, which never happens
 extern "C" __global__ void endless(volatile unsigned *p, unsigned n, unsigned value)
 {
         while (p[0] != 0x600dbeefu)

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What forms of kernels cost, measured: workers that are never told to let go against native blocks; how long it takes
- * from the word until the SMs are free for somebody else; what being let go and taken up again costs
+ * The cost of kernel forms: workers without evictions against native blocks; the time from the eviction until the SMs
+ * are free for another kernel; the cost of eviction and resumption
  *
- * For blocks of 2, 5, 10, 50 and 200 us, two on an SM, whose forms the passes made. That SMs are free is seen by a
- * kernel of a high priority that needs every SM to itself, submitted with the word: what it takes beyond the median of
- * what it takes alone. How far what it takes alone is spread, measured in turns with that, is printed beside it: that
- * much is the host's and the driver's. The same kernel beside native blocks says what a stream's priority alone does.
- * Every block must have run once at the end, or the figures are none.
+ * Measured for blocks of 2, 5, 10, 50 and 200 us, two per SM, with forms that the passes made. A kernel of high
+ * priority that needs every SM for itself detects free SMs. It is submitted together with the eviction. The latency is
+ * its time beyond the median of its time alone. The spread of its time alone, measured alternately, is printed beside
+ * it: that part comes from the host and the driver. The same kernel beside native blocks shows the effect of stream
+ * priority alone. Figures are valid only if every block ran exactly once.
  *
- * usage: forms [TRIES [US]]     how often, and how long a launch is to take; 300 and 2000 on a GPU, 3 and 100 elsewhere
- * The device: DETSHARE_TEST_DEVICE, else cuda:0; lines begin with what it is.
+ * usage: forms [TRIES [US]]
+ *   TRIES, US   number of tries and time of one launch; default 300 and 2000 on a GPU, 3 and 100 elsewhere
+ * The environment variable DETSHARE_TEST_DEVICE names the device (default cuda:0); each line begins with its kind.
  */
 #define DT_PLAIN
 #include "tests/gpu/device_forms.h"
 
 #define PER_SM 2u
-#define WHOLE_US 2000.0 /* that a launch takes about */
+#define WHOLE_US 2000.0 /* approximate time of one launch */
 #define BLOCKS_MAX 390000u
 #define TRIES_MAX 2000u
 
@@ -32,8 +33,8 @@ struct bench {
         struct dt_form_params params;
         struct ds_launch native, workers, urgent;
         struct dt_form_params urgent_params;
-        double whole_us;  /* that a launch is to take */
-        double urgent_us; /* alone */
+        double whole_us;  /* intended time of one launch */
+        double urgent_us; /* time of the urgent kernel alone */
 };
 
 static int ascending(const void *a, const void *b)
@@ -60,7 +61,7 @@ static double now_us(struct bench *b)
         return (double)b->f.t->ops->now(b->f.t->device) / 1e3;
 }
 
-/* Tokens come back, so that there are always enough. */
+/* Starts the token numbers again, so that they never run out. */
 static void tokens_again(struct dt *t)
 {
         dt_wait_all(t);
@@ -69,7 +70,7 @@ static void tokens_again(struct dt *t)
         t->n_seen = 0;
 }
 
-/* Its completion, as soon as it can be known: without a nap where nothing wakes a sleeper. */
+/* Waits for a completion with the least delay: polls without sleeping where no event wakes a sleeper. */
 static const struct ds_completion *await(struct bench *b, uint64_t token)
 {
         struct dt *t = b->f.t;
@@ -78,7 +79,7 @@ static const struct ds_completion *await(struct bench *b, uint64_t token)
         if (t->ops->advance)
                 return dt_wait(t, token);
         while (!t->came[token])
-                cr_assert(dt_poll(t) || now_us(b) < until, "nothing happened for 30 s");
+                cr_assert(dt_poll(t) || now_us(b) < until, "no completion within 30 s");
         return &t->seen[token];
 }
 
@@ -124,7 +125,7 @@ static void every_block_once(struct bench *b)
                 cr_assert_eq(counts[i], 1, "block %u ran %u times", i, counts[i]);
 }
 
-/* --- set up ------------------------------------------------------------------------------------------------------- */
+/* --- setup -------------------------------------------------------------------------------------------------------- */
 
 static void launches_set(struct bench *b, uint32_t blocks, uint32_t loops)
 {
@@ -151,7 +152,7 @@ static void launches_set(struct bench *b, uint32_t blocks, uint32_t loops)
         b->urgent.tell = DS_TELL_SOON;
 }
 
-/* Loops with which a block takes so long, by waves of two sizes. */
+/* Number of loops for blocks of `us`, from waves of two sizes. */
 static uint32_t loops_for(struct bench *b, double us)
 {
         double less, more;
@@ -163,7 +164,7 @@ static uint32_t loops_for(struct bench *b, double us)
         return (uint32_t)DS_MAX(us * 10000 / DS_MAX(more - less, 1.0), 10.0);
 }
 
-/* It may end in this moment. */
+/* Evicts a launch, which may be ending at this moment. */
 static void tell(struct bench *b, uint64_t token)
 {
         int r = b->f.t->ops->evict(b->f.t->device, token);
@@ -171,7 +172,7 @@ static void tell(struct bench *b, uint64_t token)
         cr_assert(!r || r == DS_CUDA_NOT_FOUND, "evict says %d", r);
 }
 
-/* From its submission until its end is seen, by this thread, which does nothing else. */
+/* Time of the urgent kernel from its submission until its end is seen; this thread does nothing else. */
 static double urgent_us(struct bench *b, uint64_t evict)
 {
         double begin = now_us(b);
@@ -199,7 +200,8 @@ static void cost(struct bench *b, double block_us)
         static const uint32_t chunks[] = {1, 2, 3, 4, 8, 16};
         double native = median_us(b, &b->native), us;
 
-        printf("%s: blocks of %.0f us, never let go: native %.1f us; workers that take", b->what, block_us, native);
+        printf("%s: blocks of %.0f us, never evicted: native %.1f us; workers with chunks of", b->what, block_us,
+                native);
         for (size_t i = 0; i < DS_ARRAY_SIZE(chunks); i++) {
                 b->workers.chunk = chunks[i];
                 us = median_us(b, &b->workers);
@@ -214,7 +216,7 @@ static void print_series(const char *what, struct series *s)
         printf("; %s p50 %.1f us, p90 %.1f, p99 %.1f, most %.1f", what, at(s, 0.5), at(s, 0.9), at(s, 0.99), at(s, 1));
 }
 
-/* What somebody urgent waits for, in the middle of the launch. */
+/* Latency of an urgent kernel that is submitted in the middle of the launch. */
 static void latency(struct bench *b, double block_us, const struct ds_launch *be, int evicts)
 {
         static struct series urgent, told, alone;
@@ -245,17 +247,17 @@ static void latency(struct bench *b, double block_us, const struct ds_launch *be
         tokens_again(b->f.t);
         printf("%s: blocks of %.0f us, ", b->what, block_us);
         if (evicts)
-                printf("workers that take %u told to let go", be->chunk);
+                printf("workers with chunks of %u, evicted", be->chunk);
         else
-                printf("native, by priority");
+                printf("native, by stream priority");
         print_series("SMs free after", &urgent);
-        print_series("alone in turns", &alone);
+        print_series("spread alone", &alone);
         if (evicts)
-                print_series("told of after", &told);
-        printf("; alone %.1f; %u tries, %u let go\n", b->urgent_us, urgent.n, told.n);
+                print_series("completion reported after", &told);
+        printf("; alone %.1f; %u tries, %u evicted\n", b->urgent_us, urgent.n, told.n);
 }
 
-/* From launch to end, let go about every pause_ns and taken up at once. */
+/* Time from launch to end, us, with an eviction about every pause_ns and immediate resumption. */
 static double whole_us(struct bench *b, uint64_t pause_ns, uint32_t *ret_evicted)
 {
         struct ds_launch l = b->workers;
@@ -296,7 +298,8 @@ static void resumed(struct bench *b, double block_us)
                 if (evicted)
                         add(&each, (us - at(&alone, 0.5)) / evicted);
         }
-        printf("%s: blocks of %.0f us, let go every %.0f us and taken up at once: %.1f us each time (%u times; whole "
+        printf("%s: blocks of %.0f us, evicted every %.0f us and resumed at once: %.1f us each time (%u times; launch "
+               "alone "
                "%.1f "
                "us)\n",
                 b->what, block_us, b->whole_us * 0.15, at(&each, 0.5), n, at(&alone, 0.5));

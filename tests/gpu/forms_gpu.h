@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel's persistent form on a GPU, by the driver alone: told to let go at random times, and taken up again by
- * another number of workers, until its last block is done
+ * Runs a kernel's persistent form on a GPU through the driver alone: evicts it at random times and resumes it with
+ * another number of workers, until its last block has ended
  *
- * Nothing of DetShare's device is in it but the parameter and the control block (ptx/pass/forms.h), so what is compared
- * is the passes' work and the GPU's. Workers hear of it by a value that a stream of its own writes, as under DetShare.
+ * Of DetShare's device only the parameter and the control block (ptx/pass/forms.h) are involved, so the comparison
+ * covers the passes and the GPU. A separate stream writes the stop word that workers read, as under DetShare.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "ptx/pass/forms.h"
 #include "tests/gpu/driver.h"
 
-#define FORMS_GPU_WORKERS 96u /* few, so that there is something left to let go of */
+#define FORMS_GPU_WORKERS 96u /* few, so that blocks are left when they are evicted */
 #define FORMS_GPU_EVICTIONS 12
 
 static struct {
@@ -25,7 +25,7 @@ static struct {
         uint32_t epoch;
 } forms_gpu;
 
-/* After open_gpu(). 0: the driver lacks something. */
+/* Call it after open_gpu(). Returns 0 if the driver lacks a function. */
 static inline int forms_gpu_open(void)
 {
         static const struct {
@@ -57,9 +57,9 @@ static inline void forms_gpu_nap(uint32_t ns)
 }
 
 /*
- * args has room for one more behind the kernel's own n. Returns what the driver does, 0: all blocks are done;
- * *ret_evicted grows by how often it let go with blocks left, *ret_wrong says why what the control block says cannot
- * be.
+ * args has room for one more argument after the kernel's n. Returns the driver's error, 0: all blocks are done.
+ * *ret_evicted grows by the number of evictions with blocks left. *ret_wrong names an impossible value in the control
+ * block.
  */
 static inline int forms_gpu_run(void *function, const uint32_t grid[3], const uint32_t block[3], uint32_t shared,
         void **args, uint32_t n, uint64_t random, uint32_t *ret_evicted, const char **ret_wrong)
@@ -94,13 +94,13 @@ static inline int forms_gpu_run(void *function, const uint32_t grid[3], const ui
                 if (r)
                         return r;
                 if (said.left)
-                        *ret_wrong = "workers are counted that left before";
+                        *ret_wrong = "the count of workers that left is not zero at the start of a resumption";
                 if (said.completed == v.epoch)
                         return 0;
                 if (said.next < before || said.next >= v.n_blocks)
-                        *ret_wrong = "it let go with a counter that cannot be";
+                        *ret_wrong = "evicted with an impossible block counter";
                 if (tries > FORMS_GPU_EVICTIONS)
-                        *ret_wrong = "it let go though nobody told it";
+                        *ret_wrong = "evicted without a request";
                 if (*ret_wrong)
                         return 0;
                 *ret_evicted += 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with a context that asks for nothing else: what does a client cost?
+ * A program that creates a context and nothing else, to measure the cost of a client
  *
- * Prints READY and its process id when the context is there, and ends when standard input does.
+ * Prints READY and its process id when the context exists, and ends at the end of standard input.
  */
 #include <cuda.h>
 #include <stdio.h>

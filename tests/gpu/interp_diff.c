@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every instruction on a GPU and in the interpreter: do they give the same bits?
+ * Runs every instruction on a GPU and in the interpreter, and compares the results bit by bit
  *
- * Each row of the table is one PTX instruction. It becomes a kernel that applies it to a few thousand operands, edge
- * values in every combination first; the kernel runs on the GPU through the driver and in the interpreter, and the
- * results are compared. Rows marked approximate report the largest difference in units in the last place instead, and
- * how much of the error that PTX states each machine uses; rows marked odd, where the hardware is known not to do what
- * PTX says, are only reported.
- * Exit status: 0 when all exact rows agree, 1 when not, 3 when there is no GPU.
+ * Each row of the table is one PTX instruction. It becomes a kernel that applies it to a few thousand operands, first
+ * to all combinations of edge values. The kernel runs on the GPU through the driver and in the interpreter. For rows
+ * marked approximate the program prints the largest difference in units in the last place, and the share of PTX's error
+ * bound that each machine uses. Rows marked odd, where the hardware is known to differ from the PTX manual, are only
+ * printed. Exit status: 0 when all exact rows agree, 1 when not, 3 when there is no GPU.
  *
  * interp_diff [SUBSTRING of instructions to try]
- * interp_diff print NUMBER    the module of one row (exit status 2 when there is none)
- * interp_diff record FILE     what the GPU gives for the exact rows, as test_interp_rows reads it
+ * interp_diff print NUMBER    prints the module of one row (exit status 2 when there is none)
+ * interp_diff record FILE     writes the GPU's results of the exact rows, for test_interp_rows
  */
 #include <math.h>
 #include <stdint.h>
@@ -26,11 +25,11 @@
 #include "tests/support/interp_rows.h"
 #include "util/macro.h"
 
-static int show = 3; /* differences per row, INTERP_DIFF_SHOW */
+static int show = 3; /* printed differences per row (environment variable INTERP_DIFF_SHOW) */
 
-/* --- the two machines --- */
+/* --- the two machines ------------- */
 static uint64_t in[3][ROWS_N], got[ROWS_N], want[ROWS_N], gpu_memory;
-static FILE *record; /* of what the GPU gives */
+static FILE *record; /* file for the GPU's results */
 
 static int on_gpu(void *module, int index)
 {
@@ -54,7 +53,7 @@ static int in_interpreter(const ds_interp *interp, ds_interp_block *work, int in
         return !fault;
 }
 
-/* --- comparing --- */
+/* --- comparison ------------------- */
 static double ulps(enum kind k, uint64_t a, uint64_t b)
 {
         int64_t x = (int64_t)a, y = (int64_t)b;
@@ -65,7 +64,7 @@ static double ulps(enum kind k, uint64_t a, uint64_t b)
         return fabs((double)x - (double)y);
 }
 
-/* Approximations: how much of the error that PTX allows each of the two uses up. Returns whether ours is too large. */
+/* Compares both machines with PTX's error bound of an approximation. Returns whether the interpreter exceeds it. */
 static int compare_bounds(const struct row *r)
 {
         double gpu = -1, ours = -1;
@@ -109,7 +108,7 @@ static int compare(const struct row *r)
         return different && !r->approx;
 }
 
-/* Rows of one module: both machines must take it. Returns rows that differ. */
+/* Tries the rows of one module, which both machines must accept. Returns the number of rows that differ. */
 static int try_rows(int from, int to, ds_interp_block *work)
 {
         static struct ds_ptx_diags diags;

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the scripts that need a GPU share: the device, a daemon of their own, checks that are counted
+# Shared by the scripts that need a GPU: the device, a daemon for each script, and counted checks
 #
-# A script sets `build` (absolute) and sources this. The device is DETSHARE_TEST_DEVICE, else cuda:0. With a fake driver
-# (DETSHARE_LIBCUDA) or a simulated device there is nothing to run programs on natively: native is then empty, and the
-# script says what it leaves out.
+# A script sets `build` (absolute) and sources this file. The device is DETSHARE_TEST_DEVICE, else cuda:0. With a fake
+# driver (DETSHARE_LIBCUDA) or a simulated device, programs cannot run natively: `native` is then empty, and the
+# script prints which comparisons it leaves out.
 
 device=${DETSHARE_TEST_DEVICE:-cuda:0}
 export DETSHARE_TEST_DEVICE=$device
@@ -22,7 +22,7 @@ daemon_within= # a program that starts it
 daemon_from=   # where it lies, if not in the build
 daemon_env=()  # what it is told beside
 
-# The fake driver executes text: the helper is to take that out of every image, and the fake ptxas keeps it.
+# The fake driver executes PTX: the helper must take PTX out of every image, and the fake ptxas keeps it.
 if [[ ${DETSHARE_LIBCUDA:-} == */fake_cuda/* ]]; then
         mkdir -p "$tmp/toolkit/bin"
         printf '#!/bin/sh\nexec "%s" "$@"\n' "$PWD/tests/support/fake_cuda/ptxas" >"$tmp/toolkit/bin/ptxas"
@@ -37,7 +37,7 @@ finish() {
 }
 trap finish EXIT
 
-# needs_gpu WHO: ends the script where there is none
+# needs_gpu WHO: ends the script on a machine without a GPU
 needs_gpu() {
         if [ -z "$native" ] && [ -z "${DETSHARE_LIBCUDA:-}" ] && [[ $device == cuda:* ]]; then
                 echo "$1: this machine has no NVIDIA GPU (no /dev/nvidia0)" >&2
@@ -68,7 +68,7 @@ check() {
         return $status
 }
 
-# counted SECONDS NAME COMMAND...: one that ends with `N passed, N failed`; what it printed is shown
+# counted SECONDS NAME COMMAND...: a command that ends with `N passed, N failed`; its output is shown
 counted() {
         local seconds=$1 name=$2 status line
         shift 2
@@ -90,7 +90,7 @@ counted() {
         return $status
 }
 
-# daemon_start ARGUMENT...: its socket in $tmp/sock, in the environment too
+# daemon_start ARGUMENT...: starts a daemon; its socket is $tmp/sock, also in the environment
 daemon_start() {
         export DETSHARE_SOCKET=$tmp/sock
         # shellcheck disable=SC2086
@@ -121,11 +121,11 @@ daemon_stop() {
         status=$?
         daemon=
         result "the daemon ends with 0" $status "$tmp/daemon.log"
-        echo "the daemon's last words:"
+        echo "the end of the daemon's log:"
         tail -n 25 "$tmp/daemon.log" | sed 's/^/     /'
 }
 
-# one GPU: what counts them by other ways than the driver would find those beside it
+# one GPU: programs that count GPUs by other means than the driver would find the others
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
-# the library path under which a program is DetShare's client
+# library path with which a program is a client of DetShare
 shared_path=$build/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far apart two words are that may be floats of any type: what approximations may differ by
+ * The difference of two words that may be floats of any type, for the tolerance of approximations
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define NEAR 0.001 /* relative difference of approximations */
+#define NEAR 0.001 /* tolerated relative difference of approximations */
 
 static inline double near_relative(double a, double b)
 {
@@ -27,7 +27,7 @@ static inline double near_wide_half(uint16_t h)
         return h & 0x8000 ? -v : v;
 }
 
-/* The difference of two 32-bit words, taken as whatever floats they are nearest as; 16-bit ones count less. */
+/* The difference of two 32-bit words, as the float type in which they are nearest; 16-bit types count less. */
 static inline double near_word(uint32_t a, uint32_t b)
 {
         float x, y;
@@ -45,7 +45,7 @@ static inline double near_word(uint32_t a, uint32_t b)
                 half = fmax(
                         half, near_relative(near_wide_half((uint16_t)(p >> 16)), near_wide_half((uint16_t)(q >> 16))));
         }
-        /* two units in the last place are as much as NEAR */
+        /* two units in the last place count as NEAR */
         half *= NEAR * 512;
         brain *= NEAR * 64;
         single = fmin(single, fmin(half, brain));

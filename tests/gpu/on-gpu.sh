@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run parts of the tests and benches on a GPU machine, from what pack.sh made; the tree must be beside it
+# Run parts of the tests and benches on a GPU machine, with the files that pack.sh made; the tree must be beside them
 #
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
@@ -27,9 +27,9 @@ b=$packed/b
 logs=${logs:-$packed/logs}
 mkdir -p "$logs"
 export DETSHARE_TEST_DEVICE=${DETSHARE_TEST_DEVICE:-cuda:0}
-# the packed libraries come last: what the machine has of its own is what everything else there uses
+# the packed libraries come last, so that the machine's own libraries take precedence
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$packed/lib
-# a copy may have lost what the daemon insists on: policies that nobody else may write
+# a copy may have lost the permissions that the daemon requires: only the owner may write policies
 chmod -R go-w "$b/policies"
 [ "$(id -u)" = 0 ] && chown -R 0:0 "$b/policies"
 
@@ -41,7 +41,7 @@ run() {
         status=$?
         printf '### %-9s status %3d after %3d s%s  %s\n' "$part" $status $((SECONDS - begin)) \
                 "$([ $status = 124 ] && echo ' (time is up)')" "$(tail -n 1 "$logs/$part.log")"
-        # what did not hold, with the lines behind it, and what was measured
+        # shows failed checks with the lines after them, and measured figures
         awk '/^ *FAIL|does not hold|^demo: / { left = 14 } left-- > 0 || /^ *[|]/ || /^ *note: |was opened in/ || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi|natively:|over the)/' \
                 "$logs/$part.log" | cut -c 1-200 | head -n 90
 }

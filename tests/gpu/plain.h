@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Criterion's assertions without Criterion: a body that fails says where and why, and ends its process
+ * Criterion's assertions without Criterion: a failed assertion prints its place and reason, and ends the process
  *
- * For programs that run test bodies on machines where there is no Criterion. Each body runs in a child process.
+ * For programs that run test bodies on machines without Criterion. Each body runs in a child process.
  */
 #pragma once
 

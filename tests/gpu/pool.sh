@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# How long a daemon takes to serve that sets coloured memory aside: with tables of channels and without, with pools of several sizes.
-# What each daemon said while it started is in LOGS/NAME.log, each line behind the seconds since its start; a line per daemon is printed. A
-# daemon that does not serve in a minute (LIMIT seconds) is ended, which its line says: that is a measurement, too. The exit status says
-# whether all served.
+# Measures how long a daemon that reserves coloured memory takes until it serves: with and without tables of channels,
+# with pools of several sizes. LOGS/NAME.log contains each daemon's start-up log, with the seconds since its start
+# before each line; one line per daemon is printed. A daemon that does not serve within a minute (LIMIT seconds) is
+# ended, and its line says so. The exit status is 0 if all served.
 #
-# usage: tests/gpu/pool.sh BUILD DEVICE LOGS MIB[+table]...        e.g. 256+table 256 1024+table; SHARE: best effort's part (1/3)
+# usage: tests/gpu/pool.sh BUILD DEVICE LOGS MIB[+table]...        e.g. 256+table 256 1024+table; SHARE: best effort's
+# share (1/3)
 set -u
 cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
@@ -36,7 +37,7 @@ stamp() { # what comes in, with seconds since BEGIN
         done
 }
 
-# start NAME: a daemon with what is in $tmp/conf, until it serves, has ended or the time is over
+# start NAME: starts a daemon with the configuration $tmp/conf; returns when it serves, has ended, or the time is over
 start() {
         local begin=$EPOCHREALTIME end=$((SECONDS + ${LIMIT:-60}))
         "$build/detshared" --foreground --device "$device" --config "$tmp/conf" --socket "$tmp/sock" --state "$tmp/state" \
@@ -73,7 +74,7 @@ for what; do
                 printf '%-12s serves after %6s s  %s\n' "$what" "$(cat "$tmp/seconds")" "$(grep -i -m 1 channels "$logs/$name.status" | tr -s ' ')"
         else
                 failed=1
-                printf '%-12s does not serve after %s s; the last it said: %s\n' "$what" "${LIMIT:-60}" "$(tail -n 1 "$logs/$name.log" | cut -c 1-160)"
+                printf '%-12s does not serve after %s s; its last log line: %s\n' "$what" "${LIMIT:-60}" "$(tail -n 1 "$logs/$name.log" | cut -c 1-160)"
         fi
         stop
 done

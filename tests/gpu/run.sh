@@ -1,29 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make test-gpu: what is tested on the simulated GPU, on the GPU of this machine
+# make test-gpu: runs on the GPU of this machine the tests that otherwise use the simulated GPU
 #
 #   programs   every program of tests/programs natively and under DetShare, over the ring and over the socket alone, then
-#              many at once: standard output and exit status must be the same, byte by byte, but for how many checks were made
-#   evict      the same programs with all their kernels in the form that lets go, told to at random times and taken up again
-#              on other SMs; not among the parts that run unasked
-#   runtime    every program of tests/programs/runtime: natively with NVIDIA's static and shared runtimes, under DetShare with
-#              both and with our own
+#              many at once: standard output and exit status must be equal byte by byte, except for the number of checks
+#   evict      the same programs with all kernels in the persistent form, evicted at random times and resumed on other
+#              SMs; not part of the default
+#   runtime    every program of tests/programs/runtime: natively with NVIDIA's static and shared runtimes, under DetShare
+#              with both and with our own
 #   interp     corpus kernels and every instruction of the interpreter against the GPU, bit by bit
 #   device     the cuda device through the device vtable
 #   faults     kernels that break the context, clients that die with a kernel running
-#   restart    the daemon restarted and killed under its clients
-#   sandbox    the daemon in what its systemd unit takes away
+#   restart    the daemon restarted and killed while clients work
+#   sandbox    the daemon with the restrictions of its systemd unit
 #   e2e        clients killed, workers killed, hostile clients, against a daemon that has the GPU
-#   memory     what clients cost in device memory, and who has a context
-#   libs       cuBLAS, cuDNN and others of NVIDIA's, with the static runtime: digests of what they compute, as natively
-#   torch      PyTorch under DetShare: the bytes of each case of tests/torch, and the time of a step, beside native runs; the
-#              quick ones, or those whose names contain a word of TORCH_WORDS
-#   bringup    how far PyTorch comes under DetShare, stage by stage; not among the parts that run unasked
+#   memory     device memory per client, and which processes have a context
+#   libs       cuBLAS, cuDNN and other libraries of NVIDIA, with the static runtime: digests of their results equal
+#              native ones
+#   torch      PyTorch under DetShare: results of each case of tests/torch equal native ones to the byte, and times of a
+#              step beside native times; the quick cases, or those whose names contain a word of TORCH_WORDS
+#   bringup    the first steps of PyTorch under DetShare, stage by stage; not part of the default
 #
-# Parts do not depend on each other, and each has its time limits. Ends with `N passed, N failed`; exit status 3 without
-# a GPU. Another device (DETSHARE_TEST_DEVICE), or a driver that is not NVIDIA's (DETSHARE_LIBCUDA), is taken as well; then
-# the native side is left out.
+# Parts are independent, and each has its time limits. The last line is `N passed, N failed`; exit status 3 without a
+# GPU. Another device (DETSHARE_TEST_DEVICE) or another driver than NVIDIA's (DETSHARE_LIBCUDA) works as well, without
+# the native side.
 #
 # usage: tests/gpu/run.sh BUILD [PART...]
 set -u
@@ -36,17 +37,18 @@ shift
 
 needs_gpu test-gpu
 
-# --- programs -------------------------------------------------------------------------------------------------------------
+# --- programs
+# -------------------------------------------------------------------------------------------------------------
 
-# these ask for what DetShare gives beyond the driver: stale handles refused, a new context after a fault
+# these test features of DetShare beyond the driver: stale handles are refused, a fault leaves room for a new context
 native_skips=" handles recovery "
-# these say what happens after a fault: only the exit status is compared
+# these print the state after a fault: only the exit status is compared
 says_otherwise=" faults "
-# these break the context of everybody who is at work at the same time
+# these break the context of every program that runs at the same time
 breaks=" faults recovery asserts limits "
-# what these write to standard error is the GPU's: compared too, lines sorted
+# the GPU writes the standard error of these: compared too, lines sorted
 to_stderr=" prints asserts "
-# natively these have the GPU for themselves: they count its memory, or look at times
+# natively these need the GPU for themselves: they count its memory, or measure times
 native_alone=" memory_limit streams_events "
 
 has() {
@@ -54,7 +56,7 @@ has() {
         return 1
 }
 
-# one WHERE ARCH PROGRAM: runs it, its output and status in $tmp/WHERE/ARCH.PROGRAM.*
+# one WHERE ARCH PROGRAM: runs it; output and status are in $tmp/WHERE/ARCH.PROGRAM.*
 one() {
         local at=$tmp/$1/$2.$3
         KERNELS_DIR=$build/ptx/$2 timeout -k 5 60 "$build/tests/programs/$3" >"$at.out" 2>"$at.err" </dev/null
@@ -75,8 +77,8 @@ at_once() {
 export -f one shared natively at_once
 export build tmp shared_path
 
-# What a program said, without how many checks it made: that depends on what there is (memory that both sides can
-# write, registered memory, 64-bit words), which the program asks for. A check that did not hold is a line of its own.
+# Prints the output of a program without the number of checks: a program makes some checks only if the device has a
+# feature (memory that both sides can write, registered memory, 64-bit words). A failed check has a line of its own.
 said() {
         sed 's/^\(PASS\|FAIL\) \([^ ]*\) ([0-9]* checks)$/\1 \2/' "$1"
 }
@@ -84,7 +86,7 @@ checks_of() {
         sed -n 's/^\(PASS\|FAIL\) [^ ]* (\([0-9]*\) checks)$/\2/p' "$1"
 }
 
-# compare WHERE ARCH PROGRAM NAME: what it did there against what it did natively
+# compare WHERE ARCH PROGRAM NAME: compares the run at WHERE with the native run
 compare() {
         local there=$tmp/$1/$2.$3 here=$tmp/native/$2.$3 status=0 text counts=
         if [ "$(cat "$there.status")" != 0 ]; then
@@ -109,7 +111,8 @@ compare() {
         result "$4$counts$([ $status = 1 ] && echo ': not as natively')" $status "${text:-}"
 }
 
-# the worker dies three times under a program that works: an error each time, and a new context is as good as new
+# the worker dies three times while a program works: it gets an error each time, and a new context works like the
+# first
 foreign_deaths() {
         local other n
         RECOVERY_FOREIGN=1 shared "once9" sm_90 recovery &
@@ -133,16 +136,16 @@ all_programs() {
         (cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
 }
 
-# natives "ARCH..." PROGRAM...: what they say and end with natively, in $tmp/native
+# natives "ARCH..." PROGRAM...: runs them natively; output and status are in $tmp/native
 natives() {
         local program arch archs=$1 begin=$SECONDS
         shift
         mkdir -p "$tmp/native"
         if [ -z "$native" ]; then
-                echo "no GPU and driver of its own here: nothing is compared with native runs"
+                echo "no GPU with NVIDIA's driver here: nothing is compared with native runs"
                 return
         fi
-        # the better part of a second is the driver's, for a context
+        # the driver needs most of a second for a context, so programs run in parallel
         for program; do
                 for arch in $archs; do
                         has "$native_skips$native_alone$breaks" "$program" || echo "$arch $program"
@@ -157,7 +160,7 @@ natives() {
                                 "$tmp/native/$arch.$program.out"
                 done
         done
-        # what CUDA leaves open, as the driver has it
+        # behaviour that CUDA leaves open, as the driver has it
         sed -n 's/^note:/     &/p' "$tmp"/native/*.err | sort -u
         echo "natively: $((SECONDS - begin)) s"
 }
@@ -176,13 +179,13 @@ part_programs() {
         [ "$(grep -c '^detshare: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS): kernel prog_wild' "$tmp/ring/sm_90.faults.err")" = 1 ]
         result "a fault is one line on standard error, with its kernel" $? "$tmp/ring/sm_90.faults.err"
         [ -z "$native" ] || ! grep -l 'this device is simulated' "$tmp"/ring/*.err >"$tmp/simulated"
-        result "no program is told that the GPU is simulated" $? "$tmp/simulated"
-        echo "over the ring too: $((SECONDS - begin)) s"
+        result "no program reports a simulated GPU" $? "$tmp/simulated"
+        echo "over the ring: $((SECONDS - begin)) s"
         for program in $programs; do
                 DETSHARE_TRANSPORT=rpc shared rpc sm_75 "$program"
                 compare rpc sm_75 "$program" "$program over the socket"
         done
-        echo "over the socket too: $((SECONDS - begin)) s"
+        echo "over the socket: $((SECONDS - begin)) s"
         for program in $programs $programs; do
                 has "$breaks" "$program" && continue
                 n=$((n + 1))
@@ -204,8 +207,8 @@ evicted() {
 }
 export -f evicted
 
-# Kernels of programs take some us, most of them: these have ones that are there long enough to be met, each block of which
-# must have run once. Told so until that many launches were met, or for so many turns.
+# Most kernels of the programs take some us. These run long enough to be evicted, and each block must run once.
+# Evictions repeat until that many launches were hit, or for a limited number of rounds.
 evict_long() {
         local turn
         for turn in 1 2 3 4 5 6 7 8; do
@@ -232,25 +235,26 @@ part_evict() {
         evicting_figures
         for program in $programs; do
                 has "$breaks" "$program" && evicted 0 sm_90 "$program"
-                compare evicted sm_90 "$program" "$program, told to let go"
+                compare evicted sm_90 "$program" "$program, evicted at random times"
         done
         evict_long
         [ "$(evicting_figure launches_persistent)" -gt 0 ] && [ "$(evicting_figure evictions)" -gt 0 ] &&
                 [ "$(evicting_figure resumes)" -gt 0 ]
-        result "kernels let go and went on" $?
+        result "kernels were evicted and resumed" $?
         evicting_figures
-        echo "told to let go: $((SECONDS - begin)) s"
+        echo "with evictions: $((SECONDS - begin)) s"
         daemon_stop
         daemon_from=
 }
 
-# --- programs of the Runtime API -----------------------------------------------------------------------------------------------
+# --- programs of the Runtime API
+# -----------------------------------------------------------------------------------------------
 
 runtime_breaks=" faulty asserting "
-# these count or take the memory of the whole device
+# these count or allocate the memory of the whole device
 runtime_alone=" out_of_memory memory_info "
 
-# NVIDIA's shared runtime on this machine, a folder
+# prints the folder of NVIDIA's shared runtime on this machine
 their_cudart() {
         local d
         for d in "${CUDART_DIR:-}" "${CUDA_HOME:-}/lib64" /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
@@ -274,7 +278,7 @@ runtime_one() {
 }
 export -f runtime_one
 
-# runtime_mode MODE TEXT: all programs, four at a time, but those that must be alone
+# runtime_mode MODE TEXT: runs all programs, four at a time, except those that must run alone
 runtime_mode() {
         local program
         mkdir -p "$tmp/runtime.$1"
@@ -302,7 +306,7 @@ part_runtime() {
                 runtime_mode native-static "natively, static"
                 [ -n "$theirs" ] && runtime_mode native-shared "natively, shared"
         else
-                echo "no GPU and driver of its own here: NVIDIA's runtimes are left out"
+                echo "no GPU with NVIDIA's driver here: NVIDIA's runtimes are left out"
         fi
         [ -n "$theirs" ] || echo "no libcudart.so.13 of NVIDIA's here: CUDART_DIR says where"
         daemon_start --policy multistream || return
@@ -312,16 +316,17 @@ part_runtime() {
         fi
         runtime_mode ours "with our runtime"
         grep -q '^detshare: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS): kernel .*write(int\*)' "$tmp/runtime.ours/faulty.out"
-        result "a fault's line has the kernel's name as C++ has it" $? "$tmp/runtime.ours/faulty.out"
+        result "the line about a fault has the kernel's demangled name" $? "$tmp/runtime.ours/faulty.out"
         daemon_stop
 }
 
-# --- the other parts --------------------------------------------------------------------------------------------------------
+# --- the other parts
+# --------------------------------------------------------------------------------------------------------
 
 part_interp() {
         local test
         if [ -z "$native" ]; then
-                echo "no GPU: the interpreter is compared with none"
+                echo "no GPU: the interpreter is not compared"
                 return
         fi
         for test in "$build"/gpu/interp/test_*; do
@@ -340,7 +345,7 @@ part_device() {
 part_faults() {
         # shellcheck disable=SC2086
         counted 150 "faults" "$build/tests/gpu/faults" "$build" ${FAULTS_MS:-}
-        echo "what serving again was made of:"
+        echo "parts of the time until the next program is served:"
         grep -a -E '^of that:| was opened in | rungs, |later$' "$tmp/counted.out" | sed 's/^/     /'
 }
 
@@ -355,13 +360,13 @@ part_e2e() {
         done
 }
 
-# a daemon that is restarted or killed under its clients
+# a daemon that is restarted or killed while clients work
 part_restart() {
         counted 200 handover "$build/tests/e2e/handover" "$build" 3
         counted 100 daemon_kills "$build/tests/e2e/daemon_kills" "$build" 4
 }
 
-# the whole daemon in what the unit takes away: the driver, ptxas and a worker after a fault must bear it
+# the whole daemon with the restrictions of its unit: the driver, ptxas and a worker after a fault must work with them
 part_sandbox() {
         local programs program
         programs=$(cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
@@ -377,7 +382,7 @@ part_sandbox() {
         cat "$tmp/daemon.log"
 }
 
-# MiB of device memory in use, of all processes
+# device memory in use by all processes, MiB
 gpu_memory() {
         nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0
 }
@@ -385,7 +390,7 @@ gpu_memory() {
 part_memory() {
         local without with pids worker line i
         if [ -z "$native" ] || ! command -v nvidia-smi >/dev/null; then
-                echo "no GPU or no nvidia-smi: device memory of clients is not looked at"
+                echo "no GPU or no nvidia-smi: device memory of clients is not measured"
                 return
         fi
         daemon_start --policy multistream || return
@@ -405,22 +410,22 @@ part_memory() {
         result "eight clients with a context" $? "$tmp/idle.out"
         with=$(gpu_memory)
         echo "device memory in use: $without MiB with the daemon alone, $with MiB with eight clients"
-        # a context would be some hundred MiB each
+        # a context would take some hundred MiB per client
         [ $((with - without)) -lt 8 ]
-        result "a client that does nothing has no device memory: $((with - without)) MiB for eight" $?
+        result "an idle client uses no device memory: $((with - without)) MiB for eight" $?
         "$build/detsharectl" --socket "$tmp/sock" status | sed -n '1,/^+.*+$/p' | head -n 20
         pids=$(nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader)
         echo "nvidia-smi's processes: ${pids:-none}"
         worker=$("$build/detsharectl" --socket "$tmp/sock" status --json | grep -o '"worker_pid": *[0-9]*' | grep -o '[0-9]*$')
         if [ -z "$pids" ]; then
-                echo "nvidia-smi names no process here (containers hide them): who has a context is not checked by it"
+                echo "nvidia-smi names no process here (containers hide them): left out: which processes have a context"
         else
                 line=$(echo "$pids" | grep -c .)
                 [ "$line" = 1 ]
                 result "one process has a context, and eight clients none" $?
                 echo "the worker is $worker"
         fi
-        # whoever has a context has the device open
+        # a process that has a context has the device open
         sed -n 's/^READY //p' "$tmp/idle.out" | while read -r pid; do
                 find "/proc/$pid/fd" -lname '/dev/nvidia*'
         done >"$tmp/opened" 2>/dev/null
@@ -431,7 +436,7 @@ part_memory() {
         daemon_stop
 }
 
-# where NVIDIA's libraries lie: in a toolkit, or in packages of Python
+# prints the folders of NVIDIA's libraries, from a toolkit or from Python packages
 library_path() {
         local path
         path=$(python3 -c 'import glob, nvidia
@@ -453,14 +458,14 @@ part_libs() {
                 return
         fi
         if [ -z "$native" ]; then
-                echo "left out: no GPU and driver of its own here, and NVIDIA's runtime takes no other"
+                echo "left out: no GPU and driver of its own here, and NVIDIA's runtime needs them"
                 return
         fi
         path=$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
         daemon_start --policy multistream || return
         for program in "$build"/gpu/libs/*; do
                 program=$(basename "$program")
-                # what is not there at all is left out, not failed
+                # a library that is not on this machine is left out, not failed
                 if LD_LIBRARY_PATH=$path ldd "$build/gpu/libs/$program" | grep 'not found'; then
                         echo "left out: $program: the library is not on this machine"
                         continue
@@ -478,7 +483,7 @@ part_libs() {
         daemon_stop
 }
 
-# PyTorch of this machine, or a line that says why not
+# succeeds if this machine has PyTorch; otherwise prints why not
 has_torch() {
         python3 -c 'import torch' 2>"$tmp/torch.err" && return
         echo "left out: python3 has no torch here: $(tail -n 1 "$tmp/torch.err")"
@@ -489,7 +494,7 @@ part_torch() {
         local quick=--quick
         has_torch || return
         if [ -z "$native" ]; then
-                echo "left out: no GPU and driver of its own here, PyTorch has nothing to be compared with"
+                echo "left out: no GPU with NVIDIA's driver here, PyTorch has no native run to compare with"
                 return
         fi
         [ -n "${TORCH_WORDS:-}" ] && quick=

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox: run a program in what detshared.service takes away, as far as that goes without systemd
+ * sandbox: run a program with the restrictions of detshared.service, as far as possible without systemd
  *
- * For GPU machines where no systemd runs, to learn whether NVIDIA's libraries bear it: the seccomp filters of
- * SystemCallFilter=, MemoryDenyWriteExecute=, RestrictNamespaces=, RestrictRealtime=, RestrictAddressFamilies=,
- * LockPersonality= and SystemCallArchitectures=, with the errors that systemd gives; no new privileges; the bounding
- * set; the limits. Where we may: a network of its own, and a tree of files that is read-only but for /dev, /proc, /run,
- * /tmp and the directories named with -w. Without a network of its own or the tree it goes on and says so. Devices are
- * not restricted: that needs a cgroup.
+ * For GPU machines without systemd, to test that NVIDIA's libraries work with these restrictions: the seccomp filters
+ * of SystemCallFilter=, MemoryDenyWriteExecute=, RestrictNamespaces=, RestrictRealtime=, RestrictAddressFamilies=,
+ * LockPersonality= and SystemCallArchitectures=, with the error numbers that systemd uses; no new privileges; the
+ * bounding set; the limits. With sufficient privileges also: a network namespace, and a file tree that is read-only
+ * except for /dev, /proc, /run, /tmp and the directories named with -w. Without the network namespace or the tree it
+ * prints a note and continues. Devices are not restricted: that needs a cgroup.
  *
  * usage: sandbox [-w DIRECTORY]... COMMAND...
  */
@@ -38,7 +38,8 @@
 #define NAMESPACES                                                                                                   \
         (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP | \
                 CLONE_NEWTIME)
-#define ARGUMENT(n) (offsetof(struct seccomp_data, args) + (n) * sizeof(uint64_t)) /* its low half */
+/* offset of the low 32 bits of argument n */
+#define ARGUMENT(n) (offsetof(struct seccomp_data, args) + (n) * sizeof(uint64_t))
 
 static const char *writable[WRITABLE_MAX] = {"/dev", "/proc", "/run", "/tmp"};
 static size_t n_writable = 4;
@@ -73,8 +74,7 @@ static void refuse(int error)
         add(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error, 0, 0);
 }
 
-/* Of this call, if argument n with the mask is the value, error. What is loaded afterwards is the call's number again.
- */
+/* Refuses the call with `error` if argument n masked equals value. Afterwards the call's number is loaded again. */
 static void refuse_if(uint32_t call, unsigned n, uint32_t mask, uint32_t value, int error)
 {
         add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
@@ -85,7 +85,7 @@ static void refuse_if(uint32_t call, unsigned n, uint32_t mask, uint32_t value, 
         load(offsetof(struct seccomp_data, nr));
 }
 
-/* ... and unless it is the value. */
+/* Refuses the call with `error` unless argument n equals value. */
 static void refuse_unless(uint32_t call, unsigned n, uint32_t value, int error)
 {
         add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
@@ -140,7 +140,7 @@ static void filter_calls(void)
                 die("seccomp");
 }
 
-/* --- rights and limits -------------------------------------------------------------------------------------------- */
+/* --- capabilities and limits -------------------------------------------------------------------------------------- */
 
 static void drop_rights(void)
 {
@@ -176,7 +176,7 @@ static int set_tree(const char *path, int read_only)
         return (int)syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attributes, sizeof(attributes));
 }
 
-/* "yes", or why not. */
+/* Returns "yes", or the reason why the files are not protected. */
 static const char *protect_files(void)
 {
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -189,7 +189,7 @@ static const char *protect_files(void)
         for (size_t i = 0; i < n_writable; i++)
                 if (set_tree(writable[i], 0) < 0)
                         return strerror(errno);
-        /* the directory that we are in is the one below the new mounts now */
+        /* enter the working directory again: the new mounts lie above the old one */
         return chdir(".") < 0 ? strerror(errno) : "yes";
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every matrix instruction on a GPU and in the interpreter: do they give the same bits?
+ * Runs every matrix instruction on a GPU and in the interpreter, and compares the results bit by bit
  *
  * Each row of tests/support/interp_tensor_rows.h is a kernel that a warp runs on 128 sets of registers, on the GPU
  * through the driver and in the interpreter. Exit status: 0 when all rows agree, 1 when not, 3 when there is no GPU.
  *
  * tensor_diff [-r ROUNDS] [SUBSTRING of instructions to try]
- * tensor_diff print NUMBER    the module of one row (exit status 2 when there is none)
- * tensor_diff record FILE     what the GPU gives, as test_interp_tensor reads it
- * tensor_diff dump FILE       all that it gives: per row a line (number of words, text), then the words
- * tensor_diff [-r ROUNDS] check FILE [SUBSTRING]   the interpreter against what `dump` wrote; no GPU is needed
+ * tensor_diff print NUMBER    prints the module of one row (exit status 2 when there is none)
+ * tensor_diff record FILE     writes the GPU's results, for test_interp_tensor
+ * tensor_diff dump FILE       writes all of the GPU's results: per row a line (number of words, text), then the words
+ * tensor_diff [-r ROUNDS] check FILE [SUBSTRING]   compares the interpreter with a file of `dump`, without a GPU
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static int on_gpu(void *module, int index)
         return cu.from(want, b, sizeof(uint32_t) * tensor_results(r)) == 0;
 }
 
-/* Returns words that differ. */
+/* Returns the number of words that differ. */
 static size_t compare(const struct tensor_row *r, uint32_t round)
 {
         uint32_t words = tensor_out_words(r) * TENSOR_LANES;
@@ -90,7 +90,7 @@ static int try_row(void *gpu, const ds_interp *interp, ds_interp_block *work, in
         return different != 0;
 }
 
-/* Rows of one module: both machines must take it. Returns rows that differ. */
+/* Tries the rows of one module, which both machines must accept. Returns the number of rows that differ. */
 static int try_rows(int from, int to, ds_interp_block *work)
 {
         static struct ds_ptx_diags diags;
@@ -138,7 +138,7 @@ static int print_row(int index)
         return 0;
 }
 
-/* Returns rows that differ. */
+/* Returns the number of rows that differ. */
 static int check_dump(const char *path, const char *filter, ds_interp_block *work)
 {
         static struct ds_ptx_diags diags;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hold: be a client until standard input ends
+ * hold: stay a client of the daemon until standard input ends
  *
- * Prints one line when connected: session, class, SLO and memory limit as the daemon has them. Exits 0, or 3 when the
- * session was gone at the end.
+ * Prints one line when connected: session, class, SLO and memory limit as the daemon reports them. Exits with 0, or
+ * with 3 if the session was lost by the end.
  */
 #include <inttypes.h>
 #include <stdio.h>

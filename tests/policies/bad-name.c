@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused: it calls itself by another name. */
+/* Refused: its name differs from the file's. */
 #define HOSTILE_NAME "multistream"
 #include "tests/policies/hostile.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works only where the GPU's calibration has so many cells: shows what policies are told.
+ * Loads only if the GPU's calibration has the expected number of cells: tests that the host gives policies the
+ * interference matrix.
  */
 #include "policies/detshare_policy.h"
 
@@ -33,7 +34,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "cells",
-        .description = "test: works with a calibration of so many cells",
+        .description = "test: loads only with a calibration of `cells` cells",
         .params = params,
         .n_params = 1,
         .state_size = 8,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy that throws dice: sensible launches, migrations, suspensions, kills, evictions, memory caps, timers, and
- * nonsense of every kind
+ * A policy of random decisions: valid launches, migrations, suspensions, kills, evictions, memory caps and timers, and
+ * invalid actions of every kind
  *
- * Everything comes from the seed it is given, so a failing run can be repeated.
+ * All decisions derive from the seed in its parameters, so a failing run can be repeated.
  */
 #include "policies/detshare_policy.h"
 

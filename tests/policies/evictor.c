@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy under which whatever can let go is told to at random times, and goes on on other SMs
+ * A policy that evicts kernels at random times and resumes them on other SMs
  *
- * For tests of kernels' forms with whole programs and models, under `--transform always`: what they compute must be
- * what it is natively, however often their kernels stop and wherever they go on. Everything of every class is launched
- * as soon as it is ready, on a rung that dice choose each time that nothing of its stream is on the device. The time to
- * the next look is thrown anew each time, evenly in its logarithm from 1 us to `most_us`: so short kernels are met, and
- * ones that take long get on between two evictions. At a look each stream that can let go does so one time in `of`.
+ * For tests of kernel forms with whole programs and models, under `--transform always`: their results must equal native
+ * ones, however often their kernels stop and wherever they continue. It launches all work of every class as soon as it
+ * is ready. It draws a random rung each time when no work of the stream is on the device. The time to the next round is
+ * random too, log-uniform from 1 us to `most_us`. So rounds hit short kernels, and long kernels progress between two
+ * evictions. In a round, each stream whose kernel can be evicted is evicted with probability 1/`of`.
  *
- * Everything comes from the seed and from what happens when. It promises no order of service and no fairness.
+ * All decisions derive from the seed and the timing. There is no guarantee of service order or fairness.
  */
 #include "policies/detshare_policy.h"
 
@@ -23,7 +23,7 @@ struct evictor {
 static const struct detshare_policy_param params[] = {
         {.name = "seed", .help = "of the dice", .def = 1, .min = 1, .max = INT64_MAX},
         {.name = "most_us", .help = "the longest time between two looks", .def = 512, .min = 2, .max = 1000000},
-        {.name = "of", .help = "what can let go does so one time in so many", .def = 2, .min = 1, .max = 1000},
+        {.name = "of", .help = "evict a stream's kernel in one of this many rounds", .def = 2, .min = 1, .max = 1000},
         {.name = "depth", .help = "operations of a stream on the device at once", .def = 4, .min = 1, .max = 256},
 };
 
@@ -48,7 +48,7 @@ static int evictor_init(void *state, const struct detshare_policy_config *config
         return 0;
 }
 
-/* From 2^n to 2^(n + 1) us, for each n as likely */
+/* Returns a random pause, ns; each interval from 2^n to 2^(n + 1) us is equally likely. */
 static uint64_t pause_ns(struct evictor *evictor)
 {
         uint64_t us = 1ull << dice(evictor, evictor->doublings);
@@ -120,7 +120,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "evictor",
-        .description = "test: what can let go does so at random times",
+        .description = "test: evicts kernels at random times",
         .params = params,
         .n_params = sizeof(params) / sizeof(params[0]),
         .state_size = sizeof(struct evictor),

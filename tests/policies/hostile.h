@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Skeleton of the policies that the host must refuse: each changes one thing before including this
+ * Skeleton of the policies that the host must refuse: each defines one wrong property before it includes this file
  */
 #include "policies/detshare_policy.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy whose decisions the test program makes itself: it exports probe_decide
+ * A policy whose decisions come from the test program, which exports probe_decide
  */
 #include "policies/detshare_policy.h"
 
 int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
-/* Not every test looks at it. */
+/* Optional: only some tests define it. */
 __attribute__((__weak__)) int probe_begin(const struct detshare_policy_config *config);
 
 static int probe_init(void *state, const struct detshare_policy_config *config)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches everything, but takes 8 ms of processor time to think about it, which is more than a policy may take. */
+/* Launches everything, but uses 8 ms of processor time per decision, more than a policy may. */
 #include <time.h>
 
 #include "policies/detshare_policy.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * assert in kernels: nothing while it holds, a line of each thread for which it does not, and an error that stays
+ * assert in kernels: no output while it holds, one line for each thread whose assertion fails, and a sticky error
  *
- * The words are on the standard error when the error is first returned.
+ * The text is on standard error when a call first returns the error.
  */
 #include "catch.h"
 
@@ -19,11 +19,11 @@ static CUresult run(int limit)
 
 static void check_words(char *text)
 {
-        static const int lanes[] = {17, 30, 9}; /* in the order of their text */
+        static const int lanes[] = {17, 30, 9}; /* in the alphabetical order of their lines */
         char want[512], *all[64], **lines = all;
         size_t n = catch_sort(text, all, 64);
 
-        /* DetShare's own line: the kernel, and where in its PTX */
+        /* DetShare's own line: the kernel and the place in its PTX */
         if (n && !strncmp(all[0], "detshare: device-side assert triggered (CUDA_ERROR_ASSERT): kernel assert_lane",
                          78)) {
                 lines++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * More dynamic shared memory than 48 KiB: refused until the function asks for it, then as much as the device has
+ * Dynamic shared memory beyond 48 KiB: refused until the function attribute allows it, then up to the device's limit
  */
 #include "program.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may not be done while a stream captures, what of it ends the capture, and who may end it. */
+/* Calls that are forbidden during stream capture, which of them invalidate the capture, and which thread may end it */
 #include "program.h"
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static void begin(CUstream stream, CUstreamCaptureMode mode)
         OK(add_one(stream));
 }
 
-/* The capture goes on, and ends well. */
+/* Asserts that the capture is still valid and ends without error. */
 static void end_valid(CUstream stream)
 {
         CUgraph graph = NULL;
@@ -80,11 +80,11 @@ static void check_begin(void)
         OK(add_one(CU_STREAM_PER_THREAD));
         end_valid(CU_STREAM_PER_THREAD);
         begin(s, CU_STREAM_CAPTURE_MODE_GLOBAL);
-        OK(cuStreamEndCapture(s, NULL)); /* nobody wants the graph */
+        OK(cuStreamEndCapture(s, NULL)); /* the graph is not wanted */
         CHECK(status_of(s) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* Calls that are not ordered by streams. */
+/* Calls that are not ordered by streams */
 static void check_unsafe(void)
 {
         CUdeviceptr p = 0;
@@ -110,11 +110,11 @@ static void check_unsafe(void)
         OK(cuMemFree(p));
         OK(cuEventQuery(past));
         OK(cuStreamSynchronize(side));
-        OK(cuStreamSynchronize(NULL)); /* a stream that does not join with it captures */
+        OK(cuStreamSynchronize(NULL)); /* the legacy stream: s does not join with it, so its capture is not affected */
         end_valid(s);
 }
 
-/* What the stream itself cannot do, in any mode. */
+/* Calls that a capturing stream cannot do, in any mode */
 static void check_waiting(void)
 {
         begin(s, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -131,7 +131,7 @@ static void check_waiting(void)
         end_invalid(s);
 }
 
-/* Copies that wait are no part of it, as long as nothing joins. */
+/* Synchronous copies are not captured, as long as the stream does not join with the legacy stream. */
 static void check_synchronous(void)
 {
         begin(s, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -169,7 +169,7 @@ static void check_events(void)
         OK(cuEventRecord(event, s));
         EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(event));
         end_invalid(s);
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventQuery(event)); /* it stands for nothing any more */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventQuery(event)); /* the event refers to no recorded work any more */
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventSynchronize(event));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamWaitEvent(side, event, 0));
         OK(cuEventRecord(event, side));
@@ -201,19 +201,19 @@ static void check_forks(void)
         end_with(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, s);
         CHECK(status_of(side) == CU_STREAM_CAPTURE_STATUS_NONE);
 
-        fork_side(); /* not joined, but there is nothing to join */
+        fork_side(); /* not joined, but without work that must be joined */
         end_valid(s);
 
-        fork_side(); /* ended where it did not begin */
+        fork_side(); /* ended in another stream than it began */
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(side, &graph));
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, add_one(side));
         end_invalid(s);
 
-        fork_side(); /* waiting for a stream that was drawn in */
+        fork_side(); /* synchronising with a stream that joined the capture */
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(side));
         end_invalid(s);
 
-        begin(s, CU_STREAM_CAPTURE_MODE_RELAXED); /* two captures do not become one */
+        begin(s, CU_STREAM_CAPTURE_MODE_RELAXED); /* two captures cannot be merged */
         begin(side, CU_STREAM_CAPTURE_MODE_RELAXED);
         OK(cuEventRecord(event, s));
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_MERGE, cuStreamWaitEvent(side, event, 0));
@@ -241,7 +241,7 @@ static void *allocate_elsewhere(void *code)
         EXPECT(*(CUresult *)code, cuMemAlloc(&p, 64));
         if (p)
                 OK(cuMemFree(p));
-        OK(add_one(side)); /* work in a stream of its own is nobody's business */
+        OK(add_one(side)); /* work in another stream is not affected */
         return NULL;
 }
 
@@ -295,7 +295,7 @@ static void check_graph(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* A stream that goes in the middle of a capture. */
+/* A stream is destroyed in the middle of its capture. */
 static void check_destroyed(void)
 {
         CUstream stream;
@@ -304,7 +304,7 @@ static void check_destroyed(void)
         OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
         OK(cuStreamDestroy(stream));
-        OK(cuStreamSynchronize(side)); /* nothing captures any more */
+        OK(cuStreamSynchronize(side)); /* no capture is active any more */
         EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(s, &graph));
 }
 
@@ -324,7 +324,7 @@ int main(int argc, char **argv)
         OK(cuEventCreate(&past, CU_EVENT_DISABLE_TIMING));
         OK(cuEventRecord(past, side));
         OK(cuStreamSynchronize(side));
-        OK(add_one(s)); /* loaded before anything is captured */
+        OK(add_one(s)); /* loads the kernel before a capture begins */
         OK(cuStreamSynchronize(s));
         check_begin();
         check_unsafe();

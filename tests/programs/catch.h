@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes out of one of the program's standard streams, in a string
+ * Catches the output of one of the program's standard streams in a string
  */
 #pragma once
 
@@ -26,7 +26,7 @@ static inline struct catch catch_begin(FILE *stream)
         return c;
 }
 
-/* malloc'ed and terminated */
+/* Returns the output, malloc'ed and terminated. */
 static inline char *catch_end(struct catch *c)
 {
         char *text;
@@ -50,7 +50,7 @@ static inline int catch_compare(const void *a, const void *b)
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The lines of a text in alphabetical order: what threads say at once has no other. Ends with the number of lines. */
+/* Sorts the lines of a text, because concurrent threads print in no defined order. Returns the number of lines. */
 static inline size_t catch_sort(char *text, char **lines, size_t n)
 {
         size_t used = 0;

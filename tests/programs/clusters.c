@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Thread block clusters: ranks, distributed shared memory, barriers, what is refused, occupancy
+ * Thread block clusters: ranks, distributed shared memory, barriers, refused launches, occupancy
  *
- * Where there are no clusters (an older device, or kernels built for one) only that is checked.
+ * On a device without clusters, or with kernels built for an older device, the program checks only that there are none.
  */
 #include "program.h"
 
@@ -45,7 +45,7 @@ static CUresult launch_with(CUfunction f, struct shape grid, unsigned int thread
         return cuLaunchKernelEx(&config, f, params, NULL);
 }
 
-/* Into `out`, with 32 threads a block */
+/* Launches with 32 threads a block; the kernel writes to `out`. */
 static CUresult launch_x(CUfunction f, unsigned int grid, unsigned int cluster)
 {
         const struct shape g = {grid, 1, 1}, c = {cluster, 1, 1};
@@ -198,7 +198,7 @@ static void check_leavers(void)
                 CHECK(result[b] == 3 * (32 - b % 8));
 }
 
-/* --- sizes that are required --- */
+/* --- required cluster sizes ------- */
 static int function_attribute(CUfunction f, CUfunction_attribute which)
 {
         int value = -1;
@@ -342,7 +342,7 @@ static void check_occupancy(CUfunction where)
         OK(cuOccupancyMaxPotentialClusterSize(&n, where, &config));
         CHECK(n == 16);
         OK(cuOccupancyMaxActiveClusters(&n, where, &config));
-        CHECK(n == 0); /* there are no clusters to count */
+        CHECK(n == 0); /* the launch has no clusters to count */
         OK(cuFuncSetAttribute(where, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 * 1024));
         CHECK(active(where, 1, 1024, 0) == sms * 2);
         CHECK(active(where, 2, 32, 200 * 1024) == sms / 2);
@@ -353,7 +353,7 @@ static void check_occupancy(CUfunction where)
                 CHECK(active(where, size, 1024, 0) >= n * 2);
                 last = n;
         }
-        /* larger ones than can run are counted too: libraries look for the sizes of the GPU's groups of SMs so */
+        /* sizes beyond the maximum are counted too: libraries probe the sizes of the GPU's groups of SMs in this way */
         for (unsigned int size = 17; size <= 32; size++) {
                 n = active(where, size, 64, 200 * 1024);
                 CHECK(n >= 0 && n <= last && n * (int)size <= sms);

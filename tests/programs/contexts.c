@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: stacks, the primary one, what a destroyed one takes along, flags, limits, and calls without any. */
+/* Contexts: the stack of current contexts, the primary context, objects of destroyed contexts, flags, limits, calls
+ * without a context */
 #include "program.h"
 
 static CUcontext current(void)
@@ -81,14 +82,14 @@ static void check_stack(void)
         OK(cuCtxPushCurrent(b));
         OK(cuCtxDestroy(b));
         CHECK(current() == a);
-        r = cuCtxDestroy(b); /* the driver says one or the other, as memory happens to look */
+        r = cuCtxDestroy(b); /* the driver returns either error, depending on the contents of freed memory */
         CHECK(r == CUDA_ERROR_CONTEXT_IS_DESTROYED || r == CUDA_ERROR_INVALID_CONTEXT);
         EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetApiVersion(b, &version));
         OK(cuCtxDestroy(a));
         CHECK(current() == NULL);
 }
 
-/* Objects go with the context that they were made in, and with no other. */
+/* An object belongs to the context in which it was made, and is destroyed with it. */
 static void check_ownership(void)
 {
         CUcontext a, b;
@@ -110,13 +111,14 @@ static void check_ownership(void)
         MUST(cuMemAlloc(&pb, 64));
         OK(cuMemsetD32(pb, 6, 16));
         OK(cuEventCreate(&event_b, 0));
-        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(event_b, stream)); /* of different contexts */
+        /* event and stream are from different contexts */
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(event_b, stream));
         OK(cuStreamQuery(stream));
         OK(cuEventQuery(event_a));
         void *params[] = {&pa, &n, &v};
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(add, 1, 1, 1, 16, 1, 1, 0, NULL, params, NULL));
         OK(cuLaunchKernel(add, 1, 1, 1, 16, 1, 1, 0, stream, params, NULL));
-        OK(cuMemcpyDtoD(pb, pa, 4)); /* memory is seen from both */
+        OK(cuMemcpyDtoD(pb, pa, 4)); /* memory is accessible from both contexts */
         OK(cuCtxDestroy(b));
         CHECK(current() == a);
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree(pb));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device says of itself, in every way that it can be asked, agrees. */
+/* All ways to query properties of a device agree with each other. */
 #include "program.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* old programs call the old functions */

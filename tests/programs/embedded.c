@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that lies in the program's own file, and copies of it in memory: loaded again and again, as modules and as
- * libraries, it is the same code
+ * An image in the program's own file, and copies of it in memory, loaded repeatedly as modules and as libraries: each
+ * load works and gives the same code
  */
 #include "program.h"
 
-/* So long that it is not worth less than a file of its own. */
+/* Padding that makes the image so long that the client passes it as part of a file. */
 #define LINE "// ...................................................................................................\n"
 #define LINES_10 LINE LINE LINE LINE LINE LINE LINE LINE LINE LINE
 #define LINES_100 LINES_10 LINES_10 LINES_10 LINES_10 LINES_10 LINES_10 LINES_10 LINES_10 LINES_10 LINES_10

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and texts of all error codes, printed: the same words under NVIDIA's driver and under DetShare. */
+/* Prints names and texts of all error codes: equal under NVIDIA's driver and under DetShare */
 #include "program.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong arguments: each gets the code that NVIDIA's driver gives, at once, and leaves the context as good as before. */
+/* Wrong arguments: each call returns the error code of NVIDIA's driver at once, and does not harm the context */
 #include "program.h"
 
 static CUmodule module;
@@ -58,7 +58,7 @@ static void devices(void)
         OK(cuDeviceGetByPCIBusId(&device, name));
         CHECK(device == 0);
         OK(cuDeviceGetPCIBusId(name, 13, 0));
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 12, 0)); /* no room for the end */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 12, 0)); /* no room for the terminating zero */
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 0, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetByPCIBusId(&device, NULL));
         OK(cuDeviceCanAccessPeer(&v, 0, 0));
@@ -192,7 +192,7 @@ static void copies(void)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* wider than the pitch */
         c.WidthInBytes = 64;
         c.Height = 65;
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* past the end */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* past the end of the allocation */
         c.Height = 64;
         OK(cuMemcpy2D(&c));
         c.dstMemoryType = (CUmemorytype)9;
@@ -218,7 +218,7 @@ static void code(void)
         EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoad(&m, "/dev/null"));
         EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, bad, 4, options, values));
         CHECK(strstr(log, "frobnicate") != NULL);
-        CHECK(strstr(log, "6") != NULL); /* the line */
+        CHECK(strstr(log, "6") != NULL); /* the line number of the error */
         CHECK((size_t)values[1] > 0 && (size_t)values[1] <= sizeof(log));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuModuleLoadDataEx(&m, bad, 1, NULL, NULL));
         EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&f, module, "absent"));
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
         copies();
         code();
         functions();
-        OK(launch(add, 1, 1, 1, 4, 1, 1, 0)); /* nothing of all that has harmed the context */
+        OK(launch(add, 1, 1, 1, 4, 1, 1, 0)); /* none of these calls has harmed the context */
         OK(cuCtxSynchronize());
         OK(cuCtxDestroy(context));
         return program_end("errors");

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels whose blocks count themselves: whatever a kernel's blocks were interrupted, sliced or moved for, each of them
- * runs exactly once, with its own index, and their results are what they are. `claim` has a long block; `turn` is one
- * of three dimensions, with a barrier and shared memory, that leaves early in some blocks.
+ * Kernels whose blocks count themselves: each block runs exactly once, with its own index and the right result, however
+ * often the kernel is evicted, sliced or moved. `claim` has long blocks. `turn` has a three-dimensional grid, a barrier
+ * and shared memory, and some of its blocks exit early.
  *
- * usage: evictions [DIRECTORY [ROUNDS [TURNS [WAVES [FILE]]]]]: so many launches of each; a block of `claim` goes round
- * so often; with WAVES, each of its blocks takes nearly all of an SM's shared memory and there are so many for each SM;
- * between the two kernels it makes FILE and waits until somebody has taken it away
+ * usage: evictions [DIRECTORY [ROUNDS [TURNS [WAVES [FILE]]]]]
+ *   ROUNDS   launches of each kernel
+ *   TURNS    loop iterations of a block of `claim`
+ *   WAVES    blocks of `claim` per SM, each of which takes nearly all shared memory of the SM
+ *   FILE     made between the two kernels; the program waits until another process has removed it
  */
 #include <unistd.h>
 
@@ -20,7 +22,7 @@ static const char ptx[] =
         " ld.param.u64 %p6, [table];\n"
         " mov.u32 %r3, 0;\n mov.u32 %r4, %r2;\n"
         "AGAIN:\n and.b32 %r6, %r4, 31;\n mul.wide.u32 %p7, %r6, 4;\n add.u64 %p8, %p6, %p7;\n"
-        " ld.volatile.global.u32 %r7, [%p8];\n" /* it is always the same, which the kernel does not know */
+        " ld.volatile.global.u32 %r7, [%p8];\n" /* always the same value, which a compiler cannot know */
         " mad.lo.u32 %r4, %r4, 1664525, %r7;\n add.u32 %r3, %r3, 1;\n"
         " setp.lt.u32 %q, %r3, %r1;\n @%q bra AGAIN;\n"
         " mov.u32 %r5, %tid.x;\n setp.ne.u32 %q, %r5, 0;\n @%q ret;\n"
@@ -30,12 +32,12 @@ static const char ptx[] =
         " .reg .u64 %p<8>;\n .reg .u32 %r<16>;\n .reg .pred %q;\n .shared .align 4 .b8 board[256];\n"
         " mov.u32 %r1, %ctaid.x;\n mov.u32 %r2, %ctaid.y;\n mov.u32 %r3, %ctaid.z;\n"
         " mov.u32 %r4, %nctaid.x;\n mov.u32 %r5, %nctaid.y;\n"
-        " mad.lo.u32 %r6, %r3, %r5, %r2;\n mad.lo.u32 %r6, %r6, %r4, %r1;\n" /* the block's linear index */
+        " mad.lo.u32 %r6, %r3, %r5, %r2;\n mad.lo.u32 %r6, %r6, %r4, %r1;\n" /* linear index of the block */
         " mov.u32 %r7, %tid.x;\n"
         " ld.param.u64 %p1, [out];\n ld.param.u64 %p2, [count];\n"
         " mul.wide.u32 %p3, %r6, 4;\n add.u64 %p4, %p2, %p3;\n"
         " setp.ne.u32 %q, %r7, 0;\n @%q bra COUNTED;\n red.global.add.u32 [%p4], 1;\nCOUNTED:\n"
-        " and.b32 %r8, %r6, 7;\n setp.eq.u32 %q, %r8, 5;\n @%q ret;\n" /* a whole block leaves */
+        " and.b32 %r8, %r6, 7;\n setp.eq.u32 %q, %r8, 5;\n @%q ret;\n" /* a whole block exits */
         " mov.u32 %r9, board;\n shl.b32 %r10, %r7, 2;\n add.u32 %r10, %r9, %r10;\n"
         " mad.lo.u32 %r11, %r6, 100, %r7;\n st.shared.u32 [%r10], %r11;\n bar.sync 0;\n"
         " sub.u32 %r12, 63, %r7;\n shl.b32 %r12, %r12, 2;\n add.u32 %r12, %r9, %r12;\n ld.shared.u32 %r13, [%r12];\n"
@@ -137,7 +139,8 @@ static void wait_for(const char *path)
                 usleep(10000);
 }
 
-/* Blocks that have an SM each to themselves, but for waves = 0. What they leave is for the form that lets go. */
+/* Launches blocks that have an SM each to themselves, unless waves = 0. Some shared memory is left for the
+ * persistent form. */
 static void claim_waves(CUfunction kernel, uint32_t waves, uint32_t rounds, uint32_t n)
 {
         const int sms = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);

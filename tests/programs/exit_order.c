@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that come after main(): from an exit handler, a destructor, a thread that still runs. An answer, no crash, no
- * hang. */
+/* Calls after main(): from an exit handler, a destructor, a thread that still runs. Each returns; none crashes or
+ * hangs. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ static void late(const char *who)
                 cuCtxSynchronize(), cuDevicePrimaryCtxRelease(0)};
 
         for (unsigned int i = 0; i < sizeof(r) / sizeof(r[0]); i++) {
-                /* done, done before, or too late */
+                /* success, already freed, or too late */
                 CHECK(r[i] == CUDA_SUCCESS || r[i] == CUDA_ERROR_DEINITIALIZED || r[i] == CUDA_ERROR_INVALID_VALUE ||
                         r[i] == CUDA_ERROR_INVALID_HANDLE || r[i] == CUDA_ERROR_INVALID_CONTEXT);
         }
@@ -31,7 +31,7 @@ static void exit_handler(void)
 
 __attribute__((destructor)) static void destructor(void)
 {
-        memory = 0; /* its owner has freed it */
+        memory = 0; /* the destructor of the context has freed it */
         stream = NULL;
         event = NULL;
         program_failures += cuCtxSynchronize() == CUDA_ERROR_UNKNOWN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code in the containers that nvcc writes: as a file, as bytes without a length, behind a wrapper, compressed two ways.
- */
+/* Code in the containers that nvcc writes: as a file, as bytes without a length, inside of a wrapper, with two
+ * compressions */
 #include "program.h"
 
 struct wrapper {
@@ -36,7 +36,7 @@ static char *read_file(const char *name, char *path, size_t size)
         f = fopen(path, "rb");
         if (f && fseek(f, 0, SEEK_END) == 0 && (n = ftell(f)) > 0) {
                 rewind(f);
-                bytes = malloc((size_t)n); /* no byte behind the end that could be read by mistake */
+                bytes = malloc((size_t)n); /* exact size: no bytes after the end that a loader could read by mistake */
                 if (bytes && fread(bytes, 1, (size_t)n, f) != (size_t)n)
                         exit(1);
         }

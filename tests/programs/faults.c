@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel that writes where it may not: the error comes with the next synchronisation, stays, and ends with the
- * context
+ * A kernel with an illegal write: the next synchronisation returns the error, every later call too, until the context
+ * is destroyed
  *
- * FAULTS_PAUSE in the environment: it waits for its standard input to end before it gives the context up.
+ * If FAULTS_PAUSE is in the environment, the program waits for the end of its standard input before it destroys the
+ * context.
  *
- * After that a new context either works as if nothing had been, or is refused with the same error: NVIDIA's driver does
- * the latter until the process ends.
+ * Afterwards a new context either works, or is refused with the same error: NVIDIA's driver refuses it until the
+ * process ends.
  */
 #include "program.h"
 

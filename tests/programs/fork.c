@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child of a process that uses CUDA has none; its parent's goes on. A child made before cuInit has its own. */
+/* fork: a child made after cuInit cannot use CUDA, and its parent is not affected; a child made before cuInit can */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
         OK(cuMemsetD32(p, 5, 16));
         after = fork();
         if (after == 0)
-                _exit(child_after(p)); /* what the parent made is not the child's to free */
+                _exit(child_after(p)); /* the child cannot free memory of its parent */
         void *params[] = {&p, &n, &v};
         OK(cuLaunchKernel(add, 1, 1, 1, 16, 1, 1, 0, NULL, params, NULL));
         CHECK(status_of(after) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products, naive and tiled: integers in floats, so that every order of summing gives the same bits. */
+/* Matrix products, naive and tiled, of integers in floats: every order of summation gives the same bits */
 #include "program.h"
 
 enum { M = 48, N = 80, K = 64 };
@@ -45,6 +45,6 @@ int main(int argc, char **argv)
         OK(cuMemcpyHtoD(db, b, sizeof(b)));
         run(program_function(module, "gemm_naive"), da, db, dc);
         run(program_function(module, "gemm_tiled"), da, db, dc);
-        OK(cuCtxDestroy(context)); /* frees what is left */
+        OK(cuCtxDestroy(context)); /* frees all remaining memory */
         return program_end("gemm");
 }

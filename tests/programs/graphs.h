@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs on graphs by node begin with: a context, a stream, a kernel that adds, and nodes of N numbers. */
+/* Shared setup of the programs that build graphs from nodes: a context, a stream, a kernel that adds, and nodes of N
+ * numbers */
 #pragma once
 
 #include "program.h"

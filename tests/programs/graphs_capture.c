@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs by capture: what they compute when they are launched, forks and joins, and what goes on meanwhile. */
+/* Captured graphs: results of their launches, forks and joins, and other work during a capture */
 #include "program.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ static void add_to(CUdeviceptr p, int n, int v, CUstream stream)
         OK(cuLaunchKernel(add, 1, 1, 1, (unsigned int)n, 1, 1, 0, stream, params, NULL));
 }
 
-/* Done when it returns: the streams here do not wait for the legacy stream. */
+/* Synchronous: the streams of this program do not wait for the legacy stream. */
 static void fill(CUdeviceptr p, unsigned int v)
 {
         OK(cuMemsetD32(p, v, N));
@@ -52,7 +52,7 @@ static int value_at(CUdeviceptr p)
         return v;
 }
 
-/* Nothing runs while it is captured; everything runs each time the graph is launched. */
+/* Captured work does not run during the capture; it runs at each launch of the graph. */
 static void check_chain(void)
 {
         CUgraph graph;
@@ -78,13 +78,13 @@ static void check_chain(void)
         OK(cuStreamSynchronize(s));
         CHECK(value_at(a + 4 * (N - 1)) == 15);
         CHECK(value_at(b) == 1115 && value_at(b + 4 * (N - 1)) == 1115);
-        OK(cuGraphLaunch(exec, NULL)); /* any stream will do */
+        OK(cuGraphLaunch(exec, NULL)); /* a graph can be launched into any stream */
         OK(cuStreamSynchronize(NULL));
         CHECK(value_at(b) == 115);
         OK(cuGraphExecDestroy(exec));
 }
 
-/* Parameters are copied when the launch is captured; memory is what it is when the graph runs. */
+/* Parameters are copied at capture; memory is read when the graph runs. */
 static void check_copies_of_parameters(void)
 {
         CUgraph graph;
@@ -103,7 +103,7 @@ static void check_copies_of_parameters(void)
         OK(cuGraphDestroy(graph));
         OK(cuGraphLaunch(exec, s));
         OK(cuGraphLaunch(exec, s));
-        OK(cuGraphExecDestroy(exec)); /* while it may still run */
+        OK(cuGraphExecDestroy(exec)); /* the graph may still run */
         OK(cuStreamSynchronize(s));
         CHECK(value_at(a) == 7);
 }
@@ -151,7 +151,7 @@ static void check_fork(void)
         CHECK(n == 2);
         OK(cuGraphInstantiate(&exec, graph, 0));
         OK(cuGraphLaunch(exec, other));
-        OK(cuGraphLaunch(exec, s)); /* after the other launch */
+        OK(cuGraphLaunch(exec, s)); /* runs after the other launch */
         OK(cuStreamSynchronize(s));
         CHECK(value_at(a) == 22 && value_at(b) == 22 && value_at(b + 4) == 10);
         OK(cuGraphExecDestroy(exec));
@@ -186,7 +186,7 @@ static void check_host_function(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* Ordinary memory is read and written when the graph runs, not when it is captured. */
+/* Pageable memory is read and written when the graph runs, not at capture. */
 static void check_host_memory(void)
 {
         int *pinned, out[N], can_map = 0;
@@ -194,7 +194,7 @@ static void check_host_memory(void)
         CUgraphExec exec;
 
         OK(cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 0));
-        if (!can_map) /* a session without shared memory: no copy of ordinary memory in graphs */
+        if (!can_map) /* a session without shared memory: no copies of pageable memory in graphs */
                 return;
         MUST(cuMemAllocHost((void **)&pinned, sizeof(host)));
         memset(host, 0, sizeof(host));
@@ -239,7 +239,7 @@ static void *work_beside(void *unused)
         return unused;
 }
 
-/* While one thread captures, others allocate, load, run; in the same thread with its mode exchanged. */
+/* While one thread captures, others allocate, load and launch; so does the same thread in relaxed mode. */
 static void check_beside(void)
 {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -268,7 +268,7 @@ static void check_beside(void)
         OK(cuMemFree(p));
 }
 
-/* What PyTorch asks a capturing stream, and how it adds nodes of its own. */
+/* Queries of PyTorch on a capturing stream, and its way to add nodes */
 static void check_info(void)
 {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -300,7 +300,7 @@ static void check_info(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* Into a graph that is there already, behind a node of it. */
+/* Captures into an existing graph, after one of its nodes. */
 static void check_into_graph(void)
 {
         CUDA_MEMSET_NODE_PARAMS set = {.dst = a, .value = 40, .elementSize = 4, .width = N, .height = 1};
@@ -323,7 +323,7 @@ static void check_into_graph(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* Events that the graph records for others, with their time. */
+/* Events that the graph records for other streams, with times */
 static void check_external_events(void)
 {
         CUevent before, after;
@@ -348,7 +348,7 @@ static void check_external_events(void)
         OK(cuMemcpyDtoDAsync(a, b, 4, other));
         OK(cuEventSynchronize(after));
         OK(cuEventElapsedTime(&ms, before, after));
-        CHECK(ms >= 0); /* what is seen to have ended at one time has no time between */
+        CHECK(ms >= 0); /* events that were seen to end at one time have no time between them */
         OK(cuStreamSynchronize(other));
         CHECK(value_at(a) == value_at(b));
         OK(cuGraphExecDestroy(exec));
@@ -357,7 +357,7 @@ static void check_external_events(void)
         OK(cuEventDestroy(after));
 }
 
-/* A value above a byte is taken for a byte's; what it sets there, CUDA leaves open: here the low byte. */
+/* A value above 255 for one-byte elements: CUDA leaves open what is set; here it is the low byte. */
 static void check_wide_byte(CUgraph set, CUdeviceptr p)
 {
         CUDA_MEMSET_NODE_PARAMS wide = {.dst = p, .value = 0x12c, .elementSize = 1, .width = 4, .height = 1};
@@ -378,8 +378,8 @@ static void check_wide_byte(CUgraph set, CUdeviceptr p)
         OK(cuGraphExecDestroy(exec));
 }
 
-/* Kernels have the priority of their stream; a captured event has no time; a graph beside the capture may be updated.
- */
+/* Kernels keep the priority of their stream; a captured event has no time; another graph can be updated during a
+ * capture. */
 static void check_details(void)
 {
         CUDA_MEMSET_NODE_PARAMS low = {.dst = a, .value = 0x2c, .elementSize = 1, .width = 4, .height = 1};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs by node: every kind of node, edges, lists, copies of graphs, child graphs, user objects, wrong arguments. */
+/* Graphs built from nodes: every kind of node, edges, lists, copies of graphs, child graphs, user objects, wrong
+ * arguments */
 #include "graphs.h"
 
 #include <unistd.h>
@@ -28,7 +29,7 @@ static void count_call(void *p)
         __atomic_add_fetch((int *)p, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Roots come in no order that is promised. */
+/* Whether a node is in a list, because the order of root nodes is undefined. */
 static int among(CUgraphNode node, const CUgraphNode *list, size_t count)
 {
         size_t i = 0;
@@ -57,7 +58,7 @@ static void check_all_kinds(void)
         n[1] = add_memset(graph, NULL, 0, b, 2);
         OK(cuGraphAddEmptyNode(&n[2], graph, n, 2));
         OK(cuGraphAddChildGraphNode(&n[3], graph, &n[2], 1, child));
-        OK(cuGraphDestroy(child)); /* it was copied */
+        OK(cuGraphDestroy(child)); /* the parent graph has its own copy */
         OK(cuGraphAddHostNode(&n[4], graph, &n[3], 1, &h));
         n[5] = add_kernel(graph, &n[4], 1, a, 1000);
         run(graph, 3);
@@ -78,7 +79,7 @@ static void check_all_kinds(void)
         OK(cuGraphHostNodeGetParams(n[4], &got_host));
         CHECK(got_host.fn == count_call && got_host.userData == &called);
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphHostNodeGetParams(n[5], &got_host));
-        OK(cuGraphDestroyNode(n[4])); /* with its edges: what came after it comes first */
+        OK(cuGraphDestroyNode(n[4])); /* its edges go too: its successor becomes a root */
         count = 8;
         OK(cuGraphGetRootNodes(graph, list, &count));
         CHECK(count == 3 && among(n[0], list, 3) && among(n[1], list, 3) && among(n[5], list, 3));
@@ -86,7 +87,7 @@ static void check_all_kinds(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* A copy of a box, and one of ordinary memory. */
+/* A box copy, and a copy to pageable memory */
 static void check_copies(void)
 {
         int can_map = 0;
@@ -124,7 +125,7 @@ static void check_copies(void)
         OK(cuGraphMemcpyNodeGetParams(node, &got));
         CHECK(got.srcDevice == a && got.dstDevice == b && got.WidthInBytes == WIDTH && got.Height == ROWS);
         OK(cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 0));
-        if (can_map) /* else the session has no shared memory: no copies of ordinary memory in graphs */
+        if (can_map) /* else the session has no shared memory: no copies of pageable memory in graphs */
                 OK(cuGraphAddMemcpyNode(&last, graph, &node, 1, &down, context));
         run(graph, 2);
         if (!can_map) {
@@ -194,7 +195,7 @@ static void check_clone(void)
         set = add_memset(graph, NULL, 0, a, 3);
         kernel = add_kernel(graph, &set, 1, a, 4);
         OK(cuGraphClone(&clone, graph));
-        OK(cuGraphKernelNodeSetParams(kernel, &k)); /* of the original only */
+        OK(cuGraphKernelNodeSetParams(kernel, &k)); /* changes only the original */
         OK(cuGraphNodeFindInClone(&same, kernel, clone));
         CHECK(same != kernel);
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphNodeFindInClone(&same, kernel, graph));
@@ -248,7 +249,7 @@ static void check_events(void)
         OK(cuGraphLaunch(exec, s));
         OK(cuStreamSynchronize(s));
         OK(cuEventDestroy(event));
-        if (program_is_shared()) /* CUDA leaves open what this does; here the graph goes on without the event */
+        if (program_is_shared()) /* CUDA leaves this open; under DetShare the graph runs without the event */
                 OK(cuGraphLaunch(exec, s));
         CHECK(value_at(a) == 8);
         OK(cuGraphExecDestroy(exec));
@@ -276,7 +277,7 @@ static void check_words(void)
         ops[1].writeValue.value64 = 0x500000004ull;
         OK(cuGraphCreate(&graph, 0));
         OK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
-        memset(ops, 0xff, sizeof(ops)); /* they were copied */
+        memset(ops, 0xff, sizeof(ops)); /* the graph has its own copy */
         OK(cuGraphBatchMemOpNodeGetParams(node, &got));
         CHECK(got.count == 2 && got.paramArray[0].writeValue.value == 123);
         run(graph, 1);
@@ -314,7 +315,7 @@ static void check_generic(void)
         CHECK(value_at(a) == 12);
         CHECK(called == 1);
         OK(cuGraphExecNodeSetParams(exec, host, &p));
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecNodeSetParams(exec, set, &p)); /* of another kind */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecNodeSetParams(exec, set, &p)); /* a node of another kind */
         OK(cuGraphExecDestroy(exec));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddNode(&host, graph, NULL, NULL, 0, NULL));
         OK(cuGraphDestroy(graph));
@@ -342,7 +343,7 @@ static void check_attributes(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* The destructor runs when neither the program nor a graph nor what was made of it needs the object. */
+/* The destructor runs when neither the program nor a graph nor an instance refers to the object. */
 static void check_user_objects(void)
 {
         int *destroyed = calloc(1, sizeof(int));
@@ -368,7 +369,7 @@ static void check_user_objects(void)
         free(destroyed);
 }
 
-/* The context goes while a graph runs that was destroyed, with an object to destroy after it. */
+/* A context is destroyed while a destroyed graph with a user object runs. */
 static void check_end_of_context(CUfunction busy)
 {
         static int destroyed;
@@ -389,7 +390,7 @@ static void check_end_of_context(CUfunction busy)
         OK(cuGraphLaunch(exec, s));
         OK(cuGraphExecDestroy(exec));
         OK(cuCtxDestroy(context));
-        /* what is left is freed by a thread: it may need a moment, and the process ends here */
+        /* a thread frees the rest: it may need some time, and the process ends soon */
         for (int i = 0; i < 200 && !__atomic_load_n(&destroyed, __ATOMIC_SEQ_CST); i++)
                 usleep(10000);
 }

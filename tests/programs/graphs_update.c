@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instantiated graphs: nodes changed one by one, whole graphs taken over, nodes switched off, flags, memory of graphs.
- */
+/* Instantiated graphs: updates of single nodes and whole graphs, disabled nodes, flags, memory nodes */
 #include "graphs.h"
 
 static CUfunction nothing;
@@ -32,7 +31,7 @@ static void check_set_params(void)
         OK(cuGraphLaunch(exec, s));
         CHECK(value_at(a) == 11 && value_at(b) == 11);
         OK(cuGraphExecKernelNodeSetParams(exec, kernel, &k));
-        v = 0; /* they were copied */
+        v = 0; /* the instance has its own copy */
         OK(cuGraphLaunch(exec, s));
         CHECK(value_at(a) == 31);
         OK(cuGraphExecMemsetNodeSetParams(exec, set, &m, context));
@@ -126,12 +125,12 @@ static void check_whole_update(void)
         OK(cuGraphAddEmptyNode(&first, graph, NULL, 0));
         node = add_kernel(graph, &first, 1, a, 1);
         expect_refusal(exec, graph, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, first);
-        OK(cuGraphLaunch(exec, s)); /* as it was */
+        OK(cuGraphLaunch(exec, s)); /* unchanged by the refused update */
         CHECK(value_at(a) == 303);
         OK(cuGraphExecDestroy(exec));
 }
 
-/* What a node sets may lie somewhere else from then on, in pinned memory too. */
+/* A memset node may get another target, also in pinned memory. */
 static void check_other_memory(void)
 {
         CUDA_MEMSET_NODE_PARAMS m = {.value = 6, .elementSize = 4, .width = 4, .height = 1};
@@ -146,7 +145,7 @@ static void check_other_memory(void)
         node = add_memset(graph, NULL, 0, a, 5);
         OK(cuGraphInstantiate(&exec, graph, 0));
         OK(cuGraphLaunch(exec, s));
-        if (!cuMemHostGetDevicePointer(&m.dst, pinned, 0)) { /* not over the socket alone */
+        if (!cuMemHostGetDevicePointer(&m.dst, pinned, 0)) { /* not supported over the socket alone */
                 OK(cuGraphExecMemsetNodeSetParams(exec, node, &m, context));
                 OK(cuGraphLaunch(exec, s));
                 OK(cuStreamSynchronize(s));
@@ -170,11 +169,11 @@ static void check_flags(void)
         OK(cuGraphInstantiate(&exec, graph,
                 CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
         OK(cuGraphExecGetFlags(exec, &flags));
-        /* a driver may leave out what a graph without such nodes has no use for */
+        /* a driver may drop flags that have no effect on this graph */
         CHECK((flags & ~(cuuint64_t)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) == 0);
         OK(cuGraphUpload(exec, s));
-        OK(cuGraphLaunch(exec, s)); /* without nodes */
+        OK(cuGraphLaunch(exec, s)); /* an empty graph */
         OK(cuStreamSynchronize(s));
         OK(cuGraphExecDestroy(exec));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphInstantiate(&exec, graph, 64));
@@ -207,7 +206,7 @@ static CUgraph allocating(CUgraphNode *ret_node, CUdeviceptr *ret)
         return graph;
 }
 
-/* Memory that the graph itself allocates and frees. */
+/* Memory that the graph allocates and frees */
 static void check_memory_within(void)
 {
         CUdeviceptr p;
@@ -237,7 +236,7 @@ static void check_memory_within(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* Memory that outlives the launch. */
+/* Memory of the graph that outlives the launch */
 static void check_memory_beyond(void)
 {
         CUdeviceptr p;

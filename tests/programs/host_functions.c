@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions and callbacks: their turn in the stream, what waits for them and what does not, many at once, calls
- * from inside, the default streams, destroyed streams, errors, the end of a context.
+ * Host functions and callbacks: their order in the stream, which work waits for them, many at once, CUDA calls from
+ * inside, the default streams, destroyed streams, errors, the end of a context
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,7 +26,7 @@ static void nap_ms(long ms)
         nanosleep(&t, NULL);
 }
 
-/* A function that stays until it is let go. */
+/* A host function that returns only when the main thread opens the gate. */
 struct gate {
         _Atomic int entered, open, left;
 };
@@ -63,7 +63,7 @@ static void look(void *arg)
         atomic_fetch_add(&seen->calls, 1);
 }
 
-/* What is before it has ended, what is behind it has not begun. */
+/* Work before the host function has ended, work after it has not begun. */
 static void check_order(void)
 {
         struct seen seen = {0};
@@ -109,7 +109,7 @@ static void check_waiting(void)
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(b));
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(behind));
         EXPECT(CUDA_SUCCESS, cuEventQuery(before));
-        /* another stream goes on, and so do calls that need the daemon */
+        /* another stream continues, and so do calls that need the daemon */
         add_to(p + 4, 1, 5, c);
         OK(cuMemcpyDtoHAsync(&value, p + 4, 4, c));
         OK(cuStreamSynchronize(c));
@@ -129,7 +129,7 @@ static void check_waiting(void)
         OK(cuStreamDestroy(c));
 }
 
-/* The legacy default stream waits for one in a blocking stream, and blocking streams for one in it. */
+/* The legacy default stream waits for a host function in a blocking stream, and the reverse. */
 static void check_default_streams(void)
 {
         struct gate gate = {0};
@@ -180,7 +180,7 @@ static void count(void *arg)
         counted->seen = atomic_fetch_add(counted->order, 1);
 }
 
-/* More in one stream and in many than can be under way. */
+/* More host functions than can be in flight, in one stream and in many */
 static void check_many(void)
 {
         enum { STREAMS = 8, EACH = 200 };
@@ -260,7 +260,7 @@ static void check_calls(void)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchHostFunc(a, NULL, NULL));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamAddCallback(a, NULL, NULL, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamAddCallback(a, callback, &called, 1));
-        /* a stream that is destroyed meanwhile goes on */
+        /* a destroyed stream completes its work */
         OK(cuStreamAddCallback(a, callback, &gone, 0));
         OK(cuStreamDestroy(a));
         OK(cuCtxSynchronize());

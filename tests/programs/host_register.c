@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory: copies from and to it are right, also asynchronous ones and ones that reach past it; where kernels
- * may use it they do; what it is, while it is registered and after.
+ * Registered memory: copies are right, also asynchronous ones and ones that reach past it; kernels use it where the
+ * device allows it; its attributes during and after the registration
  */
 #include "program.h"
 
@@ -26,7 +26,7 @@ static void check_copies(CUdeviceptr p, int *host, int *back)
         OK(cuStreamDestroy(stream));
 }
 
-/* Where the device can have it, it has the same bytes. */
+/* If the device can access the memory, it has the same bytes. */
 static void check_device(int *host)
 {
         CUdeviceptr device = 0, told = 0;
@@ -34,7 +34,7 @@ static void check_device(int *host)
         void *params[] = {&device, &n, &v};
         CUresult r = cuMemHostGetDevicePointer(&device, host + 100, 0);
 
-        if (r == CUDA_ERROR_NOT_SUPPORTED) /* DetShare, without page replacement: said when it is asked for */
+        if (r == CUDA_ERROR_NOT_SUPPORTED) /* DetShare without page replacement: the query reports it */
                 return;
         CHECK(r == CUDA_SUCCESS);
         OK(cuPointerGetAttribute(&told, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (uintptr_t)(host + 100)));
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         OK(cuMemHostUnregister(host));
         CHECK(host[5] == 55);
         EXPECT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(host));
-        check_copies(p, host, back); /* as ordinary memory */
+        check_copies(p, host, back); /* the memory is pageable again */
         OK(cuMemFree(p));
         free(host);
         free(back);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel, and a second without one: the wall clock advances, a simulated device's clock stands still
+ * A kernel, and then a second without one: the wall clock advances, a simulated device's clock stands still
  *
- * DetShare prints a note about that on standard error, natively there is none. IDLE_SYNC in the environment: the program
- * waits for the device once more before it ends.
+ * DetShare prints a note about that on standard error; natively there is none. If IDLE_SYNC is in the environment, the
+ * program synchronises once more before it ends.
  */
 #include <time.h>
 

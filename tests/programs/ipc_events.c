@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events that two processes share: recorded in one, queried, waited for and awaited by a stream in the other, both
- * ways; and two processes whose default streams do not wait for each other.
+ * Events shared by two processes: one process records an event, the other queries it, synchronises with it and lets a
+ * stream wait for it, in both directions. Also: the default streams of two processes do not wait for each other.
  */
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ static void hear(int fd, char word)
         CHECK(read(fd, &heard, 1) == 1 && heard == word);
 }
 
-/* Two pipes: the child reads a handle from `in` and answers on `out`. */
+/* The child reads a handle from the pipe `in` and answers on `out`. */
 static int child(int in, int out)
 {
         _Atomic int open = 0;
@@ -55,7 +55,8 @@ static int child(int in, int out)
         OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
         MUST(cuMemAlloc(&p, 64));
         OK(cuMemsetD32(p, 1, 16));
-        /* the parent's stream stands at a host function: its event has not come, and only this stream waits for it */
+        /* the parent's stream is blocked by a host function: its event is not reached, and only the stream that
+         * waits for it is held */
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));
         OK(cuStreamWaitEvent(a, event, 0));
         OK(cuMemsetD32Async(p, 2, 1, a));
@@ -67,7 +68,7 @@ static int child(int in, int out)
         OK(cuEventSynchronize(event));
         OK(cuStreamSynchronize(a));
         OK(cuEventQuery(event));
-        /* and the other way round */
+        /* the same in the other direction */
         OK(cuLaunchHostFunc(a, stand, &open));
         OK(cuEventRecord(event, a));
         say(out, 'r');
@@ -96,7 +97,7 @@ static void parent(int in, int out)
         OK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
         MUST(cuIpcGetEventHandle(&handle, event));
         OK(cuEventQuery(event)); /* never recorded */
-        /* the legacy default stream: another process's does not wait for it */
+        /* the legacy default streams of two processes are independent */
         OK(cuLaunchHostFunc(NULL, stand, &open));
         OK(cuEventRecord(event, NULL));
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes, one allocation: what either writes the other reads, a kernel of one works on what the other wrote, it
- * lives until both have let go, and a handle that was not given is none.
+ * One allocation in two processes: each reads the other's writes, also by kernels; the memory lives until both have
+ * freed it; an invalid handle is refused
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ static void expect_all(CUdeviceptr p, int value)
                 CHECK(out[i] == value);
 }
 
-/* The other process: the handle is in its argument, byte by byte. */
+/* The other process; its argument is the handle in hexadecimal. */
 static int child(const char *text)
 {
         CUcontext context = program_context();

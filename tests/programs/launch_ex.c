@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways to launch: parameters in every form, launch attributes, shapes, parameter layouts, large parameter blocks. */
+/* Launches: parameters in every form, launch attributes, shapes, parameter layouts, large parameter blocks */
 #include "program.h"
 
 static CUmodule module;
@@ -151,7 +151,7 @@ static void check_big(void)
                         expected[t] += big.values[i] * (i + 1);
         }
         OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
-        memset(&big, 0, sizeof(big)); /* the launch has taken its copy */
+        memset(&big, 0, sizeof(big)); /* the launch has its own copy */
         OK(cuMemcpyDtoH(result, out, sizeof(result)));
         SAME(result, expected, sizeof(result));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries: loaded without a context, used in several, lazily; kernels in the place of functions. */
+/* Libraries: loaded without a context, used in several contexts, loaded lazily; a CUkernel in place of a CUfunction */
 #include "program.h"
 
 static void check_without_context(CUlibrary library, CUkernel *ret)
@@ -50,7 +50,7 @@ static void launch(CUfunction f, CUdeviceptr p, int v)
         OK(cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, NULL, params, NULL));
 }
 
-/* What was launched is a kernel; the node that becomes of it names the function, as programs that edit nodes expect. */
+/* A captured launch of a CUkernel becomes a node that names the CUfunction, as programs that edit nodes expect. */
 static void check_node(CUkernel kernel, CUfunction function, CUdeviceptr p)
 {
         CUDA_KERNEL_NODE_PARAMS node_params;
@@ -86,7 +86,7 @@ static void check_in_context(CUlibrary library, CUkernel kernel)
         MUST(cuCtxCreate(&context, NULL, 0, 0));
         MUST(cuMemAlloc(&p, 64));
         OK(cuMemsetD32(p, 0, 16));
-        launch((CUfunction)kernel, p, 1); /* a kernel where a function is asked */
+        launch((CUfunction)kernel, p, 1); /* a CUkernel in place of a CUfunction */
         OK(cuKernelGetFunction(&function, kernel));
         launch(function, p, 2);
         check_node(kernel, function, p);
@@ -112,7 +112,7 @@ static void check_in_context(CUlibrary library, CUkernel kernel)
         CHECK(offset == 8 && size == 4);
         OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (CUfunction)kernel, 128, 0));
         CHECK(blocks > 0);
-        OK(cuCtxDestroy(context)); /* the last one: what it had is gone, the library is not */
+        OK(cuCtxDestroy(context)); /* the last context: its copy of the code is unloaded, but the library stays */
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of a context: what is asked for is read back, at least, and works
+ * Limits of a context: a query returns at least the value that was set, and the limit works
  */
 #include "catch.h"
 
@@ -26,7 +26,7 @@ static void check_values(void)
         CHECK(get(CU_LIMIT_STACK_SIZE) >= asked[0]);
 }
 
-/* 50 calls deep with 64 bytes each and what calls take: more than the stack that there is at first. */
+/* A recursion of 50 calls with 64 bytes each plus the frames: more than the default stack. */
 static void check_stack(CUmodule module)
 {
         int depth = 50, result = 0, want = 3;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The linker for one text, as programs that make PTX use it, and the compiler's options: what comes out can be loaded
- * and runs; errors and their words come where the text is added; what cannot be linked says so
+ * The linker with one PTX text, as programs that generate PTX use it, and compiler options: the result can be loaded
+ * and runs. Errors and their messages come from the call that adds the text. An image that cannot be linked is refused.
  */
 #include "program.h"
 
@@ -46,7 +46,7 @@ static void one_text(void)
         EXPECT(CUDA_SUCCESS, cuLinkComplete(state, &image, &size));
         CHECK(image && size > 0);
         runs(image);
-        /* it is complete */
+        /* the state is complete already */
         EXPECT(CUDA_ERROR_INVALID_VALUE,
                 cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "more", 0, NULL, NULL));
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLinkComplete(state, &image, &size));
@@ -64,13 +64,13 @@ static void two_texts(void)
         EXPECT(CUDA_SUCCESS, cuLinkCreate(2, options, values, &state));
         EXPECT(CUDA_SUCCESS,
                 cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "good", 0, NULL, NULL));
-        /* here that is not done, elsewhere the name is there twice */
+        /* DetShare refuses a second image; other drivers find the name defined twice */
         r = cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "more", 0, NULL, NULL);
         CHECK(r != CUDA_ERROR_NOT_SUPPORTED || strstr(errors, "linking several images"));
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
-/* A module without anything in it. */
+/* A module without functions. */
 static void no_text(void)
 {
         CUfunction function;
@@ -88,7 +88,7 @@ static void no_text(void)
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
-/* When the size of the log is written, and whether it counts the end, CUDA leaves open. */
+/* CUDA leaves open when the log's size is written and whether it counts the terminating zero. */
 static void bad_text(void)
 {
         char errors[1000] = "";
@@ -117,8 +117,8 @@ static void bad_text(void)
 }
 
 /*
- * Levels and registers reach the compiler, where there is one; they change nothing that a program sees. No time may
- * have passed where the driver knew the text.
+ * Optimisation level and register limit reach the compiler, if there is one; the program sees no difference. The
+ * compile time may be 0 if the driver has cached the result.
  */
 static void options(void)
 {

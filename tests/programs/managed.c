@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory: host and kernels work on the same bytes at one address; hints, their attributes, and the errors. */
+/* Managed memory: host and kernels access the same bytes at one address; hints, their attributes, errors */
 #include "program.h"
 
 #define N 2048

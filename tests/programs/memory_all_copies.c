@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every copy and memset of linear memory: 1-D, 2-D, 3-D, all directions, pageable and pinned, synchronous and not. */
+/* Every copy and memset of linear memory: 1-D, 2-D, 3-D, all directions, pageable and pinned, synchronous and
+ * asynchronous */
 #include "program.h"
 
 enum { BYTES = 300001, W = 61, H = 37, D = 5 };
@@ -29,7 +30,7 @@ static void check_linear(
         OK(cuStreamSynchronize(stream));
         SAME(host, host2, n);
         fill(host, n, seed + 2);
-        OK(cuMemcpy(a, (CUdeviceptr)(uintptr_t)host, n)); /* directions told by address */
+        OK(cuMemcpy(a, (CUdeviceptr)(uintptr_t)host, n)); /* the addresses determine the direction */
         OK(cuMemcpy(b, a, n));
         OK(cuMemcpy((CUdeviceptr)(uintptr_t)host2, b, n));
         SAME(host, host2, n);
@@ -62,7 +63,7 @@ static void check_sizes(void)
         OK(cuMemFree(b));
 }
 
-/* A large copy in pieces, both ways, with the buffer reused at once. */
+/* A large copy, transferred in pieces, both ways; the program reuses its buffer at once. */
 static void check_large(void)
 {
         size_t n = (size_t)24 << 20;
@@ -72,7 +73,7 @@ static void check_large(void)
         MUST(cuMemAlloc(&p, n));
         fill(a, n, 5);
         OK(cuMemcpyHtoDAsync(p, a, n, stream));
-        memset(a, 0, 4096); /* the call has taken its copy */
+        memset(a, 0, 4096); /* the call has copied the data */
         OK(cuMemcpyDtoH(b, p, n));
         fill(a, 4096, 5);
         SAME(a, b, n);
@@ -217,7 +218,7 @@ static void check_memsets(void)
         OK(cuMemFree(p));
 }
 
-/* Pinned memory that kernels use by its own address, where the device can. */
+/* Pinned memory that kernels access by its host address, if the device can. */
 static void check_zero_copy(CUmodule module)
 {
         CUfunction add = program_function(module, "prog_add");

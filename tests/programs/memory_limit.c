@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cuMemGetInfo says is what can be had: every way of allocating device memory counts, and beyond the end there is
- * CUDA_ERROR_OUT_OF_MEMORY and nothing worse. MEMORY_LIMIT_BYTES in the environment: how much it must say at first.
+ * cuMemGetInfo is exact: every kind of device memory counts, all free memory can be allocated, and one byte more gives
+ * only CUDA_ERROR_OUT_OF_MEMORY. The environment variable MEMORY_LIMIT_BYTES states the expected total.
  */
 #include "program.h"
 
@@ -40,7 +40,7 @@ static void check_limit(size_t limit)
         EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocAsync(&q, 512, NULL));
         OK(cuMemRelease(handle));
         MUST(cuMemAllocAsync(&q, limit / 4, NULL));
-        CHECK(free_bytes() <= limit / 4); /* a pool may have more than was asked for */
+        CHECK(free_bytes() <= limit / 4); /* a pool may reserve more than requested */
         OK(cuMemFreeAsync(q, NULL));
         OK(cuCtxSynchronize());
         OK(cuMemFree(p));
@@ -61,7 +61,8 @@ int main(int argc, char **argv)
         before = free_bytes();
         MUST(cuMemAlloc(&p, 32 * MIB));
         after = free_bytes();
-        CHECK(limit ? before - after == 32 * MIB : before > 0 && after > 0); /* others allocate and free, too */
+        /* without a limit other processes allocate and free too */
+        CHECK(limit ? before - after == 32 * MIB : before > 0 && after > 0);
         OK(cuMemFree(p));
         OK(cuCtxDestroy(context));
         return program_end("memory_limit");

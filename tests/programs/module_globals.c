@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of modules: initial values, written by host and kernel, one instance per module, gone with it. */
+/* Variables of modules: initial values, writes by host and kernel, one instance per loaded module, freed with it */
 #include "program.h"
 
 static int counter(CUmodule module)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Occupancy: consistent with the device's own limits, and with what can be launched. */
+/* Occupancy: consistent with the device's limits and with possible launches */
 #include "program.h"
 
 static int attribute(CUdevice_attribute which)
@@ -92,7 +92,7 @@ static void check_shared(CUfunction nothing, CUfunction reverse)
         CHECK(n == 1);
 }
 
-/* As many blocks as fit can be launched cooperatively, one more cannot. */
+/* A cooperative launch of as many blocks as fit succeeds; one more block is refused. */
 static void check_cooperative(CUfunction nothing)
 {
         unsigned int most;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled with the per-thread default stream: stream 0 is the thread's own, in copies, launches, events. */
+/* Compiled with per-thread default streams: stream 0 is the thread's own, in copies, launches, events. */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #include <pthread.h>
 
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(CU_STREAM_PER_THREAD));
         CHECK(pthread_create(&thread, NULL, other_thread, NULL) == 0);
-        pthread_join(thread, NULL); /* its stream does not wait for ours */
+        pthread_join(thread, NULL); /* the other thread's stream does not wait for ours */
         CHECK(other_result == 0);
         OK(cuEventSynchronize(event));
         OK(cuStreamQuery(NULL));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pointer attributes of device, pinned, registered and unknown addresses, one by one and many at once. */
+/* Pointer attributes of device, pinned, registered and unknown addresses, queried one by one and together */
 #include "program.h"
 
 static CUcontext context;

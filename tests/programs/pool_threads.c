@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several threads allocate and free in streams of their own from one pool, at random: what one has, nobody else writes,
- * and at the end nothing is left.
+ * Several threads allocate and free memory of one pool at random, in streams of their own: no thread writes another's
+ * memory, and in the end the pool is empty
  */
 #include <pthread.h>
 

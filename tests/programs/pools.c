@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation: what is freed in a stream is had again there at once and elsewhere only in order; pools,
- * their attributes, what they keep and give back, and the errors.
+ * Stream-ordered allocation: freed memory can be allocated again in the same stream at once, and in another one only in
+ * order; pools, their attributes, reserved and released memory, errors
  */
 #include "program.h"
 
@@ -25,7 +25,7 @@ static void run_add(CUdeviceptr p, int v, CUstream stream)
         OK(cuLaunchKernel(add, N / 256, 1, 1, 256, 1, 1, 0, stream, params, NULL));
 }
 
-/* Allocate, work, free, again and again: the same memory serves, and results are right. */
+/* Allocates, works and frees repeatedly: the same memory is reused, and results are right. */
 static void check_reuse(CUmemoryPool pool)
 {
         CUdeviceptr first = 0, p;
@@ -54,7 +54,8 @@ static void check_reuse(CUmemoryPool pool)
         OK(cuStreamDestroy(stream));
 }
 
-/* One stream frees what the other then gets: whatever the order of the device, nobody's bytes are another's. */
+/* One stream frees memory that the other then allocates: no allocation sees another's writes, in any order of the
+ * device. */
 static void check_two_streams(void)
 {
         CUdeviceptr a[8], b;
@@ -114,7 +115,7 @@ static void check_keeping(void)
         OK(cuMemFreeAsync(p, NULL));
         OK(cuMemFree(q));
         OK(cuCtxSynchronize());
-        /* a driver may count what cuMemFree took until it next looks at the pool */
+        /* a driver may count memory freed by cuMemFree until it next inspects the pool */
         used = figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
         CHECK(used <= held);
         CHECK(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) == held);
@@ -125,7 +126,7 @@ static void check_keeping(void)
         OK(cuMemPoolTrimTo(pool, 0));
         CHECK(figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
         MUST(cuMemAllocFromPoolAsync(&p, 100, pool, NULL));
-        OK(cuMemPoolDestroy(pool)); /* what there is stays until it is freed */
+        OK(cuMemPoolDestroy(pool)); /* allocated memory stays valid until it is freed */
         OK(cuMemsetD8(p, 1, 100));
         OK(cuMemFreeAsync(p, NULL));
         OK(cuCtxSynchronize());
@@ -177,7 +178,7 @@ static void check_errors(void)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(NULL, NULL));
         memset(&props, 0, sizeof(props));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(&standard, &props));
-        /* memory of cuMemAlloc may be freed in stream order, too */
+        /* memory of cuMemAlloc can be freed in stream order too */
         MUST(cuMemAlloc(&p, 1000));
         OK(cuMemFreeAsync(p, NULL));
         OK(cuCtxSynchronize());

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * printf in kernels: every conversion as the host's printf has it, in the order of the program, where CUDA says
+ * printf in kernels: every conversion prints as on the host, in program order, and appears at the calls that CUDA
+ * documents
  *
- * What the kernels printed is checked, and printed again, so that runs on different drivers can be compared.
+ * The program checks the kernels' output and prints it again, so that runs on different drivers can be compared.
  */
 #include "catch.h"
 
@@ -105,7 +106,8 @@ static void check_lanes(void)
         free(text);
 }
 
-/* Among the program's own words; at a launch, a copy, an event, a stream, the end of the context. */
+/* Output appears among the program's own: at a launch, a copy, an event, a stream's synchronisation, the end of the
+ * context. */
 static void check_order(CUcontext context)
 {
         struct catch c = catch_begin(stdout);

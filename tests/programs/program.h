@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver-API programs share: checks that count, and loading compiled kernels
+ * Shared by the programs of the Driver API: counted checks, and loading of compiled kernels
  *
- * A program prints each check that does not hold and ends with PASS or FAIL and its name. The programs use nothing but
- * the public CUDA Driver API: they run unchanged on a GPU with NVIDIA's driver, which is how their expectations were
- * confirmed. Compiled kernels (PTX) are found in the directory argv[1], or KERNELS_DIR.
+ * A program prints each check that fails, and ends with PASS or FAIL and its name. The programs use only the public
+ * CUDA Driver API. So they run unchanged on a GPU with NVIDIA's driver, which confirmed their expectations. Compiled
+ * kernels (PTX) are in the directory argv[1], or KERNELS_DIR.
  *
- * What CUDA leaves open is judged under DetShare only, where it is ours to decide; natively it is noted on standard
- * error, which nobody compares.
+ * Where CUDA leaves a behaviour open, a program checks it under DetShare only. Natively it prints a note on standard
+ * error, which is not compared.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ static const char *program_kernels;
 
 #define OK(call) EXPECT(CUDA_SUCCESS, call)
 
-/* For what the rest of the program stands on. */
+/* For calls that the rest of the program depends on: an error ends the program. */
 #define MUST(call)                                                                                   \
         do {                                                                                         \
                 CUresult program_r = (call);                                                         \
@@ -62,7 +62,7 @@ static inline void program_begin(int argc, char **argv)
         setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* DETSHARE_SOCKET is set by all that runs programs under DetShare, and by nothing else. */
+/* Test scripts set DETSHARE_SOCKET for every program under DetShare, and only there. */
 static inline int program_is_shared(void)
 {
         return getenv("DETSHARE_SOCKET") != NULL;
@@ -81,7 +81,7 @@ static inline int program_end(const char *name)
         return program_failures != 0;
 }
 
-/* The text of a compiled kernel file, malloc'ed; ends the program when it is not there. */
+/* The text of a compiled kernel file, malloc'ed; ends the program if the file is missing. */
 static inline char *program_ptx(const char *name)
 {
         char path[4096];
@@ -132,7 +132,7 @@ static inline CUcontext program_context(void)
         return context;
 }
 
-/* A small generator, so that every program has the same numbers everywhere. */
+/* A small generator with the same sequence everywhere. */
 static inline uint32_t program_random(uint32_t *state)
 {
         *state = *state * 1664525u + 1013904223u;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A new context after a fault is as good as the first
+ * A new context after a fault works like the first one
  *
- * NVIDIA's driver refuses one until the process ends, so this program is for DetShare's libcuda only. With
- * RECOVERY_FOREIGN set it waits, busy, for a fault that comes from outside: somebody ends the process that owns the
- * GPU.
+ * NVIDIA's driver refuses a new context until the process ends, so this program runs only under DetShare. If
+ * RECOVERY_FOREIGN is set, it works until a fault comes from outside: the test kills the process that owns the GPU.
  */
 #include <stdatomic.h>
 #include <time.h>
@@ -56,7 +55,7 @@ static void CUDA_CB call(void *arg)
         atomic_fetch_add(&called, 1);
 }
 
-/* Behind the fault a callback is told of it, and a host function is not called. */
+/* After the fault, a callback receives the error, and a host function is not called. */
 static CUresult own_fault(void)
 {
         const struct timespec nap = {.tv_nsec = 1000000};

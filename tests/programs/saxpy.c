@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first program of every course: three kernels over vectors of odd sizes, compared bit by bit with the processor.
- */
+/* Three vector kernels on odd sizes, as in every CUDA course; results equal the processor's bit by bit */
 #include <math.h>
 
 #include "program.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels whose time over the number of SMs is known: `wide` has as many blocks as the GPU has SMs and all of an SM's
- * shared memory for each, so that it takes two waves as soon as one SM is missing; `narrow` has eight small ones.
+ * Kernels with a known time as a function of the number of SMs. `wide` has as many blocks as the GPU has SMs, each with
+ * all shared memory of an SM, so it needs two waves as soon as one SM is missing. `narrow` has eight small blocks.
  *
- * usage: stairs [DIRECTORY [ROUNDS [TURNS]]]: so many launches of each, one after the other; a block goes round so
- * often
+ * usage: stairs [DIRECTORY [ROUNDS [TURNS]]]
+ *   ROUNDS   launches of each kernel, one after the other
+ *   TURNS    loop iterations of a block
  */
 #include "program.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes of streams, batches of copies, copies with three dimensions between contexts, events that launches record.
- */
+/* Attributes of streams, batched copies, 3-D copies between contexts, events recorded by launches */
 #include "program.h"
 
-/* The same over zeros: whether anything is written at all. */
+/* Reads an unset attribute into a zeroed variable: shows whether the driver writes it at all. */
 static unsigned int unset_policy(CUstream stream)
 {
         CUstreamAttrValue back;
@@ -24,7 +23,7 @@ static void check_attributes(void)
         OK(cuStreamCreateWithPriority(&b, CU_STREAM_NON_BLOCKING, -2));
         memset(&back, 0xff, sizeof(back));
         OK(cuStreamGetAttribute(a, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &back));
-        if (program_is_shared()) /* what is not set is what the driver says, if it says anything */
+        if (program_is_shared()) /* an unset attribute: any valid value that the driver reports */
                 CHECK((unsigned int)back.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC);
         else
                 NOTE("stream_attributes: a policy that was not set is 0x%x over ones, 0x%x over zeros",
@@ -82,7 +81,7 @@ static void check_batch(void)
         memset(pinned, 11, BYTES);
         memset(plain, 22, BYTES);
         OK(cuMemsetD8(p, 0, N * BYTES));
-        OK(cuCtxSynchronize()); /* nothing orders it and what goes into a stream that does not wait for others */
+        OK(cuCtxSynchronize()); /* memset is not ordered with the non-blocking stream, so wait */
         attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
         attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
         dsts[0] = p;
@@ -110,7 +109,7 @@ static void check_batch(void)
         OK(cuStreamDestroy(a));
 }
 
-/* A box of 3 x 2 x 2 bytes inside 8 x 4 x 3. */
+/* Copies a box of 3 x 2 x 2 bytes inside of 8 x 4 x 3. */
 static void check_boxes(void)
 {
         CUDA_MEMCPY3D_BATCH_OP op = {0};
@@ -123,7 +122,7 @@ static void check_boxes(void)
         for (unsigned int i = 0; i < sizeof(host); i++)
                 host[i] = (uint8_t)i;
         OK(cuMemcpyHtoD(p, host, sizeof(host)));
-        /* from pageable memory it returns before all is there, and no other stream waits */
+        /* the copy from pageable memory may return before the data has arrived, and other streams do not wait for it */
         OK(cuStreamSynchronize(NULL));
         op.src.type = op.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
         op.src.op.ptr.ptr = p + 32 + 8 + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values in memory that streams write and wait for: every condition, device and pinned memory, waits that the host, a
- * kernel or another stream satisfies, batches, and what is refused.
+ * Streams write values to memory and wait for values: every condition; device and pinned memory; waits that the host, a
+ * kernel or another stream satisfies; batches; refused calls
  */
 #include <time.h>
 
@@ -41,7 +41,7 @@ static void check_writes(CUdeviceptr p)
         OK(cuStreamWriteValue32(a, p, 100, CU_STREAM_WRITE_VALUE_DEFAULT));
         add_to(p, 1, 1, a);
         OK(cuStreamWriteValue64(a, p + 8, 0x123456789abcdef0u, CU_STREAM_WRITE_VALUE_DEFAULT));
-        EXPECT(CUDA_ERROR_INVALID_VALUE, /* the old calls had that */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, /* only the older API allowed that flag */
                 cuStreamWriteValue32(a, p + 20, 6, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
         OK(cuStreamWriteValue32(a, p + 20, 7, CU_STREAM_WRITE_VALUE_DEFAULT));
         OK(cuStreamSynchronize(a));
@@ -51,7 +51,7 @@ static void check_writes(CUdeviceptr p)
         OK(cuStreamDestroy(a));
 }
 
-/* The wait holds its stream until the other one writes, and nothing else. */
+/* The wait holds its stream, and no other, until the other stream writes the value. */
 static void wait_one(CUdeviceptr p, uint32_t before, uint32_t value, unsigned int how, uint32_t after)
 {
         CUstream a, b;
@@ -77,7 +77,7 @@ static void wait_one(CUdeviceptr p, uint32_t before, uint32_t value, unsigned in
 static void check_waits(CUdeviceptr p)
 {
         wait_one(p, 9, 10, CU_STREAM_WAIT_VALUE_GEQ, 11);
-        wait_one(p, 0x7fffffff, 0x80000001u, CU_STREAM_WAIT_VALUE_GEQ, 0x80000001u); /* cyclic */
+        wait_one(p, 0x7fffffff, 0x80000001u, CU_STREAM_WAIT_VALUE_GEQ, 0x80000001u); /* the comparison is cyclic */
         wait_one(p, 9, 10, CU_STREAM_WAIT_VALUE_EQ, 10);
         wait_one(p, 1, 6, CU_STREAM_WAIT_VALUE_AND, 4);
         wait_one(p, 0xffffff00u, 0xff, CU_STREAM_WAIT_VALUE_NOR, 0xffff0000u);
@@ -91,7 +91,7 @@ static void check_wide(CUdeviceptr p)
         OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
         OK(cuMemsetD32(p, 0, 8));
         OK(cuStreamWaitValue64(a, p, 0x100000000u, CU_STREAM_WAIT_VALUE_GEQ));
-        OK(cuStreamWriteValue32(b, p, 5, 0)); /* the low half alone is not enough */
+        OK(cuStreamWriteValue32(b, p, 5, 0)); /* the low half alone does not satisfy the wait */
         OK(cuStreamSynchronize(b));
         nap_ms(2);
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(a));
@@ -101,7 +101,7 @@ static void check_wide(CUdeviceptr p)
         OK(cuStreamDestroy(b));
 }
 
-/* A kernel writes what is waited for; so does the host, where it can. */
+/* A kernel writes the value that a stream waits for; then the host does, if it can. */
 static void check_sources(CUdeviceptr p)
 {
         volatile uint32_t *host;
@@ -120,7 +120,7 @@ static void check_sources(CUdeviceptr p)
         MUST(cuMemHostAlloc((void **)&host, 64, CU_MEMHOSTALLOC_DEVICEMAP));
         if (!cuMemHostGetDevicePointer(&host_p, (void *)host, 0) &&
                 !cuStreamWaitValue32(a, host_p, 0, CU_STREAM_WAIT_VALUE_NOR)) {
-                /* ~(x | 0) is 0 for all ones only, so that one was satisfied */
+                /* ~(x | 0) is 0 only for all ones, so that wait is satisfied */
                 OK(cuStreamSynchronize(a));
                 host[0] = 0;
                 OK(cuStreamWaitValue32(a, host_p, 1, CU_STREAM_WAIT_VALUE_EQ));

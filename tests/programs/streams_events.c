@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events: order within and between streams, the legacy stream's joins, queries, times, priorities. */
+/* Streams and events: order within and between streams, joins of the legacy stream, queries, times, priorities */
 #include "program.h"
 
 #define STEPS 300000u
@@ -73,7 +73,7 @@ static void check_legacy(void)
         EXPECT(CUDA_SUCCESS, cuStreamQuery(free_running));
         EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_PER_THREAD));
         add_to(p, 16, 5, blocking);
-        add_to(p, 16, 7, NULL); /* after everything of the blocking stream */
+        add_to(p, 16, 7, NULL); /* runs after all work of the blocking stream */
         add_to(p, 16, 9, blocking);
         OK(cuStreamSynchronize(NULL));
         EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_LEGACY));
@@ -167,9 +167,9 @@ static void check_times(void)
         OK(cuStreamDestroy(stream));
 }
 
-#define MANY 300 /* events: more than the client sees the times of without asking */
+#define MANY 300 /* number of events: more than fit into the page from which the client reads times without a call */
 
-/* Recorded one after another: none is before the one before it, and the times between add up. */
+/* Events recorded in sequence: their times do not decrease, and the differences add up. */
 static void check_many_times(void)
 {
         CUevent events[MANY];
@@ -195,7 +195,7 @@ static void check_many_times(void)
                 CHECK(part + rest > whole * 0.999f - 0.01f && part + rest < whole * 1.001f + 0.01f);
                 before = part;
         }
-        /* recorded anew, it has another time */
+        /* recorded again, the event has another time */
         OK(cuEventRecord(events[0], stream));
         OK(cuEventSynchronize(events[0]));
         OK(cuEventElapsedTime(&part, events[0], events[MANY - 1]));
@@ -205,7 +205,7 @@ static void check_many_times(void)
         OK(cuStreamDestroy(stream));
 }
 
-/* A stream may be destroyed while it works: its work goes on, and an event in it still ends. */
+/* A destroyed stream completes its work, and an event in it is reached. */
 static void check_early_destroy(void)
 {
         CUstream stream;
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
         check_times();
         check_many_times();
         check_early_destroy();
-        for (int i = 0; i < 700; i++) { /* more than a session can have at once */
+        for (int i = 0; i < 700; i++) { /* more streams than a session can have at once */
                 CUstream stream;
 
                 OK(cuStreamCreate(&stream, i & 1));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps are the same bytes wherever they are made; a device without tensor copies says that it has none
+ * Tensor maps have the same bytes on every driver; a device without tensor copies reports that
  *
- * The hash that is printed is to be the same natively and under DetShare. On the fake driver (tests/support/fake_cuda)
- * the bytes are known. What NVIDIA's driver does with arguments that make no map (some crash it) is noted, not judged.
+ * The printed hash must be equal natively and under DetShare. On the fake driver (tests/support/fake_cuda) the bytes
+ * are known. NVIDIA's driver crashes on some invalid arguments; natively the program only notes its reaction.
  */
 #include "program.h"
 
@@ -51,7 +51,7 @@ static CUresult wide(CUtensorMap *map, cuuint32_t rank)
                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-/* Every argument comes through: what the fake driver writes is what it was given. */
+/* Every argument arrives: the fake driver writes the arguments that it received. */
 static void check_fake(const CUtensorMap *map, unsigned kind, unsigned rank, uint64_t address)
 {
         uint64_t want[16] = {address, kind | (uint64_t)rank << 8 | CU_TENSOR_MAP_DATA_TYPE_FLOAT16 << 16 |
@@ -75,7 +75,7 @@ static void check_fake(const CUtensorMap *map, unsigned kind, unsigned rank, uin
         CHECK(memcmp(want, map, sizeof(want)) == 0);
 }
 
-/* --- arguments that make no map ----------------------------------------------------------------------------------- */
+/* --- invalid arguments -------------------------------------------------------------------------------------------- */
 
 static struct {
         CUtensorMap first, second;
@@ -152,7 +152,7 @@ static CUresult no_map_to_change(CUtensorMap *map)
         return cuTensorMapReplaceAddress(NULL, (void *)memory);
 }
 
-/* What may crash a driver comes last. */
+/* Arguments that may crash a driver come last. */
 #define WRONG(name)         \
         {                   \
 #name, name \
@@ -169,7 +169,7 @@ static void crashed(int signal)
         siglongjmp(crash, signal);
 }
 
-/* Under DetShare they are refused, and the map that is there stays; what NVIDIA's driver makes of them is its own. */
+/* DetShare refuses them and does not change the map; NVIDIA's driver may do anything. */
 static void try_wrong(const char *name, CUresult (*make)(CUtensorMap *map), const CUtensorMap *old)
 {
         CUresult r;
@@ -190,7 +190,7 @@ static void try_wrong(const char *name, CUresult (*make)(CUtensorMap *map), cons
                 NOTE("tensor_maps: %s changes the map (result %d)", name, (int)r);
 }
 
-/* In a process of its own: after a crash inside of a driver nothing more may be asked of it. */
+/* Runs in a process of its own: after a crash inside of a driver no further call is possible. */
 static int refusals(void)
 {
         CUtensorMap old;
@@ -247,7 +247,7 @@ static void check_maps(CUdeviceptr p)
                 if (fake)
                         check_fake(&map, 2, rank, AT);
         }
-        if (wide(&map, 4) == CUDA_SUCCESS) { /* a mode that not every GPU has */
+        if (wide(&map, 4) == CUDA_SUCCESS) { /* a mode that only some GPUs have */
                 add(&map);
                 if (fake)
                         check_fake(&map, 3, 4, AT);

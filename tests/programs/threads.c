@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eight threads, each with streams of its own and its per-thread default stream, allocating, copying, launching at
- * once. */
+/* Eight threads that allocate, copy and launch at the same time, each in streams of its own and in its per-thread
+ * default stream */
 #include <pthread.h>
 
 #include "program.h"
@@ -11,7 +11,7 @@ static CUcontext context;
 static CUfunction add;
 static int results[THREADS];
 
-/* Checks of threads are counted apart: the counters of the program are not for many at once. */
+/* Checks in threads set a result per thread, because the program's counters are not thread-safe. */
 #define STEP(call)                          \
         do {                                \
                 if ((call) != CUDA_SUCCESS) \
@@ -71,7 +71,7 @@ static void *start(void *argument)
         return NULL;
 }
 
-/* What threads without a context use of another's. */
+/* Objects of one context that threads without a context use */
 struct shared {
         CUstream stream;
         CUevent event, times[2];
@@ -155,7 +155,7 @@ static void *ask(void *shared)
         return NULL;
 }
 
-/* A stream, an event or an address says which context it is of: the thread needs none. */
+/* A stream, an event or an address identifies its context, so the thread needs none. */
 static void without_context(void)
 {
         struct shared s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses and memory apart, as expandable segments use them: a large range, memory put behind what is there piece by
- * piece, access set, copies and kernels over the seams, pieces taken out again; the same memory at two addresses;
- * export and import by file; and the errors.
+ * Virtual memory management as for expandable segments: a large reservation, memory mapped at its end block by block,
+ * access rights, copies and kernels across the boundaries, blocks unmapped again; the same memory at two addresses;
+ * export and import by file descriptor; errors
  */
 #include <unistd.h>
 
@@ -54,10 +54,10 @@ static void check_segment(void)
                 CHECK(out[i] == 43);
         OK(cuMemcpyDtoH(out, p + 2 * PIECE - 1024, sizeof(out)));
         CHECK(out[0] == 3 && out[511] == 3);
-        /* a piece from the middle goes, and another takes its place: the rest is as it was */
+        /* a block in the middle is replaced: the others keep their contents */
         OK(cuCtxSynchronize());
         OK(cuMemUnmap(p + 2 * PIECE, PIECE));
-        OK(cuMemUnmap(p + 2 * PIECE, PIECE)); /* nothing is there, which is no error */
+        OK(cuMemUnmap(p + 2 * PIECE, PIECE)); /* unmapping an unmapped range is no error */
         MUST(cuMemCreate(&handles[2], PIECE, &prop, 0));
         MUST(cuMemMap(p + 2 * PIECE, PIECE, 0, handles[2], 0));
         MUST(cuMemSetAccess(p + 2 * PIECE, PIECE, &both_ways, 1));
@@ -70,7 +70,7 @@ static void check_segment(void)
         OK(cuMemAddressFree(p, range));
 }
 
-/* What is at one address is at the other. */
+/* Two mappings of the same memory: bytes written at one address appear at the other. */
 static void check_alias(void)
 {
         CUmemGenericAllocationHandle handle, again = 0;
@@ -104,7 +104,7 @@ static void check_alias(void)
         OK(cuMemAddressFree(q, 10 * PIECE));
 }
 
-/* A file says what memory it is; here it goes no farther than this process. */
+/* Exports memory as a file descriptor and imports it in the same process. */
 static void check_export(void)
 {
         CUmemGenericAllocationHandle handle, imported;

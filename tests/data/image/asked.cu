@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// As relocatable code: the loop is in the kernel, what it asks in a function in a section of its own. Names as in waits.cu.
+// Compiled as relocatable code: the loop is in the kernel; the function that reads memory is in its own section. Names
+// as in waits.cu.
 __device__ __noinline__ int ask(volatile int *p)
 {
         return *p;

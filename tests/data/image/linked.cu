@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// As relocatable code: functions in sections of their own. Names as in waits.cu.
+// Compiled as relocatable code: functions are in sections of their own. Names as in waits.cu.
 #include <stdio.h>
 
 __device__ __noinline__ void wait_for(volatile int *p)

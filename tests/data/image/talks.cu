@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_image_cubin.c: prints, asserts and allocates, with no variable but the compiler's strings. */
+/* For test_image_cubin.c: prints, asserts and allocates; its only variables are the compiler's strings. */
 #include <assert.h>
 #include <stdio.h>
 

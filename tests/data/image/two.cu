@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled into fatbins of every kind by test_image.mk: long enough that compression pays, two kernels, one global. */
+/* test_image.mk compiles it into every kind of fatbin: two kernels, one global, and long enough for compression to
+ * pay. */
 __device__ int counter;
 
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_image_cubin.c: one variable of the kind that -DKIND names. */
+/* For test_image_cubin.c: one variable of the kind that -DKIND selects. */
 #if KIND == 0
 __device__ int variable;
 #elif KIND == 1

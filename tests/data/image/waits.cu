@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Kernels that wait for other blocks (wait_), that do not (run_), and that look at the size of their shared memory
-// (size_). Compiled for every architecture whose machine code is looked into; the names say what is to be found.
+// Kernels that wait for other blocks (wait_), that do not wait (run_), and that read the size of their shared memory
+// (size_). Compiled for every architecture whose machine code DetShare analyses; a name states the expected fact.
 #define KERNEL extern "C" __global__ void
 
 // --- loops that wait ---
@@ -71,14 +70,14 @@ KERNEL wait_lock(unsigned *p)
         atomicExch(p, 0u);
 }
 
-// compared with what does not change in the loop: somebody else has to bring it
+// compares with a value that does not change in the loop: another block must write it
 KERNEL wait_turn(unsigned *p, unsigned turn, unsigned next)
 {
         while (atomicCAS(p, turn, next) != turn)
                 ;
 }
 
-// the same inside of a loop that goes on
+// the same inside of an outer loop
 KERNEL wait_turns(unsigned *p, unsigned n)
 {
         for (unsigned i = blockIdx.x; i < n; i += gridDim.x)
@@ -135,7 +134,7 @@ KERNEL wait_by_address(int *p, int i)
         table[i](p);
 }
 
-// the jump back comes out of a table
+// the backward branch comes from a jump table
 KERNEL wait_table(volatile int *p)
 {
         for (;;)
@@ -163,7 +162,7 @@ KERNEL wait_table(volatile int *p)
                 }
 }
 
-// a barrier of the grid: the last to come opens it
+// a barrier of the grid: the last block to arrive opens it
 KERNEL wait_grid(unsigned *count, volatile unsigned *round, float *f)
 {
         f[blockIdx.x * blockDim.x + threadIdx.x] = 1;
@@ -185,7 +184,7 @@ KERNEL wait_grid(unsigned *count, volatile unsigned *round, float *f)
         f[blockIdx.x] += 2;
 }
 
-// decoupled look-back (Merrill and Garland, 2016): by 32 predecessors at a time
+// decoupled look-back (Merrill and Garland, 2016), 32 predecessors at a time
 KERNEL wait_look_back(unsigned *tile, unsigned long long *status, unsigned *in, unsigned *out)
 {
         __shared__ unsigned id, before;
@@ -217,7 +216,7 @@ KERNEL wait_look_back(unsigned *tile, unsigned long long *status, unsigned *in, 
         out[id * blockDim.x + threadIdx.x] = before + sum;
 }
 
-// one thread asks, and tells the others through shared memory
+// one thread polls, and informs the others through shared memory
 KERNEL wait_by_one(volatile unsigned *p)
 {
         __shared__ volatile unsigned told;
@@ -230,7 +229,7 @@ KERNEL wait_by_one(volatile unsigned *p)
         } while (!told);
 }
 
-// what is asked is added up before it is looked at
+// sums up the polled words before the comparison
 KERNEL wait_for_all(volatile float *p, int n)
 {
         float s;
@@ -242,7 +241,7 @@ KERNEL wait_for_all(volatile float *p, int n)
         } while (s < n);
 }
 
-// through a function of the values that come from one lane to the others
+// polled values pass through a shuffle from one lane to the others
 KERNEL wait_by_lane(volatile unsigned *p)
 {
         unsigned v;
@@ -253,7 +252,7 @@ KERNEL wait_by_lane(volatile unsigned *p)
         } while (!v);
 }
 
-// --- loops that do not ---
+// --- loops that do not wait ---
 
 KERNEL run_swap(double *p, double x)
 {
@@ -320,7 +319,7 @@ KERNEL run_list(int **p)
         p[1] = 0;
 }
 
-// reads in order, and goes by nothing of it
+// reads in order, but the loop does not depend on the values
 KERNEL run_volatile_sum(volatile float *f, const float *x, int n)
 {
         float s = 0;
@@ -330,7 +329,7 @@ KERNEL run_volatile_sum(volatile float *f, const float *x, int n)
         *(float *)&f[n] = s;
 }
 
-// asks, but once
+// polls only once
 KERNEL run_last(unsigned *count, volatile float *f)
 {
         __shared__ bool last;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLAS: vectors, matrices in four types, batches, pointers on the device, a stream of one's own.
+ * cuBLAS: vectors, matrices in four types, batches, scalars in device memory, and a user's stream
  */
 #include "libs.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt: its heuristics choose an algorithm, with a bias and an activation behind the product, in several types and
- * shapes.
+ * cuBLASLt: products with an algorithm that its heuristics choose, a bias and an activation, in several types and
+ * shapes
  */
 #include "libs.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN: convolution forward and backward with the algorithms that it proposes, activation, batch normalisation,
- * pooling, softmax.
+ * pooling, softmax
  */
 #include "libs.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuFFT: sizes of several kinds (powers of two, odd primes, many at once), real and complex, one and two dimensions.
+ * cuFFT: powers of two, odd primes and batches; real and complex; one and two dimensions
  */
 #include "libs.h"
 

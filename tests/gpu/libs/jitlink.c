@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvJitLink: two pieces of relocatable code, from NVRTC as PTX and as link-time intermediate code, linked, loaded and
- * run.
+ * nvJitLink: links two relocatable images from NVRTC, one as PTX and one as link-time intermediate code; then loads and
+ * runs the result
  */
 #include "libs.h"
 

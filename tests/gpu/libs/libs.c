@@ -15,7 +15,7 @@ void libs_check(long result, const char *call, const char *file, int line)
         exit(1);
 }
 
-/* Marsaglia's xorshift of 32 bits, then as many steps of 1/512 as fit between -1 and 1: exact in every format here. */
+/* Marsaglia's xorshift of 32 bits, mapped to multiples of 1/512 between -1 and 1: exact in every format here. */
 static double next(uint32_t *state)
 {
         *state ^= *state << 13;
@@ -81,7 +81,7 @@ double *libs_doubles(size_t n, unsigned int seed)
         return device;
 }
 
-/* The bits of a multiple of 1/128 below 1 in magnitude, in a format with so many bits of exponent and mantissa. */
+/* The bits of a multiple of 1/128 below 1 in magnitude, in bfloat16 or half precision. */
 static uint16_t narrow(float value, int bfloat)
 {
         uint32_t bits;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs that use NVIDIA's libraries: the static runtime is linked in, the library is the machine's. tests/tests.mk
-# includes this file. A toolkit without a library's header (only compilers) builds none of its programs.
+# Programs that use NVIDIA's libraries: they link the static runtime and the shared libraries of this machine.
+# tests/tests.mk includes this file. A toolkit that lacks a library's header (compilers only) builds none of its
+# programs.
 LIBS_DIRS := $(wildcard $(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib)
 LIBS_OF_blas := cublas
 LIBS_OF_blaslt := cublasLt
@@ -12,7 +13,7 @@ LIBS_OF_nvrtc := nvrtc
 LIBS_OF_jitlink := nvJitLink nvrtc
 LIBS_OF_fft := cufft
 LIBS_OF_nccl := nccl
-# Programs whose libraries the linker finds here.
+# Programs whose libraries the linker finds here
 libs_has = $(foreach l,$(LIBS_OF_$(1)),$(if $(wildcard $(addsuffix /lib$(l).so,$(LIBS_DIRS))),,no))
 LIBS_NAMES := $(foreach n,blas blaslt dnn rand sparse solver nvrtc jitlink fft nccl,$(if $(strip $(call libs_has,$(n))),,$(n)))
 LIBS_STATIC := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(LIBS_DIRS))))

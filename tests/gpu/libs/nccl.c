@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL with one process and one GPU: what a communicator asks of the driver, and its collectives with nobody else.
+ * NCCL with one process and one GPU: a communicator, and its collectives with one rank
  */
 #include "libs.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVRTC: source to PTX and to machine code, loaded through the Driver API beside the runtime, a mangled name, a
- * constant.
+ * NVRTC: compiles source to PTX and to machine code, and loads both through the Driver API beside the runtime; a
+ * mangled name, a constant
  */
 #include "libs.h"
 
@@ -21,7 +21,7 @@ static const char source[] = "__constant__ float factor;\n"
                              "                data[at] = factor * power<N>(data[at]) + sinf(data[at]);\n"
                              "}\n";
 
-/* What the compiler made, and what it calls raise<5>. */
+/* Returns the compiled image, and in `name` the mangled name of raise<5>. */
 static char *compile(const char *architecture, int machine_code, size_t *bytes, char *name, size_t name_bytes)
 {
         const char *options[] = {architecture, "-std=c++17"}, *lowered;

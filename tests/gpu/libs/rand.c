@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuRAND from the host: every kind of generator that is made for the device, several distributions, seeds and offsets.
+ * cuRAND from the host: every kind of generator for the device, several distributions, seeds and offsets
  */
 #include "libs.h"
 
 #include <curand.h>
 #include <stdio.h>
 
-#define COUNT 30000 /* even, and of whole blocks for generators with dimensions */
+#define COUNT 30000 /* even, and a multiple of the dimensions of quasi-random generators */
 
 static void pseudo(const char *name, curandRngType_t type)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuSOLVER: a system of equations by LU, a Cholesky factor, eigenvalues, singular values, QR.
+ * cuSOLVER: a system of equations by LU, a Cholesky factor, eigenvalues, singular values, QR
  */
 #include "libs.h"
 
@@ -10,7 +10,7 @@
 
 enum { N = 120 };
 
-/* Symmetric, and its diagonal outweighs the rest; so it has every factor there is. */
+/* Symmetric and diagonally dominant, so that every factorisation exists. */
 static double *matrix(void)
 {
         double *host = malloc(sizeof(double) * N * N), *device;

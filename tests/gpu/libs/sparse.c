@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuSPARSE: a matrix in CSR times a vector and times a matrix, and its dense form.
+ * cuSPARSE: the product of a CSR matrix with a vector and with a matrix, and its dense form
  */
 #include "libs.h"
 

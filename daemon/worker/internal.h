@@ -708,8 +708,7 @@ struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); 
 int dsw_stream_open(
         struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret);
 void dsw_stream_close(struct dsw_stream *stream);
-/* Frees closed streams that nothing refers to any more. */
-void dsw_stream_reap(struct dsw_session *session);
+void dsw_stream_reap(struct dsw_session *session); /* frees closed streams that nothing refers to any more */
 /* Forgets all coroutines after the scheduler has freed its session; keep_slots: sequence numbers continue. */
 void dsw_stream_forget_all(struct dsw_session *session, int keep_slots);
 /* Assigns a number to an operation that will not run. Returns the number. */
@@ -915,8 +914,7 @@ void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint
 void dsw_memory_tell(const struct dsw_session *session); /* reports the session's use to the scheduler */
 /* callback ds_sched_config.memory_cap; user: the worker */
 void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes);
-/* bytes of device memory that count towards its limit */
-uint64_t dsw_memory_used(const struct dsw_session *session);
+uint64_t dsw_memory_used(const struct dsw_session *session); /* bytes of device memory that count towards its limit */
 /* whether the limit allows this many more bytes */
 int dsw_memory_may(const struct dsw_session *session, uint64_t bytes);
 /* the slab of the allocation at va is also used by another session */

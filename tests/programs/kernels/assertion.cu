@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device-side assert: holds for one launch, fails for the other. */
+/* Device-side assert: it holds in one launch and fails in the other. */
 #include <cassert>
 
 extern "C" __global__ void assert_below(const int *in, int limit, int *out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels allocate themselves: lists that outlive a launch, and memory that comes to an end.
+// Memory that kernels allocate: lists that outlive a launch, and exhaustion of the heap.
 #include <stdint.h>
 
 struct node {
@@ -30,7 +30,7 @@ extern "C" __global__ void heap_sum(node **list, uint64_t *out)
         out[i] = sum;
 }
 
-// Takes all there is, in pieces; *out: whether it is sane, and whether it can be taken again once it was given back
+// Allocates all of the heap; *out: whether the amount is plausible, and whether it can be allocated again after a free
 extern "C" __global__ void heap_end(uint64_t *out)
 {
         void **last = nullptr;
@@ -61,7 +61,7 @@ extern "C" __global__ void heap_end(uint64_t *out)
         }
         free(nullptr);
         out[1] = first >= 64 && first <= 128;
-        out[2] = second + 1 >= first; // pieces may begin elsewhere
+        out[2] = second + 1 >= first; // blocks may start elsewhere
 }
 
 extern "C" __global__ void heap_twice(uint64_t *out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUDA C++ makes of asynchronous barriers, pipelines and bulk copies. What needs sm_90 is only there.
+// Asynchronous barriers, pipelines and bulk copies of CUDA C++. Kernels that need sm_90 exist only there.
 #include <cuda/barrier>
 #include <cuda/pipeline>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #define TILE 64
 using block_barrier = cuda::barrier<cuda::thread_scope_block>;
 
-// Threads hand values round a ring; every step ends at the barrier.
+// Threads pass values around a ring; every step ends at the barrier.
 extern "C" __global__ void barrier_ring(const uint32_t *in, uint32_t *out, int steps)
 {
         __shared__ block_barrier barrier;
@@ -26,7 +26,7 @@ extern "C" __global__ void barrier_ring(const uint32_t *in, uint32_t *out, int s
         out[blockIdx.x * n + i] = cell[steps & 1][i];
 }
 
-// Threads leave one after the other; the others wait for fewer and fewer.
+// Threads leave one after the other; the others wait for a decreasing number.
 extern "C" __global__ void barrier_drop(uint32_t *out)
 {
         __shared__ block_barrier barrier;
@@ -47,7 +47,7 @@ extern "C" __global__ void barrier_drop(uint32_t *out)
         out[i] = alive[i];
 }
 
-// Sums of tiles that are copied two stages ahead
+// Sums of tiles, copied two stages ahead
 extern "C" __global__ void pipeline_sum(const uint32_t *in, uint32_t *out, int tiles)
 {
         __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
@@ -115,7 +115,7 @@ static __device__ void copy_in(void *to, const void *from, uint32_t bytes, uint6
                 : "memory");
 }
 
-// One warp loads tiles ahead into a ring, the others work on them and add what they make to the result in memory.
+// One warp loads tiles ahead into a ring; the others compute on them and add the results to memory.
 extern "C" __global__ void bulk_ring(const uint32_t *in, uint32_t *out, int tiles)
 {
         __shared__ alignas(128) uint32_t stage[4][TILE];
@@ -160,7 +160,7 @@ extern "C" __global__ void bulk_ring(const uint32_t *in, uint32_t *out, int tile
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// A block's part of memory turned round in the shared memory
+// Reverses a block's part of memory through shared memory
 extern "C" __global__ void bulk_reverse(const uint32_t *in, uint32_t *out)
 {
         __shared__ alignas(128) uint32_t from[256], to[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every atomic of the language on 32 and 64 bits, on global and shared memory, with and without a used result. */
+/* Every atomic of the language on 32 and 64 bits, on global and shared memory, with and without use of its result. */
 
 extern "C" __global__ void atomics_u32(unsigned *cells, const unsigned *in)
 {
@@ -37,7 +37,7 @@ extern "C" __global__ void atomics_u64(unsigned long long *cells, const unsigned
         atomicMax((long long *)&cells[7], (long long)v);
 }
 
-/* A ticket per thread: every value below the number of threads comes out exactly once. */
+/* A ticket per thread: every value below the number of threads is drawn exactly once. */
 extern "C" __global__ void atomics_ticket(unsigned *counter, unsigned *seen)
 {
         unsigned ticket = atomicAdd(counter, 1u);
@@ -53,7 +53,7 @@ extern "C" __global__ void atomics_float(float *f, double *d, const float *in)
         atomicAdd(d, (double)in[i]);
 }
 
-/* compare-and-swap loop: a multiplication that is atomic */
+/* A compare-and-swap loop as an atomic multiplication */
 extern "C" __global__ void atomics_cas_mul(unsigned *cell, unsigned factor)
 {
         unsigned old = *cell, seen;
@@ -74,7 +74,7 @@ extern "C" __global__ void atomics_cas64(unsigned long long *cell)
         } while (old != seen);
 }
 
-/* Every thread puts its own number in and takes another out: the sum of all that came out and what remains is fixed. */
+/* Every thread swaps its own number for another one: the sum of all results and the remaining value is fixed. */
 extern "C" __global__ void atomics_exch(unsigned *cell, unsigned long long *wide, unsigned *out, unsigned long long *out64)
 {
         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -113,7 +113,7 @@ extern "C" __global__ void atomics_shared(unsigned *out)
         }
 }
 
-/* A lock that lanes of one warp fight for: needs forward progress of diverged lanes. */
+/* A lock for which lanes of one warp compete: needs forward progress of diverged lanes. */
 extern "C" __global__ void atomics_spinlock(int *lock, unsigned *counter)
 {
         while (atomicCAS(lock, 0, 1) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic shared memory, all of it: every word is written by one thread and read by another. */
+/* Uses all dynamic shared memory: one thread writes each word, another one reads it. */
 extern "C" __global__ void fill_shared(unsigned *out, unsigned words, unsigned seed)
 {
         extern __shared__ unsigned words_of_block[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that stay calls: parameters and results by value and by struct, in divergent code, recursion, pointers. */
+/* Calls that are not inlined: parameters and results by value and by struct, in divergent code, recursion, pointers. */
 
 struct pair {
         int a;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Thread block clusters: ranks and shapes, distributed shared memory, barriers in both halves
+ * Thread block clusters: ranks and shapes, distributed shared memory, barriers split into arrive and wait
  *
- * Built for older targets the file has one kernel, which says so by its name.
+ * For older targets this file has one kernel, whose name says so.
  */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #include <cooperative_groups.h>
 
 namespace cg = cooperative_groups;
 
-/* 16 words per block: where it is in its cluster and its grid */
+/* Writes 16 words per block: its position in its cluster and in its grid */
 extern "C" __global__ void cluster_where(unsigned int *out)
 {
         unsigned int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z), w[16], explicit_;
@@ -35,7 +35,7 @@ extern "C" __global__ void cluster_where(unsigned int *out)
                 out[block * 16 + threadIdx.x] = w[threadIdx.x];
 }
 
-/* The sum over each cluster, by its first block, which reads the others' shared memory */
+/* The sum over each cluster: its first block reads the others' shared memory */
 extern "C" __global__ void cluster_reduce(const int *in, int n, long long *out)
 {
         __shared__ long long sums[32];
@@ -60,10 +60,10 @@ extern "C" __global__ void cluster_reduce(const int *in, int n, long long *out)
                 }
                 out[id] = sum;
         }
-        cluster.sync(); /* nobody leaves while somebody reads */
+        cluster.sync(); /* a block must not exit while another one reads its memory */
 }
 
-/* A histogram whose bins are spread over the blocks of a cluster */
+/* A histogram whose bins are distributed over the blocks of a cluster */
 extern "C" __global__ void cluster_histogram(const unsigned int *in, int n, unsigned int *bins, int per_block)
 {
         extern __shared__ unsigned int mine[];
@@ -83,7 +83,7 @@ extern "C" __global__ void cluster_histogram(const unsigned int *in, int n, unsi
                 atomicAdd(&bins[rank * per_block + i], mine[i]);
 }
 
-/* Values go once around: each round a block writes into its neighbour's memory, the barrier in two halves */
+/* Values pass around a ring: in each round a block writes to its neighbour's memory, with arrive and wait apart */
 extern "C" __global__ void cluster_ring(unsigned int *out, int rounds)
 {
         __shared__ unsigned int slot[2][64];
@@ -92,7 +92,7 @@ extern "C" __global__ void cluster_ring(unsigned int *out, int rounds)
         unsigned int value = blockIdx.x * 1000 + threadIdx.x;
 
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-        asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); /* everybody is there */
+        asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); /* all blocks have started */
         for (int i = 0; i < rounds; i++) {
                 cluster.map_shared_rank(&slot[i & 1][0], next)[threadIdx.x] = value;
                 asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -103,7 +103,7 @@ extern "C" __global__ void cluster_ring(unsigned int *out, int rounds)
         cluster.sync();
 }
 
-/* Addresses: where they belong, and what they are. 8 words per block. */
+/* Address spaces of pointers: owner and kind. 8 words per block. */
 extern "C" __global__ void cluster_addresses(unsigned int *out)
 {
         __shared__ unsigned int word;
@@ -143,7 +143,7 @@ extern "C" __global__ void cluster_addresses(unsigned int *out)
         cluster.sync();
 }
 
-/* A pointer to its own shared memory, told to the neighbour as it is, is good there */
+/* A generic pointer to a block's own shared memory is valid in its neighbour */
 extern "C" __global__ void cluster_pointers(unsigned int *out)
 {
         __shared__ unsigned int word;
@@ -161,7 +161,7 @@ extern "C" __global__ void cluster_pointers(unsigned int *out)
         cluster.sync();
 }
 
-/* A cluster shape that is the kernel's own */
+/* A cluster shape that the kernel itself requires */
 extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_fixed(unsigned int *out)
 {
         __shared__ unsigned int word;
@@ -175,7 +175,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_fixed(unsigned int 
         cluster.sync();
 }
 
-/* Some threads of some blocks leave early: the barrier is of those that stay */
+/* Some threads of some blocks exit early: the barrier counts the remaining ones */
 extern "C" __global__ void cluster_leavers(unsigned int *out)
 {
         __shared__ unsigned int count;

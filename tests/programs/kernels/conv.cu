@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions of a small network: direct 3 x 3, im2col, a shared-memory 1-D filter from constant memory, pooling. */
+/* Convolutions of a small network: direct 3 x 3, im2col, a 1-D filter in shared memory from constants, pooling. */
 
 /* NCHW with one image; filters [out_c][in_c][3][3]; padding 1; bias and ReLU */
 extern "C" __global__ void conv3x3(const float *__restrict__ in, const float *__restrict__ filter,

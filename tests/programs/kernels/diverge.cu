@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Divergent control flow: what must reconverge, and what must make progress without reconverging. */
+/* Divergent control flow: code that must reconverge, and code that must progress without reconverging. */
 
 extern "C" __global__ void diverge_nested(const int *in, int *out, int n)
 {
@@ -43,7 +43,7 @@ extern "C" __global__ void diverge_collatz(const unsigned *in, unsigned *steps, 
         steps[i] = count;
 }
 
-/* dense switch: brx.idx or a tree of branches, as the compiler likes */
+/* A dense switch: the compiler chooses brx.idx or a tree of branches */
 extern "C" __global__ void diverge_switch(const int *op, const int *in, int *out, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -116,7 +116,7 @@ done:
         out[i] = r;
 }
 
-/* Every branch sees only its own lanes; after the join all see all. */
+/* Each branch sees only its own lanes; after the join all lanes see each other. */
 extern "C" __global__ void diverge_ballot(unsigned *out)
 {
         unsigned lane = threadIdx.x & 31, r;
@@ -137,7 +137,7 @@ extern "C" __global__ void diverge_ballot(unsigned *out)
         out[threadIdx.x * 3 + 2] = r + __shfl_sync(0xffffffff, r, (lane + 1) & 31);
 }
 
-/* Lanes leave at different times; those that stay still meet the barrier and use shuffles. */
+/* Lanes exit at different times; the remaining ones still use the barrier and shuffles. */
 extern "C" __global__ void diverge_exit(int *out, int stay)
 {
         __shared__ int s[256];
@@ -158,7 +158,7 @@ extern "C" __global__ void diverge_exit(int *out, int stay)
         out[t] = v + s[t];
 }
 
-/* One lane produces for the other through shared memory, inside one warp: both must run. */
+/* One lane produces for another one of its warp, through shared memory: both must progress. */
 extern "C" __global__ void diverge_handshake(int *out)
 {
         __shared__ volatile int flag[2], value;
@@ -182,7 +182,7 @@ extern "C" __global__ void diverge_handshake(int *out)
         }
 }
 
-/* Barrier ids and counts: producers arrive, consumers wait. 128 threads. */
+/* Barrier numbers and counts: producers arrive, consumers wait. 128 threads. */
 extern "C" __global__ void diverge_named(int *out)
 {
         __shared__ int s[64];

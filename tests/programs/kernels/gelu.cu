@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations: GELU by erf and by tanh, ReLU, SiLU, bias. */
+/* Activations: GELU through erf and through tanh, ReLU, SiLU, bias. */
 
 extern "C" __global__ void gelu_erf(const float *in, float *out, int n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three-dimensional grids and blocks: every thread says where it is; a 7-point stencil. */
+/* Three-dimensional grids and blocks: every thread writes its indices; a 7-point stencil. */
 
 extern "C" __global__ void grid3d_where(unsigned *out)
 {

@@ -76,7 +76,7 @@ extern "C" __global__ void half_convert(const float *in, const int *ints, unsign
         o[5] = (unsigned short)__half2short_rn(__float2half_rn(in[i]));
 }
 
-/* half storage, float arithmetic, half atomics where the target has them as instructions */
+/* half storage, float arithmetic; half atomics where the target has such instructions */
 extern "C" __global__ void half_dot(const __half *a, const __half *b, float *out, __half2 *packed, int n)
 {
         float sum = 0;
@@ -90,7 +90,7 @@ extern "C" __global__ void half_dot(const __half *a, const __half *b, float *out
         atomicAdd(packed, __floats2half2_rn(1.0f, 0.5f));
 }
 
-/* only targets from sm_75: hardware tanh and exp2 of halves */
+/* targets from sm_75 only: hardware tanh and exp2 of halves */
 extern "C" __global__ void half_math(const __half *in, __half *out, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -88,7 +88,7 @@ extern "C" __global__ void int_carry(const unsigned long long *a, const unsigned
         }
 }
 
-/* What the compiler has no operator for: inline PTX */
+/* Instructions without an operator in the language: inline PTX */
 extern "C" __global__ void int_ptx(const unsigned *a, const unsigned *b, unsigned *out, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan whose blocks wait for those before them (decoupled look-back): each block tells its sum as soon as it has it, looks
-// back over the sums of earlier blocks until one tells a whole prefix, and tells its own. It ends only where a block of a
-// lower index is never started after one that waits for it.
+// A scan whose blocks wait for their predecessors (decoupled look-back). Each block publishes its sum as soon as
+// possible. Then it looks back over the sums of earlier blocks until one has published a whole prefix, and publishes
+// its own. It ends only if no block starts before a block with a lower index on which it waits.
 
 #define THREADS 64
 
-// state: per block 0 nothing yet, 1 the block's sum, 2 the sum of it and all before; sums are beside it
+// state per block: 0 none, 1 the block's sum, 2 the prefix sum including the block; `sum` and `whole` hold these values
 extern "C" __global__ void lookback_scan(const unsigned *in, unsigned *out, volatile unsigned *state, volatile unsigned *sum,
                                          volatile unsigned *whole, unsigned n)
 {

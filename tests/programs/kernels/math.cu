@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The math library in float and double: each thread evaluates every function at its own point. */
+/* The math library in float and double: each thread evaluates every function at its own argument. */
 
 #define MATH_FLOAT 24
 #define MATH_DOUBLE 20
@@ -68,7 +68,7 @@ extern "C" __global__ void math_double(const double *x, double *out, int n)
         o[19] = fma(v, v, -1.0);
 }
 
-/* The intrinsics with a rounding mode: exact to the bit. */
+/* Intrinsics with a rounding mode: exact to the bit. */
 extern "C" __global__ void math_rounding(const float *a, const float *b, const float *c, float *out, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -76,7 +76,7 @@ extern "C" __global__ void memory_vector(const int4 *in, const double2 *d, short
         out2[i] = make_double2(w.y, w.x + v.w);
 }
 
-/* One pointer that points into one of three spaces, chosen at run time */
+/* A pointer into one of three state spaces, chosen at run time */
 extern "C" __global__ void memory_generic(int *global, int *out)
 {
         __shared__ int shared[32];
@@ -124,7 +124,7 @@ extern "C" __global__ void memory_cached(const float *__restrict__ in, float *ou
         }
 }
 
-/* index 0: reads behind the end; 1: writes to NULL; 2: misaligned; 3: shared out of bounds; 4: a trap; 5: endless */
+/* Faults by `which`: 0 reads past the end, 1 writes to NULL, 2 misaligned, 3 beyond shared memory, 4 trap, 5 endless */
 extern "C" __global__ void memory_fault(int which, int *data, long long size)
 {
         __shared__ int s[16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products by mma.sync: halves through a pipeline of asynchronous copies and ldmatrix, integers of eight bits,
- * tf32. Before sm_80 there are neither these copies nor the larger shapes: smaller ones and plain loads do the same.
+ * Matrix products with mma.sync: halves through a pipeline of asynchronous copies and ldmatrix, 8-bit integers, tf32.
+ * Targets before sm_80 lack these copies and the larger shapes: there, smaller shapes and plain loads compute the same.
  */
 #include <cstdint>
 #include <cuda_fp16.h>
@@ -10,7 +10,7 @@
 #define TILE_N 64
 #define TILE_K 32
 #define STAGES 3
-#define PAD 8 /* halves, so that rows of a tile lie in different banks */
+#define PAD 8 /* halves of padding, so that rows of a tile lie in different banks */
 
 struct stage {
         half a[TILE_M][TILE_K + PAD];
@@ -45,7 +45,7 @@ template <int LEFT> static __device__ __forceinline__ void wait()
 #endif
 }
 
-/* 64 x 32 halves of A and 32 x 64 of B by 128 threads */
+/* 128 threads load 64 x 32 halves of A and 32 x 64 of B */
 static __device__ void fetch(stage *s, const half *a, const half *b, int n, int k, int row, int column, int at)
 {
         for (int i = threadIdx.x; i < TILE_M * TILE_K / 8; i += blockDim.x)
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&
 #endif
 }
 
-/* One warp's 32 x 32 results from one stage */
+/* The 32 x 32 results of one warp, from one stage */
 static __device__ void use(const stage *s, float (&c)[2][4][4], int lane, int wm, int wn)
 {
         for (int k = 0; k < TILE_K; k += 16) {
@@ -92,7 +92,7 @@ static __device__ void use(const stage *s, float (&c)[2][4][4], int lane, int wm
         }
 }
 
-/* C = A B, all by rows; m and n multiples of 64, k of 32; 128 threads, a grid of (n / 64, m / 64) */
+/* C = A B, all row-major; m and n multiples of 64, k of 32; 128 threads, a grid of (n / 64, m / 64) */
 extern "C" __global__ void mma_gemm_f16(const half *a, const half *b, float *out, int m, int n, int k)
 {
         __shared__ __align__(128) stage stages[STAGES];
@@ -126,7 +126,7 @@ extern "C" __global__ void mma_gemm_f16(const half *a, const half *b, float *out
         }
 }
 
-/* C = A B with B by columns; a warp for 16 x 8 results, from global memory */
+/* C = A B with column-major B; one warp per 16 x 8 results, from global memory */
 extern "C" __global__ void mma_gemm_s8(const int8_t *a, const int8_t *b, int *out, int n, int k)
 {
         int lane = threadIdx.x, g = lane / 4, t = lane % 4, row = blockIdx.y * 16, column = blockIdx.x * 8;
@@ -158,7 +158,7 @@ extern "C" __global__ void mma_gemm_s8(const int8_t *a, const int8_t *b, int *ou
                 out[(size_t)(row + g + i / 2 * 8) * n + column + 2 * t + i % 2] = c[i];
 }
 
-/* C = A B in tf32, all by rows; a warp for 16 x 8 results. Before sm_80: in f32 */
+/* C = A B in tf32, all row-major; one warp per 16 x 8 results. Before sm_80: in f32 */
 extern "C" __global__ void mma_gemm_tf32(const float *a, const float *b, float *out, int n, int k)
 {
         int lane = threadIdx.x, g = lane / 4, t = lane % 4, row = blockIdx.y * 16, column = blockIdx.x * 8;
@@ -190,8 +190,8 @@ extern "C" __global__ void mma_gemm_tf32(const float *a, const float *b, float *
                 out[(size_t)(row + g + i / 2 * 8) * n + column + 2 * t + i % 2] = c[i];
 }
 
-/* C = A B where of each four elements along k of A two are there; meta: those of 16 rows in 16 words for each 32 along
- * k */
+/* C = A B where two of each four elements along k of A are present; meta: 16 words of 16 rows for each 32 elements
+ * along k */
 extern "C" __global__ void mma_gemm_sparse(const half *a, const half *b, const uint32_t *meta, float *out, int n, int k)
 {
         int lane = threadIdx.x, g = lane / 4, t = lane % 4, row = blockIdx.y * 16, column = blockIdx.x * 8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameter layouts: every width, padding, structs, arrays in structs, a struct beyond 64 bytes, unused ones. */
+/* Parameter layouts: every width, padding, structs, arrays in structs, a struct over 64 bytes, unused parameters. */
 
 struct small {
         char tag;
@@ -38,7 +38,7 @@ extern "C" __global__ void params_small(struct small s, double *out)
         out[2] = s.s;
 }
 
-/* Reads the dimensions with an index only known at run time. */
+/* Reads the dimensions with an index that is known only at run time. */
 extern "C" __global__ void params_shape(struct shape s, int index, long long *out)
 {
         out[0] = s.dims[index];

@@ -2,7 +2,7 @@
 /*
  * Kernels that print and assert
  *
- * Every one prints from one thread at a time, so that its text is the same wherever it runs.
+ * Each prints from one thread at a time, so that its text is the same wherever it runs.
  */
 #include <cassert>
 #include <cstdio>
@@ -43,14 +43,14 @@ extern "C" __global__ void print_words(const char *word, int c)
         printf(" until here\n");
 }
 
-/* 32 arguments are all that there may be. */
+/* 32 arguments, the maximum */
 extern "C" __global__ void print_many(void)
 {
         printf("%d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d\n", 1, 2, 3,
                 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32);
 }
 
-/* One line of each thread, in their order: a warp whose lanes take turns. */
+/* Each thread prints a line, in order: the lanes of a warp alternate. */
 extern "C" __global__ void print_lanes(int tag)
 {
         for (int i = 0; i < (int)blockDim.x; i++) {
@@ -60,13 +60,13 @@ extern "C" __global__ void print_lanes(int tag)
         }
 }
 
-/* All lanes at once: in what order is the device's business, how many is not. */
+/* All lanes print at once: the order is undefined, the number of lines is not. */
 extern "C" __global__ void print_all(int tag)
 {
         printf("all %d %d %d\n", tag, (int)blockIdx.x, (int)threadIdx.x);
 }
 
-/* n * 65 bytes. */
+/* Prints n * 65 bytes. */
 extern "C" __global__ void print_much(int n)
 {
         for (int i = 0; i < n; i++)
@@ -81,7 +81,7 @@ extern "C" __global__ void assert_lane(const int *in, int limit, int *out)
         out[threadIdx.x] = v;
 }
 
-/* Needs depth times 64 bytes of stack and what calls take. */
+/* Needs depth * 64 bytes of stack plus the frames. */
 __device__ __noinline__ int down(volatile int *out, int depth)
 {
         volatile int here[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small kernels that the driver-API programs are written around: counters, time, parameters, limits, faults. */
+/* Small kernels for the programs of the Driver API: counters, time, parameters, limits, faults. */
 
 struct prog_big {
         int head;
@@ -24,7 +24,7 @@ extern "C" __global__ void prog_add(int *p, int n, int v)
                 p[i] += v;
 }
 
-/* Takes a while: n dependent steps per thread, the result cannot be guessed by a compiler. */
+/* Takes some time: n dependent steps per thread, with a result that a compiler cannot predict. */
 extern "C" __global__ void prog_busy(unsigned *out, unsigned n, unsigned seed)
 {
         unsigned x = seed;
@@ -97,7 +97,7 @@ extern "C" __global__ void prog_wild(int *p)
         *(volatile int *)p = 1;
 }
 
-/* More registers than a block of 1024 threads can have. */
+/* Uses more registers than a block of 1024 threads can have. */
 extern "C" __global__ void prog_registers(float *p)
 {
         float r[96];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Round trip: inline assembly with scopes of its own, odd instructions, constants in every notation. */
+/* Round trip: inline assembly with its own scopes, rare instructions, constants in every notation. */
 #include <cstdint>
 
 __device__ __forceinline__ uint32_t scoped(uint32_t a, uint32_t b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Round trip: what CUDA's integer, bit and warp intrinsics become. */
+/* Round trip: the code of CUDA's integer, bit and warp intrinsics. */
 #include <cstdint>
 
 extern "C" __global__ void rt_bits(const uint32_t *a, const uint32_t *b, uint32_t *out, uint64_t *wide)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Round trip: matrix instructions and asynchronous copies, as far as each target has them. */
+/* Round trip: matrix instructions and asynchronous copies that the target supports. */
 #include <cstdint>
 #include <cuda_fp16.h>
 #include <mma.h>

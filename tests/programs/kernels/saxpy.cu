@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first kernel of every CUDA course, in the forms people write it: guarded, grid-stride, vectorised, restrict. */
+/* The first kernel of every CUDA course, in common variants: guarded, grid-stride, vectorised, restrict. */
 
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates behind C names, lambdas, and a small class with a virtual-free hierarchy. */
+/* Templates with C names, lambdas, and a small class hierarchy without virtual functions. */
 
 template <typename T> struct op_add {
         static __device__ T identity(void)

@@ -62,7 +62,7 @@ extern "C" __global__ void votes_masks(unsigned *out)
         out[threadIdx.x * 2 + 1] = lane | (warp != 0) << 8;
 }
 
-/* half warps meet separately, through bar.warp.sync with a mask */
+/* half warps synchronise separately, through bar.warp.sync with a mask */
 extern "C" __global__ void votes_partial(int *out)
 {
         __shared__ int s[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products by nvcuda::wmma, with work on the elements of fragments between product and store */
+/* Matrix products with nvcuda::wmma, with computation on the fragments' elements between product and store */
 #include <cstdint>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -7,7 +7,7 @@
 
 using namespace nvcuda;
 
-/* D = alpha A B + beta C; A by rows, B by columns; a warp for 16 x 16 results */
+/* D = alpha A B + beta C; row-major A, column-major B; one warp per 16 x 16 results */
 extern "C" __global__ void wmma_gemm_f16(
         const half *a, const half *b, const float *c, float *d, int n, int k, float alpha, float beta)
 {
@@ -28,8 +28,7 @@ extern "C" __global__ void wmma_gemm_f16(
         wmma::store_matrix_sync(d + (size_t)row * n + column, sum, n, wmma::mem_row_major);
 }
 
-/* The other shapes, layouts and accumulators: D = max(A B, 0) in halves; A by columns, B by rows, through shared memory
- */
+/* The other shapes, layouts and accumulators: D = max(A B, 0) in halves; A by columns, B by rows; via shared memory */
 template <int M, int N> static __device__ void product(const half *a, const half *b, half *d, int n)
 {
         __shared__ half tile[M * 16 + 16 * N];
@@ -61,7 +60,7 @@ extern "C" __global__ void wmma_shapes(const half *a, const half *b, half *d)
                 product<8, 32>(a, b, d + 512, 8);
 }
 
-/* Integers; the results are by columns */
+/* Integers; results are column-major */
 extern "C" __global__ void wmma_gemm_s8(const signed char *a, const signed char *b, int *d, int m, int k)
 {
         int row = blockIdx.y * 16, column = blockIdx.x * 16;
@@ -78,7 +77,7 @@ extern "C" __global__ void wmma_gemm_s8(const signed char *a, const signed char 
         wmma::store_matrix_sync(d + (size_t)column * m + row, sum, m, wmma::mem_col_major);
 }
 
-/* What sm_80 brought: bfloat16, tf32, f64; one product each, A by rows, B by columns */
+/* Types since sm_80: bfloat16, tf32, f64; one product each, row-major A, column-major B */
 extern "C" __global__ void wmma_wide(
         const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *d, const double *x, const double *y, double *z)
 {

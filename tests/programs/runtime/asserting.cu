@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An assertion that fails in a kernel: a line that names it, and an error that stays. */
+/* A failed assertion in a kernel: a line that names it, and a sticky error */
 #include <cassert>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomic operations: histograms by shared and global memory, and every operation whose result has one value. */
+/* Atomic operations: histograms in shared and global memory, and every operation whose result does not depend on
+ * order */
 #include "runtime.h"
 
 __global__ void histogram(const unsigned char *in, int n, unsigned int *bins)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many copies in one call: small pieces in every direction, in a stream that is not the default one. */
+/* Many copies in one call: small blocks in every direction, in a stream other than the default one */
 #include "runtime.h"
 
 int main()
@@ -24,7 +24,7 @@ int main()
         OK(cudaMemset(a, 1, 8192));
         OK(cudaMemset(b, 2, 8192));
         attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-        /* copies of one batch may run in any order: each batch is of one direction */
+        /* copies of a batch may run in any order, so each batch has one direction */
         for (int i = 0; i < pieces; i++) {
                 from[i] = in + i * 600;
                 to[i] = a + i * 601;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments by value: structs with gaps, more than 4 KiB of them, and launches that are arguments of launches. */
+/* Arguments by value: structs with padding, more than 4 KiB of arguments, and launches inside of arguments of
+ * launches */
 #include "runtime.h"
 
 template <int N>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callbacks of streams: in order among copies, kernels and host functions, told the stream and that all went well. */
+/* Stream callbacks: in order among copies, kernels and host functions, with the right stream and status */
 #include "runtime.h"
 
 struct note {

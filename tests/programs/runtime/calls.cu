@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code that calls code: recursion, pointers to device functions, virtual functions, device memory of new and malloc. */
+/* Device code with calls: recursion, pointers to device functions, virtual functions, device memory from new and
+ * malloc */
 #include "runtime.h"
 
 __device__ __noinline__ int fibonacci(int n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must not be done while streams are captured, what it does to the capture, and that everything works
- * afterwards.
+ * Calls that are forbidden during a capture: their error, their effect on the capture, and that everything works
+ * afterwards
  */
 #include "runtime.h"
 
@@ -22,7 +22,7 @@ static cudaStreamCaptureStatus status(cudaStream_t stream)
         return st;
 }
 
-/* Ends a capture that was spoilt. */
+/* Ends an invalidated capture. */
 static void spoilt()
 {
         cudaGraph_t g = (cudaGraph_t)8;
@@ -123,7 +123,7 @@ static void joins()
         (void)cudaGetLastError();
 }
 
-/* After all this: streams work, and so does a capture. */
+/* Afterwards streams work, and a capture too. */
 static void afterwards()
 {
         cudaGraphExec_t exec;

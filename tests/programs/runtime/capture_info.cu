@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures that are looked at and steered: what a stream waits for, other dependencies, into a graph that is there.
+ * Queries and changes of a running capture: dependencies of a stream, other dependencies, capture into an existing
+ * graph
  */
 #include "runtime.h"
 
@@ -26,7 +27,7 @@ static uint32_t run(cudaGraph_t g, uint32_t start)
         return got;
 }
 
-/* A node made by hand is put between two that are captured. */
+/* Adds a node by hand between two captured ones. */
 static void between()
 {
         cudaStreamCaptureStatus status;
@@ -85,7 +86,7 @@ static void into()
         OK(cudaGraphDestroy(g));
 }
 
-/* A thread may say that what it does concerns no capture. */
+/* A thread may declare that its calls do not affect captures. */
 static void modes()
 {
         cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

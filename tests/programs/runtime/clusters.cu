@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thread block clusters: of the kernel's own and of the launch's size, each block reading its neighbour's shared memory. */
+/* Thread block clusters with the kernel's and with the launch's size; each block reads its neighbour's shared memory */
 #include <cooperative_groups.h>
 
 #include "runtime.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cooperative groups: a grid that waits for all of itself, tiles, and how large such a grid may be. */
+/* Cooperative groups: a barrier of the whole grid, tiles, and the largest grid that a cooperative launch may have */
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 
@@ -7,7 +7,7 @@
 
 namespace cg = cooperative_groups;
 
-/* Each round, every block reads what its neighbour wrote in the round before. */
+/* In each round, every block reads the value that its neighbour wrote in the previous round. */
 __global__ void relay(int *cells, int rounds)
 {
         cg::grid_group grid = cg::this_grid();
@@ -46,7 +46,7 @@ static void relays(int blocks, int rounds)
         OK(cudaFree(p));
 }
 
-/* The same from a graph, whose node still is a cooperative launch. */
+/* The same in a graph, whose node is a cooperative launch. */
 static void relays_in_a_graph(int blocks, int rounds)
 {
         std::vector<int> cells(blocks, 0), expected(blocks, 2 * rounds);
@@ -88,7 +88,7 @@ int main()
         for (int i = 0; i < 64; i++)
                 good = good && got[i] == (i / 8 * 64 + 28) * 100 + i / 8;
         CHECK(good);
-        /* no more than fit at once */
+        /* more blocks than fit at once are refused */
         MUST(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
         MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, relay, 1024, 0));
         EXPECT(cudaErrorCooperativeLaunchTooLarge, cudaLaunchCooperativeKernel((const void *)relay, blocks * sms + 1, 1024, args, 0, 0));

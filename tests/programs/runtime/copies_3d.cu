@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of three dimensions: boxes out of boxes, each side with its own pitch, rows and corner, against loops of the
- * processor.
+ * Three-dimensional copies of a box inside of a box, each side with its own pitch, rows and corner; compared with loops
+ * on the processor
  */
 #include "runtime.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies that do not wait: chunks in four streams from and to pinned memory, pageable memory that changes right
- * afterwards, and what depends on them.
+ * Asynchronous copies: chunks in four streams from and to pinned memory, pageable memory that changes after the call,
+ * and work that depends on the copies
  */
 #include "runtime.h"
 
@@ -57,7 +57,7 @@ static void chunks()
         OK(cudaFreeHost(host));
 }
 
-/* Pageable memory belongs to the caller again when the call returns. */
+/* When the call returns, the caller may change the pageable memory. */
 static void pageable()
 {
         std::vector<uint32_t> data(5000), back(5000, 0);
@@ -87,7 +87,7 @@ static void pageable()
         OK(cudaFree(b));
 }
 
-/* A stream that is destroyed still does what it was given. */
+/* A destroyed stream completes its work. */
 static void abandoned()
 {
         uint32_t *host, *device;

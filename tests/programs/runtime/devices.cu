@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device: properties beside attributes, limits, flags, names on the bus, versions, and ordinals that are none. */
+/* The device: properties against attributes, limits, flags, bus ids, versions, invalid ordinals */
 #include <cuda_profiler_api.h>
 
 #include "runtime.h"
@@ -44,7 +44,7 @@ static void names()
 
         OK(cudaDeviceGetPCIBusId(id, sizeof(id), 0));
         CHECK(strlen(id) == 12 && id[4] == ':' && id[7] == ':' && id[10] == '.');
-        EXPECT(cudaErrorInvalidValue, cudaDeviceGetPCIBusId(cut, 12, 0)); /* no room for the end */
+        EXPECT(cudaErrorInvalidValue, cudaDeviceGetPCIBusId(cut, 12, 0)); /* no room for the terminating zero */
         OK(cudaDeviceGetByPCIBusId(&device, id));
         CHECK(device == 0);
         OK(cudaGetDevice(&device));

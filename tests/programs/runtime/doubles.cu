@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What IEEE 754 gives one value for: double and single arithmetic in all roundings, conversions, and integers of 64 bits. */
+/* Operations with exactly one IEEE 754 result: double and single arithmetic in all roundings, conversions, 64-bit
+ * integers */
 #include <cfenv>
 
 #include "runtime.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver by name, and both APIs in one program: contexts, memory, streams and kernels are the same. */
+/* Driver functions found by name, and both APIs in one program: they share contexts, memory, streams and kernels */
 #include <cuda.h>
 
 #include "runtime.h"

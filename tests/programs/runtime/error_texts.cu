@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and texts of all error codes, printed: the same words under NVIDIA's runtime and under DetShare's. */
+/* Prints names and texts of all error codes: equal under NVIDIA's runtime and under DetShare's */
 #include "runtime.h"
 
 int main()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events: what they say before, during and after, times that only grow, and what is wrong with those that have none.
+ * Events: status before, during and after, times that never decrease, and errors of events without a time
  */
 #include "runtime.h"
 
@@ -43,7 +43,7 @@ static void times(cudaStream_t s)
                 OK(cudaEventDestroy(event));
 }
 
-/* The last record counts. */
+/* Only the last record counts. */
 static void again(cudaStream_t s)
 {
         cudaEvent_t a, b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that wait for each other's events: a value handed round, where every step taken out of turn would show. */
+/* Streams that wait for each other's events: a value passes around a ring, and a step out of order changes it */
 #include "runtime.h"
 
 __global__ void step(uint32_t *p, uint32_t factor, uint32_t add, int rounds)
@@ -13,7 +13,7 @@ __global__ void step(uint32_t *p, uint32_t factor, uint32_t add, int rounds)
 
 static const int streams = 5;
 
-/* Round and round: stream k waits for what stream k - 1 did. */
+/* In each round, stream k waits for the work of stream k - 1. */
 static void ring(unsigned int flags)
 {
         cudaStream_t s[streams];
@@ -47,7 +47,7 @@ static void ring(unsigned int flags)
         OK(cudaFree(device));
 }
 
-/* A wait is for what was recorded when it was asked for, not for what the event is used for afterwards. */
+/* A wait refers to the work recorded at its call, not to later records of the event. */
 static void snapshot()
 {
         cudaStream_t a, b;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls after main: destructors and handlers may call, and get an answer or are told that all is over. */
+/* Calls after main, from destructors and exit handlers: each returns a result, or an error that the runtime has
+ * ended */
 #include <unistd.h>
 
 #include "runtime.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that writes where nothing is: the error stays with every call until the device is reset. */
+/* A kernel with an illegal write: every call returns the error until the device is reset */
 #include "runtime.h"
 
 __global__ void write(int *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork: a child made before CUDA began may use it; one made after may not, and is told so; the parent goes on. */
+/* fork: a child made before the first CUDA call can use CUDA; a later one gets an error; the parent is not affected */
 #include <sys/wait.h>
 #include <unistd.h>
 

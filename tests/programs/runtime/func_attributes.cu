@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a kernel: attributes, name, parameters, handles; and what may be set. */
+/* Properties of a kernel: attributes, name, parameters, handles; and the attributes that can be set */
 #include "runtime.h"
 
 struct Big {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs by capture: a fork over three streams and a join, copies and fills and host functions in it, launched often.
+ * Captured graphs: a fork over three streams and a join, with copies, memsets and host functions, launched many times
  */
 #include "runtime.h"
 
@@ -44,7 +44,7 @@ struct streams {
         }
 };
 
-/* a and b in streams of their own, then out of both */
+/* Work on a and b in separate streams, then work that depends on both */
 static void capture(streams &st, uint32_t *out, uint32_t *a, uint32_t *b, cudaGraph_t *ret)
 {
         cudaStreamCaptureStatus status;
@@ -92,13 +92,13 @@ static void forks()
         OK(cudaGraphGetNodes(graph, NULL, &nodes));
         OK(cudaGraphGetEdges(graph, NULL, NULL, NULL, &edges));
         CHECK(nodes == 6);
-        /* what the first stream did last counts as well as what it waited for */
+        /* a node depends on its stream's last node and on the nodes that the stream waited for */
         CHECK(edges == 7);
         MUST(cudaGraphInstantiate(&exec, graph, 0));
         OK(cudaGraphDestroy(graph));
         OK(cudaGraphUpload(exec, st.s[1]));
         for (int turn = 0; turn < 6; turn++) {
-                /* a graph is one operation of a stream, whatever streams it was captured from */
+                /* a graph is one operation of the launch's stream, whatever streams it was captured from */
                 OK(cudaGraphLaunch(exec, turn < 4 ? st.s[0] : 0));
                 OK(cudaDeviceSynchronize());
                 va = va * 7 + 2 + 9;
@@ -118,7 +118,7 @@ static void bump(void *arg)
         ++*(int *)arg;
 }
 
-/* Memory copied in and out and the host between; two launches without a wait between them are one after the other. */
+/* Copies in and out with a host function between; two launches without a wait run one after the other. */
 static void with_host()
 {
         uint32_t *host, *device;

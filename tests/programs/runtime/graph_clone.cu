@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of graphs and graphs inside graphs: a clone goes its own way, a child is what it was when it was put in. */
+/* Copies of graphs and child graphs: a clone changes independently; a child is a copy from the time it was added */
 #include "runtime.h"
 
 __global__ void affine(uint32_t *p, uint32_t factor, uint32_t add)
@@ -74,7 +74,7 @@ static void children()
         OK(cudaGraphAddChildGraphNode(&child, outer, &before, 1, inner));
         after = add(outer, child, 11, 4);
         CHECK(after != NULL);
-        /* what the inner graph becomes later is not seen */
+        /* later changes of the inner graph do not affect its copy */
         add(inner, in, 100, 100);
         OK(cudaGraphNodeGetType(child, &type));
         CHECK(type == cudaGraphNodeTypeGraph);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with graphs, call by call. */
+/* Errors of the graph calls, one by one */
 #include <unistd.h>
 
 #include "runtime.h"
@@ -44,7 +44,7 @@ static void nodes(int *device)
         m.elementSize = 3;
         EXPECT(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&c, g, &a, 1, &m));
         OK(cudaGraphAddEmptyNode(&c, g, &b, 1));
-        /* a circle can be made but nothing can be made of it */
+        /* a cycle can be built but not instantiated */
         OK(cudaGraphAddDependencies(g, &c, &a, NULL, 1));
         EXPECT(cudaErrorInvalidValue, cudaGraphInstantiate(&exec, g, 0));
         OK(cudaGraphRemoveDependencies(g, &c, &a, NULL, 1));
@@ -58,7 +58,7 @@ static void nodes(int *device)
         EXPECT(cudaErrorInvalidValue, cudaGetLastError());
 }
 
-/* Host objects live as long as a graph, an instance or their maker holds them. */
+/* User objects live as long as a graph, an instance or their creator holds a reference. */
 static void objects()
 {
         cudaUserObject_t object;
@@ -78,7 +78,7 @@ static void objects()
         CHECK(gone == 0);
         OK(cudaGraphExecDestroy(exec));
         OK(cudaDeviceSynchronize());
-        /* the destructor runs when it runs */
+        /* the destructor runs at an unspecified time */
         for (int i = 0; i < 2000 && !gone; i++)
                 usleep(5000);
         CHECK(gone == 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events as nodes: what a graph records, others wait for; what others record, a graph waits for. */
+/* Event nodes: streams wait for events that a graph records, and a graph waits for events that streams record */
 #include "runtime.h"
 
 __global__ void affine(uint32_t *p, uint32_t factor, uint32_t add, int rounds)

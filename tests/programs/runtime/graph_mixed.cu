@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of host calls, boxes, variables of device code and empty nodes, some of them by descriptions of any type. */
+/* Graphs of host functions, box copies, copies of device variables and empty nodes, some added by the generic call */
 #include "runtime.h"
 
 __device__ int variable[8];
@@ -21,7 +21,7 @@ static void called(void *arg)
         *c->where = c->next;
 }
 
-/* host -> variable -> kernel -> variable -> host, with a host call at both ends */
+/* host -> variable -> kernel -> variable -> host, with a host function at both ends */
 static void symbols()
 {
         cudaGraphNode_t first, to, kernel, from, last, meeting;
@@ -66,7 +66,7 @@ static void symbols()
         CHECK(after.seen == 1 && out[0] == -5 && out[6] == 7);
         std::vector<int> got = program_download(device, 8);
         CHECK(got[0] == 100 && got[1] == 1 && got[7] == 7);
-        /* a call may be another in the next instance's run */
+        /* the host function may change for later launches */
         hp.userData = &after;
         after = {&in[1], -1, 50};
         OK(cudaGraphExecHostNodeSetParams(exec, first, &hp));
@@ -84,7 +84,7 @@ static void symbols()
         OK(cudaFreeHost(out));
 }
 
-/* A box of a pitched host area to a pitched device area and back by one node of each description. */
+/* Copies a box from pitched host memory to pitched device memory and back, with one node of each kind. */
 static void boxes()
 {
         const size_t width = 24, height = 5, depth = 3;

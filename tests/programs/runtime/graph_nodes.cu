@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs by nodes: kernels, fills, copies and edges between them, and what a graph says of what it is made of. */
+/* Graphs built from nodes: kernels, memsets, copies, edges, and queries of nodes and edges */
 #include <algorithm>
 
 #include "runtime.h"

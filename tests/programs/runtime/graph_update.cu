@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instances of graphs that change: parameters of single nodes, whole graphs of the same shape, nodes switched off. */
+/* Updates of instantiated graphs: parameters of single nodes, whole graphs of the same shape, disabled nodes */
 #include "runtime.h"
 
 static const int n = 500;
@@ -55,7 +55,7 @@ static void whole()
         EXPECT(cudaErrorGraphExecUpdateFailure, cudaGraphExecUpdate(exec, longer, &info));
         CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
         EXPECT(cudaErrorGraphExecUpdateFailure, cudaGetLastError());
-        /* as if it had not been tried */
+        /* the refused update has no effect */
         CHECK(gives(exec, 20 * 11 + 21));
         OK(cudaGraphExecDestroy(exec));
         OK(cudaGraphDestroy(g));
@@ -100,7 +100,7 @@ static void single()
         EXPECT(cudaErrorInvalidValue,
                 cudaGraphExecMemcpyNodeSetParams1D(exec, copy, other, host, 4 * n, cudaMemcpyHostToDevice));
         EXPECT(cudaErrorInvalidValue, cudaGetLastError());
-        /* the graph itself is as it was */
+        /* the graph itself is unchanged */
         OK(cudaGraphExecDestroy(exec));
         MUST(cudaGraphInstantiate(&exec, g, 0));
         CHECK(gives(exec, 4));

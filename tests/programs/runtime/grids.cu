@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grids and blocks of one, two and three dimensions: every thread of every block, once, with its own place. */
+/* Grids and blocks of one, two and three dimensions: every thread of every block runs once, with its own indices */
 #include "runtime.h"
 
 struct Place {

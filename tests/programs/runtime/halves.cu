@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Half precision and bfloat16: conversions and arithmetic, bit by bit beside the toolkit's own code for the processor. */
+/* Half precision and bfloat16: conversions and arithmetic equal the toolkit's host code, bit by bit */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -43,7 +43,7 @@ __global__ void compute(const float *x, const float *y, T *out, int n)
 template <typename T>
 static T rounded(double v)
 {
-        /* of these sizes float holds every sum and product exactly: only the last step rounds */
+        /* float holds every sum and product of these inputs exactly, so only the last step rounds */
         return convert<T>(float(v));
 }
 

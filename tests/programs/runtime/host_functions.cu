@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the host in a stream: each runs after what was before it and before what is after it, in every stream.
+ * Host functions in a stream: each runs after all earlier and before all later work, in every stream
  */
 #include <atomic>
 
@@ -72,7 +72,7 @@ static void wait_open(void *arg)
         s->count++;
 }
 
-/* While a function of one stream does not end, the stream is not ready, and what comes later in it does not run. */
+/* While a host function runs, its stream is not ready, and later work of the stream does not start. */
 static void holds()
 {
         cudaStream_t a, b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own that is registered: copies from and to it, also without waiting, and what is wrong. */
+/* Registered host memory: synchronous and asynchronous copies from and to it, and errors */
 #include "runtime.h"
 
 __global__ void add_one(uint32_t *p, int n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that each use the device on their own, from the first call on, all at once: nothing is prepared for them. */
+/* Threads that all make their first call at the same time and then use the device independently */
 #include <thread>
 
 #include "runtime.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of one process in another: the same allocation, not a copy of it, ordered by an event that both know
+ * Memory of one process in another: the same allocation, not a copy, ordered by a shared event
  *
  * The program starts itself again as the second process: argv[1] is "child", the handles come through a pipe.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last error: each thread has its own, success does not clear it, reading does; names and texts of all codes. */
+/* The last error: one per thread; success does not clear it, reading does; names and texts of all codes */
 #include <pthread.h>
 
 #include "runtime.h"

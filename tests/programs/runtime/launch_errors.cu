@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches that cannot be: each is refused at once with its own error, and leaves everything as it was. */
+/* Invalid launches: each is refused at once with its own error, and has no other effect */
 #include "runtime.h"
 
 __global__ void fill(int *p, int v)

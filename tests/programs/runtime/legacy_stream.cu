@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The legacy default stream: joins streams that block, before and after, and none that were made not to. */
+/* The legacy default stream: joins blocking streams, before and after, but not non-blocking ones */
 #include <atomic>
 
 #include "runtime.h"
@@ -28,7 +28,7 @@ static uint32_t stepped(uint32_t v, uint32_t add, int rounds)
         return v;
 }
 
-/* Three blocking streams and the default one take turns without a word about events. */
+/* Three blocking streams and the default stream alternate without events. */
 static void joins()
 {
         uint32_t *device, got, expected = 0;
@@ -53,7 +53,7 @@ static void joins()
         OK(cudaFree(device));
 }
 
-/* While the default stream is held, a blocking stream does not begin and a non-blocking one does. */
+/* While the default stream is held, a blocking stream does not start work, but a non-blocking one does. */
 static void held()
 {
         cudaStream_t blocking, free_running;
@@ -78,7 +78,7 @@ static void held()
         opened = true;
         OK(cudaStreamSynchronize(blocking));
         CHECK(pinned[0] == 1);
-        /* the other way round */
+        /* the same with the roles exchanged */
         opened = false;
         OK(cudaLaunchHostFunc(blocking, hold, NULL));
         LAUNCHED(step<<<1, 1>>>(pinned, 5, 1));

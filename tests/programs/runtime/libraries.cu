@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code that a program loads itself: kernels, variables, lists of them, and what is not there. */
+/* Code that the program loads itself: kernels, variables, lists of them, missing names */
 #include "runtime.h"
 
 static const char ptx[] = R"(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory in the order of a stream: used and freed among kernels, taken again, handed to another stream. */
+/* Stream-ordered memory: used and freed among kernels, allocated again, passed to another stream */
 #include "runtime.h"
 
 __global__ void fill(uint32_t *p, int n, uint32_t seed)
@@ -27,7 +27,8 @@ static unsigned long long expected(int n, uint32_t seed)
         return s;
 }
 
-/* Each round's memory is freed before its work has run: the next round may get it, and must not be in its way. */
+/* Each round frees its memory before its work has run: the next round may get that memory, and must not disturb the
+ * work. */
 static void reuse(cudaStream_t s)
 {
         const int rounds = 12;
@@ -52,7 +53,7 @@ static void reuse(cudaStream_t s)
         OK(cudaFree(sums));
 }
 
-/* Allocated in one stream, used and freed in another, after an event. */
+/* Allocates in one stream; uses and frees in another, after an event. */
 static void across()
 {
         unsigned long long *out, got;
@@ -94,7 +95,7 @@ static void wrong(cudaStream_t s)
         OK(cudaMallocAsync(&p, 64, s));
         OK(cudaFreeAsync(p, s));
         EXPECT(cudaErrorInvalidValue, cudaFreeAsync(p, s));
-        /* the two ways to allocate and to free go together */
+        /* both ways to allocate combine with both ways to free */
         OK(cudaMallocAsync(&p, 64, s));
         OK(cudaStreamSynchronize(s));
         OK(cudaFree(p));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory: one address for host and device, turns with a wait between them. */
+/* Managed memory: one address for host and device, which alternate with a wait between them */
 #include "runtime.h"
 
 struct node {
@@ -47,7 +47,7 @@ static void arrays()
         OK(cudaFree(p));
 }
 
-/* Pointers in it mean the same on both sides. */
+/* Pointers inside of managed memory are valid on both sides. */
 static void list()
 {
         node *nodes;
@@ -78,7 +78,7 @@ static void asked()
         CHECK(a.type == cudaMemoryTypeManaged && a.devicePointer == p + 10 && a.hostPointer == p + 10);
         OK(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, 0));
         here.type = cudaMemLocationTypeDevice;
-        /* advice is for devices that reach managed memory while the host does */
+        /* prefetching needs a device that can access managed memory at the same time as the host */
         if (concurrent)
                 OK(cudaMemPrefetchAsync(p, 1 << 16, here, 0, 0));
         OK(cudaDeviceSynchronize());

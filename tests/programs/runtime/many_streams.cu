@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Very many streams and events at once, each with its own memory; made, used, destroyed and made again. */
+/* A large number of streams and events at once, each with its own memory: created, used, destroyed and created again */
 #include "runtime.h"
 
 static const int streams = 200;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrices: a transpose through padded tiles, and a product by tiles whose every sum has the order of the reference. */
+/* Matrices: a transpose through padded tiles, and a tiled product that sums in the order of the reference */
 #include "runtime.h"
 
 #define TILE 16

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with memory and copies, call by call: each code, that it is the last error once, and that nothing
- * else suffers.
+ * Errors of memory and copy calls, one by one: the code, that it is the last error once, and that nothing else changes
  */
 #include "runtime.h"
 
-/* the code, once as the result and once as the last error */
+/* expects the code as the result, and once as the last error */
 #define FAILS(code, ...)                             \
         do {                                         \
                 EXPECT(code, __VA_ARGS__);           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory there is: allocations show, frees show, and the numbers agree with the device's properties. */
+/* Amount of memory: allocations reduce the free amount, frees restore it, and the total equals the device's property */
 #include "runtime.h"
 
 int main()

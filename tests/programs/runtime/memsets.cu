@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling memory in one, two and three dimensions: only the low byte counts, nothing beside is touched. */
+/* Memsets in one, two and three dimensions: only the low byte of the value counts, and no byte outside is touched */
 #include "runtime.h"
 
 static const size_t size = 64 * 1024;

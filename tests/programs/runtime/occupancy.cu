@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Occupancy: what the runtime says beside the toolkit's calculator (cuda_occupancy.h), fed with the same attributes. */
+/* Occupancy: the runtime's results equal those of the toolkit's calculator (cuda_occupancy.h) for the same
+ * attributes */
 #include <cuda_occupancy.h>
 
 #include "runtime.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All memory taken piece by piece: the error comes as one, everything taken works, and after a free there is memory
- * again.
+ * Allocates all memory block by block: the end is an error code, every block works, and after a free allocation
+ * succeeds again
  */
 #include "runtime.h"
 
@@ -51,7 +51,7 @@ int main()
         for (char *q : pieces)
                 OK(cudaFree(q));
         OK(cudaMemGetInfo(&now, &total));
-        /* a runtime keeps some for itself once it has worked */
+        /* a runtime keeps some memory for itself after it has worked */
         CHECK(now + piece / 2 >= before);
         return program_end("out_of_memory");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled for per-thread default streams: while one thread's default stream is held, everything that another thread
- * does in its own goes on: copies, fills, allocations, events, captures, launches. (Host functions are not: they may
- * wait for each other.)
+ * Compiled for per-thread default streams: while one thread's default stream is held, another thread's copies, memsets,
+ * allocations, events, captures and launches continue. Host functions are left out, because they may wait for each
+ * other.
  */
 #include <atomic>
 #include <thread>
@@ -31,7 +31,7 @@ __global__ void add(int *p, int n, int v)
                 p[i] += v;
 }
 
-/* Both threads' memory is made before: cudaFree would wait for all streams. */
+/* Allocated before the threads start, because cudaFree would wait for all streams. */
 struct memory {
         int *device, *pinned;
         cudaPitchedPtr box;
@@ -41,7 +41,7 @@ static void holder(const memory *m)
 {
         cudaLaunchHostFunc(0, hold, NULL);
         add<<<1, 256>>>(m->device, 256, 1);
-        /* checks are counted by the main thread alone */
+        /* only the main thread counts checks */
         while (!opened)
                 std::this_thread::yield();
         cudaStreamSynchronize(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Built with --default-stream per-thread: what goes to stream 0 goes to the thread's own, whatever call it is; work of
- * the legacy stream is still ordered with it.
+ * Built with --default-stream per-thread: stream 0 is the thread's own in every call, and is still ordered with the
+ * legacy stream
  */
 #include <thread>
 
@@ -26,7 +26,7 @@ static void one(int id, int *failures)
         bad += cudaMemcpyAsync(p, host.data(), n * sizeof(int), cudaMemcpyHostToDevice) != cudaSuccess;
         multiply<<<8, 256>>>(p, 3, n);
         bad += cudaGetLastError() != cudaSuccess;
-        /* the same stream by its name, and ordered behind it the legacy one */
+        /* the same stream by its name; then the legacy stream, which is ordered after it */
         multiply<<<8, 256, 0, cudaStreamPerThread>>>(p, 5, n);
         multiply<<<8, 256, 0, cudaStreamLegacy>>>(p, 7, n);
         multiply<<<8, 256>>>(p, 2, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned memory: kernels read and write it in place, at the host's address; the host sees it after a wait. */
+/* Pinned memory: kernels read and write it in place, at the host's address; the host sees the result after a wait */
 #include "runtime.h"
 
 __global__ void twice(const int *in, int *out, int n)
@@ -36,7 +36,7 @@ static void zero_copy(unsigned int flags)
         for (int i = 0; i < n; i++)
                 good = good && out[i] == i * 6 + 1;
         CHECK(good);
-        /* with one address space a pinned address is as good as a device's */
+        /* with unified addressing a pinned address is valid where a device address is */
         OK(cudaMemcpy(in, out, n * sizeof(int), cudaMemcpyDeviceToDevice));
         OK(cudaDeviceSynchronize());
         CHECK(in[n - 1] == (n - 1) * 6 + 1);
@@ -44,7 +44,7 @@ static void zero_copy(unsigned int flags)
         OK(cudaFreeHost(out));
 }
 
-/* Host and device take turns without a copy. */
+/* Host and device alternate on the same memory without a copy. */
 static void turns()
 {
         unsigned int *counter;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries with kernels that come and go: each has a kernel and a variable of the same name as the
- * other's; what is loaded again begins afresh.
+ * Libraries with kernels, loaded and unloaded: their kernels and variables have equal names but are separate; a library
+ * that is loaded again has initial values
  */
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the runtime says of addresses of every kind, at their beginning and inside. */
+/* Pointer attributes of addresses of every kind, at the start of an allocation and inside */
 #include "runtime.h"
 
 __device__ int variable[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: the default one and one's own, what they count, what a threshold keeps, trimming, access. */
+/* Pools: the default pool and new ones, their counters, the release threshold, trimming, access */
 #include "runtime.h"
 
 static uint64_t number(cudaMemPool_t pool, cudaMemPoolAttr attr)
@@ -66,7 +66,7 @@ static void counts(cudaStream_t s)
         OK(cudaStreamSynchronize(s));
         CHECK(number(pool, cudaMemPoolAttrUsedMemCurrent) == 0);
         CHECK(number(pool, cudaMemPoolAttrUsedMemHigh) == 3 << 20);
-        /* below the threshold memory stays with the pool until it is told to give it back */
+        /* below the threshold the pool keeps its memory until it is trimmed */
         CHECK(number(pool, cudaMemPoolAttrReservedMemCurrent) >= 3 << 20);
         OK(cudaMemPoolTrimTo(pool, 0));
         CHECK(number(pool, cudaMemPoolAttrReservedMemCurrent) == 0);
@@ -80,7 +80,7 @@ static void counts(cudaStream_t s)
         OK(cudaMemPoolDestroy(pool));
 }
 
-/* A device's pool may be another than its default one; destroying it brings the default one back. */
+/* A device's current pool may differ from its default pool; destroying the current one restores the default. */
 static void chosen(cudaStream_t s)
 {
         cudaMemPool_t pool = own(), now, first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* printf of kernels: it comes out where the program waits, after what the program printed before. */
+/* printf in kernels: the output appears at a synchronisation, after earlier output of the program */
 #include <unistd.h>
 
 #include "runtime.h"

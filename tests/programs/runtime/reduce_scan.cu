@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums and running sums over many blocks, by shared memory and by warps, several kernels after each other. */
+/* Sums and prefix sums over many blocks, through shared memory and warps, with several kernels in sequence */
 #include "runtime.h"
 
 __global__ void reduce(const int *in, long long *sums, int n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudaDeviceReset: everything is gone, and everything can begin again; variables have their first values. */
+/* cudaDeviceReset frees everything; afterwards the program can start again, and variables have their initial values */
 #include "runtime.h"
 
 __device__ int counter = 7;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs of the Runtime API share: checks that count
+ * Shared by the programs of the Runtime API: counted checks
  *
- * A program prints each check that does not hold and ends with PASS or FAIL and its name; its exit status says the
- * same. The programs use nothing but the public CUDA Runtime API: they run unchanged on a GPU with NVIDIA's driver and
- * either of NVIDIA's runtimes, which is how their expectations were confirmed.
+ * A program prints each check that fails, and ends with PASS or FAIL and its name; its exit status says the same. The
+ * programs use only the public CUDA Runtime API. So they run unchanged on a GPU with NVIDIA's driver and either of
+ * NVIDIA's runtimes, which confirmed their expectations.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ static int program_failures, program_checks;
 
 #define OK(...) EXPECT(cudaSuccess, __VA_ARGS__)
 
-/* For what the rest of the program stands on. */
+/* For calls that the rest of the program depends on: an error ends the program. */
 #define MUST(...)                                                                                               \
         do {                                                                                                    \
                 cudaError_t program_r = (__VA_ARGS__);                                                          \
@@ -53,7 +53,7 @@ static int program_failures, program_checks;
                 }                                                                                               \
         } while (0)
 
-/* A launch that must be taken: LAUNCHED(kernel<<<1, 32>>>(p)); */
+/* A launch that must succeed: LAUNCHED(kernel<<<1, 32>>>(p)); */
 #define LAUNCHED(...)                   \
         do {                            \
                 __VA_ARGS__;            \
@@ -68,14 +68,14 @@ static inline int program_end(const char *name)
         return program_failures != 0;
 }
 
-/* A small generator, so that every program has the same numbers everywhere. */
+/* A small generator with the same sequence everywhere. */
 static inline uint32_t program_random(uint32_t *state)
 {
         *state = *state * 1664525u + 1013904223u;
         return *state >> 8;
 }
 
-/* A copy of host memory on the device; and back. */
+/* Copies a host vector to new device memory; program_download copies back. */
 template <typename T> static inline T *program_upload(const std::vector<T> &v)
 {
         T *p;

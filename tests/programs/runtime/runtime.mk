@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs of the Runtime API as users build them. Every .cu file here is one. It is compiled once and linked twice:
-# with the shared runtime (against DetShare's library), and for GPUs with NVIDIA's static one.
+# Programs of the Runtime API, built as users build them. Every .cu file here is one. Each is compiled once and linked
+# twice: with the shared runtime (against DetShare's library), and for GPUs with NVIDIA's static one.
 #
 #   NVCC_<name>        options of one program
 #   PARTS_<name>       files of parts/ that it is also linked from
 #   parts/lib*.cu      libraries that programs open
 #   TOGETHER_<group>   programs that are compiled as one file (together.sh) and linked as one program with several names
 #
-# Groups exist because the compiler spends most of its time on headers. A program that acts before or after main has
-# no group.
+# Groups save time, because the compiler spends most of its time on headers. A program that acts before or after main
+# has no group.
 
 RUNTIME := $(BUILD)/tests/runtime
 runtime_names := $(basename $(notdir $(wildcard tests/programs/runtime/*.cu)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: static, dynamic, both, and more than a kernel has without asking for it. */
+/* Shared memory: static, dynamic, both, and a dynamic size above the default limit without the attribute */
 #include "runtime.h"
 
 extern __shared__ unsigned char raw[];
@@ -70,7 +70,7 @@ int main()
         mixed<int>();
         mixed<double>();
         mixed<short>();
-        /* one byte more than everybody has needs to be asked for */
+        /* one byte above the default limit needs the function attribute */
         reverse<<<1, 32, 49153>>>(nullptr, 0);
         EXPECT(cudaErrorInvalidValue, cudaGetLastError());
         OK(cudaFuncSetAttribute(reverse, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
@@ -80,7 +80,7 @@ int main()
         reverse<<<1, 32, most + 1>>>(nullptr, 0);
         EXPECT(cudaErrorInvalidValue, cudaGetLastError());
         EXPECT(cudaErrorInvalidValue, cudaFuncSetAttribute(reverse, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1));
-        /* what is static counts too */
+        /* static shared memory counts too */
         EXPECT(cudaErrorInvalidValue, cudaFuncSetAttribute(both<double>, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
         cudaGetLastError();
         OK(cudaDeviceSynchronize());

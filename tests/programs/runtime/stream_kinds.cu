@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What streams say of themselves: flags, priorities (clamped), numbers, devices, attributes; and what is wrong with
- * them.
+ * Properties of streams: flags, priorities (clamped), numbers, devices, attributes, and errors
  */
 #include <set>
 

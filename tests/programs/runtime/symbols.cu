@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of the device by name: constants, globals, structs, arrays; copies to and from them and parts of them. */
+/* Device variables by name: constants, globals, structs, arrays; copies from and to them and parts of them */
 #include "runtime.h"
 
 struct Setup {
@@ -48,7 +48,7 @@ static void constants()
         CHECK(program_download(out, 64) == expected);
         OK(cudaMemcpyFromSymbol(&n, counter, sizeof(n)));
         CHECK(n == 145);
-        /* a part of a constant, before the next launch and not for the last one */
+        /* changes one element of a constant before the next launch, but after the last one */
         w[5] = -1;
         OK(cudaMemcpyToSymbolAsync(weights, &w[5], sizeof(float), 5 * sizeof(float), cudaMemcpyHostToDevice, 0));
         LAUNCHED(weigh<<<1, 64>>>(out));
@@ -74,14 +74,14 @@ static void addresses()
         CHECK(value == 0x123456789abcdefull);
         OK(cudaGetSymbolAddress(&other, hidden));
         CHECK(address == other && address);
-        /* a pointer in a variable */
+        /* a pointer stored in a variable */
         MUST(cudaMalloc(&cell, sizeof(double)));
         MUST(cudaMalloc(&out, 64 * sizeof(float)));
         OK(cudaMemcpyToSymbol(indirect, &cell, sizeof(cell)));
         LAUNCHED(weigh<<<1, 64>>>(out));
         OK(cudaMemcpy(&result, cell, sizeof(result), cudaMemcpyDeviceToHost));
         CHECK(result == 2.5);
-        /* between variables */
+        /* a copy between two variables */
         OK(cudaGetSymbolAddress(&other, table));
         OK(cudaMemcpyToSymbol(counter, other, sizeof(int), 0, cudaMemcpyDeviceToDevice));
         OK(cudaMemcpyFromSymbol(&result, counter, sizeof(float)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One kernel template for many types, with sizes, functors and structs as arguments: each instance has its own stub. */
+/* A kernel template instantiated with many types, sizes, functors and structs: each instance has its own launch stub */
 #include "runtime.h"
 
 struct Vec3 {

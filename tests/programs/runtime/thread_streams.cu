@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the host, each with its own stream, memory and last error; and one stream that all of them use. */
+/* Host threads, each with its own stream, memory and last error, and one stream that all of them use */
 #include <atomic>
 #include <thread>
 
@@ -24,7 +24,7 @@ struct result {
         bool good, errors_apart;
 };
 
-/* Checks are counted by the main thread alone. */
+/* Returns its result in *ret, because only the main thread counts checks. */
 static void work(int k, cudaStream_t common, unsigned int *counter, result *ret)
 {
         std::vector<int> v(n);

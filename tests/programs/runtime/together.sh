@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Several programs of this folder as one text, each in a namespace of its own, and a main that is the one whose name it was called by: what
-# takes time to compile of such a program is the headers. Written to standard output.
+# Writes several programs of this folder to standard output as one source file, each in a namespace of its own. Its
+# main calls the program whose name it was started with. This saves time, because headers dominate the compilation of
+# such programs.
 #
 # usage: together.sh PROGRAM...   (in any folder)
 set -eu

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cudaMemcpyDefault: the addresses say the direction, for every pair of pageable, pinned and device memory; wrong
- * kinds too.
+ * cudaMemcpyDefault: the addresses determine the direction, for every pair of pageable, pinned and device memory; also
+ * copies with a wrong kind
  */
 #include "runtime.h"
 
@@ -65,7 +65,7 @@ int main()
                         CHECK(holds(dst, 0, size, 0, 1));
                 }
         }
-        /* what is named wrongly but can be done is done */
+        /* a copy with a wrong kind is done if the addresses allow it */
         fill(from[2], 10);
         OK(cudaMemcpy(device[1], device[0], size, cudaMemcpyHostToDevice));
         CHECK(holds(to[2], 0, size, 0, 10));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of several translation units, each with its own image: names that are equal in both and mean two things,
- * and the same instance of a template in both.
+ * A program of two translation units, each with its own image: equal names with different meanings, and a template
+ * instance that both contain
  */
 #include "runtime.h"
 #include "parts/units.h"

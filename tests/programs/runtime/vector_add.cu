@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first program of every course, for sizes that fill blocks and that do not, compared bit by bit with the processor. */
+/* Vector addition, with sizes that fill whole blocks and sizes that do not; results equal the processor's bit by bit */
 #include "runtime.h"
 
 __global__ void vector_add(const float *a, const float *b, float *c, int n)

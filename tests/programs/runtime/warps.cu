@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes of a warp tell each other: shuffles, votes, matches, reductions, with parts of a warp too. */
+/* Communication inside of a warp: shuffles, votes, matches, reductions, also with part of the lanes */
 #include "runtime.h"
 
 enum { SHFL, UP, DOWN, XOR, WIDE, ALL, ANY, BALLOT, UNIQUE, MATCH, ADD, MIN, MAX, ACTIVE, PART, N };
@@ -60,7 +60,7 @@ static long long expected(int t, int what)
         case BALLOT:
                 return 0x49249249u;
         case UNIQUE:
-                return 0; /* all ones and one more, in 32 bits */
+                return 0; /* 32 one bits plus one overflow to 0 */
         case MATCH:
                 return (0x1fu << lane / 5 * 5) & 0xffffffffu;
         case ADD:

@@ -100,7 +100,7 @@ extern "C" __global__ void assembly_odd_arithmetic(const int *in, const float *f
         g[threadIdx.x + 32] = x + y + z;
 }
 
-/* A table of jumps, as other compilers write switches */
+/* A jump table, as other compilers implement switches */
 extern "C" __global__ void assembly_jump_table(const int *in, int *out)
 {
         int v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: calls, tables of jumps and functions, virtual functions, recursion, stacks, bounds, pragmas. */
+/* Corpus: calls, jump and function tables, virtual functions, recursion, stacks, bounds, pragmas. */
 // targets: sm_75+debug sm_86 sm_90+rdc sm_90+debug
 #include <cassert>
 #include <cstdint>
@@ -347,7 +347,7 @@ extern "C" __global__ void flow_predicates(const int *a, const float *b, int *ou
                 out[i] += b[i] != b[i] ? 100 : 200;
 }
 
-/* Of relocatable code ptxas names a function's shared variable after its line in the PTX: this one is the module's */
+/* In relocatable code ptxas names a function's shared variable by its PTX line, so this variable is the module's */
 extern __shared__ int barrier_words[];
 
 extern "C" __global__ void flow_divergent_barrier(int *data)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: f16, bf16, their pairs, and the formats of eight bits. */
+/* Corpus: f16, bf16, their pairs, and the 8-bit formats. */
 // targets: sm_80 sm_90
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

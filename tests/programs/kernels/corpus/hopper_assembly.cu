@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: what only sm_90a has: warpgroup products, tensor copies, bulk copies, barriers in memory, multicast. */
+/* Corpus: sm_90a only: warpgroup products, tensor copies, bulk copies, barriers in memory, multicast. */
 // targets: sm_90a
 #include <cstdint>
 #include <cuda.h>
@@ -37,7 +37,7 @@ __device__ __forceinline__ uint64_t descriptor(const void *p)
         return (uint64_t)((SHARED(p) & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
 }
 
-/* Producer and consumers: one warp copies tiles by tensor maps, a warpgroup multiplies */
+/* Producer and consumers: one warp copies tiles through tensor maps, a warpgroup multiplies */
 extern "C" __global__ void __launch_bounds__(256) hopper_gemm(
         const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, float *c, int n, int k)
 {

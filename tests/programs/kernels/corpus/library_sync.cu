@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: atomics with scopes and orders, barriers and pipelines of the C++ library. */
+/* Corpus: atomics with scopes and orders, barriers and pipelines from the C++ library. */
 // targets: sm_80 sm_90
 #pragma nv_diag_suppress 20054 // barriers in shared memory are initialised by init()
 #include <cuda/atomic>

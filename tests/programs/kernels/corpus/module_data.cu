@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: variables of the module with initialisers of every kind, heap, text. */
+/* Corpus: module variables with initialisers of every kind, the heap, printf. */
 // targets: sm_86 sm_80+rdc
 #include <cstdint>
 #include <cstdio>
@@ -58,7 +58,7 @@ extern "C" __global__ void data_variables(int *out, int i)
         flag = !flag;
 }
 
-#ifndef __CUDACC_RDC__ /* ptxas would name its variables after their lines in the PTX */
+#ifndef __CUDACC_RDC__ /* ptxas would name its variables by their PTX lines */
 extern "C" __global__ void data_shared_kinds(int *out)
 {
         extern __shared__ int dynamic[];

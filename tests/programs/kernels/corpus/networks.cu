@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: layers of neural networks, forwards, backwards and what trains them. */
+/* Corpus: layers of neural networks, forward, backward, and optimizers. */
 // targets: sm_80
 #include <cfloat>
 #include <cstdint>
@@ -51,7 +51,7 @@ extern "C" __global__ void nn_attention(const float *q, const float *k, const fl
         }
 }
 
-/* One query per thread, keys and values by tiles, the maximum corrected as it grows */
+/* One query per thread, keys and values in tiles; earlier terms are rescaled when the maximum grows */
 extern "C" __global__ void nn_attention_tiled(
         const float *q, const float *k, const float *v, float *out, int n, int causal)
 {

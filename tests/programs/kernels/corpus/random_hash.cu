@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: generators of random numbers, what is sampled with them, checksums, hashes, ciphers, hash tables. */
+/* Corpus: random number generators, sampling, checksums, hashes, ciphers, hash tables. */
 // targets: sm_75
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: text, codes, and what is done with single bits. */
+/* Corpus: text, codes, and bit manipulation. */
 // targets: sm_75
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: matrix instructions as libraries write them: tiles through shared memory, and each type once. */
+/* Corpus: matrix instructions as libraries use them: tiles through shared memory, and each type once. */
 // targets: sm_80 sm_90
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t from)
                      : "r"(from));
 }
 
-/* One warp per 16 x 16 of the result, f16 in and f32 out, copies ahead by two tiles */
+/* One warp per 16 x 16 of the result, f16 in and f32 out; copies run two tiles ahead */
 extern "C" __global__ void mma_gemm_pipelined(const half *a, const half *b, float *c, int n)
 {
         __shared__ alignas(16) half as[2][16][16], bs[2][16][16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: matrix fragments of the C++ interface, in all their types, shapes and layouts. */
+/* Corpus: matrix fragments of the C++ interface (nvcuda::wmma), in all types, shapes and layouts. */
 // targets: sm_80
 #include <cstdint>
 #include <cuda_bf16.h>

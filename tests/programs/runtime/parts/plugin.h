@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library with a kernel of its own, for `plugins`. BEGIN: what its variable begins with. */
+/* A library with a kernel of its own, for `plugins`. BEGIN: initial value of its variable */
 #pragma once
 
 #include <cuda_runtime.h>

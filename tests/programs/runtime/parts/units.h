@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both units of `units` have. */
+/* Shared by both translation units of `units` */
 #pragma once
 
 template <typename T> __global__ void scale(T *p, T by)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other unit of `units`. */
+/* The second translation unit of `units` */
 #include <cuda_runtime.h>
 
 #include "units.h"

@@ -113,7 +113,7 @@ for state in beside turns; do
         serve "$tmp/many" --class be --digest --json --bimodal all --state $state --requests 40 >"$tmp/out" 2>"$tmp/err"
         result "state $state: the pack runs with tensors in two places" $? "$tmp/err"
         check "the forms of the kernel need several images" test "$(figure forms)" -gt 64
-        check "and the bytes are the same" test -n "$(digests "$tmp/plain")" -a "$(digests "$tmp/out")" = "$(digests "$tmp/plain")"
+        check "state $state: the bytes are those of the plain pack" test -n "$(digests "$tmp/plain")" -a "$(digests "$tmp/out")" = "$(digests "$tmp/plain")"
 done
 
 # Nine million bytes of comment, and a kernel named like a word in the message about large modules.
@@ -124,8 +124,8 @@ sed -i "s/^file k.ptx .*/$(file_line "$tmp/large" k.ptx)/" "$tmp/large/pack.txt"
 serve "$tmp/large" --class be --digest --json >"$tmp/out" 2>"$tmp/err"
 result "a large module runs" $? "$tmp/err"
 serve "$tmp/large" --class be --digest --json --bimodal all >"$tmp/out" 2>"$tmp/err"
-check "but is not coloured" test $? -ne 0
-check "and that is said" grep -q 'too large to have coloured kernels' "$tmp/err"
+check "--bimodal refuses a module that is too large" test $? -ne 0
+check "the message says that the module is too large" grep -q 'too large to have coloured kernels' "$tmp/err"
 
 kill -TERM "$daemon"
 wait "$daemon"

@@ -184,7 +184,7 @@ if [ "$(id -u)" = 0 ]; then
         check "another user may not forget the calibration" ends 4 "cannot delete" as_nobody "$ctl" calibrate --forget
         check "another user may read the calibration" as_nobody "$ctl" calibrate --show
 else
-        skip "who may calibrate" "root, to become another user"
+        skip "calibration by another user" "root, to become another user"
 fi
 
 # --- forgetting -----------------------------------------------------------------------------------------------

@@ -257,7 +257,7 @@ static void with_worker_deaths(long kills, const struct h_status *before)
         (void)kill_all(before);
         for (uint64_t stop = h_now_ms() + 20000; notes->rounds < rounds + 10 && h_now_ms() < stop;)
                 h_sleep_ms(5);
-        h_check(notes->rounds >= rounds + 10, "the bystanders do not go on after the worker's deaths");
+        h_check(notes->rounds >= rounds + 10, "the bystanders do not continue after the worker's deaths");
         /* A GPU's worker needs time to exit, and the bystanders may have finished their rounds before. */
         for (uint64_t stop = h_now_ms() + 20000; h_now_ms() < stop; h_sleep_ms(5))
                 if (h_status(&after) == 0 && after.worker_restarts > before->worker_restarts)
@@ -313,6 +313,6 @@ int main(int argc, char **argv)
                 "a child of the daemon was restarted by client kills");
         print_bystanders();
         with_worker_deaths(kills > 1000 ? 500 : 50, &before);
-        h_baseline(&alone, BASELINE_MS, "after everybody was killed");
+        h_baseline(&alone, BASELINE_MS, "after all clients were killed");
         return h_finish();
 }

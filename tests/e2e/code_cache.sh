@@ -108,10 +108,10 @@ with open(sys.argv[1], "r+b") as f:
 END
 once damaged "a byte is damaged" 1 0 1
 truncate -s $((size - 1)) "${files[0]}"
-once cut "it is cut off" 1 0 1
+once cut "the file is truncated" 1 0 1
 chmod 666 "${files[0]}"
-once writable "others may write it" 1 0 1
-once again "it was written anew" 0 1 0
+once writable "the file is writable by others" 1 0 1
+once again "the replaced file is valid" 0 1 0
 
 # Twelve loads of one image, from the program's file or from memory: the daemon reads the image only a few times.
 start embedded "$state"
@@ -124,25 +124,25 @@ stop
 
 # The daemon removes leftovers of a killed daemon and keeps files of others.
 touch "${files[0]%/*}/new.$(basename "${files[0]}")" "$state/code/README"
-once leftovers "with other files beside" 0 1 0
+once leftovers "other files are in the directory" 0 1 0
 [ ! -e "${files[0]%/*}/new.$(basename "${files[0]}")" ] && [ -e "$state/code/README" ]
 result "half a file is removed, a stranger's stays" $?
 
 start writer "$state"
 start reader "$state"
 program reader "a second daemon with the same directory"
-expect reader "it reads" 0 1 0
+expect reader "the second daemon reads the first one's code" 0 1 0
 grep -q "is used read-only: another daemon writes there" "$tmp/reader.log"
-result "and says so" $? "$tmp/reader.log"
+result "the second daemon logs that it only reads" $? "$tmp/reader.log"
 stop
 stop
 
 chmod 777 "$state"
 start open "$state"
 program open "a directory that everybody may write"
-expect open "it is not used" 1 0 0
+expect open "a directory writable by all is not used" 1 0 0
 grep -q "others may write it; compiled code is not kept" "$tmp/open.log"
-result "and it is said why" $? "$tmp/open.log"
+result "the log gives the reason" $? "$tmp/open.log"
 stop
 : >"$tmp/file"
 start nowhere "$tmp/file"

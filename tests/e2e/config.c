@@ -275,7 +275,7 @@ static void check_reloads(int n)
                 good += broken ? strstr(status, "reload refused") && strstr(status, "x.conf:")
                                : strstr(status, "the configuration was read") != NULL;
         }
-        h_check(good == n, "%d of %d reloads went as they should: %s", good, n, status);
+        h_check(good == n, "%d of %d reloads had the expected result: %s", good, n, status);
         for (int i = 0; i < LOADS; i++) {
                 kill(loads[i], SIGUSR1);
                 h_check(waitpid(loads[i], &status_of, 0) == loads[i] && status_of == 0,
@@ -329,7 +329,7 @@ static void open_directory(void)
 
         snprintf(path, sizeof(path), "%s", h_socket());
         *strrchr(path, '/') = 0;
-        h_check(chmod(path, 0755) == 0, "a directory for everybody");
+        h_check(chmod(path, 0755) == 0, "the directory is open to other users");
 }
 
 static void check_who_is_there(void)
@@ -349,12 +349,12 @@ static void check_who_is_there(void)
         if (pid == 0)
                 _exit(someone(go[0], done[1]));
         close(done[1]);
-        h_check(read(done[0], &session, sizeof(session)) == sizeof(session), "somebody with rights");
-        h_check(class_of(session) == 'l', "it is latency sensitive");
+        h_check(read(done[0], &session, sizeof(session)) == sizeof(session), "a client of another user connects");
+        h_check(class_of(session) == 'l', "the client's class is ls");
         put("x.conf", "[user 65534]\nclasses=be\nmemory=1\n");
         put("conf.d/50.conf", "[user 65534]\nsm_percent=20\n");
         h_check(reload(status, sizeof(status)), "another");
-        h_check(class_of(session) == 'b', "it is not any more");
+        h_check(class_of(session) == 'b', "the client's class is no longer ls");
         h_check(write(go[1], "", 1) == 1 && read(done[0], &session, sizeof(session)) == sizeof(session), "it looks");
         put("conf.d/50.conf", "[user 65534]\nmemory = none\n");
         h_check(reload(status, sizeof(status)), "a third");
@@ -367,11 +367,12 @@ static void check_who_is_there(void)
         put("x.conf", "[daemon]\npolicy=static\ndevice=sim:a2000\n[policy static]\n; none like it\nfrobs=1\n");
         h_check(reload(status, sizeof(status)) && strstr(status, "need a restart: device"), "%s", status);
         h_check(strstr(status, "policy static refused") || await_note("policy static refused", status, sizeof(status)),
-                "what the policy refuses is in the status");
+                "the status has the refused parameter");
         h_check(strstr(status, "x.conf:6: [policy static]: policy static has no parameter \"frobs=1\"") != NULL, "%s",
                 status);
         fd = h_hello(1, NULL, NULL);
-        h_check(set_policy(fd, "static", m, sizeof(m)) > 0 && strstr(m, "x.conf:6: "), "set-policy says so too: %s", m);
+        h_check(set_policy(fd, "static", m, sizeof(m)) > 0 && strstr(m, "x.conf:6: "),
+                "set-policy's message has the refused parameter: %s", m);
         close(fd);
 }
 
@@ -485,11 +486,12 @@ static void check_handles(void)
                 uint64_t nobodys = i == OF_EVENT ? handles[i] + 1000 : absent[i];
                 int of_nobody = about(thief, i, nobodys, nowhere, sizeof(nowhere));
 
-                h_check(of_other > 0 && of_other == of_nobody, "%s of another: %d, of nobody: %d", names[i], of_other,
-                        of_nobody);
+                h_check(of_other > 0 && of_other == of_nobody, "%s of another session: status %d, of no session: %d",
+                        names[i], of_other, of_nobody);
                 strip(there);
                 strip(nowhere);
-                h_check(!strcmp(there, nowhere), "%s of another: '%s', of nobody: '%s'", names[i], there, nowhere);
+                h_check(!strcmp(there, nowhere), "%s of another session: '%s', of no session: '%s'", names[i], there,
+                        nowhere);
         }
         for (int i = 0; i < _OF_MAX; i++)
                 h_check(i == OF_KERNEL || i == OF_MODULE || about(owner, i, handles[i], there, sizeof(there)) == 0,
@@ -527,7 +529,7 @@ int main(int argc, char **argv)
         listen_for_notes();
         h_daemon_start(build, "sim:h200", extra);
         unsetenv("NOTIFY_SOCKET");
-        h_check(await_note("READY=1", NULL, 0), "it says that it is ready");
+        h_check(await_note("READY=1", NULL, 0), "the daemon reports READY");
         before = h_quiet();
         check_reloads(argc > 2 ? atoi(argv[2]) : 1000);
         if (h_is_root("clients of another user"))

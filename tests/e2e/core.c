@@ -88,7 +88,7 @@ static void round_trip(dsc_session *s, uint64_t device, size_t n)
         fill(from, n, (unsigned)n);
         expect(dsc_write(s, 0, device, 0, from, 0, n, 1) == 0, "a write");
         expect(dsc_read(s, 0, to, 0, device, 0, n, 1) == 0, "a read");
-        expect(!memcmp(from, to, n), "what was read is what was written");
+        expect(!memcmp(from, to, n), "the bytes read are the bytes written");
         free(from);
         free(to);
 }
@@ -148,7 +148,7 @@ static void copies(void)
         rectangles(s, device);
         pinned(s, device);
         expect(dsc_write(s, 0, device + (512ull << 20), 0, sizes, 0, 8, 1) != 0 || dsc_wait_all(s) != 0,
-                "a write beyond everything fails");
+                "a write outside of all memory fails");
         expect(dsc_reset(s) == 0 && dsc_sticky_error(s) == 0, "a reset");
         expect(dsc_mem_alloc(s, 4096, &device) == 0, "memory after the reset");
         round_trip(s, device, 4096);
@@ -248,7 +248,7 @@ static void clocks(void)
                 if (!expect(launch(s, 0, &spin, p, 32, 1) == 0, "more launches than the ring has room for"))
                         break;
         expect(dsc_wait_all(s) == 0, "all of them end");
-        expect(h_now_ms() - wall < 30000, "nobody waited for a declaration to be dropped");
+        expect(h_now_ms() - wall < 30000, "no wait lasts until a declaration expires");
 }
 
 /* --- the daemon is killed --- */
@@ -314,7 +314,7 @@ int main(int argc, char **argv)
                 part("threads", threads);
                 if (h_needs_sim(DEVICE, "clocks: what a virtual clock promises"))
                         part("clocks", clocks);
-                h_baseline(&quiet, 5000, "after every part everything is given back");
+                h_baseline(&quiet, 5000, "after all parts");
         }
         for (int rpc = 0; rpc < 2; rpc++) {
                 if (rpc)

@@ -286,7 +286,7 @@ exits 1 "101 % of the SMs" run -- env DETSHARE_SM_PERCENT=101 "$build/examples/h
 # A client without standard streams: its output must not reach its connection to the daemon.
 "$ctl" run -- sh -c "exec '$build/examples/hello' <&- >&- 2>&-"
 check "a program without standard streams runs" test $? = 0
-check "and the daemon hears nothing of what it prints" sh -c "! grep 'a frame of' '$dir/daemon.log'"
+check "no output of the program reaches the daemon" sh -c "! grep 'a frame of' '$dir/daemon.log'"
 
 # --- permissions ----------------------------------------------------------------------------------------------
 
@@ -305,11 +305,11 @@ if [ "$(id -u)" = 0 ]; then
         chmod 600 "$socket"
         check "no permission for the socket is exit 4: $(cat "$dir/err")" denied "permission denied: .*$socket: Permission denied" status
         chmod 666 "$socket"
-        check "others may ask for the status" env LD_LIBRARY_PATH="$dir" setpriv --reuid=65534 --regid=65534 --clear-groups \
+        check "another user may get the status" env LD_LIBRARY_PATH="$dir" setpriv --reuid=65534 --regid=65534 --clear-groups \
                 "$dir/detsharectl" status
         for command in "set-policy fifo" "kill $other" "set-class $other ls"; do
                 # shellcheck disable=SC2086
-                check "others may not $command" denied "cannot" $command
+                check "another user may not $command" denied "cannot" $command
         done
         json 'any(c["id"] == '"$other"' for c in d["clients"])' clients --json
 fi

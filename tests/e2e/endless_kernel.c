@@ -207,7 +207,7 @@ static void given_up_where_all_stops(int all)
         pid = hostile_start(1);
         begin = h_now_ms();
         expect_served("ring", SERVED_MS, "after an endless kernel");
-        h_check(h_now_ms() - begin >= 1500, "it was given its time");
+        h_check(h_now_ms() - begin >= 1500, "the kernel ran for the configured time");
         h_check(child_returns(pid, SERVED_MS), "an endless kernel ends with 702");
         h_baseline(&before, 5000, "after 702");
 

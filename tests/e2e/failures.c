@@ -261,7 +261,7 @@ static int sweep(const char *program, size_t w, int n_max)
                 end = live(n % 3 == 2);
                 fired = disarm();
                 if (!fired) {
-                        h_check(end == LIFE_GOOD, "%s: nothing failed, and yet: %d", what, end);
+                        h_check(end == LIFE_GOOD, "%s: no call failed, but the life ended with %d", what, end);
                         break;
                 }
                 h_check(end == LIFE_GOOD || end == LIFE_ERROR, "%s: a client's life ended with %d", what, end);
@@ -497,7 +497,7 @@ static int event_life(int knock, int wait)
                 return LIFE_ERROR;
         /* Nothing was in flight, so the session continues in the next worker. */
         if ((error = dsc_event_record(s, 0, event, &seq)) || (error = dsc_wait_all(s))) {
-                fprintf(stderr, "the event of before: %d %s\n", error, dsc_message());
+                fprintf(stderr, "the event of the previous worker: %d %s\n", error, dsc_message());
                 return LIFE_WRONG;
         }
         return dsc_event_create(s, &other) == 0 && other > event ? LIFE_GOOD : LIFE_WRONG;

@@ -454,13 +454,13 @@ static void same_list(const struct dsc_client *a, size_t n_a, const char *when)
 
         h_check(n_a == n_b, "%s: %zu sessions, and %zu before", when, n_b, n_a);
         if (n_a)
-                h_check(a[0].gpu_request == 125 && a[0].gpu_limit == 750, "shares were asked for, and granted");
+                h_check(a[0].gpu_request == 125 && a[0].gpu_limit == 750, "the requested shares are granted");
         for (size_t i = 0; i < n_a && i < n_b; i++)
                 h_check(a[i].session == b[i].session && a[i].pid == b[i].pid && a[i].uid == b[i].uid &&
                                 a[i].is_ls == b[i].is_ls && a[i].slo_ns == b[i].slo_ns &&
                                 a[i].memory_limit == b[i].memory_limit && a[i].gpu_request == b[i].gpu_request &&
                                 a[i].gpu_limit == b[i].gpu_limit && !strcmp(a[i].name, b[i].name),
-                        "%s: session %llu '%s' is another", when, (unsigned long long)a[i].session, a[i].name);
+                        "%s: session %llu '%s' has changed", when, (unsigned long long)a[i].session, a[i].name);
         free(b);
 }
 
@@ -524,7 +524,8 @@ static void many_restarts(int n)
                 if (children[i].pid && write(children[i].to, "q", 1) != 1)
                         continue;
                 if (kinds[i].run == sleepy_client && children[i].pid)
-                        h_check(read(children[i].from, &said, sizeof(said)) == sizeof(said), "it says what it printed");
+                        h_check(read(children[i].from, &said, sizeof(said)) == sizeof(said),
+                                "the client reports how much it printed");
                 r = reap(&children[i]);
                 h_check(r == 0, "%s ended at step %d", kinds[i].what, r);
         }
@@ -688,9 +689,9 @@ static void spoiled(const char *mode, int go_on)
         struct child a = spawn(&kinds[0]), b;
         int ends[2], n = 0;
 
-        h_check(says(&a, 'r'), "%s: a client got ready", mode);
+        h_check(says(&a, 'r'), "%s: the first client is ready", mode);
         b = spawn(&kinds[1]);
-        h_check(says(&b, 'r'), "%s: another got ready", mode);
+        h_check(says(&b, 'r'), "%s: the second client is ready", mode);
         restart(mode);
         for (int i = 0; i < 2; i++) {
                 struct child *c = i ? &b : &a;
@@ -708,19 +709,19 @@ static void killed_in_the_pause(void)
 {
         struct child a = spawn(&kinds[0]), b;
 
-        h_check(says(&a, 'r'), "pause: a client got ready");
+        h_check(says(&a, 'r'), "pause: the first client is ready");
         b = spawn(&kinds[1]);
-        h_check(says(&b, 'r'), "pause: another got ready");
+        h_check(says(&b, 'r'), "pause: the second client is ready");
         FILE *f = fopen(mode_path, "w");
         if (!f || fputs("slow", f) < 0 || fclose(f))
                 exit(1);
         manager_do("restart");
-        h_check(manager_says("started") != NULL, "pause: it is started again");
+        h_check(manager_says("started") != NULL, "pause: the daemon is started again");
         kill(a.pid, SIGKILL);
         reap(&a);
         ready();
         check(&b, "pause");
-        h_check(write(b.to, "q", 1) == 1 && reap(&b) == 0, "pause: the other one went on");
+        h_check(write(b.to, "q", 1) == 1 && reap(&b) == 0, "pause: the other client continued");
         nothing_left("a client killed in the pause");
 }
 
@@ -729,10 +730,10 @@ static void failed_start(void)
 {
         struct child a = spawn(&kinds[0]);
 
-        h_check(says(&a, 'r'), "failed start: a client got ready");
+        h_check(says(&a, 'r'), "failed start: the client is ready");
         restart("noworker");
         check(&a, "failed start");
-        h_check(write(a.to, "q", 1) == 1 && reap(&a) == 0, "failed start: it went on");
+        h_check(write(a.to, "q", 1) == 1 && reap(&a) == 0, "failed start: the client continued");
         nothing_left("a start that failed");
         for (size_t i = 0; i < 3; i++) {
                 static const char *const names[] = {"/detshare-helper", "/detshare-worker", ""};
@@ -787,11 +788,11 @@ static void stopped(void)
         struct child a = spawn(&kinds[2]);
         int r;
 
-        h_check(says(&a, 'r'), "stop: a client got ready");
+        h_check(says(&a, 'r'), "stop: the client is ready");
         manager_do("stop");
-        h_check(manager_says("released") != NULL, "stop: the files are thrown away");
+        h_check(manager_says("released") != NULL, "stop: the stored files are released");
         r = reap(&a);
-        h_check(r == 31 || r == 32 || r == 35, "stop: the client hears of it, and ended at step %d", r);
+        h_check(r == 31 || r == 32 || r == 35, "stop: the client gets an error, but ended at step %d", r);
         manager_do("start");
         ready();
         nothing_left("a stop");
@@ -823,18 +824,19 @@ static void another_configuration(void)
 
         ls.class_ = "ls";
         a = spawn(&ls);
-        h_check(says(&a, 'r'), "another configuration: a client got ready");
-        h_check(list(&now) == 1 && now[0].is_ls, "another configuration: it is latency-sensitive");
+        h_check(says(&a, 'r'), "another configuration: the client is ready");
+        h_check(list(&now) == 1 && now[0].is_ls, "another configuration: the client's class is ls");
         free(now);
         snprintf(own, sizeof(own), "[user %u]\nclasses=be\n", geteuid());
         configure(own);
         restart(NULL);
         check(&a, "another configuration");
-        h_check(list(&now) == 1 && !now[0].is_ls, "another configuration: it is what its user may be");
+        h_check(list(&now) == 1 && !now[0].is_ls,
+                "another configuration: the client's class is the one that its user may have");
         free(now);
         configure("");
         restart(NULL);
-        h_check(write(a.to, "q", 1) == 1 && reap(&a) == 0, "another configuration: it went on");
+        h_check(write(a.to, "q", 1) == 1 && reap(&a) == 0, "another configuration: the client continued");
         nothing_left("another configuration");
 }
 
@@ -848,16 +850,16 @@ static void small_store(void)
         manager_start("9");
         ready();
         a = spawn(&kinds[0]);
-        h_check(says(&a, 'r'), "small store: a client got ready");
+        h_check(says(&a, 'r'), "small store: the first client is ready");
         b = spawn(&kinds[0]);
-        h_check(says(&b, 'r'), "small store: another got ready");
+        h_check(says(&b, 'r'), "small store: the second client is ready");
         restart(NULL);
         close(a.to);
         close(b.to);
         a.to = b.to = -1;
         r = reap(&a);
         r = reap(&b) ?: r;
-        h_check(r == 0 || r == 20, "small store: nobody hangs (%d)", r);
+        h_check(r == 0 || r == 20, "small store: no client hangs (%d)", r);
         nothing_left("a small store");
         manager_end();
 }
@@ -916,8 +918,8 @@ static void real_program(void)
 
         h_check(job_hashes(alone, sizeof(alone), 0) == 0 && alone[0], "be_job runs");
         h_check(job_hashes(restarted, sizeof(restarted), 1) == 0, "be_job runs through restarts");
-        h_check(!strcmp(alone, restarted), "be_job's hashes are the same through restarts:\n%s and not\n%s", restarted,
-                alone);
+        h_check(!strcmp(alone, restarted), "be_job's hashes are the same through restarts:\n%s instead of\n%s",
+                restarted, alone);
         nothing_left("be_job");
 }
 
@@ -934,7 +936,7 @@ int main(int argc, char **argv)
         manager_start("4096");
         ready();
         many_restarts(argc > 2 ? atoi(argv[2]) : 10);
-        if (h_needs_sim(DEVICE, "stored files that are not what they were"))
+        if (h_needs_sim(DEVICE, "damaged stored files"))
                 all_that_may_go_wrong();
         another_configuration();
         if (!SANITIZED)

@@ -164,7 +164,7 @@ static void begin(const char *store_max)
         manager_run(argv, log);
         close(log);
         h_check(manager_says("READY=1") != NULL, "the daemon is ready");
-        h_check(chmod(h_socket(), 0666) == 0, "others may connect");
+        h_check(chmod(h_socket(), 0666) == 0, "other users may connect");
 }
 
 /* Returns how often a stored file belonged to another session than the file before. */
@@ -184,7 +184,7 @@ static unsigned restart(const char *what)
                 changes += *before && (strncmp(line, before, n) != 0 || before[n]);
                 snprintf(before, sizeof(before), "%.*s", (int)n, line);
         }
-        h_check(line != NULL, "%s: it serves again", what);
+        h_check(line != NULL, "%s: the daemon serves again", what);
         printf("%s: the restart took %llu ms\n", what, (unsigned long long)(h_now_ms() - began));
         return changes;
 }
@@ -244,13 +244,13 @@ static void graphs(void)
         clients[4] = start(&b, 5);
         printf("graphs: user A has %u in 4 sessions, and the manager keeps 100 files\n", each * 4);
         restart("graphs");
-        h_check(goes_on(&clients[4]), "graphs: B does not go on");
+        h_check(goes_on(&clients[4]), "graphs: B does not continue");
         for (unsigned i = 0; i < 4; i++)
-                h_check(goes_on(&clients[i]), "graphs: session %u of A does not go on", i + 1);
+                h_check(goes_on(&clients[i]), "graphs: session %u of A does not continue", i + 1);
         /* A second restart hands over graphs that were restored from bytes of the state. */
         restart("graphs again");
         for (unsigned i = 0; i < 5; i++)
-                h_check(goes_on(&clients[i]), "graphs: session %u does not go on after another restart", i + 1);
+                h_check(goes_on(&clients[i]), "graphs: session %u does not continue after another restart", i + 1);
         finish("graphs", clients, 5);
 }
 
@@ -274,9 +274,9 @@ static void files(void)
         restart("files");
         for (unsigned i = 0; i < 5; i++)
                 on[i] = goes_on(&clients[i]);
-        h_check(on[4], "files: B does not go on");
-        h_check(on[3] && on[1], "files: A's smaller sessions do not go on (%d, %d)", on[3], on[1]);
-        h_check(!on[0] && !on[2], "files: more go on than the store has room for");
+        h_check(on[4], "files: B does not continue");
+        h_check(on[3] && on[1], "files: A's smaller sessions do not continue (%d, %d)", on[3], on[1]);
+        h_check(!on[0] && !on[2], "files: more sessions continue than the store has room for");
         h_check(log_lines("cannot be handed over: ") == 2, "files: the log does not name two sessions");
         h_check(log_lines("files; of the 119 files") == 2, "files: the log does not say what is accepted");
         finish("files", clients, 5);
@@ -314,8 +314,8 @@ static void foreign(void)
         h_check(fd >= 0 && send_half(fd, file) == 0, "foreign: half a request is sent");
         client = start(&b, 2);
         restart("foreign");
-        h_check(goes_on(&client), "foreign: B does not go on");
-        h_check(h_closed(fd, MANAGER_WAIT_MS), "foreign: A goes on");
+        h_check(goes_on(&client), "foreign: B does not continue");
+        h_check(h_closed(fd, MANAGER_WAIT_MS), "foreign: A continues");
         h_check(log_lines("is neither a memory file nor a file on disk") == 1, "foreign: the log does not say why");
         close(fd);
         close(file);
@@ -339,7 +339,7 @@ static int beside_a_slow(uint32_t memory, unsigned *ret_changes)
         snprintf(word, sizeof(word), "slow 100 %s", clients[0].name);
         manager_do(word);
         *ret_changes = restart("time");
-        h_check(goes_on(&clients[1]), "time: B does not go on beside %u slow files of A", memory);
+        h_check(goes_on(&clients[1]), "time: B does not continue beside %u slow files of A", memory);
         on = goes_on(&clients[0]);
         printf("time: A with %u slow files %s\n", memory, on ? "goes on" : "is closed");
         return finish("time", clients, 2), on;
@@ -349,9 +349,9 @@ static void slow_manager(void)
 {
         unsigned changes;
 
-        h_check(beside_a_slow(14, &changes), "time: A does not go on, and there was time for it");
-        h_check(changes == 2, "time: A's files are stored in %u pieces between B's, not two", changes);
-        h_check(!beside_a_slow(60, &changes), "time: A goes on, and there was no time for it");
+        h_check(beside_a_slow(14, &changes), "time: A does not continue, although there was time for it");
+        h_check(changes == 2, "time: A's files are stored in %u pieces around B's, not two", changes);
+        h_check(!beside_a_slow(60, &changes), "time: A continues, although there was no time for it");
         h_check(log_lines("s for all sessions") == 1, "time: the log does not say why A is closed");
 }
 

@@ -223,7 +223,7 @@ static void attack(const char *device, const char *config, const char *state)
 
         h_daemon_start(build, device, extra);
         h_open_socket_directory();
-        gets(device, "A, who has taken a helper over,", USER_A, 1, WRONG);
+        gets(device, "A, who has compromised a helper,", USER_A, 1, WRONG);
         if (root) {
                 gets(device, "B, beside A,", USER_B, 0, RIGHT);
                 gets(device, "root, beside A,", 0, 0, RIGHT);
@@ -232,12 +232,12 @@ static void attack(const char *device, const char *config, const char *state)
         h_daemon_start(build, device, extra);
         h_open_socket_directory();
         gets(device, "A, from disk,", USER_A, 0, WRONG);
-        h_check(stored() == 1, "%s: A's came from disk", device);
+        h_check(stored() == 1, "%s: A's code came from disk", device);
         if (root) {
                 gets(device, "B, from disk,", USER_B, 0, RIGHT);
-                h_check(stored() == 2, "%s: B's came from disk", device);
+                h_check(stored() == 2, "%s: B's code came from disk", device);
                 gets(device, "C, who comes later,", USER_C, 0, RIGHT);
-                h_check(stored() == 2, "%s: C's was made anew", device);
+                h_check(stored() == 2, "%s: C's code was compiled again", device);
         }
         h_check(h_daemon_stop() >= 0, "%s: the daemon ends", device);
 }
@@ -393,11 +393,11 @@ int main(int argc, char **argv)
                 return 2;
         build = argv[1];
         attacks();
-        if (h_is_root("what helpers of two users can do to each other")) {
+        if (h_is_root("access between helpers of two users")) {
                 if (has_uids())
                         reach();
                 else
-                        h_skip("what helpers of two users can do to each other", "a range of user ids for helpers");
+                        h_skip("access between helpers of two users", "a range of user ids for helpers");
         }
         snprintf(command, sizeof(command), "rm -rf %s", place);
         h_check(system(command) == 0, "%s stays", place);

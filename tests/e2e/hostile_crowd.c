@@ -171,7 +171,7 @@ static void test_deaf(void)
 {
         long kb;
 
-        beside(deaf, "those that never read");
+        beside(deaf, "connections that never read");
         kb = h_memory_kb(h_daemon_pid(), "VmHWM");
         printf("the supervisor had %ld KiB at most\n", kb);
         h_check(kb > 0 && kb < RSS_MAX_KB, "the supervisor had %ld KiB", kb);
@@ -331,7 +331,8 @@ static void greedy(void)
                 close(all[i].fd);
         h_sleep_ms(500);
         after = greedy_fill(all, GREEDY / 2, GREEDY);
-        printf("those that stay had %llu, and have %llu\n", (unsigned long long)before, (unsigned long long)after);
+        printf("the remaining sessions had %llu, and have %llu\n", (unsigned long long)before,
+                (unsigned long long)after);
         fflush(stdout);
         if (after <= before)
                 _exit(10);
@@ -353,12 +354,12 @@ int main(int argc, char **argv)
         (void)h_is_root("another user beside the crowd");
         good_works("at the beginning");
         beside(slow, "slow ones");
-        h_baseline(&before, 20000, "after slow ones");
+        h_baseline(&before, 20000, "after slow connections");
         test_deaf();
-        h_baseline(&before, 20000, "after those that never read");
+        h_baseline(&before, 20000, "after connections that never read");
         if (h_needs_sim("sim:h200", "queues behind kernels that do not end")) {
                 beside(greedy, "greedy ones");
-                h_baseline(&before, 60000, "after greedy ones");
+                h_baseline(&before, 60000, "after greedy sessions");
         }
         close(good_fd);
         return h_finish();

@@ -83,7 +83,7 @@ static const struct hostile cases[] = {
         {.name = "load of the neighbour's memory", FAULTS, "", "ld.global.u32 %r0, [%d1];"},
         {.name = "store to the neighbour's memory", FAULTS, "", "st.global.u32 [%d1], 7;"},
         {.name = "generic store to the neighbour's memory", FAULTS, "", "st.u32 [%d1], 7;"},
-        {.name = "store behind its own memory", FAULTS, "", "st.global.u32 [%d0+0x10000000], 7;"},
+        {.name = "store past its own memory", FAULTS, "", "st.global.u32 [%d0+0x10000000], 7;"},
         {.name = "store with the largest offset", FAULTS, "", "st.global.u32 [%d0+2147483644], 7;"},
         {.name = "store with the least offset", FAULTS, "", "st.global.u32 [%d0-2147483648], 7;"},
         {.name = "misaligned load", FAULTS, "", "ld.global.u32 %r0, [%d0+1];"},
@@ -107,7 +107,10 @@ static const struct hostile cases[] = {
                 FAULTS,
                 "",
                 "{ " LOCAL_A "mov.u64 %d2, a; st.local.u32 [%d2+1048576], 1; }"},
-        {.name = "local store below", FAULTS, "", "{ " LOCAL_A "mov.u64 %d2, a; st.local.u32 [%d2-4096], 1; }"},
+        {.name = "local store below the beginning",
+                FAULTS,
+                "",
+                "{ " LOCAL_A "mov.u64 %d2, a; st.local.u32 [%d2-4096], 1; }"},
         {.name = "constant load past the end",
                 FAULTS,
                 ".const .align 4 .u32 c[4] = {1,2,3,4};\n",
@@ -174,7 +177,7 @@ static const struct hostile cases[] = {
                 ".global .b8 v[9223372036854775807];\n.global .b8 w[9223372036854775807];\n",
                 ""},
         /* barriers */
-        {.name = "barrier that some warps leave out",
+        {.name = "barrier that some warps skip",
                 FAULTS,
                 "",
                 "mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 32; @%p0 bar.sync 1, 1024;",
@@ -187,9 +190,9 @@ static const struct hostile cases[] = {
                 "A: bar.sync 2, 64; bar.sync 1, 64; E:",
                 1,
                 64},
-        {.name = "barrier of a number that is none", FAULTS, "", "mov.u32 %r0, 1000; bar.sync %r0;", 1, 64},
+        {.name = "barrier with an invalid number", FAULTS, "", "mov.u32 %r0, 1000; bar.sync %r0;", 1, 64},
         {.name = "barrier of 33 threads", FAULTS, "", "mov.u32 %r0, 33; bar.sync 1, %r0;", 1, 64},
-        {.name = "barrier of more threads than there are", FAULTS, "", "bar.sync 0, 1024;", 1, 32},
+        {.name = "barrier of more threads than the block has", FAULTS, "", "bar.sync 0, 1024;", 1, 32},
         /* calls and jumps to invalid addresses */
         {.name = "call of address 0", FAULTS, "", "mov.u64 %d2, 0; P: .callprototype _ (); call %d2, (), P;"},
         {.name = "call of a wild address",
@@ -197,7 +200,7 @@ static const struct hostile cases[] = {
                 "",
                 "mov.u64 %d2, 0x4141414141414141; P: .callprototype _ (); call %d2, (), P;"},
         {.name = "call of its own data", FAULTS, "", "P: .callprototype _ (); call %d0, (), P;"},
-        {.name = "call of a function of other parameters",
+        {.name = "call of a function with other parameters",
                 FAULTS,
                 ".visible .func f(.param .b64 a, .param .b64 b)\n{\nret;\n}\n",
                 "mov.u64 %d2, f; add.u64 %d2, %d2, 1; P: .callprototype _ (); call %d2, (), P;"},
@@ -295,14 +298,14 @@ static const struct hostile cases[] = {
                 "0xfffffffe; E:",
                 1,
                 32},
-        {.name = "warp barrier that lanes leave out",
+        {.name = "warp barrier that some lanes skip",
                 RUNS,
                 "",
                 "mov.u32 %r0, %laneid; setp.lt.u32 %p0, %r0, 16; @%p0 bra A; bar.warp.sync 0xffffffff; bra E; A: "
                 "bar.warp.sync 0x0000ffff; bar.warp.sync 0xffffffff; bar.warp.sync 0xffffffff; E:",
                 1,
                 32},
-        {.name = "shuffle from lanes that there are not",
+        {.name = "shuffle from lanes that do not exist",
                 RUNS,
                 "",
                 "shfl.sync.idx.b32 %r0, %r1, 0xffffffff, 0xffffffff, 0xffffffff; shfl.sync.down.b32 %r0, %r1, -1, -1, "
@@ -333,7 +336,7 @@ static const struct hostile cases[] = {
                 ".shared .align 16 .b8 s[64];\n",
                 "mov.u32 %r0, s; cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r0], 64; "
                 "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"},
-        {.name = "mbarrier that nobody made",
+        {.name = "mbarrier without initialisation",
                 FAULTS,
                 ".shared .align 8 .b64 m;\n",
                 "mov.u32 %r1, m; st.shared.u64 [%r1], -1; mbarrier.arrive.shared.b64 %d2, [%r1]; L: "
@@ -349,7 +352,7 @@ static const struct hostile cases[] = {
                 "mov.u32 %r1, 0x7ffffff8; mbarrier.init.shared.b64 [%r1], 1;"},
         /* clusters */
         {.name = "cluster barrier without a cluster", RUNS, "", "barrier.cluster.arrive; barrier.cluster.wait;", 1, 32},
-        {.name = "cluster barrier that one block leaves out",
+        {.name = "cluster barrier that one block skips",
                 FAULTS,
                 "",
                 "mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %r0, 0; @%p0 trap; barrier.cluster.arrive; "
@@ -358,7 +361,7 @@ static const struct hostile cases[] = {
                 32,
                 0,
                 2},
-        {.name = "shared memory of a block that there is not",
+        {.name = "shared memory of a block that does not exist",
                 FAULTS,
                 ".shared .align 16 .b8 s[64];\n",
                 "mov.u32 %r0, s; mov.u32 %r1, 4096; mapa.shared::cluster.u32 %r2, %r0, %r1; st.shared::cluster.u32 "
@@ -457,7 +460,7 @@ int main(int argc, char **argv)
                 return 2;
         h_daemon_start(argv[1], "sim:h200", NULL);
         before = h_quiet();
-        if (h_needs_sim("sim:h200", "a GPU does not keep kernels from each other's memory")) {
+        if (h_needs_sim("sim:h200", "a GPU does not isolate kernels from each other's memory")) {
                 beside = neighbour_start(&address);
                 for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
                         if (argc < 3 || strstr(cases[i].name, argv[2]))

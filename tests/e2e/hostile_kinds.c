@@ -340,7 +340,7 @@ static int try_kind(const struct kind *kind)
 
                 if (file >= 0 && may_travel(file)) {
                         status = asks[i](file);
-                        h_check(status != 0, "%s with %s was taken", kind->name, ask_names[i]);
+                        h_check(status != 0, "%s with %s was accepted", kind->name, ask_names[i]);
                         h_check(status > 0 || h_closed(connection, 5000), "%s with %s: neither answered nor dropped",
                                 kind->name, ask_names[i]);
                         h_check(h_now_ms() - begin < h_patience(10000), "%s with %s took %llu ms", kind->name,
@@ -364,7 +364,7 @@ static void hostile(void)
                 if (try_kind(&kinds[i]))
                         n++;
                 else
-                        printf("%s: there is none here\n", kinds[i].name);
+                        printf("%s: this machine offers none\n", kinds[i].name);
         printf("%d kinds of %d\n", n, all);
         h_check(n >= KINDS_MIN, "only %d kinds could be opened", n);
         fflush(stdout);

@@ -152,7 +152,7 @@ static void hostile(void (*fn)(void), const char *what)
                 good_works(what);
         close(ready[0]);
         close(done[1]);
-        h_check(waitpid(pid, &status, 0) == pid && status == 0, "%s: the hostile client ended badly", what);
+        h_check(waitpid(pid, &status, 0) == pid && status == 0, "%s: the hostile client ended with an error", what);
 }
 
 static void long_names(void)
@@ -286,7 +286,8 @@ static void test_busy_worker(void)
                         answered++;
                         other += r != 0;
                 }
-                h_check(answered == 60 && other == 0, "busy worker: 60 asked, %d answered, %d failed", answered, other);
+                h_check(answered == 60 && other == 0, "busy worker: 60 requests, %d answered, %d failed", answered,
+                        other);
                 close(fds[i]);
         }
         h_check(waitpid(pid, &ended, 0) == pid && ended == 0, "busy worker: the writer ended with %#x", ended);

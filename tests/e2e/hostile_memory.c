@@ -65,13 +65,13 @@ static const struct {
 } kinds[] = {
         {"unknown numbers in a request", 0, unknown_varint, sizeof(unknown_varint)},
         {"unknown strings in a request", 0, unknown_bytes, sizeof(unknown_bytes)},
-        {"the same call again and again", 0, empty_call, sizeof(empty_call)},
+        {"the same call repeated", 0, empty_call, sizeof(empty_call)},
         {"unknown numbers in MemInfo", 42, unknown_varint, sizeof(unknown_varint)},
         {"unknown strings in MemInfo", 42, unknown_bytes, sizeof(unknown_bytes)},
         {"unknown strings in Ping", 14, unknown_bytes, sizeof(unknown_bytes)},
         {"strings of SetPolicy", 18, empty_param, sizeof(empty_param)},
-        {"one number of MemAlloc again and again", 40, known_varint, sizeof(known_varint)},
-        {"one string of GetKernel again and again", 47, known_bytes, sizeof(known_bytes)},
+        {"one number of MemAlloc repeated", 40, known_varint, sizeof(known_varint)},
+        {"one string of GetKernel repeated", 47, known_bytes, sizeof(known_bytes)},
 };
 
 static void make(struct frame *f, size_t i)
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
         }
         h_baseline(&before, 20000, "after large frames");
         kb = h_memory_kb(h_daemon_pid(), "VmRSS") - kb;
-        h_check(kb <= BYTES_MAX_KB, "50 more of them made the supervisor %ld KiB larger", kb);
+        h_check(kb <= BYTES_MAX_KB, "50 more frames let the supervisor grow by %ld KiB", kb);
         h_check(h_status(&after) == 0 && after.worker_restarts == 0, "the worker was lost");
         return h_finish();
 }

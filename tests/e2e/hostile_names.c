@@ -89,7 +89,7 @@ static void check_tables(void)
                 snprintf(command, sizeof(command), "LC_ALL=C.UTF-8 %s/detsharectl --socket %s %s 2>&1", build,
                         h_socket(), commands[i]);
                 h_check(output_of(command) == 0 || i == 2, "%s: %.300s", commands[i], text);
-                h_check(obeyed(text) == 0, "%s: a terminal obeys %u of its bytes", commands[i], obeyed(text));
+                h_check(obeyed(text) == 0, "%s: %u of its bytes control a terminal", commands[i], obeyed(text));
                 h_check(i > 0 || lines(text) == N_NAMES + 5, "%s: %u lines\n%s", commands[i], lines(text), text);
                 snprintf(command, sizeof(command),
                         "LC_ALL=C.UTF-8 %s/detsharectl --socket %s %s --json | python3 -c 'import json, sys; "
@@ -147,7 +147,7 @@ static void check_log(const char *path, int named)
         char *log = h_read_file(path, &size);
         unsigned odd = 0, about = 0;
 
-        h_check(obeyed(log) == 0, "a terminal obeys %u bytes of the log", obeyed(log));
+        h_check(obeyed(log) == 0, "%u bytes of the log control a terminal", obeyed(log));
         for (char *line = log, *next; *line; line = next) {
                 next = line + strcspn(line, "\n");
                 next += *next == '\n';

@@ -195,7 +195,7 @@ static void test_records(void)
         test_record("wait for no stream", &wait, sizeof(wait), 1);
         test_record("record of type 0 and size 0", &bad, sizeof(bad), 1);
         bad = (struct ds_record){DS_RECORD_EVENT, 500, sizeof(struct ds_record_event)};
-        test_record("stream that is not there", &bad, sizeof(bad), 1);
+        test_record("stream that does not exist", &bad, sizeof(bad), 1);
         bad = (struct ds_record){DS_RECORD_LAUNCH, 0, 4};
         test_record("size below its header", &bad, sizeof(bad), 1);
         bad = (struct ds_record){DS_RECORD_LAUNCH, 0, 64 * 5};

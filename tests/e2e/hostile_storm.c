@@ -528,7 +528,7 @@ static void run(enum storm storm, uint64_t ms)
         h_check(waitpid(pid, NULL, WNOHANG) == 0, "%s: the hostile process ended", storms[storm]);
         hostile_stop(pid);
         for (enum kind kind = 0; kind < _KIND_MAX; kind++)
-                h_check(beside.n[kind], "%s: not one %s of the victim was served", storms[storm], kinds[kind]);
+                h_check(beside.n[kind], "%s: no %s of the victim was served", storms[storm], kinds[kind]);
         h_check(h_status(&after) == 0 && !strcmp(after.policy, before.policy), "%s: the policy is %s now",
                 storms[storm], after.policy);
         h_check(h_status(&after) == 0 && after.worker_restarts == before.worker_restarts,

@@ -175,9 +175,9 @@ static void test_two(const char *transport)
                  write(b.to, &tokens, sizeof(tokens)) == sizeof(tokens) && hear(b.from, 'w') && say(a.to, 'w') &&
                  hear(a.from, 'r');
 
-        h_check(ok, "%s: two clients have one memory", transport);
-        h_check(h_status(&before) == 0 && before.memory_used >= PLACED + 100000, "it is counted once or more: %llu",
-                (unsigned long long)before.memory_used);
+        h_check(ok, "%s: two clients share one memory", transport);
+        h_check(h_status(&before) == 0 && before.memory_used >= PLACED + 100000,
+                "the shared memory is counted: %llu bytes", (unsigned long long)before.memory_used);
         if (before.worker_pid)
                 kill((pid_t)before.worker_pid, SIGKILL);
         for (int i = 0; i < 100 && (h_status(&after) || after.worker_restarts == before.worker_restarts); i++)
@@ -315,18 +315,19 @@ static void test_haste(void)
                 push_address_free(fd, own);
                 first = next_status(fd);
                 second = next_status(fd);
-                h_check(first + second == 1, "addresses given back while something comes to be mapped there: %d, %d",
-                        first, second);
-                h_check(ask_unmap(fd, own) == 0 && ask_address_free(fd, own) == 0, "it is mapped");
+                h_check(first + second == 1, "one of a mapping and a release of its addresses succeeds: %d, %d", first,
+                        second);
+                h_check(ask_unmap(fd, own) == 0 && ask_address_free(fd, own) == 0,
+                        "the addresses are mapped and can be released");
                 h_check(ask_reserve(fd, PLACED, &own, &bytes) == 0, "reserved again");
                 push_reset(fd);
                 push_map(fd, handle, own, PLACED);
                 push_address_free(fd, own);
                 first = next_status(fd);
                 second = next_status(fd);
-                h_check(first >= 0 && second >= 0 && next_status(fd) >= 0, "mapped into a reset: %d, %d", first,
-                        second);
-                h_check(ask_release(fd, handle) == 1, "its memory is gone");
+                h_check(first >= 0 && second >= 0 && next_status(fd) >= 0,
+                        "a mapping during a reset gets a reply: %d, %d", first, second);
+                h_check(ask_release(fd, handle) == 1, "the reset has released the memory");
                 (void)ask_address_free(fd, own);
         }
         h_check(h_status(&after) == 0 && after.worker_restarts == before.worker_restarts, "the worker lives");
@@ -339,37 +340,39 @@ static void test_hostile(void)
         int a = h_hello(0, NULL, &window), b = h_hello(0, NULL, NULL), n;
         uint8_t token[DSC_TOKEN_BYTES] = {0};
 
-        h_check(ask_reserve(a, 1, &own, &bytes) == 0 && own % bytes == 0, "one byte of addresses is some");
-        h_check(ask_reserve(b, 8 * MIB, &theirs, &bytes) == 0 && theirs != own, "another's are others");
-        h_check(ask_reserve(a, 0, &scratch, &bytes) != 0, "no addresses");
-        h_check(ask_reserve(a, 1ull << 62, &scratch, &bytes) != 0, "more addresses than there are");
-        h_check(ask_create(a, PLACED, &handle) == 0, "memory without an address");
-        h_check(ask_create(a, PLACED + 4096, &scratch) == 1, "part of a piece");
-        h_check(ask_create(a, 0, &scratch) == 1, "no memory");
-        h_check(ask_create(a, 1ull << 50, &scratch) == 2, "more than there is");
-        h_check(ask_map(a, handle, window, PLACED) == 1, "mapped into the window");
-        h_check(ask_map(a, handle, theirs, PLACED) == 1, "mapped at another's addresses");
-        h_check(ask_map(a, handle, own + 4096, PLACED) == 1, "mapped between two places");
-        h_check(ask_map(a, handle, own, 2 * PLACED) == 1, "more mapped than there is");
-        h_check(ask_map(a, handle + 1, own, PLACED) == 1, "a handle that is none");
-        h_check(ask_map(b, handle, theirs, PLACED) == 1, "another's handle");
-        h_check(ask_map(a, handle, UINT64_MAX - 2 * MIB + 1, 4 * MIB) == 1, "mapped around the end");
-        h_check(ask_map(a, handle, own, PLACED) == 0, "mapped");
-        h_check(ask_map(a, handle, own + 2 * MIB, PLACED) == 1, "mapped over itself");
-        h_check(ask_map(a, handle, own + PLACED, PLACED) == 0, "mapped twice");
-        h_check(ask_release(a, handle) == 1, "released while it is mapped");
-        h_check(ask_address_free(a, own) == 1, "addresses given back under a mapping");
-        h_check(ask_address_free(a, theirs) == 1, "another's addresses given back");
-        h_check(ask_unmap(b, own) == 1 && ask_unmap(a, own + 2 * MIB) == 1, "unmapped what is not mapped");
-        h_check(ask_unmap(a, own) == 0 && ask_unmap(a, own) == 1, "unmapped twice");
-        h_check(ask_unmap(a, own + PLACED) == 0 && ask_release(a, handle) == 0, "given back");
-        h_check(ask_release(a, handle) == 1 && ask_address_free(a, own) == 0, "given back twice");
+        h_check(ask_reserve(a, 1, &own, &bytes) == 0 && own % bytes == 0, "a reservation of one byte is rounded up");
+        h_check(ask_reserve(b, 8 * MIB, &theirs, &bytes) == 0 && theirs != own, "another session gets other addresses");
+        h_check(ask_reserve(a, 0, &scratch, &bytes) != 0, "a reservation of 0 bytes is refused");
+        h_check(ask_reserve(a, 1ull << 62, &scratch, &bytes) != 0, "a reservation of 2^62 bytes is refused");
+        h_check(ask_create(a, PLACED, &handle) == 0, "memory without an address is allocated");
+        h_check(ask_create(a, PLACED + 4096, &scratch) == 1,
+                "a size that is no multiple of the granularity is refused");
+        h_check(ask_create(a, 0, &scratch) == 1, "memory of 0 bytes is refused");
+        h_check(ask_create(a, 1ull << 50, &scratch) == 2, "more memory than the device has is refused");
+        h_check(ask_map(a, handle, window, PLACED) == 1, "a mapping in the window is refused");
+        h_check(ask_map(a, handle, theirs, PLACED) == 1, "a mapping at another session's addresses is refused");
+        h_check(ask_map(a, handle, own + 4096, PLACED) == 1, "a mapping at an unaligned address is refused");
+        h_check(ask_map(a, handle, own, 2 * PLACED) == 1, "a mapping larger than the memory is refused");
+        h_check(ask_map(a, handle + 1, own, PLACED) == 1, "a mapping of an unknown handle is refused");
+        h_check(ask_map(b, handle, theirs, PLACED) == 1, "a mapping of another session's handle is refused");
+        h_check(ask_map(a, handle, UINT64_MAX - 2 * MIB + 1, 4 * MIB) == 1, "a mapping that wraps around is refused");
+        h_check(ask_map(a, handle, own, PLACED) == 0, "a valid mapping succeeds");
+        h_check(ask_map(a, handle, own + 2 * MIB, PLACED) == 1, "a mapping over another one is refused");
+        h_check(ask_map(a, handle, own + PLACED, PLACED) == 0, "a second mapping elsewhere succeeds");
+        h_check(ask_release(a, handle) == 1, "a release of mapped memory is refused");
+        h_check(ask_address_free(a, own) == 1, "a release of mapped addresses is refused");
+        h_check(ask_address_free(a, theirs) == 1, "a release of another session's addresses is refused");
+        h_check(ask_unmap(b, own) == 1 && ask_unmap(a, own + 2 * MIB) == 1,
+                "unmapping without an own mapping is refused");
+        h_check(ask_unmap(a, own) == 0 && ask_unmap(a, own) == 1, "a second unmapping is refused");
+        h_check(ask_unmap(a, own + PLACED) == 0 && ask_release(a, handle) == 0, "unmapping and release succeed");
+        h_check(ask_release(a, handle) == 1 && ask_address_free(a, own) == 0, "a second release is refused");
         h_check(ask_import(a, token, 0) == 400 && ask_import(a, token, 63) == 400 &&
                         ask_import(a, token, sizeof(token)) == 400,
-                "tokens that are none");
+                "invalid tokens are refused");
         for (n = 0; n < 100 && ask_reserve(a, MIB, &own, &bytes) == 0; n++)
                 ;
-        h_check(n == 64, "%d ranges of addresses", n);
+        h_check(n == 64, "a session has at most 64 ranges of addresses, not %d", n);
         close(a);
         close(b);
 }
@@ -385,7 +388,7 @@ static void all_of_it(const char *build, const char *const *extra)
         test_two("rpc");
         test_hostile();
         test_haste();
-        h_baseline(&before, 5000, "after all of it");
+        h_baseline(&before, 5000, "after all requests");
         h_check(h_daemon_stop() >= 0, "the daemon ends");
 }
 

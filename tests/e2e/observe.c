@@ -239,12 +239,12 @@ static void see_top(void)
                 "shares");
         json("{c[\"name\"]: c for c in d[\"clients\"]}[\"hog\"][\"gpu_permille\"] > {c[\"name\"]: c for c in "
              "d[\"clients\"]}[\"victim\"][\"gpu_permille\"]",
-                "the hog has the larger one");
+                "the hog has the larger share of the GPU");
         h_check(ctl(0, "top") == 0, "top where there is no terminal");
-        prints("(sim)", "a simulated device says so");
+        prints("(sim)", "the output says that the device is simulated");
         prints("policy static", "the head");
         prints(" victim ", "a row");
-        h_check(ctl(0, "top --delay 0") == 2, "a delay of nothing");
+        h_check(ctl(0, "top --delay 0") == 2, "a delay of zero is refused");
         snprintf(path, sizeof(path), "%s/detsharectl", scratch);
         h_check(python(check_live, path) == 0, "top on a terminal");
 }
@@ -257,30 +257,30 @@ static void see_explain(uint64_t hog_id, uint64_t victim_id)
         json("len(d[\"requests\"]) == 3 and not any(r[\"active\"] for r in d[\"requests\"])", "three requests");
         json("all(r[\"total_ns\"] == sum(r[k + \"_ns\"] for k in (\"running\", \"behind\", \"device\", \"policy\", "
              "\"held\", \"depends\", \"host\")) for r in d[\"requests\"])",
-                "every nanosecond once");
+                "the parts of each request sum up to its total time");
         json("all(r[\"behind_ns\"] * 3 > r[\"total_ns\"] and r[\"behind\"][0][\"name\"] == \"hog\" for r in "
              "d[\"requests\"])",
-                "much of it behind the hog");
+                "more than a third of each request is a wait behind the hog");
         json("d[\"requests\"][0][\"running_ns\"] > 0 and d[\"requests\"][0][\"rungs\"][0][\"sms\"] == 132", "it ran");
-        h_check(ctl(0, "explain %llu", (unsigned long long)victim_id) == 0, "by its number");
+        h_check(ctl(0, "explain %llu", (unsigned long long)victim_id) == 0, "explain accepts the session's number");
         snprintf(pattern, sizeof(pattern), "behind client %llu (hog)", (unsigned long long)hog_id);
         h_check(ctl(0, "explain victim") == 0, "in words");
         prints("Of the last request.s ", "words");
         prints("ran on rung ", "words");
         prints("BEHIND OTHERS", "the table");
-        h_check(ctl(0, "explain nobody-is-called-that") == 6, "a name that is none");
-        h_check(ctl(0, "explain 999999") == 6, "a number that is none");
-        h_check(ctl(0, "explain") == 2, "no client");
+        h_check(ctl(0, "explain nobody-is-called-that") == 6, "an unknown name is refused");
+        h_check(ctl(0, "explain 999999") == 6, "an unknown number is refused");
+        h_check(ctl(0, "explain") == 2, "explain without a client is refused");
         if (!as_root)
                 return;
-        h_check(ctl(NOBODY, "explain --json victim") == 0, "its own user may");
+        h_check(ctl(NOBODY, "explain --json victim") == 0, "the victim's user may explain it");
         json("d[\"requests\"][0][\"behind\"] and all(\"id\" not in b and \"name\" not in b for r in d[\"requests\"] "
              "for "
              "b in r[\"behind\"])",
-                "and does not learn who the hog is");
-        h_check(ctl(NOBODY, "explain hog") == 6, "the hog is not its business");
-        h_check(ctl(NOBODY, "top --json") == 0, "top for everybody");
-        json("[c[\"name\"] for c in d[\"clients\"]] == [\"victim\"]", "who sees his own");
+                "the victim's user does not learn which session is the hog");
+        h_check(ctl(NOBODY, "explain hog") == 6, "the victim's user may not explain the hog");
+        h_check(ctl(NOBODY, "top --json") == 0, "every user may run top");
+        json("[c[\"name\"] for c in d[\"clients\"]] == [\"victim\"]", "top shows a user only the user's own sessions");
 }
 
 static const char check_timeline[] =
@@ -319,21 +319,21 @@ static void see_trace(void)
 {
         char path[128];
 
-        h_check(ctl(0, "trace start") == 1, "one trace at a time");
-        h_check(ctl(0, "trace stop /nonexistent/file") == 1, "a file that cannot be written");
+        h_check(ctl(0, "trace start") == 1, "a second trace at the same time is refused");
+        h_check(ctl(0, "trace stop /nonexistent/file") == 1, "a file that cannot be written is refused");
         h_check(ctl(0, "trace stop %s/timeline.json", scratch) == 0, "trace stop");
-        prints("21 operations, .* of 2 clients (sim)", "what was traced");
+        prints("21 operations, .* of 2 clients (sim)", "stop prints the number of operations and clients");
         snprintf(path, sizeof(path), "%s/timeline.json", scratch);
         h_check(python(check_timeline, path) == 0, "the timeline");
-        h_check(ctl(0, "trace stop %s/timeline.json", scratch) == 6, "there is no trace any more");
-        h_check(ctl(0, "trace start --size 1K") == 1, "too small");
-        h_check(ctl(0, "trace start --seconds 0") == 2, "no time");
-        h_check(ctl(0, "trace pause") == 2, "no such word");
+        h_check(ctl(0, "trace stop %s/timeline.json", scratch) == 6, "a second stop is refused, since no trace runs");
+        h_check(ctl(0, "trace start --size 1K") == 1, "a trace of 1 KiB is refused");
+        h_check(ctl(0, "trace start --seconds 0") == 2, "a trace of 0 seconds is refused");
+        h_check(ctl(0, "trace pause") == 2, "an unknown word is refused");
         h_check(ctl(0, "trace start --seconds 2 --size 1M") == 0 && ctl(0, "trace stop %s/t", scratch) == 0,
-                "a short one");
+                "a trace of 2 seconds starts and stops");
         if (as_root)
                 h_check(ctl(NOBODY, "trace start") == 4 && ctl(NOBODY, "trace stop /dev/null") == 4,
-                        "administrators only");
+                        "only administrators may trace");
 }
 
 /* A user without a session who requests the sessions of others. */
@@ -350,15 +350,17 @@ static int stranger(int in, int out)
                 H_REQUEST(Explain, EXPLAIN, EXPLAIN, explain);
                 body.session = id;
                 h_check(h_ask_status(fd, &request, NULL, 0, 5000) == DETSHARE__STATUS__DENIED,
-                        "others' are denied alike, there or not");
+                        "others' sessions are denied alike, whether they exist or not");
         }
         {
                 H_REQUEST(TraceStart, TRACE_START, TRACE_START, trace_start);
-                h_check(h_ask_status(fd, &request, NULL, 0, 5000) == DETSHARE__STATUS__DENIED, "no trace for him");
+                h_check(h_ask_status(fd, &request, NULL, 0, 5000) == DETSHARE__STATUS__DENIED,
+                        "a stranger may not start a trace");
         }
         {
                 H_REQUEST(TraceStop, TRACE_STOP, TRACE_STOP, trace_stop);
-                h_check(h_ask_status(fd, &request, NULL, 0, 5000) == DETSHARE__STATUS__DENIED, "nor its file");
+                h_check(h_ask_status(fd, &request, NULL, 0, 5000) == DETSHARE__STATUS__DENIED,
+                        "a stranger may not stop a trace");
         }
         {
                 H_REQUEST(ListActivity, LIST_ACTIVITY, LIST_ACTIVITY, list_activity);
@@ -405,7 +407,7 @@ static void end(struct h_child *child, const char *what)
 
 static void live(const struct h_child *a, const struct h_child *b)
 {
-        h_check(hear(a->from, 'r') && hear(b->from, 'r'), "two clients come");
+        h_check(hear(a->from, 'r') && hear(b->from, 'r'), "two clients connect");
         h_check(ctl(0, "trace start") == 0, "trace start");
         for (int i = 0; i < TURNS; i++) {
                 if (i == TURNS - 1)
@@ -427,10 +429,10 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         build = argv[1];
-        if (!h_needs_sim("sim:h200", "it expects what the model does"))
+        if (!h_needs_sim("sim:h200", "the test expects the model's behaviour"))
                 return h_finish();
         as_root = getuid() == 0;
-        h_check(install() == 0, "a place for detsharectl");
+        h_check(install() == 0, "a directory for detsharectl");
         h_daemon_start(build, "sim:h200", extra);
         h_open_socket_directory();
         before = h_quiet();
@@ -441,10 +443,11 @@ int main(int argc, char **argv)
         see_top();
         see_explain(hog_id, session_of(a.pid));
         see_trace();
-        h_check(say(a.to, 'b') && hear(a.from, 'd') && ctl(0, "explain victim --json") == 0, "one after the other");
+        h_check(say(a.to, 'b') && hear(a.from, 'd') && ctl(0, "explain victim --json") == 0,
+                "explain after three more requests without a pause");
         json("len(d[\"requests\"]) == 6 and all(r[\"operations\"] == 1 and not r[\"host_ns\"] for r in "
              "d[\"requests\"][3:])",
-                "each is a request of its own");
+                "each of the three is its own request");
         if (as_root) {
                 c = h_spawn(stranger, "ring");
                 h_check(write(c.to, &hog_id, sizeof(hog_id)) == sizeof(hog_id) && hear(c.from, 'd'), "a stranger");
@@ -454,6 +457,6 @@ int main(int argc, char **argv)
         end(&b, "the hog");
         h_baseline(&before, 5000, "afterwards");
         snprintf(line, sizeof(line), "rm -rf %s", scratch);
-        h_check(system(line) == 0, "nothing is left behind");
+        h_check(system(line) == 0, "the directory is removed");
         return h_finish();
 }

@@ -141,7 +141,7 @@ touch "$tmp/stop"
 check "the job ends" ends "$job"
 job=
 check "the job's results are the same as alone" same "$tmp/job.alone" "$tmp/job"
-check "nobody was disturbed" test "$(ctl status --json | jq '.errors + .worker_restarts')" = 0
+check "no session had an error and no worker restarted" test "$(ctl status --json | jq '.errors + .worker_restarts')" = 0
 kill -TERM "$daemon"
 check "the daemon stops" ends "$daemon"
 daemon=

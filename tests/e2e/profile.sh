@@ -98,7 +98,7 @@ policy_is fifo
 measure 40
 result "the program is measured again" $?
 kernels >"$tmp/after"
-check "its kernels are the same as before" diff "$tmp/before" "$tmp/after"
+check "kernels of other clients are the same as before" diff "$tmp/before" "$tmp/after"
 # A point needs three samples; a late one may be among these.
 check "no point is measured again" [ $(($(samples) - before)) -lt 3 ]
 
@@ -109,7 +109,7 @@ check "forget keeps other kernels" of narrow '.least_sms < 20'
 check "the removed kernel is not shown" sh -c "! '$ctl' profile show wide"
 measure 20
 result "the removed kernel is measured again" $?
-check "its measurement begins with all SMs" of wide '.points[-1].sms == 132'
+check "the new measurement begins with all SMs" of wide '.points[-1].sms == 132'
 check "forget --all succeeds" "$ctl" profile forget --all
 check "after forget --all no kernel is shown" sh -c "! '$ctl' profile show wide && ! '$ctl' profile show narrow"
 check "a file of profiles is imported" "$ctl" profile import "$tmp/file"

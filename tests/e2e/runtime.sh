@@ -49,7 +49,7 @@ result "the library exports the names that NVIDIA's exports, under the same vers
 
 diff <(grep -oE '^ *(cudaSuccess|cudaError[A-Za-z0-9]+) *= *[0-9]+' "$(dirname "$theirs")/../include/driver_types.h" | sed 's/^ *//; s/ *=.*//' | sort) \
         <(sed -n 's/^X(\(cuda[A-Za-z0-9]*\), ".*/\1/p' client-lib/cudart/errors.def | sort) >"$tmp/codes"
-result "it has a name and a text for every error of the toolkit's header" $? "$tmp/codes"
+result "the library has a name and a text for every error of the toolkit's header" $? "$tmp/codes"
 
 if [ $# = 0 ]; then
         LD_LIBRARY_PATH=$(dirname "$theirs") "$at/error_texts" >"$tmp/texts.theirs" 2>&1

@@ -131,8 +131,8 @@ touches() {
         "$build/detsharectl" profile list --json dense | jq -e 'any(.profiles[]; .footprint_bytes == 25600)'
 }
 check "the memory that a launch touches is stored as in the pack" touches
-check "it is exported" bash -c "'$build/detsharectl' profile export '$tmp/profiles' && grep -q '/25600.*dense' '$tmp/profiles'"
-check "it is imported" bash -c "'$build/detsharectl' profile forget --all && '$build/detsharectl' profile import '$tmp/profiles'"
+check "the touched memory is exported" bash -c "'$build/detsharectl' profile export '$tmp/profiles' && grep -q '/25600.*dense' '$tmp/profiles'"
+check "the touched memory is imported" bash -c "'$build/detsharectl' profile forget --all && '$build/detsharectl' profile import '$tmp/profiles'"
 check "the imported value is the exported one" touches
 check "two instances divide the time of the requests" bash -c "'$build/detsharectl' profile show dense | grep -q 'touches 25.0 KiB of memory'"
 

@@ -147,11 +147,12 @@ static int child_measures(void)
         quarter = measure(s, &kernel, memory, events);
         printf("an eighth %lld ns, a quarter %lld ns, the whole %lld ns (sim)\n", (long long)eighth, (long long)quarter,
                 (long long)whole);
-        expect(eighth > 3 * whole && eighth > quarter && quarter > 2 * whole, "the shares hold");
+        expect(eighth > 3 * whole && eighth > quarter && quarter > 2 * whole,
+                "an eighth takes more than 3 times the whole, a quarter more than 2 times");
         expect(set_percent(fd, session, 101, message, sizeof(message)) == DETSHARE__STATUS__BAD_PARAMETER &&
                         strstr(message, "101 %"),
                 message);
-        expect(measure(s, &kernel, memory, events) == quarter, "what was refused changed nothing");
+        expect(measure(s, &kernel, memory, events) == quarter, "refused shares change nothing");
         close(fd);
         return failures != 0;
 }
@@ -162,7 +163,7 @@ static int child_is_refused(void)
 
         setenv("DETSHARE_SM_PERCENT", "150", 1);
         expect(!dsc_get(&error) && error == DETSHARE__STATUS__BAD_PARAMETER, "150 % is refused");
-        expect(strstr(dsc_message(), "150 %") != NULL, "and the words say so");
+        expect(strstr(dsc_message(), "150 %") != NULL, "the message names 150 %");
         return failures != 0;
 }
 
@@ -189,14 +190,14 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         build = argv[1];
-        if (!h_needs_sim("sim:h200", "it expects the model's times"))
+        if (!h_needs_sim("sim:h200", "the test expects the model's times"))
                 return h_finish();
         h_daemon_start(build, "sim:h200", NULL);
         before = h_quiet();
         in_child(child_measures, "a share of the SMs");
         setenv("DETSHARE_TRANSPORT", "rpc", 1);
         in_child(child_measures, "a share of the SMs over the socket");
-        in_child(child_is_refused, "what is no share");
+        in_child(child_is_refused, "invalid shares");
         h_baseline(&before, 5000, "afterwards");
         return h_finish();
 }

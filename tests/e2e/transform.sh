@@ -186,7 +186,7 @@ result "a kernel without room for one form gets another form" $? "$tmp/status"
 begin "$tmp/killed" 4 100
 waits "$tmp/killed"
 [ "$(figure modules_transformed)" = 1 ]
-result "its module has forms" $? "$tmp/status"
+result "the module of stairs has forms" $? "$tmp/status"
 kill -KILL "$(figure worker_pid)"
 until_is worker_restarts 1
 goes_on "$tmp/killed" "a module with forms is given to the next worker"

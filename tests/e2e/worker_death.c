@@ -220,14 +220,14 @@ static void round_of(const char *transport, int n)
         uint64_t begin;
         int r;
 
-        h_check(wait_byte(&idle, 'r'), "%s %d: idle client got ready", transport, n);
+        h_check(wait_byte(&idle, 'r'), "%s %d: the idle client is ready", transport, n);
         busy = h_spawn(busy_client, transport);
-        h_check(wait_byte(&busy, 'r'), "%s %d: busy client got ready", transport, n);
+        h_check(wait_byte(&busy, 'r'), "%s %d: the busy client is ready", transport, n);
         h_check(h_status(&status) == 0 && status.worker_pid > 0, "%s %d: status before", transport, n);
         begin = h_now_ms();
         kill((pid_t)status.worker_pid, SIGKILL);
-        h_check(wait_byte(&busy, 'e'), "%s %d: the busy client got its error", transport, n);
-        h_check(h_now_ms() - begin <= h_patience(1000), "%s %d: after %llu ms only", transport, n,
+        h_check(wait_byte(&busy, 'e'), "%s %d: the busy client gets its error", transport, n);
+        h_check(h_now_ms() - begin <= h_patience(1000), "%s %d: its error came only after %llu ms", transport, n,
                 (unsigned long long)(h_now_ms() - begin));
         h_check(h_status(&after) == 0, "%s %d: the daemon answers meanwhile", transport, n);
         h_check(write(idle.to, "g", 1) == 1, "%s %d: go", transport, n);
@@ -238,7 +238,7 @@ static void round_of(const char *transport, int n)
         fresh = h_spawn(idle_client, transport);
         h_check(wait_byte(&fresh, 'r') && write(fresh.to, "g", 1) == 1, "%s %d: fresh client", transport, n);
         r = reap(&fresh);
-        h_check(r == 0, "%s %d: fresh client: step %d", transport, n, r);
+        h_check(r == 0, "%s %d: new client: step %d", transport, n, r);
         h_check(h_status(&after) == 0 && after.worker_restarts > status.worker_restarts &&
                         after.worker_pid != status.worker_pid,
                 "%s %d: the restart is counted", transport, n);
@@ -264,13 +264,13 @@ static void fault_round(const char *transport, int n)
 
         for (int i = 0; i < 2; i++) {
                 idle[i] = h_spawn(idle_client, transport);
-                h_check(wait_byte(&idle[i], 'r'), "fault, %s %d: idle client %d got ready", transport, n, i);
+                h_check(wait_byte(&idle[i], 'r'), "fault, %s %d: idle client %d is ready", transport, n, i);
         }
         faulty = h_spawn(faulty_client, transport);
-        h_check(wait_byte(&faulty, 'r'), "fault, %s %d: the offender got ready", transport, n);
+        h_check(wait_byte(&faulty, 'r'), "fault, %s %d: the offender is ready", transport, n);
         h_check(h_status(&status) == 0, "fault, %s %d: status before", transport, n);
         h_check(write(faulty.to, "g", 1) == 1, "fault, %s %d: go", transport, n);
-        h_check(wait_byte(&faulty, 'e'), "fault, %s %d: the offender got its error", transport, n);
+        h_check(wait_byte(&faulty, 'e'), "fault, %s %d: the offender gets its error", transport, n);
         begin = h_now_ms();
         if (!h_simulated(DEVICE)) {
                 r = new_worker(status.worker_pid, begin);

@@ -97,7 +97,7 @@ beside_others() {
 told_to_let_go() {
         local pack way running=
         daemon_stop
-        result "it ends in order" $?
+        result "the daemon ends with 0" $?
         evicting_daemon "$build"
         build=$tmp/evicting daemon_start --device "$device" --state "$tmp/state" --policy evictor --transform always
         result "a daemon that has kernels let go serves $device" $? "$tmp/log"
@@ -112,7 +112,7 @@ told_to_let_go() {
         # shellcheck disable=SC2086
         for pack in $running; do
                 wait "$pack"
-                result "one of all at once ends well" $?
+                result "a pack run beside all others ends with 0" $?
         done
         for pack; do
                 digests_of crowd "$(basename "$pack")"
@@ -155,7 +155,7 @@ else
         beside_others "$@"
 fi
 daemon_stop
-result "it ends in order" $?
+result "the daemon ends with 0" $?
 
 cat "$tmp"/ring.*.digests
 printf '%-24s %22s %22s %22s   us, p50 / p99 of %s requests%s\n' pack native DetShare "$([ $last = evicted ] && echo "told to let go" || echo "beside others")" "$requests" \

@@ -2,7 +2,7 @@
 /*
  * Reserved addresses
  *
- * Small reservations share windows; a large one has its own. A window with nothing in it goes back.
+ * Small reservations share windows; a large one has a window of its own. An empty window is returned to the daemon.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #define SHARING_MAX (16ull << 30)
 
 struct reservation {
-        struct reservation *next; /* by address */
+        struct reservation *next; /* sorted by address */
         uint64_t base, bytes;
 };
 
@@ -26,7 +26,7 @@ struct window {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct window *windows;
 
-/* Where in the window, from `from` on, there is room: behind *ret_before (NULL: first). 0: nowhere. */
+/* The first gap in the window at or after `from`; it follows *ret_before (NULL: it is the first). 0: there is none. */
 static uint64_t gap(
         struct window *window, uint64_t bytes, uint64_t align, uint64_t from, struct reservation **ret_before)
 {

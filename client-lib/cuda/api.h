@@ -2,9 +2,9 @@
 /*
  * The CUDA Driver API as this library exports it
  *
- * cuda.h of the toolkit declares every ABI version of every function when __CUDA_API_VERSION_INTERNAL is defined;
- * without it the names of old versions are macros for new ones. All functions declared there are exported, so they get
- * default visibility here and everything else of the library stays hidden.
+ * The toolkit's cuda.h declares every ABI version of every function if __CUDA_API_VERSION_INTERNAL is defined;
+ * otherwise the names of old versions are macros for new ones. All functions declared there are exported, so they have
+ * default visibility here; the rest of the library is hidden.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
 /*
  * Batches of copies
  *
- * The copies of a batch are submitted one after another to their stream: they may run in any order, so they may as well
- * run in this one. All are checked before the first is submitted, as far as that can be known without copying.
+ * The copies of a batch are submitted to their stream one after another. CUDA allows any order, so this one too. All
+ * are checked before the first is submitted, as far as that is possible without copying.
  */
 #include "cuda/copy.h"
 #include "cuda/stream.h"
@@ -23,7 +23,7 @@ static int flags_valid(unsigned int flags)
         return !(flags & ~(unsigned int)CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 }
 
-/* What is to be read before the call returns is: only pinned memory would be read later. */
+/* Sources that must be read before the call returns: staging reads all but pinned memory then. */
 static CUresult finish(CUstream stream, int during_call)
 {
         return during_call ? cuStreamSynchronize(stream) : CUDA_SUCCESS;
@@ -60,7 +60,7 @@ static CUresult copy_batch(const struct batch *b, size_t *ret_failed, CUstream s
         CUresult r = dcu_enter_any(&context);
 
         if (ret_failed)
-                *ret_failed = SIZE_MAX; /* none in particular */
+                *ret_failed = SIZE_MAX; /* no particular context */
         if (r == CUDA_SUCCESS)
                 r = is_legacy(stream) ? CUDA_ERROR_INVALID_VALUE : check_batch(b, &during_call);
         for (size_t i = 0; r == CUDA_SUCCESS && i < b->count; i++) {
@@ -94,7 +94,7 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *siz
 
 /* --- boxes -------------------------------------------------------------------------------------------------------- */
 
-/* Elements are bytes where both sides are pointers. */
+/* If both sides are pointers, an element is a byte. */
 static CUresult side_of(const CUmemcpy3DOperand *operand, const CUextent3D *extent, struct dcu_side *ret)
 {
         size_t pitch, rows, slice;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures: which streams take part, what the next node of each depends on, what ends them
+ * Captures: which streams take part, the dependencies of each stream's next node, and what ends a capture
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,28 +12,28 @@
 #include "cuda/launch.h"
 #include "cuda/stream.h"
 
-#define SLOTS 512u /* DS_STREAMS_MAX of the protocol */
+#define SLOTS 512u /* value of DS_STREAMS_MAX in the protocol */
 
 struct dcu_capture {
         struct dcu_capture *next;
         unsigned long long id;
         CUstreamCaptureMode mode;
-        const void *thread;  /* that began it */
-        int valid, borrowed; /* borrowed: the graph was there before */
+        const void *thread;  /* thread that began it */
+        int valid, borrowed; /* 1: the graph existed before and belongs to the program */
         struct dcu_graph *graph;
-        uint32_t origin; /* slot */
+        uint32_t origin; /* slot of the stream that began it */
 };
 
-/* A stream that takes part. */
+/* A stream that takes part in a capture. */
 struct strand {
-        struct dcu_capture *capture; /* NULL: it does not */
-        struct dcu_edge *deps;       /* of the next node */
-        CUgraphNode *handles;        /* the same, as the program may ask for them */
+        struct dcu_capture *capture; /* NULL: the stream takes part in none */
+        struct dcu_edge *deps;       /* dependencies of the next node */
+        CUgraphNode *handles;        /* the same, in the arrays that the program may read */
         CUgraphEdgeData *data;
         uint32_t n, space, handles_space;
 };
 
-/* What an event stands for that was recorded in a capture. */
+/* The captured work that an event stands for. */
 struct dcu_capture_mark {
         unsigned long long capture;
         uint32_t n;
@@ -60,7 +60,7 @@ static struct dcu_capture *capture_of_id(unsigned long long id)
         return capture;
 }
 
-/* --- what may be called --- */
+/* --- permitted calls -------------- */
 
 static int joins_legacy(const struct dcu_capture *capture)
 {
@@ -125,7 +125,8 @@ CUresult dcu_capture_check_work(uint32_t slot, int *ret_capturing)
         return r;
 }
 
-/* By CUDA's rule: a thread is held back by captures of its own, in GLOBAL mode also by those of others in that mode. */
+/* CUDA's rule: a thread is restricted by captures of its own, and in GLOBAL mode also by other threads' GLOBAL
+ * captures. */
 static int prohibits(const struct dcu_capture *capture)
 {
         if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -204,7 +205,7 @@ static void strand_end(struct strand *strand)
         *strand = (struct strand){0};
 }
 
-/* The capture is over. keep: its graph is the program's from now on. */
+/* Ends the capture. keep: its graph belongs to the program from now on. */
 static void finish(struct dcu_capture *capture, int keep)
 {
         struct dcu_capture **place = &captures;
@@ -243,7 +244,7 @@ void dcu_capture_reset(void)
 
 /* --- nodes --- */
 
-/* Takes the work over, whatever comes of it. dcu.lock is held. */
+/* Adds a node; consumes the work in every case. With dcu.lock held. */
 static CUresult add_locked(uint32_t slot, struct dcu_work *work)
 {
         struct strand *strand = &strands[slot];
@@ -271,7 +272,7 @@ static CUresult add(uint32_t slot, CUresult r, struct dcu_work *work)
         return r;
 }
 
-/* The node has the priority of its stream, unless the launch has one. A hint: without memory there is none. */
+/* Gives the node its stream's priority, unless the launch has one. A hint: ignored if memory is short. */
 static void note_priority(const struct dcu_launch *launch, struct dcu_work *work)
 {
         const struct dcu_stream *stream = dcu_object_of(launch->stream, DCU_STREAM);
@@ -415,7 +416,7 @@ static CUresult join_locked(uint32_t slot, const struct dcu_capture_mark *mark)
         struct dcu_capture *capture = mark ? capture_of_id(mark->capture) : NULL;
         struct strand *strand = &strands[slot];
 
-        if (!capture) { /* its capture is over: it stands for nothing */
+        if (!capture) { /* the capture is over, so the event stands for nothing */
                 if (strand->capture)
                         strand->capture->valid = 0;
                 return CUDA_ERROR_INVALID_VALUE;
@@ -473,7 +474,7 @@ CUresult dcu_capture_event_used(struct dcu_event *event)
 
 /* --- begin and end --- */
 
-/* With graph NULL a new one is made. dcu.lock is held. */
+/* graph NULL: makes a new one. With dcu.lock held. */
 static CUresult begin_locked(
         uint32_t slot, CUstreamCaptureMode mode, struct dcu_graph *graph, const struct dcu_edge *deps, size_t n_deps)
 {
@@ -533,7 +534,7 @@ CUresult dcu_capture_begin(uint32_t slot, CUstreamCaptureMode mode, CUgraph grap
         return r;
 }
 
-/* Mark what the nodes depend on, directly or not, and themselves. */
+/* Marks the nodes and everything that they depend on, directly or indirectly. */
 static CUresult mark_ancestors(const struct dcu_graph *graph, const struct strand *from, uint32_t walk)
 {
         struct dcu_node **stack = malloc((graph->n_nodes + 1) * sizeof(struct dcu_node *));
@@ -559,7 +560,7 @@ static CUresult mark_ancestors(const struct dcu_graph *graph, const struct stran
         return CUDA_SUCCESS;
 }
 
-/* Everything that other streams have captured must come before the end of the first one's. */
+/* 1: everything that other streams have captured precedes the end of the first stream's work. */
 static CUresult check_joined(const struct dcu_capture *capture)
 {
         uint32_t walk = dcu_walk_new();
@@ -611,9 +612,9 @@ CUresult dcu_capture_end(uint32_t slot, CUgraph *ret)
         return r;
 }
 
-/* --- questions --- */
+/* --- queries ---------------------- */
 
-/* The dependencies as arrays for the program, which stay until the stream is used again. */
+/* Fills the program's arrays with the dependencies; they stay valid until the stream is used again. */
 static CUresult show_deps(struct strand *strand)
 {
         CUgraphNode *handles = realloc(strand->handles, (strand->n + 1) * sizeof(CUgraphNode));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream capture: what is submitted to a stream becomes nodes of a graph
+ * Stream capture: work submitted to a stream becomes nodes of a graph
  *
- * A capture is this process's own and never reaches the device (design, law 3): the nodes of our graph are made here,
- * and everything else, of this process and of others, goes on. The rules are CUDA's: which streams a capture spreads
- * to by events, what may not be called meanwhile, by which thread, and which mistake invalidates a capture.
+ * A capture belongs to this process and never reaches the device: its nodes are made here, while other streams and
+ * other processes continue. The rules are CUDA's: how a capture spreads to other streams by events, which calls a
+ * thread may not make meanwhile, and which mistakes invalidate a capture.
  *
- * dcu_stream_slot() refuses a stream that captures: a call that knows nothing of captures is one that cannot be
- * captured. A call that can asks dcu_stream_work() instead and makes a node when that says so. A call that CUDA has as
- * unsafe during a capture (one that is not ordered by streams) asks dcu_capture_unsafe() first.
+ * dcu_stream_slot() refuses a capturing stream: calls that cannot be captured use it. Calls that can be captured use
+ * dcu_stream_work() and make a node if it says so. Calls that CUDA calls unsafe during a capture (those not ordered by
+ * streams) check dcu_capture_unsafe() first.
  *
- * While nothing captures all of this costs one load. State of captures is guarded by dcu.lock.
+ * While no stream captures, all of this costs one load. dcu.lock protects the state of captures.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct dcu_box;
 struct dcu_event;
 struct dcu_capture_mark;
 
-extern _Atomic uint32_t dcu_captures; /* that have begun and not ended, in this process */
+extern _Atomic uint32_t dcu_captures; /* number of captures in this process that have begun and not ended */
 
 static inline int dcu_captures_any(void)
 {
@@ -33,35 +33,35 @@ static inline int dcu_captures_any(void)
 }
 
 /*
- * As dcu_stream_slot(), for work that can be captured: *ret_capturing says whether it is to be. Errors: the legacy
- * stream while a stream that it joins with captures, a stream whose capture was invalidated.
+ * As dcu_stream_slot(), for work that can be captured; *ret_capturing: 1 if the caller must make a node. Errors: the
+ * legacy stream while a stream that it joins with captures, a stream whose capture is invalid.
  */
 CUresult dcu_stream_work(CUstream stream, struct dcu_context *current, uint32_t *ret_slot,
         struct dcu_context **ret_owner, int *ret_capturing);
 
 CUresult dcu_capture_check_work(uint32_t slot, int *ret_capturing);
 CUresult dcu_capture_check_unsafe(void);
-/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if the calling thread may not do this now; that ends the capture's validity. */
+/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if the calling thread may not do this now; the capture is then invalid. */
 static inline CUresult dcu_capture_unsafe(void)
 {
         return dcu_captures_any() ? dcu_capture_check_unsafe() : CUDA_SUCCESS;
 }
 
-/* For what waits for every stream: no capture may be under way, whatever its mode. */
+/* For calls that wait for every stream: an error if any capture is under way, whatever its mode. */
 CUresult dcu_capture_check_all(void);
 static inline CUresult dcu_capture_none(void)
 {
         return dcu_captures_any() ? dcu_capture_check_all() : CUDA_SUCCESS;
 }
 
-/* What dcu_stream_slot() asks: may something that cannot be captured use the slot? */
+/* For dcu_stream_slot(): an error if work that cannot be captured may not use the slot. */
 CUresult dcu_capture_check_slot(uint32_t slot);
-/* The slot's capture, if it has one, is not valid any more. */
+/* Invalidates the slot's capture, if it has one. */
 void dcu_capture_spoil(uint32_t slot);
 
-/* Nodes, behind what the slot's stream has captured so far. All check that it still captures. */
+/* Adding of nodes after the slot's captured work. All check that the slot still captures. */
 CUresult dcu_capture_launch(uint32_t slot, struct dcu_context *owner, const struct dcu_launch *launch);
-/* dst_host, src_host: that side is the host's as the program sees it. */
+/* dst_host, src_host: 1 if that side is a host address of the program. */
 CUresult dcu_capture_copy(
         uint32_t slot, struct dcu_context *owner, const struct dcu_box *box, int dst_host, int src_host);
 CUresult dcu_capture_memset(uint32_t slot, const CUDA_MEMSET_NODE_PARAMS_v2 *params);
@@ -73,15 +73,15 @@ CUresult dcu_capture_mem_free(uint32_t slot, CUdeviceptr address);
 
 /* --- events --- */
 
-/* The event stands for what the slot has captured so far, or (external) a node records it. */
+/* Makes the event stand for the slot's captured work; external: adds a node that records it. */
 CUresult dcu_capture_record(uint32_t slot, struct dcu_event *event, unsigned int flags);
-/* The slot's stream, which captures or not, waits for an event that was last recorded in a capture. */
+/* The slot's stream, capturing or not, waits for an event that was last recorded in a capture. */
 CUresult dcu_capture_join(uint32_t slot, struct dcu_event *event);
-/* A stream that captures waits for an event that was recorded outside of captures. */
+/* A capturing stream waits for an event that was recorded outside of captures. */
 CUresult dcu_capture_wait_outside(uint32_t slot, struct dcu_event *event, unsigned int flags);
-/* Query and the like of an event that was last recorded in a capture: the error. */
+/* The error of queries and waits on an event that was last recorded in a capture. */
 CUresult dcu_capture_event_used(struct dcu_event *event);
-/* It is recorded outside. */
+/* The event was recorded outside of captures: forget what it stood for. */
 void dcu_capture_unmark(struct dcu_event *event);
 void dcu_capture_mark_free(struct dcu_capture_mark *mark);
 
@@ -105,12 +105,11 @@ struct dcu_capture_info {
 
 CUresult dcu_capture_info(uint32_t slot, struct dcu_capture_info *info);
 
-/* The slot is given back, or all are: dcu.lock is held. */
+/* The slot, or all slots, is freed; with dcu.lock held. */
 void dcu_capture_slot_gone(uint32_t slot);
 void dcu_capture_reset(void);
 
 /*
- * A free of memory that a graph allocates, by a call outside of graphs: 1 if the address is one, and *ret the result of
- * the call.
+ * For a free outside of graphs: 1 if a graph allocates the address; *ret is then the call's result.
  */
 int dcu_graph_memory_freed(CUdeviceptr address, CUresult *ret);

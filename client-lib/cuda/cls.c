@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table behind a context's kept values
+ * Tables of context-local storage
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,20 +13,20 @@
 
 struct entry {
         _Atomic(void *) key;
-        _Atomic(void *) value; /* NULL: deleted */
+        _Atomic(void *) value; /* value; NULL: deleted */
         dcu_cls_destructor destructor;
 };
 
-/* Chunks are never given back to malloc, but to other contexts: a reader may be in one. */
+/* Chunks are reused for other contexts but never freed, because a reader may be in one. */
 struct dcu_cls {
         struct entry entries[ENTRIES];
         _Atomic(struct dcu_cls *) next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all changes */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for all changes */
 static struct dcu_cls *spare;
 
-/* An empty chunk; the lock is held. */
+/* An empty chunk. With the lock held. */
 static struct dcu_cls *new_chunk(void)
 {
         struct dcu_cls *chunk = spare;
@@ -59,7 +59,7 @@ static struct entry *find(struct dcu_context *context, void *key)
         return NULL;
 }
 
-/* A free entry behind all others; the lock is held. */
+/* A free entry after all others. With the lock held. */
 static struct entry *append(struct dcu_context *context)
 {
         _Atomic(struct dcu_cls *) *last = &context->cls;

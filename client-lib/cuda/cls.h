@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that others keep with a context
+ * Context-local storage: values that other libraries keep with a context
  *
- * Each copy of NVIDIA's runtime in the process keeps its own state of a context under a key of its own, and asks for it
- * in every call. So a lookup takes no lock: entries are only ever appended to a context's table, and a value is
- * published after its key. A deleted entry keeps its place for the same key. Destructors run when the context is reset
- * or destroyed, without a lock of this library held, since they call back into it.
+ * Each copy of NVIDIA's runtime in the process keeps its state of a context under a key of its own and reads it in
+ * every call. So a lookup takes no lock: entries are only appended to a context's table, and a value is published after
+ * its key. A deleted entry is reused for the same key only. Destructors run when the context is reset or destroyed,
+ * with no lock of this library held, because they call into it.
  */
 #pragma once
 
@@ -16,12 +16,12 @@ struct dcu_cls;
 
 typedef void (*dcu_cls_destructor)(CUcontext context, void *key, void *value);
 
-/* CUDA_ERROR_OUT_OF_MEMORY. A value under the same key is replaced without its destructor being run. */
+/* CUDA_ERROR_OUT_OF_MEMORY. Replaces a value under the same key without running its destructor. */
 CUresult dcu_cls_put(struct dcu_context *context, void *key, void *value, dcu_cls_destructor destructor);
-/* CUDA_ERROR_INVALID_HANDLE when there is none; *ret is NULL then. */
+/* CUDA_ERROR_INVALID_HANDLE if there is no value; *ret is NULL then. */
 CUresult dcu_cls_get(struct dcu_context *context, void *key, void **ret);
 CUresult dcu_cls_delete(struct dcu_context *context, void *key);
-/* Run all destructors and forget all values. No lock may be held. */
+/* Runs all destructors and removes all values. The caller must hold no lock. */
 void dcu_cls_clear(struct dcu_context *context);
-/* The context's object is going: its table with it. dcu_cls_clear() has been called. */
+/* Frees the table with the context's object, after dcu_cls_clear(). */
 void dcu_cls_free(struct dcu_context *context);

@@ -5,14 +5,14 @@
 
 #define PORTABLE_MAX 8u
 #define CLUSTER_MAX 16u
-#define ASKED_MAX 1024u /* what may be counted, though it cannot be launched */
+#define ASKED_MAX 1024u /* largest size for occupancy queries, although it cannot be launched */
 
 static int any(const unsigned int size[3])
 {
         return size[0] || size[1] || size[2];
 }
 
-/* 1 if the clusters are of one block to `most`, and divide the grid. */
+/* 1: the cluster has 1 to `most` blocks and divides the grid. */
 static int divides(const unsigned int size[3], const unsigned int grid[3], unsigned int most)
 {
         for (int i = 0; i < 3; i++) {
@@ -122,7 +122,7 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
         grid[1] = config->gridDimY;
         grid[2] = config->gridDimZ;
         r = check(entry, entry->non_portable_cluster ? ASKED_MAX : PORTABLE_MAX, grid, cluster, none);
-        /* a launch without clusters has none */
+        /* a launch without clusters has no cluster occupancy */
         if (r == CUDA_SUCCESS && any(cluster))
                 r = count(entry, config, cluster, &clusters);
         if (r == CUDA_SUCCESS)
@@ -130,7 +130,7 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
         return r;
 }
 
-/* The largest size of which one cluster fits; what the kernel requires is not asked. */
+/* The largest size of which one cluster fits; ignores the size that the kernel requires. */
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)
 {
         struct dcu_entry *entry;

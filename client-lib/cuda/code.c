@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading code into the daemon and asking it for kernels
+ * Loading of code, and fetching of kernels from the daemon
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "cuda/range.h"
 #include "cuda/state.h"
 
-#define DEFAULT_SHARED_LIMIT 49152 /* of every architecture, without asking for more */
+/* dynamic shared memory per block that every architecture grants by default, bytes */
+#define DEFAULT_SHARED_LIMIT 49152
 
 struct dcu_image *dcu_image_new(const void *bytes, size_t size, int keep)
 {
@@ -52,7 +53,7 @@ void dcu_image_free(struct dcu_image *image, int in_daemon)
         free(image);
 }
 
-/* An entry of the image's, which takes over *info; at the end, so that entries are in the order of their asking. */
+/* Appends an entry to the image, and consumes *info. Entries keep the order of requests. */
 static struct dcu_entry *append_locked(struct dcu_image *image, struct dsc_kernel *info)
 {
         struct dcu_entry *entry = calloc(1, sizeof(*entry)), **last = &image->entries;
@@ -82,14 +83,14 @@ static struct dcu_entry *find_locked(const struct dcu_image *image, const char *
         return entry;
 }
 
-/* Names and layouts come from the same bytes: only the number can differ. What the program has set stays. */
+/* Updates only the id: names and layouts come from the same bytes. Attributes of the program stay. */
 static void renew_locked(struct dcu_entry *entry, const struct dsc_kernel *info)
 {
         entry->info.id = info->id;
         atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
 }
 
-/* Kernels that came with the module need not be asked for. */
+/* Adds the kernels that came with the module, so that they need no request. */
 static void take_kernels_locked(struct dcu_image *image, struct dsc_loaded *loaded)
 {
         for (size_t i = 0; i < loaded->n_kernels; i++) {
@@ -143,7 +144,7 @@ CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit)
         return r;
 }
 
-/* Refresh id and layout; what the program has set stays. */
+/* Refreshes id and layout; attributes of the program stay. */
 static CUresult refresh_locked(struct dcu_entry *entry)
 {
         struct dsc_kernel info = {0};

@@ -11,7 +11,7 @@
 #include "cuda/stream.h"
 #include "cuda/vmm.h"
 
-static unsigned int active_contexts; /* dcu.lock */
+static unsigned int active_contexts; /* protected by dcu.lock */
 static unsigned long long next_id = 1;
 
 CUresult dcu_context_check(CUcontext handle, struct dcu_context **ret)
@@ -66,7 +66,7 @@ void dcu_context_activate(struct dcu_context *context)
                 active_contexts++;
 }
 
-/* in_daemon: give each object back there too; otherwise the session's reset has done that. */
+/* in_daemon: frees each object in the daemon too; otherwise the session's reset has done that. */
 static void free_objects(struct dcu_context *context, int in_daemon)
 {
         while (context->objects) {
@@ -102,12 +102,12 @@ static void free_objects(struct dcu_context *context, int in_daemon)
 }
 
 /*
- * Forget everything that the daemon holds for the process, once its work has ended: what that prints is still printed.
- * Libraries will be loaded again when they are used.
+ * Resets the session, after its work has ended and its printed text is out. Libraries are loaded again at their next
+ * use.
  */
 static CUresult reset_session(void)
 {
-        (void)dsc_wait_all(dcu.session); /* an error ends here, too */
+        (void)dsc_wait_all(dcu.session); /* the reset also clears the sticky error */
         dcu_stream_reset();
         dcu_pool_reset();
         dcu_ipc_reset();
@@ -128,7 +128,7 @@ void dcu_context_deactivate(struct dcu_context *context)
         free_objects(context, !last);
         dcu_range_free_owned(context, !last);
         if (last)
-                (void)reset_session(); /* nothing is left that could fail */
+                (void)reset_session(); /* no call after this one can fail */
 }
 
 static CUresult revive_locked(void)
@@ -160,7 +160,7 @@ CUresult dcu_context_prepare(void)
         if (r != CUDA_SUCCESS)
                 return r;
         sticky = dcu_result(dsc_sticky_error(dcu.session));
-        /* an error that hit the session while no context was there is nobody's: begin anew */
+        /* the error belongs to no context, because none was active: reset the session */
         return sticky != CUDA_SUCCESS && active_contexts == 0 ? reset_session() : sticky;
 }
 
@@ -226,7 +226,7 @@ CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, uns
         return create(pctx, flags, dev);
 }
 
-/* Drop one reference of a created context; the last one destroys it. dcu.lock is held. */
+/* Drops one reference of a created context; the last one destroys it. With dcu.lock held. */
 static CUresult drop(CUcontext handle, int all)
 {
         struct dcu_context *context;
@@ -247,7 +247,7 @@ static CUresult drop(CUcontext handle, int all)
         return CUDA_SUCCESS;
 }
 
-/* What others keep with the context goes first, while it still works. */
+/* Removes other libraries' values first, while the context still works. */
 static void clear_kept(CUcontext ctx, int all)
 {
         struct dcu_context *context;
@@ -315,7 +315,7 @@ static CUresult push(CUcontext ctx)
                 return r;
         if (!ctx)
                 return CUDA_ERROR_INVALID_VALUE;
-        /* an inactive primary context may be made current: the runtime does so before it retains it */
+        /* an inactive primary context may become current: the runtime does that before it retains it */
         if (!dcu_context_of(ctx))
                 return CUDA_ERROR_INVALID_CONTEXT;
         return dcu_thread_push(ctx) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: what CUDA calls one, and what the daemon knows of it (nothing)
+ * Contexts
  *
- * The daemon gives a process one session. Contexts are bookkeeping of this library on top of it: the primary context
- * and every created one have handles of their own, own what is made while they are current, and take it along when they
- * are destroyed. When the last active context goes, the session is reset, which also clears a sticky error: that is
- * what makes a fresh start after a fault possible without a new process.
+ * The daemon gives a process one session and knows no contexts. They are bookkeeping of this library: the primary
+ * context and each created one have a handle, own the objects that are made while they are current, and free them when
+ * destroyed. When the last active context ends, the session is reset, which also clears a sticky error. So a program
+ * recovers from a fault without a new process.
  *
- * When the daemon is gone every call with an active context fails, as after a fault. Once none is left, the next one
- * that is made has a new session.
+ * When the daemon is gone, every call with an active context fails, as after a fault. Once no context is left, the next
+ * one that is made gets a new session.
  *
  * The primary context is one object for the life of the process, active while it is retained.
  */
@@ -23,21 +23,22 @@
 
 struct dcu_context {
         struct dcu_object head;
-        struct dcu_object *objects; /* what it owns; dcu.lock */
+        struct dcu_object *objects; /* objects of the context; protected by dcu.lock */
         _Atomic int active;
         int primary;
-        uint32_t references; /* retains of the primary context, attachments of a created one; dcu.lock */
+        /* retains of the primary context, or attachments of a created one; protected by dcu.lock */
+        uint32_t references;
         unsigned int flags;
         unsigned long long id;
         CUfunc_cache cache;
         size_t limits[DCU_N_LIMITS];
-        _Atomic(struct dcu_cls *) cls; /* what others keep with it (cls.h) */
+        _Atomic(struct dcu_cls *) cls; /* values of other libraries (cls.h) */
 };
 
-/* The primary context's handle where NVIDIA's runtime has another one for it, and the object that it stands for. */
+/* The primary context's handle in the genuine driver, which NVIDIA's runtime uses, and the object of this library. */
 extern _Atomic(CUcontext) dcu_context_token;
 extern _Atomic(struct dcu_context *) dcu_context_of_token;
-/* From now on the primary context has this handle; the one of before stays good. CUDA_ERROR_OUT_OF_MEMORY. */
+/* Gives the primary context this handle; the previous handle stays valid. CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult dcu_context_set_token(CUcontext token);
 
 static inline struct dcu_context *dcu_context_of(CUcontext handle)
@@ -54,7 +55,8 @@ static inline CUcontext dcu_context_handle(const struct dcu_context *context)
         return token ? token : (CUcontext)dcu_handle(context);
 }
 
-/* An active context, else CUDA_ERROR_CONTEXT_IS_DESTROYED for one that was, CUDA_ERROR_INVALID_CONTEXT for garbage. */
+/* The active context of a handle; CUDA_ERROR_CONTEXT_IS_DESTROYED for a destroyed one, CUDA_ERROR_INVALID_CONTEXT
+ * otherwise. */
 CUresult dcu_context_check(CUcontext handle, struct dcu_context **ret);
 /* The current context, active; CUDA_ERROR_INVALID_CONTEXT without one. */
 static inline CUresult dcu_context_current(struct dcu_context **ret)
@@ -69,7 +71,7 @@ static inline CUresult dcu_context_current(struct dcu_context **ret)
         return handle ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* What nearly every entry point begins with: initialised, a usable current context, no sticky error. */
+/* The beginning of nearly every entry point: initialised, an active current context, no sticky error. */
 static inline CUresult dcu_enter(struct dcu_context **ret)
 {
         CUresult r = dcu_enter_process();
@@ -81,7 +83,8 @@ static inline CUresult dcu_enter(struct dcu_context **ret)
         return r;
 }
 
-/* As dcu_enter, but without a current context *ret is NULL: for calls whose handle or address says which one it is. */
+/* As dcu_enter(), but *ret is NULL without a current context: for calls whose handle or address determines the
+ * context. */
 static inline CUresult dcu_enter_any(struct dcu_context **ret)
 {
         CUresult r = dcu_enter_process();
@@ -94,16 +97,17 @@ static inline CUresult dcu_enter_any(struct dcu_context **ret)
         return r;
 }
 
-/* A new context object with its defaults, inactive. NULL when out of memory. dcu.lock must be held. */
+/* A new, inactive context object with default settings. NULL: out of memory. With dcu.lock held. */
 struct dcu_context *dcu_context_new(unsigned int flags);
-/* Before a context becomes active: CUDA_SUCCESS unless others that are have a sticky error. dcu.lock must be held. */
+/* Before a context becomes active: CUDA_SUCCESS unless other active contexts have a sticky error. With dcu.lock
+ * held. */
 CUresult dcu_context_prepare(void);
-/* If the daemon is gone and no context is active, a new session. */
+/* Makes a new session if the daemon is gone and no context is active. */
 CUresult dcu_context_revive(void);
 void dcu_context_activate(struct dcu_context *context);
-/* Free what it owns and make it inactive. dcu.lock must be held. */
+/* Frees the context's objects and makes it inactive. With dcu.lock held. */
 void dcu_context_deactivate(struct dcu_context *context);
-/* The one primary context, made on first use. NULL when out of memory. dcu.lock must be held. */
+/* The primary context, made at the first call. NULL: out of memory. With dcu.lock held. */
 struct dcu_context *dcu_context_primary(void);
-/* Flags of a context that CUDA accepts. */
+/* Context flags that CUDA accepts. */
 int dcu_context_flags_valid(unsigned int flags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy under all copies
+ * The implementation of all copies
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "cuda/copy.h"
 #include "cuda/stream.h"
 
-/* First to last byte of a side. 0 when that does not fit into the address space. */
+/* Number of bytes from the first to the last of a side; 0: it exceeds the address space. */
 static int extent(const struct dcu_side *side, const struct dcu_box *box, uint64_t *ret)
 {
         uint64_t rows, slices, sum;
@@ -76,7 +76,7 @@ static CUresult copy_rows(const struct plan *plan, const struct dcu_box *box, ui
         return CUDA_SUCCESS;
 }
 
-/* Slices that follow each other without a gap on both sides are rows of one. */
+/* Contiguous slices become rows of one slice. */
 static void join_slices(struct dcu_box *box)
 {
         if (box->depth > 1 && box->dst.slice == box->dst.pitch * box->height &&
@@ -86,7 +86,7 @@ static void join_slices(struct dcu_box *box)
         }
 }
 
-/* Rows that do are one row. */
+/* Contiguous rows become one row. */
 static void join_rows(struct dcu_box *box)
 {
         if (box->height > 1 && box->dst.pitch == box->width && box->src.pitch == box->width) {
@@ -129,8 +129,7 @@ CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, co
         dcu_copy_join(&box);
         if (plan.dst != DCU_PLACE_DEVICE && plan.src != DCU_PLACE_DEVICE &&
                 (plan.dst == DCU_PLACE_HOST || plan.src == DCU_PLACE_HOST))
-                r = dcu_stream_drain(
-                        plan.slot); /* the copy is made here and now: everything before it has to be over */
+                r = dcu_stream_drain(plan.slot); /* memcpy happens here and now, so all earlier work must have ended */
         for (uint64_t z = 0; z < box.depth && r == CUDA_SUCCESS; z++)
                 r = copy_rows(&plan, &box, box.dst.address + z * box.dst.slice, box.src.address + z * box.src.slice);
         return r == CUDA_SUCCESS && sync ? finish(&plan) : r;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a context can be asked and told about itself
+ * Settings and queries of a context
  *
- * Cache preferences and flags are hints and stay here. The sizes of stack, printf FIFO and heap are set in the daemon,
- * whose one context has the largest that anybody asked for; a program reads back what it set, rounded as CUDA rounds.
+ * Cache preferences and flags are hints; they are only stored. The daemon sets the sizes of stack, printf FIFO and heap
+ * in its one context to the largest values that any session requested. A program reads back what it set, rounded as
+ * CUDA rounds.
  */
 #include "cuda/capture.h"
 #include "cuda/context.h"
@@ -25,7 +26,7 @@ static CUresult context_or_current(CUcontext ctx, struct dcu_context **ret)
         return ctx ? dcu_context_check(ctx, ret) : dcu_context_current(ret);
 }
 
-/* The device is known even of a context that has been destroyed while current. */
+/* The device is known even if the current context has been destroyed. */
 CUresult cuCtxGetDevice(CUdevice *device)
 {
         CUresult r = dcu_enter_process();
@@ -138,7 +139,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
         return r;
 }
 
-/* The value that CUDA would make of a request, 0 if it refuses. */
+/* The value that CUDA makes of a request; 0: CUDA refuses it. */
 static size_t round_limit(CUlimit limit, size_t value)
 {
         size_t most_persisting = (size_t)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE);
@@ -211,7 +212,7 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
         return CUDA_SUCCESS;
 }
 
-/* Banks have been four bytes wide, and nothing else, since compute capability 5. */
+/* Since compute capability 5, banks are always four bytes wide. */
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 {
         struct dcu_context *context;
@@ -272,7 +273,7 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
         return r == CUDA_SUCCESS ? synchronize() : r;
 }
 
-/* One device: there is no peer whose access could be enabled. */
+/* There is one device, so there is no peer. */
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
         struct dcu_context *context, *peer;
@@ -295,7 +296,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
         return r == CUDA_SUCCESS ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : r;
 }
 
-/* Contexts over a part of the SMs are not offered (cuDeviceGetExecAffinitySupport). */
+/* Contexts on some of the SMs are not supported (cuDeviceGetExecAffinitySupport). */
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
         struct dcu_context *context;

@@ -2,7 +2,7 @@
 /*
  * Devices
  *
- * A session has one device. What it is came with the connection, so all of this is answered here.
+ * A session has one device. Its description came with the connection, so these calls make no request.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,21 +89,21 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
         return CUDA_SUCCESS;
 }
 
-/* An attribute as the program sees it: what the device can do and this library does not offer is not there. */
+/* An attribute as the program sees it: 0 for features of the device that this library does not support. */
 static int adjusted(CUdevice_attribute attribute, int value)
 {
         const char *transport;
 
         switch (attribute) {
-        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: /* the daemon's driver makes them */
+        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: /* the daemon's driver makes tensor maps */
                 return atomic_load(&dcu.device)->simulated ? 0 : value;
-        case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: /* it is pinned memory, whatever the device can do */
+        case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: /* managed memory is pinned memory here, so every device supports it */
                 value = 1;
                 /* fall through */
         case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
                 transport = getenv("DETSHARE_TRANSPORT");
                 return transport && strcmp(transport, "rpc") == 0 ? 0 : value;
-        case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: /* the daemon's, on every device */
+        case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: /* implemented by the daemon, for every device */
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
@@ -218,7 +218,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
         return n < len ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* [domain]:[bus]:[device].[function], the domain and the function may be missing. 0 if it is no such string. */
+/* Parses [domain]:[bus]:[device].[function]; domain and function are optional. 0: invalid. */
 static int parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device)
 {
         unsigned int function = 0;

@@ -2,7 +2,7 @@
 /*
  * Names and texts of error codes
  *
- * The strings are static: a program may keep them. They are there before cuInit and after the end.
+ * The strings are static, so a program may keep them. They are available before cuInit and after the library's end.
  */
 #include "cuda/api.h"
 

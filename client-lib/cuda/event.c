@@ -139,7 +139,7 @@ static CUresult record(CUevent hEvent, CUstream hStream, unsigned int flags)
         if (capturing)
                 return dcu_capture_record(slot, event, flags);
         if (flags & CU_EVENT_RECORD_EXTERNAL)
-                return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
+                return CUDA_ERROR_ILLEGAL_STATE; /* valid only in a capture */
         if (dcu_event_captured(event))
                 dcu_capture_unmark(event);
         pthread_mutex_lock(&event->lock);
@@ -170,7 +170,7 @@ CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
         return CUDA_SUCCESS;
 }
 
-/* The event is enough: threads without a context ask as well, as PyTorch's that pins memory does. */
+/* Needs no current context: PyTorch's thread for pinned memory queries events without one. */
 static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
@@ -215,8 +215,8 @@ struct timed {
         uint32_t slot;
 };
 
-/* The daemon's object of an event whose time may be asked, else CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_VALUE
- * for one that was last recorded in a capture. */
+/* The daemon's object of a timed event; CUDA_ERROR_INVALID_HANDLE if there is none, CUDA_ERROR_INVALID_VALUE if it
+ * was last recorded in a capture. */
 static CUresult timed(CUevent hEvent, struct timed *ret)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
@@ -235,7 +235,7 @@ static CUresult timed(CUevent hEvent, struct timed *ret)
         return r;
 }
 
-/* Times that the page has need no request. */
+/* Times in the page need no request. */
 static CUresult between(const struct timed *start, const struct timed *end, int64_t *ret_ns)
 {
         uint64_t from, to;
@@ -260,7 +260,7 @@ static CUresult elapsed(float *pMilliseconds, CUevent hStart, CUevent hEnd)
         if (r == CUDA_SUCCESS)
                 r = timed(hEnd, &end);
         if (r == CUDA_SUCCESS && !pMilliseconds)
-                r = CUDA_ERROR_INVALID_HANDLE; /* not an invalid value: NVIDIA's driver says so */
+                r = CUDA_ERROR_INVALID_HANDLE; /* NVIDIA's driver returns this, not an invalid value */
         if (r == CUDA_SUCCESS)
                 r = between(&start, &end, &ns);
         if (r == CUDA_SUCCESS)

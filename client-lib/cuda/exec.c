@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instantiated graphs: made, changed, launched, destroyed
+ * Instantiated graphs: creation, change, destruction
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
         ((cuuint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | \
                 CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
-static struct dcu_exec_build *waiting; /* for the end of a launch; dcu.lock */
+static struct dcu_exec_build *waiting; /* builds that wait for the end of a launch; protected by dcu.lock */
 
 static struct dcu_exec *exec_of(CUgraphExec handle)
 {
         return dcu_object_of(handle, DCU_GRAPH_EXEC);
 }
 
-/* --- what is left of a launch --- */
+/* --- retired builds --------------- */
 
 static int is_over(const struct dcu_exec_build *build)
 {
@@ -28,7 +28,7 @@ static int is_over(const struct dcu_exec_build *build)
                dsc_peek(dcu.session, build->slot, build->seq) != CUDA_ERROR_NOT_READY;
 }
 
-/* Free what no launch needs any more. dcu.lock is held. */
+/* Frees builds that no launch needs any more. With dcu.lock held. */
 static void reap(void)
 {
         struct dcu_exec_build **place = &waiting;
@@ -56,8 +56,8 @@ static void *reap_in_turn(void *argument)
 }
 
 /*
- * A host function behind a last launch. Whoever has the lock may be waiting for all work to end, this function too: the
- * lock is awaited elsewhere then.
+ * Host function after the last launch. The holder of the lock may be waiting for all work, including this function:
+ * so this function never waits for the lock; if it is taken, a new thread does.
  */
 static void reap_later(void *argument)
 {
@@ -72,7 +72,7 @@ static void reap_later(void *argument)
         }
 }
 
-/* The exec stands on this build no longer. dcu.lock is held. */
+/* Retires the build: the exec does not use it any more. With dcu.lock held. */
 static void retire(struct dcu_exec *exec, struct dcu_exec_build *build)
 {
         build->slot = exec->slot;
@@ -83,9 +83,9 @@ static void retire(struct dcu_exec *exec, struct dcu_exec_build *build)
         reap();
 }
 
-/* --- what the daemon has --- */
+/* --- the daemon's copy ------------ */
 
-/* The daemon's graph in the place of the one before, which it updates where it can. */
+/* Creates the daemon's graph, or updates the previous one if possible. */
 static CUresult send(const struct dcu_exec_build *old, struct dcu_exec_build *build, const void *file, size_t bytes)
 {
         if (old && old->id && old->epoch == build->epoch && old->n_nodes == build->n_nodes &&
@@ -96,7 +96,7 @@ static CUresult send(const struct dcu_exec_build *old, struct dcu_exec_build *bu
         return dcu_result(dsc_graph_create(dcu.session, file, bytes, &build->id));
 }
 
-/* exec->lock is held. */
+/* With exec->lock held. */
 CUresult dcu_exec_refresh(struct dcu_exec *exec)
 {
         struct dcu_exec_build *build, *old = exec->build;
@@ -129,7 +129,10 @@ CUresult dcu_exec_refresh(struct dcu_exec *exec)
 
 /* --- instantiate --- */
 
-/* Memory is allocated by one instantiated graph at a time. dcu.lock is held. */
+/*
+ * sign > 0: claims the graph's memory for an instance; an error if another one has it. Else gives it up. With dcu.lock
+ * held.
+ */
 static CUresult claim_memory(const struct dcu_graph *graph, int sign)
 {
         for (uint32_t i = 0; i < graph->n_nodes; i++) {
@@ -144,7 +147,7 @@ static CUresult claim_memory(const struct dcu_graph *graph, int sign)
         return CUDA_SUCCESS;
 }
 
-/* A node that can never run, for the program to look at. */
+/* A node that can never run because of a cycle, for the program; NULL: there is none. */
 static CUgraphNode stuck_node(const struct dcu_graph *graph)
 {
         for (uint32_t i = graph->n_nodes; i-- > 0;) {
@@ -172,7 +175,7 @@ static CUresult check_order(const struct dcu_graph *graph, CUDA_GRAPH_INSTANTIAT
         return r;
 }
 
-/* dcu.lock is held. */
+/* With dcu.lock held. */
 static CUresult make_exec(CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params, struct dcu_exec **ret)
 {
         const struct dcu_graph *graph = dcu_graph_of(handle);
@@ -204,7 +207,7 @@ static CUresult make_exec(CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params,
         return CUDA_SUCCESS;
 }
 
-/* dcu.lock is held. */
+/* With dcu.lock held. */
 static void free_exec(struct dcu_exec *exec)
 {
         struct dcu_exec_build *build = exec->build;
@@ -262,7 +265,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
 {
         CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = flags};
 
-        /* to upload, a stream is needed */
+        /* uploading needs a stream */
         if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
                 return CUDA_ERROR_INVALID_VALUE;
         return instantiate(phGraphExec, hGraph, &params);
@@ -300,7 +303,7 @@ CUresult cuGraphInstantiate(
         return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
-/* A graph with user objects: their destructors must not have to wait for another call. */
+/* For a graph with user objects: their destructors run after the last launch, without waiting for another call. */
 static void reap_at_end(const struct dcu_exec *exec)
 {
         uint64_t id;
@@ -358,7 +361,7 @@ static struct dcu_node *search(const struct dcu_graph *clone, CUgraphNode origin
         return NULL;
 }
 
-/* What the clone has in the place of a node, also of one in a child graph. dcu.lock is held. */
+/* The clone's node that corresponds to a node, also within child graphs. With dcu.lock held. */
 static struct dcu_node *counterpart(const struct dcu_graph *clone, const struct dcu_node *node)
 {
         const struct dcu_node *parent;
@@ -375,7 +378,7 @@ static struct dcu_node *counterpart(const struct dcu_graph *clone, const struct 
         return search(clone, handle);
 }
 
-/* Both locks are held. */
+/* With both locks held. */
 static CUresult set_locked(struct dcu_exec *exec, CUgraphNode handle, struct dcu_work **work)
 {
         const struct dcu_node *node = dcu_node_of(handle);
@@ -469,7 +472,7 @@ static int can_be_disabled(const struct dcu_node *node)
                node->work->type == CU_GRAPH_NODE_TYPE_MEMSET;
 }
 
-/* Asks (set < 0) or sets. */
+/* Queries (set < 0) or sets whether the node is enabled. */
 static CUresult enabled(CUgraphExec handle, CUgraphNode node, int set, unsigned int *ret)
 {
         struct dcu_exec *exec = exec_of(handle);

@@ -2,19 +2,19 @@
 /*
  * Instantiated graphs
  *
- * Instantiating clones the graph, puts its nodes into an order in which they can run, flattens child graphs, and hands
- * the daemon one file of records (proto/wire.h) that it replays for each launch: a launch is one operation of a stream.
- * What is changed afterwards changes the clone; the daemon gets the new file with the next launch, and also when the
- * session was reset since, because kernels have other ids then.
+ * Instantiating clones the graph, orders its nodes so that they can run, flattens child graphs, and gives the daemon
+ * one file of records (proto/wire.h), which the daemon replays for each launch. A launch is one operation of a stream.
+ * Later changes change the clone; the daemon gets a new file with the next launch, also after a reset of the session,
+ * because kernels then have other ids.
  *
- * What the daemon cannot do is done around it: an event that a node waits for is waited for before the whole graph, one
- * that a node records has been recorded when the whole graph has ended (its time is the node's). Copies of the
- * program's own memory go through pinned memory that a host function fills or empties, at every launch anew.
+ * The daemon cannot do everything within a graph. An event that a node waits for is waited for before the whole graph.
+ * An event that a node records counts as recorded when the whole graph has ended (its time is the node's). Copies of
+ * pageable memory go through pinned memory, which a host function fills or empties at every launch.
  *
- * Launches of one instantiated graph never overlap. It may be destroyed while it runs: what it needs goes when its last
- * launch has ended.
+ * Launches of one instantiated graph never overlap. It may be destroyed while it runs: its resources are freed after
+ * its last launch.
  *
- * Order of locks: exec->lock, then dcu.lock.
+ * Lock order: exec->lock, then dcu.lock.
  */
 #pragma once
 
@@ -22,54 +22,53 @@
 
 #include "cuda/graph.h"
 
-struct dcu_exec_build; /* what the daemon's copy stands on: host functions, pinned memory */
+struct dcu_exec_build; /* resources of the daemon's copy: host functions, pinned memory */
 
 struct dcu_exec {
         struct dcu_object head;
-        pthread_mutex_t lock; /* what follows */
+        pthread_mutex_t lock; /* protects the members below */
         struct dcu_graph *graph;
         cuuint64_t flags;
         struct dcu_exec_build *build;
-        int stale; /* the clone was changed since it was built */
+        int stale; /* 1: the clone was changed since it was built */
         int launched;
-        uint32_t slot, launch_epoch; /* of the last launch */
+        uint32_t slot, launch_epoch; /* slot and number of the last launch */
         uint64_t seq;
 };
 
 /* --- exec.c --- */
 
-/* What the daemon has becomes what the clone says. exec->lock is held. */
+/* Brings the daemon's copy up to date with the clone. With exec->lock held. */
 CUresult dcu_exec_refresh(struct dcu_exec *exec);
-/* Other work for the node that the exec has in the place of this one, if what changes may change. As dcu_graph_add().
- */
+/* Replaces the work of the exec's node that corresponds to this one, if the change is allowed. As dcu_graph_add(). */
 CUresult dcu_exec_set(CUgraphExec exec, CUgraphNode node, CUresult r, struct dcu_work *work);
 
 /* --- exec_update.c --- */
 
-/* May the work change like this while it is instantiated? */
+/* 1: an instantiated node's work may change like this. */
 CUgraphExecUpdateResult dcu_work_change(const struct dcu_work *from, const struct dcu_work *to);
-/* The nodes of two graphs that correspond, with the same edges: what is different, and where. dcu.lock is held. */
+/* Compares two graphs node by node, with their edges; returns what differs, and where. With dcu.lock held. */
 CUgraphExecUpdateResult dcu_graph_compare(
         struct dcu_graph *from, const struct dcu_graph *to, CUgraphExecUpdateResultInfo *info);
-/* Take over the work of `to`, which has been compared. dcu.lock is held. */
+/* Takes over the work of `to` after the comparison. With dcu.lock held. */
 CUresult dcu_graph_take_over(struct dcu_graph *from, const struct dcu_graph *to);
 
-/* --- exec_file.c: exec->lock is held, dcu.lock is not --- */
+/* --- exec_file.c: with exec->lock held, without dcu.lock --- */
 
 struct dcu_exec_build {
-        struct dcu_exec_build *next; /* of those that wait for their last launch's end */
+        struct dcu_exec_build *next; /* next of the builds that wait for the end of their last launch */
         uint32_t epoch;
-        uint64_t id;                 /* the daemon's graph */
-        uint32_t n_nodes;            /* of the file */
-        struct dcu_exec_host *hosts; /* registered functions, pinned memory */
-        CUevent *records, *waits;    /* events of nodes */
+        uint64_t id;                 /* graph in the daemon */
+        uint32_t n_nodes;            /* number of records in the file */
+        struct dcu_exec_host *hosts; /* registered functions and their pinned memory */
+        CUevent *records, *waits;    /* events that nodes record or wait for */
         uint32_t n_records, records_space, n_waits, waits_space;
-        struct dcu_graph *graph;     /* that goes with it */
-        uint32_t slot, launch_epoch; /* of the last launch that uses it */
+        struct dcu_graph *graph;     /* allocation that the build keeps */
+        uint32_t slot, launch_epoch; /* slot and number of the last launch that uses the build */
         uint64_t seq;
 };
 
-/* The graph as a file: malloc'ed, and a build without an id. */
+/* Writes the graph as a malloc'ed file, and makes a build without an id. */
 CUresult dcu_exec_file(struct dcu_graph *graph, void **ret_file, size_t *ret_bytes, struct dcu_exec_build **ret_build);
-/* Everything but the daemon's graph. dcu.lock may be held. */
+/* Frees everything but the daemon's graph. dcu.lock may be held. */
 void dcu_exec_build_free(struct dcu_exec_build *build);

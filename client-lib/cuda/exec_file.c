@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as the daemon takes it
+ * Writing a graph as the daemon's file
  *
- * Nodes are written in an order in which they can run, child graphs in place between two empty nodes. A node that takes
- * several records is a chain of them; what depends on it depends on the last.
+ * Nodes are written in an order in which they can run; a child graph is written in place, between two empty nodes. A
+ * node that needs several records is a chain; its dependents depend on the last record.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "cuda/launch.h"
 #include "proto/wire.h"
 
-/* A function that the daemon calls at its turn, and pinned memory for a copy of the program's own memory. */
+/* A host function, and pinned memory, for a copy of pageable memory. */
 struct dcu_exec_host {
         struct dcu_exec_host *next;
         uint64_t id;
         void *pinned;
-        struct dcu_box box; /* between addresses of this process */
+        struct dcu_box box; /* addresses in this process */
 };
 
 struct writer {
@@ -29,7 +29,7 @@ struct writer {
         struct dcu_exec_build *build;
 };
 
-/* What the next node depends on, by their places in the file. */
+/* Dependencies of the next record, as positions in the file. */
 struct after {
         const uint32_t *nodes;
         uint32_t n;
@@ -54,7 +54,7 @@ static CUresult reserve(struct writer *w, size_t bytes)
         return CUDA_SUCCESS;
 }
 
-/* record and payload are one record; its size is written here. */
+/* Appends record and payload as one record; writes its size. */
 static CUresult emit(struct writer *w, const struct dcu_node *node, struct after after, struct ds_record *record,
         size_t size, const void *payload, size_t payload_size)
 {
@@ -88,7 +88,7 @@ static CUresult emit_nothing(struct writer *w, struct after after)
         return emit(w, NULL, after, &record, sizeof(record), NULL, 0);
 }
 
-/* The node before this one, for chains. */
+/* Makes the next record depend on the previous one, for chains. */
 static struct after chain(const struct writer *w, struct after first, uint32_t begin, uint32_t *last)
 {
         if (w->n == begin)
@@ -140,7 +140,7 @@ static CUresult emit_host(struct writer *w, const struct dcu_node *node, struct 
         return r == CUDA_SUCCESS ? emit(w, node, after, &record.head, sizeof(record), NULL, 0) : r;
 }
 
-/* One more of the build's. NULL when out of memory. */
+/* Adds a resource to the build. NULL: out of memory. */
 static struct dcu_exec_host *new_host(struct writer *w)
 {
         struct dcu_exec_host *host = calloc(1, sizeof(*host));
@@ -190,7 +190,7 @@ static CUresult emit_slices(struct writer *w, const struct dcu_node *node, struc
         return r;
 }
 
-/* Pinned memory for the box's bytes without gaps, as a side. */
+/* Pinned memory for the box's bytes without gaps, as a side of a copy. */
 static CUresult stage(struct dcu_exec_host *host, const struct dcu_box *box, struct dcu_side *ret)
 {
         uint64_t bytes = box->width * box->height * box->depth, base, size;
@@ -199,13 +199,13 @@ static CUresult stage(struct dcu_exec_host *host, const struct dcu_box *box, str
         if (r != CUDA_SUCCESS)
                 return r;
         if (dsc_lookup(dcu.session, (uintptr_t)host->pinned, &base, &size) != 2)
-                return CUDA_ERROR_NOT_SUPPORTED; /* a session without shared memory */
+                return CUDA_ERROR_NOT_SUPPORTED; /* a session without shared memory has no pinned memory */
         *ret = (struct dcu_side){
                 .address = (uintptr_t)host->pinned, .pitch = box->width, .slice = box->width * box->height};
         return CUDA_SUCCESS;
 }
 
-/* From or to memory that only this process sees. */
+/* A copy from or to memory that only this process can access. */
 static CUresult emit_staged(struct writer *w, const struct dcu_node *node, struct after after, struct dcu_box *box,
         enum dcu_place dst, enum dcu_place src)
 {
@@ -250,7 +250,7 @@ static CUresult emit_copy(struct writer *w, const struct dcu_node *node, struct 
         return emit_slices(w, node, after, &box, dcu_copy_kind(dst, src));
 }
 
-/* --- memory sets, words --- */
+/* --- memsets, words --------------- */
 
 static CUresult emit_memset(struct writer *w, const struct dcu_node *node, struct after after)
 {
@@ -309,7 +309,7 @@ static CUresult emit_record(struct writer *w, const struct dcu_node *node, struc
         struct dcu_exec_build *build = w->build;
         CUresult r;
 
-        if (!event) /* it is gone: nobody can ask for it */
+        if (!event) /* the event was destroyed: nobody can query it */
                 return emit_nothing(w, after);
         if (!dcu_array_grow(&build->records, &build->records_space, build->n_records, sizeof(CUevent)))
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -332,7 +332,7 @@ static CUresult emit_wait(struct writer *w, const struct dcu_node *node, struct 
 
 static CUresult write_graph(struct writer *w, const struct dcu_graph *graph, struct after outer);
 
-/* The ends of all nodes that nothing depends on: a malloc'ed array. */
+/* The ends of all nodes without dependents: a malloc'ed array. */
 static CUresult ends_of(const struct dcu_graph *graph, uint32_t **ret, uint32_t *ret_n)
 {
         uint32_t *ends = malloc((graph->n_nodes + 1) * sizeof(*ends)), n = 0;
@@ -386,12 +386,13 @@ static CUresult write_node(struct writer *w, const struct dcu_node *node, struct
                 return emit_record(w, node, after);
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
                 return emit_wait(w, node, after);
-        default: /* memory is there already */
+        default: /* the memory exists since the node was added */
                 return emit_nothing(w, after);
         }
 }
 
-/* Nodes without dependencies come after `outer`. count of each becomes the place of its last record. */
+/* Writes a graph whose nodes without dependencies follow `outer`. `count` of each node becomes the position of its
+ * last record. */
 static CUresult write_graph(struct writer *w, const struct dcu_graph *graph, struct after outer)
 {
         struct dcu_node **order = NULL;
@@ -417,7 +418,7 @@ void dcu_exec_build_free(struct dcu_exec_build *build)
                 struct dcu_exec_host *host = build->hosts;
 
                 build->hosts = host->next;
-                if (build->epoch == atomic_load(&dcu.epoch)) { /* else it went with the session */
+                if (build->epoch == atomic_load(&dcu.epoch)) { /* otherwise it ended with the session */
                         if (host->id)
                                 dsc_host_unregister(dcu.session, host->id);
                         if (host->pinned)
@@ -444,7 +445,7 @@ CUresult dcu_exec_file(struct dcu_graph *graph, void **ret_file, size_t *ret_byt
         w.bytes = malloc(w.space);
         if (w.bytes)
                 r = write_graph(&w, graph, (struct after){NULL, 0});
-        if (r == CUDA_SUCCESS && w.n == 0) /* a graph without nodes is something to launch, too */
+        if (r == CUDA_SUCCESS && w.n == 0) /* a graph without nodes can be launched too */
                 r = emit_nothing(&w, (struct after){NULL, 0});
         if (r != CUDA_SUCCESS) {
                 dcu_exec_build_free(w.build);

@@ -32,7 +32,7 @@ static int is_freed(const struct dcu_graph *graph, const struct dcu_graph_memory
         return 0;
 }
 
-/* What a launch allocated and nothing freed. */
+/* Frees what an earlier launch allocated and nothing has freed. */
 static CUresult check_memory(const struct dcu_exec *exec)
 {
         for (uint32_t i = 0; i < exec->graph->n_nodes; i++) {
@@ -69,7 +69,7 @@ static CUresult take_memory(const struct dcu_exec *exec)
 
 /* --- order --- */
 
-/* Behind the launch before, and behind what nodes wait for. */
+/* Waits for the previous launch, and for the events that nodes wait for. */
 static CUresult wait_for_others(const struct dcu_exec *exec, uint32_t slot)
 {
         const struct dcu_exec_build *build = exec->build;
@@ -80,7 +80,7 @@ static CUresult wait_for_others(const struct dcu_exec *exec, uint32_t slot)
         for (uint32_t i = 0; i < build->n_waits && r == CUDA_SUCCESS; i++) {
                 struct dcu_event_record recorded = {0};
 
-                /* one that is gone by now is nothing to wait for */
+                /* a destroyed event needs no wait */
                 if (dcu_event_recorded(build->waits[i], &recorded) != CUDA_SUCCESS)
                         continue;
                 if (recorded.shared)
@@ -103,7 +103,7 @@ static void set_events(const struct dcu_exec *exec)
         }
 }
 
-/* An event may be destroyed while graphs record it; the daemon must not be told to then. */
+/* Records the events of nodes; an event may have been destroyed meanwhile, then the daemon must not get its number. */
 static void look_at_events(struct dcu_exec *exec)
 {
         const struct dcu_exec_build *build = exec->build;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may change in an instantiated graph
+ * Permitted changes of an instantiated graph
  *
- * Nodes of two graphs correspond when they are at the same place in the order in which they can run: graphs that were
- * built alike have the same one, in whatever order their edges were added. CUDA's rules say what of a node may differ.
+ * Nodes of two graphs correspond if they have the same position in the order in which they can run. Graphs that were
+ * built alike have the same order, whatever the order of adding edges. CUDA's rules say which members of a node may
+ * differ.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static CUgraphExecUpdateResult fail(CUgraphExecUpdateResultInfo *info, CUgraphEx
         return result;
 }
 
-/* With more ends than `from` has: one of them. */
+/* If `to` has more nodes without dependents than `from`: one of them. */
 static const struct dcu_node *extra_end(const struct dcu_graph *from, const struct dcu_graph *to)
 {
         const struct dcu_node *first = NULL;
@@ -103,7 +104,7 @@ static const struct dcu_node *extra_end(const struct dcu_graph *from, const stru
         return ends > known ? first : NULL;
 }
 
-/* Each node's place in the order has been put into count. */
+/* `count` of each node has its position. */
 static CUgraphExecUpdateResult compare_edges(
         const struct dcu_node *from, const struct dcu_node *to, CUgraphExecUpdateResultInfo *info)
 {
@@ -168,7 +169,7 @@ CUgraphExecUpdateResult dcu_graph_compare(
         return result;
 }
 
-/* Clones first, so that a failure changes nothing. */
+/* clone all works first, so that a failure changes nothing */
 static CUresult clone_works(struct dcu_node **nodes, uint32_t n, struct dcu_work ***ret)
 {
         struct dcu_work **works = calloc(n + 1, sizeof(struct dcu_work *));

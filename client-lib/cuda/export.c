@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetExportTable: the tables that NVIDIA's runtime and libraries ask of the driver by number
+ * cuGetExportTable: tables that NVIDIA's runtime and libraries get from the driver by UUID
  *
- * What they are was found by watching what the runtime asks for and what it does with it. Two of them are the genuine
- * driver's own, handed out untouched where there is one: the runtime's interface, whose handle of the primary context
- * becomes ours (dcu_context_token), and the check that the driver is NVIDIA's. Nothing of that check is made here: on a
- * machine without NVIDIA's driver a program with NVIDIA's runtime in it gets the runtime's own error, and our
- * libcudart.so.13 is for such machines.
+ * Their contents were found by observing which slots the runtime calls, and how. Two tables are the genuine driver's,
+ * passed on unchanged where there is one: the runtime's interface, whose handle of the primary context this library
+ * adopts (dcu_context_token), and the check that the driver is NVIDIA's. This library does not imitate that check: on a
+ * machine without NVIDIA's driver, a program with NVIDIA's runtime gets the runtime's own error. Our libcudart.so.13 is
+ * for such machines.
  *
- * The others are served by this library: what a context is known by, what its users keep with it, and buffers for the
- * callbacks of profilers, which are never called. Slots that nobody was seen to use say CUDA_ERROR_NOT_SUPPORTED;
- * tables that are not here are CUDA_ERROR_NOT_FOUND, which those who ask take well.
+ * This library implements the other tables: identity of a context, context-local storage, and buffers for profiler
+ * callbacks, which are never called. Slots that were never seen in use return CUDA_ERROR_NOT_SUPPORTED. Unknown tables
+ * return CUDA_ERROR_NOT_FOUND, which callers accept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static CUresult unused(void)
         return (CUresult)dcu_unsupported("a slot of an export table");
 }
 
-/* --- buffers of the runtime's callbacks: zero, and there for good ------------------------------------------------- */
+/* --- buffers for the runtime's callbacks: zero, never freed ------------------------------------------------------- */
 
 #define RUNTIME_CALLBACKS 1024u
 #define OTHER_CALLBACKS 14u
@@ -63,7 +63,7 @@ static CUresult thread_context(void **ret)
         return r == CUDA_SUCCESS && !*ret ? CUDA_ERROR_INVALID_CONTEXT : r;
 }
 
-/* A context by handle, NULL for the current one. It need not be active: the runtime begins before it retains it. */
+/* A context by handle, NULL for the current one. It may be inactive: the runtime calls this first. */
 static CUresult context_of(CUcontext handle, struct dcu_context **ret)
 {
         CUresult r = dcu_enter_process();
@@ -101,7 +101,7 @@ static CUresult keep_get(void **value, CUcontext handle, void *key)
         return r;
 }
 
-/* Nothing is the matter with any context. */
+/* Reports that the context is healthy. */
 static CUresult check_context(CUcontext handle, uint32_t *flags, void **p)
 {
         (void)handle;
@@ -127,7 +127,7 @@ static CUresult context_id(CUcontext handle, uint64_t *ret)
         return r;
 }
 
-/* The driver's private object of a stream: here the public handle stands for it, and a fixed place for stream 0. */
+/* The driver's private object of a stream: here the public handle, and a fixed address for stream 0. */
 static char legacy_stream, per_thread_stream;
 
 static CUresult stream_private(CUcontext handle, CUstream stream, void **ret, int per_thread)
@@ -158,10 +158,10 @@ static CUresult stream_identity(CUcontext handle, void *private_stream, uint64_t
         return r;
 }
 
-/* --- what a module holds ---------------------------------------------------------------------------------------- */
+/* --- contents of a module --------------------------------------------------------------------------------------- */
 
-/* cuFFT has the functions of a module that it loaded named one by one. It was seen to be told 1 for a module with one.
- */
+/* cuFFT enumerates the functions of a module that it loaded. The genuine driver was seen to return 1 for a module
+ * with one function. */
 static int module_functions(CUcontext handle, CUmodule module, void (*each)(void *, CUfunction), void *argument)
 {
         CUfunction *functions;
@@ -183,7 +183,7 @@ static int module_functions(CUcontext handle, CUmodule module, void (*each)(void
 
 /* --- the tables --------------------------------------------------------------------------------------------------- */
 
-/* A table as the runtime sees it: in word 0 its bytes, then functions. */
+/* The layout that the runtime expects: word 0 is the size in bytes, then functions. */
 struct table {
         uintptr_t bytes;
         slot slots[TABLE_WORDS - 1];
@@ -204,10 +204,10 @@ static const struct table tools_context = {.bytes = 744,
                 [51 ... 91] = SLOT(unused)}};
 static const struct table tools_module = {
         .bytes = 792, .slots = {[0 ... 5] = SLOT(unused), SLOT(module_functions), [7 ... 97] = SLOT(unused)}};
-/* asked for a pair of values when cuBLASLt chooses a kernel: that there are none it takes well, that there is no table
- * it does not */
+/* cuBLASLt queries a pair of values when it chooses a kernel: it accepts that there are none, but not that the table
+ * is missing */
 static const struct table lt_choice = {.bytes = 136, .slots = {[0 ... 15] = SLOT(unused)}};
-/* this one has no size in front */
+/* this table has no size in front */
 static const slot context_storage[4] = {SLOT(keep_put), SLOT(keep_delete), SLOT(keep_get), SLOT(unused)};
 
 enum source { SERVED, GENUINE };
@@ -239,8 +239,8 @@ exports[] = {
                 &tools_module},
 };
 
-/* The handle that the genuine driver has for its primary context, from its interface for the runtime. It stays a
- * number. */
+/* The genuine driver's handle of its primary context, from its interface for the runtime. It is used as a number
+ * only. */
 static CUresult take_token(const void *genuine)
 {
         CUresult (*primary)(CUcontext *, CUdevice);
@@ -254,7 +254,7 @@ static CUresult take_token(const void *genuine)
         return r;
 }
 
-/* What the runtime makes of this is "symbol not found", which helps nobody. */
+/* The runtime would turn this into "symbol not found", which explains nothing, so print the reason. */
 static CUresult no_driver(void)
 {
         static atomic_flag said = ATOMIC_FLAG_INIT;

@@ -9,7 +9,8 @@
 #include "cuda/genuine.h"
 #include "cuda/proc.h"
 
-/* In the order of dcu_procs. Written by one thread under cuInit's lock; others see the old or the new function. */
+/* Jump targets in the order of dcu_procs. One thread writes them under cuInit's lock; others see the old or new
+ * function. */
 extern void *dcu_jumps[];
 
 static void turn_jumps(void)
@@ -17,7 +18,7 @@ static void turn_jumps(void)
         for (size_t i = 0; i < dcu_n_procs; i++) {
                 void *genuine = dcu_genuine_symbol(dcu_procs[i].symbol);
 
-                /* what an older driver does not have stays ours and says that nothing was initialised */
+                /* a function that an older driver lacks stays ours and returns "not initialised" */
                 if (genuine)
                         __atomic_store_n(&dcu_jumps[i], genuine, __ATOMIC_RELEASE);
         }

@@ -35,7 +35,7 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int started;
 static CUresult start_result;
 
-/* 1 if the notes hold one of ours. */
+/* 1: one of the notes is this library's. */
 static int notes_are_ours(const char *notes, size_t size)
 {
         Elf64_Nhdr note;
@@ -70,7 +70,7 @@ static int segment_is_ours(int fd, off_t at)
         return n > 0 && notes_are_ours(notes, (size_t)n);
 }
 
-/* Is the file an ELF library without our note? */
+/* 1: the file is an ELF library without this library's note. */
 static int is_genuine(const char *path)
 {
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ours = 0;
@@ -136,7 +136,8 @@ int dcu_genuine_version(void)
         return get && get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
-/* Beside other GPUs the genuine driver must see the daemon's as its first: it reads the variable in cuInit only. */
+/* Sets CUDA_VISIBLE_DEVICES during cuInit, the only time when the genuine driver reads it: the daemon's GPU must be
+ * its first. */
 static CUresult start_seeing(CUresult (*init)(unsigned int), const uint8_t uuid[16])
 {
         const char *set = getenv("CUDA_VISIBLE_DEVICES");

@@ -137,7 +137,7 @@ CUresult dcu_edges_of(const struct dcu_graph *graph, const CUgraphNode *deps, co
 
 /* --- nodes --- */
 
-/* What a node adds to the counts of its graph and of all graphs around it. */
+/* The node's contribution to the counts of its graph and of all enclosing graphs. */
 static void count_node(struct dcu_graph *graph, const struct dcu_work *work, int sign)
 {
         uint32_t total = 1, memory = 0;
@@ -164,7 +164,7 @@ static int is_full(const struct dcu_graph *graph, const struct dcu_work *work)
         return graph->n_total + more > DCU_GRAPH_NODES_MAX || depth > DCU_GRAPH_DEPTH_MAX;
 }
 
-/* A child graph comes into its place. */
+/* Puts a child graph into its node. */
 static void adopt(struct dcu_node *node, struct dcu_graph *child)
 {
         uint32_t depth = child->depth + 1;
@@ -314,7 +314,7 @@ CUresult dcu_graph_clone(const struct dcu_graph *graph, struct dcu_graph **ret)
         return CUDA_SUCCESS;
 }
 
-/* Kahn's algorithm; of those that could be next, the one that became so first. */
+/* Kahn's algorithm; among nodes that are ready, the one that became ready first. */
 CUresult dcu_graph_order(const struct dcu_graph *graph, struct dcu_node ***ret)
 {
         struct dcu_node **order = malloc((graph->n_nodes + 1) * sizeof(struct dcu_node *));

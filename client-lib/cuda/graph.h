@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs: nodes, what they do, what they depend on
+ * Graphs: nodes, their work, their dependencies
  *
- * A graph is bookkeeping of this process until it is instantiated: nodes in the order in which they were added, each
- * with the work that it stands for and its edges. Work is checked and copied when it is given (a kernel's parameters by
- * its layout), so a program may reuse what it passed. Handles inside of work (functions, events, contexts) are kept as
- * handles and looked at again whenever they are used: what they named may be gone by then.
+ * Until it is instantiated, a graph is bookkeeping of this process: nodes in the order of their addition, each with its
+ * work and its edges. Work is checked and copied when it is given (a kernel's parameters by its layout), so the program
+ * may reuse its arguments. Handles within work (functions, events, contexts) stay handles and are looked up at each
+ * use, because their objects may be gone by then.
  *
- * An instantiated graph (exec.h) has a clone of its own; a node of it is found by its place, and by the handle of the
- * node that it was cloned from.
+ * An instantiated graph (exec.h) has a clone. A node of the clone is found by its position, and by the handle of the
+ * original node.
  *
- * All of it is guarded by dcu.lock. Destructors of user objects run after it is released: dcu_graphs_unlock().
+ * dcu.lock protects all of it. Destructors of user objects run after it is released, in dcu_graphs_unlock().
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 
 #include "cuda/context.h"
 
-#define DCU_GRAPH_DEPTH_MAX 32u    /* graphs inside of each other */
-#define DCU_GRAPH_NODES_MAX 65536u /* as the protocol's; children count with the whole */
+#define DCU_GRAPH_DEPTH_MAX 32u    /* most levels of child graphs */
+#define DCU_GRAPH_NODES_MAX 65536u /* most nodes, as in the protocol; nodes of children count too */
 
 struct dcu_launch;
 struct dcu_box;
@@ -35,12 +35,12 @@ struct dcu_edge {
 
 struct dcu_kernel_work {
         CUfunction function;
-        CUkernel kernel; /* where it was given as one */
+        CUkernel kernel; /* context that the program gave; NULL: none */
         unsigned int grid[3], block[3], shared_bytes;
-        uint8_t *params; /* packed */
-        void **pointers; /* into params, one per parameter */
+        uint8_t *params; /* packed parameters */
+        void **pointers; /* offset in params of each parameter */
         uint32_t params_size, n_params;
-        CUlaunchAttribute *attributes; /* that were set */
+        CUlaunchAttribute *attributes; /* bits of the attributes that were set */
         uint32_t n_attributes;
 };
 
@@ -55,10 +55,11 @@ struct dcu_work {
                 struct dcu_graph *child;
                 CUevent event;
                 struct {
-                        struct dcu_graph_memory *memory; /* of ALLOC and FREE; FREE of memory of no graph: NULL */
+                        /* allocation of an ALLOC or FREE node; NULL for a FREE of memory of no graph */
+                        struct dcu_graph_memory *memory;
                         CUDA_MEM_ALLOC_NODE_PARAMS_v2 params;
                 } memory;
-                CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memops; /* paramArray is ours */
+                CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memops; /* 1: paramArray belongs to this library */
         };
 };
 
@@ -67,13 +68,13 @@ struct dcu_node {
         struct dcu_graph *graph;
         struct dcu_work *work;
         struct dcu_edge *deps;
-        struct dcu_node **users; /* nodes that depend on this one, once per edge */
+        struct dcu_node **users; /* dependent nodes, once per edge */
         uint32_t n_deps, deps_space, n_users, users_space;
-        uint32_t index;       /* in graph->nodes */
-        uint32_t seen;        /* by the walk with this number */
-        uint32_t count;       /* of a walk's own */
-        uint32_t disabled;    /* of an instantiated graph */
-        CUgraphNode original; /* that it was cloned from */
+        uint32_t index;       /* index in graph->nodes */
+        uint32_t seen;        /* number of the last walk that visited the node */
+        uint32_t count;       /* scratch of a walk */
+        uint32_t disabled;    /* node of an instantiated graph */
+        CUgraphNode original; /* handle of the node that it was cloned from */
 };
 
 struct dcu_user_reference {
@@ -85,12 +86,12 @@ struct dcu_graph {
         struct dcu_object head;
         struct dcu_node **nodes;
         uint32_t n_nodes, nodes_space;
-        uint32_t n_total;            /* with those of children */
-        uint32_t n_memory;           /* allocation and free nodes, with those of children */
-        struct dcu_node *parent;     /* of which it is the child graph */
-        CUgraph original;            /* that it was cloned from */
-        struct dcu_capture *capture; /* that is making it */
-        uint32_t depth;              /* of graphs inside of each other below it */
+        uint32_t n_total;            /* number of nodes, with those of children */
+        uint32_t n_memory;           /* number of allocation and free nodes, with those of children */
+        struct dcu_node *parent;     /* node of which this is the child graph */
+        CUgraph original;            /* handle of the graph that it was cloned from */
+        struct dcu_capture *capture; /* capture that is making the graph */
+        uint32_t depth;              /* number of levels of child graphs below it */
         struct dcu_user_reference *users;
         uint32_t n_users, users_space;
         unsigned long long id;
@@ -106,55 +107,56 @@ static inline struct dcu_node *dcu_node_of(CUgraphNode handle)
         return dcu_object_of(handle, DCU_NODE);
 }
 
-/* --- graph.c: everything here with dcu.lock held --- */
+/* --- graph.c: with dcu.lock held ------------------- */
 
-/* NULL when out of memory. */
+/* NULL: out of memory. */
 struct dcu_graph *dcu_graph_new(void);
 void dcu_graph_free(struct dcu_graph *graph);
 CUresult dcu_graph_clone(const struct dcu_graph *graph, struct dcu_graph **ret);
-/* Takes the work over if it succeeds. No edge is looked at but its node, which must be of this graph. */
+/* Adds a node and takes over its work if it succeeds. Of edges only the node is checked: it must be of this graph. */
 CUresult dcu_node_add(struct dcu_graph *graph, struct dcu_work *work, const struct dcu_edge *deps, size_t n_deps,
         struct dcu_node **ret);
-/* Edges from the nodes of these handles, which must be different ones of the graph: a malloc'ed array. data may be
- * NULL. */
+/* Makes a malloc'ed array of edges from the nodes of these handles, which must be distinct nodes of the graph. data
+ * may be NULL. */
 CUresult dcu_edges_of(const struct dcu_graph *graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
         size_t n_deps, struct dcu_edge **ret);
 void dcu_node_remove(struct dcu_node *node);
 CUresult dcu_node_connect(struct dcu_node *from, struct dcu_node *to, const CUgraphEdgeData *data);
 int dcu_node_disconnect(struct dcu_node *from, struct dcu_node *to);
-struct dcu_edge *dcu_node_edge(struct dcu_node *from, struct dcu_node *to); /* NULL: there is none */
-/* Another number for a walk over nodes. */
+struct dcu_edge *dcu_node_edge(struct dcu_node *from, struct dcu_node *to); /* NULL: there is no such node */
+/* A new number for a walk over nodes. */
 uint32_t dcu_walk_new(void);
-/* The nodes in an order in which they can run, a malloc'ed array; CUDA_ERROR_INVALID_VALUE if there is none. */
+/* The nodes in an order in which they can run, a malloc'ed array; CUDA_ERROR_INVALID_VALUE: there is a cycle. */
 CUresult dcu_graph_order(const struct dcu_graph *graph, struct dcu_node ***ret);
-/* Room for one more: the array doubles. 0 when out of memory. */
+/* Makes room for one more element by doubling the array. 0: out of memory. */
 int dcu_array_grow(void *array, uint32_t *space, uint32_t n, size_t element);
-/* Releases dcu.lock and runs what destructors of user objects have become due. */
+/* Releases dcu.lock, then runs destructors of user objects that are due. */
 void dcu_graphs_unlock(void);
 
 /* --- graph_node.c: without dcu.lock --- */
 
-/* Add a node to the graph; r != CUDA_SUCCESS: there is no work. The work is taken in every case. */
+/* Adds a node to the graph; r != CUDA_SUCCESS: the work is invalid, return that error. Consumes the work in every
+ * case. */
 CUresult dcu_graph_add(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
         size_t n_deps, CUresult r, struct dcu_work *work);
-/* The work of a node of that type, CUDA_ERROR_INVALID_VALUE for any other. dcu.lock is not held: it is the program's
- * business that nobody changes the node meanwhile. */
+/* The work of a node of that type; CUDA_ERROR_INVALID_VALUE for other types. Without dcu.lock: the program must not
+ * change the node meanwhile. */
 CUresult dcu_node_work(CUgraphNode node, CUgraphNodeType type, const struct dcu_work **ret);
-/* Other work of the same type for the node; as dcu_graph_add(). */
+/* Replaces the node's work by work of the same type; as dcu_graph_add(). */
 CUresult dcu_node_set(CUgraphNode node, CUresult r, struct dcu_work *work);
 
 /* --- graph_user.c --- */
 
 CUresult dcu_users_copy(const struct dcu_graph *from, struct dcu_graph *to);
 void dcu_users_drop(struct dcu_graph *graph);
-struct dcu_user_object *dcu_users_due(void);         /* one whose destructor is due, NULL: none */
-void dcu_users_destroy(struct dcu_user_object *due); /* without the lock */
+struct dcu_user_object *dcu_users_due(void);         /* a user object whose destructor is due, NULL: none */
+void dcu_users_destroy(struct dcu_user_object *due); /* call without dcu.lock */
 
-/* --- work.c, work_kernel.c: what a node does; checked and copied. Without dcu.lock unless it says so --- */
+/* --- work.c, work_kernel.c: work of nodes, checked and copied; without dcu.lock unless noted ----------- */
 
 CUresult dcu_work_empty(struct dcu_work **ret);
 CUresult dcu_work_launch(const struct dcu_launch *launch, CUcontext context, struct dcu_work **ret);
-/* As CUDA describes a kernel node. old: its attributes are kept, may be NULL. */
+/* Work of a kernel node. old: its attributes are kept; may be NULL. */
 CUresult dcu_work_kernel(const CUDA_KERNEL_NODE_PARAMS *params, const struct dcu_work *old, struct dcu_work **ret);
 CUresult dcu_work_copy(const CUDA_MEMCPY3D *params, CUcontext context, struct dcu_work **ret);
 CUresult dcu_work_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct dcu_work **ret);
@@ -171,12 +173,12 @@ void dcu_work_drop_unlocked(struct dcu_work *work);
 
 void dcu_work_kernel_clear(struct dcu_kernel_work *kernel);
 CUresult dcu_work_kernel_clone(const struct dcu_kernel_work *from, struct dcu_kernel_work *to);
-/* A value in the list of attributes, replacing what is there. */
+/* Sets a value in the list of attributes. */
 CUresult dcu_work_kernel_attribute(
         struct dcu_kernel_work *kernel, CUlaunchAttributeID id, const CUlaunchAttributeValue *value);
-/* A launch as the work has it: function, dimensions, attributes taken. */
+/* The launch that the work describes: function, dimensions, attributes. */
 CUresult dcu_work_kernel_launch(const struct dcu_kernel_work *kernel, struct dcu_launch *ret);
-/* As CUDA describes a copy: the box, which is known to fit. */
+/* The box of a copy node, which is known to be valid. */
 void dcu_work_describe_box(const struct dcu_box *box, int dst_host, int src_host, CUDA_MEMCPY3D *ret);
 
 /* --- graph_memory.c --- */
@@ -184,13 +186,13 @@ void dcu_work_describe_box(const struct dcu_box *box, int dst_host, int src_host
 struct dcu_graph_memory {
         struct dcu_graph_memory *next;
         uint64_t base, size;
-        uint32_t references; /* work of nodes, and one while it is live */
+        uint32_t references; /* allocation of nodes, counted by nodes and once while it is live */
         uint32_t epoch;
-        int instances; /* instantiated graphs that allocate it: at most one */
-        int live;      /* a launch has allocated it and nothing has freed it yet */
+        int instances; /* number of instantiated graphs that allocate it, 0 or 1 */
+        int live;      /* 1: a launch has allocated it and nothing has freed it yet */
 };
 
-/* dcu.lock is held. */
+/* With dcu.lock held. */
 struct dcu_graph_memory *dcu_graph_memory_find(uint64_t base);
 void dcu_graph_memory_drop(struct dcu_graph_memory *memory);
 void dcu_graph_memory_live(struct dcu_graph_memory *memory, int live);

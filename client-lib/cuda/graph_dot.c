@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as a DOT file
+ * Writing a graph as a DOT file
  *
- * One box per node with its number, kind and what it works on; child graphs are clusters. Flags add parameters,
- * attributes, handles.
+ * One box per node, with its number, kind and operands; child graphs are clusters. Flags add parameters, attributes and
+ * handles.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static const char *kind_name(CUgraphNodeType type)
         return (unsigned int)type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
 }
 
-/* Names of kernels are the program's: what DOT would take for its own is escaped. */
+/* Kernel names come from the program: characters with a meaning in DOT are escaped. */
 static void put_text(const struct dot *dot, const char *text)
 {
         for (; *text; text++) {

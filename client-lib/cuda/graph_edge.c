@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls that change the edges of a graph
+ * Calls that change the edges of a graph
  *
- * A cycle may be made: it is found when the graph is instantiated.
+ * They may create a cycle, which is detected when the graph is instantiated.
  */
 #include "cuda/graph.h"
 
-/* Both nodes of an edge, which must be different ones of the graph. */
+/* Both nodes of an edge, which must be two nodes of the graph. */
 static int ends_of(const struct dcu_graph *graph, CUgraphNode from, CUgraphNode to, struct dcu_node **ret_from,
         struct dcu_node **ret_to)
 {

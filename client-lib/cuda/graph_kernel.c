@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls on kernel nodes
+ * Calls on kernel nodes
  */
 #include <string.h>
 
@@ -44,8 +44,8 @@ CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
 }
 
 /*
- * A node is told by its function, and by its kernel too where it has one: programs that launched a kernel look for the
- * function of it, and NVIDIA's runtime for the kernel that it knows.
+ * Fills in the function, and also the kernel if there is one: programs look for the function, NVIDIA's runtime for the
+ * kernel that it knows.
  */
 static CUresult name_kernel(const struct dcu_kernel_work *work, CUfunction *ret_function, CUkernel *ret_kernel)
 {
@@ -56,7 +56,7 @@ static CUresult name_kernel(const struct dcu_kernel_work *work, CUfunction *ret_
         *ret_function = work->function;
         *ret_kernel = work->kernel;
         if (!entry)
-                return CUDA_SUCCESS; /* its code is gone: what the program said */
+                return CUDA_SUCCESS; /* the code was unloaded: return what the program passed */
         if (dcu_object_of(given, DCU_KERNEL)) {
                 *ret_kernel = (CUkernel)given;
                 return cuKernelGetFunction(ret_function, *ret_kernel);
@@ -157,7 +157,7 @@ CUresult cuGraphExecKernelNodeSetParams(
 
 /* --- attributes --- */
 
-/* What a kernel node may be asked for, and what it says when nothing was set. */
+/* Attributes of a kernel node that can be read, with their defaults. */
 static CUresult default_attribute(CUkernelNodeAttrID attr, CUkernelNodeAttrValue *ret)
 {
         switch ((unsigned int)attr) {
@@ -201,7 +201,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
         return r;
 }
 
-/* The launch with the attributes that it would have then must still be possible. */
+/* The launch with the new attributes must be valid. */
 static CUresult set_attributes(struct dcu_node *node, const CUlaunchAttribute *attributes, uint32_t n)
 {
         struct dcu_work *work = NULL;

@@ -2,10 +2,10 @@
 /*
  * Memory that graphs allocate
  *
- * An allocation node has memory of its own from when it is added: its address is the same at every launch, and nothing
- * else is ever there. A launch makes it live, a free (a node, or a call outside of graphs) ends that; a graph whose
- * memory is still live cannot be launched again unless it was told to free it. The memory goes back to the daemon when
- * neither a node nor a live allocation needs it.
+ * An allocation node has memory of its own from its addition on: its address is the same at every launch, and used for
+ * nothing else. A launch makes the allocation live; a free (a node, or a call outside of graphs) ends that. A graph
+ * with live memory cannot be launched again, unless it was instantiated to free it. The memory returns to the daemon
+ * when neither a node nor a live allocation needs it.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,8 @@
 
 static struct dcu_graph_memory *all;
 static _Atomic uint32_t n_all;
-/* What nodes have is reserved and used: nothing is held for later. The high-water marks are set back apart. */
+/* All memory of nodes counts as reserved and as used: nothing is cached. The high-water marks can be reset
+ * separately. */
 static uint64_t used, used_high, reserved_high;
 
 static void account(uint64_t bytes, int sign)
@@ -40,7 +41,7 @@ static void give_back(uint64_t base, uint32_t epoch)
 {
         struct dcu_range range;
 
-        /* a context's end may have taken it away already */
+        /* the end of a context may have freed it already */
         if (epoch == atomic_load(&dcu.epoch) && dcu_range_remove(base, 1u << DCU_RANGE_DEVICE, &range))
                 (void)dsc_mem_free(dcu.session, base);
 }
@@ -87,7 +88,7 @@ int dcu_graph_memory_freed(CUdeviceptr address, CUresult *ret)
         return memory != NULL;
 }
 
-/* Memory for the context, known as a range. */
+/* Allocates memory for the context and adds its range. */
 static CUresult take(struct dcu_context *context, uint64_t bytes, struct dcu_graph_memory *memory)
 {
         struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_DEVICE, .sync_memops = 1, .owner = context};
@@ -165,7 +166,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
         CUresult r = dcu_enter_process();
 
-        /* what no graph needs has gone back already */
+        /* memory that no graph needs is returned at once */
         return r == CUDA_SUCCESS ? dcu_check_device(device) : r;
 }
 
@@ -186,7 +187,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
         return CUDA_SUCCESS;
 }
 
-/* High-water marks can be set back to what there is now, which is written as 0. */
+/* A high-water mark can be reset to the current value, by writing 0. */
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
         CUresult r = dcu_enter_process();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls on graphs as such: nodes and edges, copies, what can be asked
+ * Calls on graphs: nodes and edges, copies, queries
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/graph.h"
 
-/* --- for the calls that add and change --- */
+/* --- helpers of the calls that add and change nodes --- */
 
 static int is_memory(const struct dcu_work *work)
 {
@@ -24,7 +24,7 @@ static CUresult add_locked(CUgraphNode *ret, CUgraph graph, const CUgraphNode *d
 
         if (!g)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (g->parent && is_memory(work)) /* a child graph may be run more than once */
+        if (g->parent && is_memory(work)) /* a child graph could run twice, which memory nodes do not allow */
                 return CUDA_ERROR_NOT_SUPPORTED;
         r = dcu_edges_of(g, deps, data, n_deps, &edges);
         if (r == CUDA_SUCCESS)
@@ -128,7 +128,7 @@ static CUresult clone_locked(CUgraph original, CUgraph *ret)
 
         if (!graph)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (graph->n_memory) /* an address is allocated in one place */
+        if (graph->n_memory) /* memory is allocated in one place only */
                 return CUDA_ERROR_NOT_SUPPORTED;
         r = dcu_graph_clone(graph, &clone);
         if (r == CUDA_SUCCESS)
@@ -232,7 +232,8 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 
 /* --- lists --- */
 
-/* As CUDA fills all of its arrays of nodes: no array, and *n is how many there are; a larger one ends in NULLs. */
+/* CUDA's convention for arrays of nodes: without an array *n is the number of nodes; a longer array is filled with
+ * NULLs. */
 static CUresult give_nodes(struct dcu_node *const *nodes, size_t n, CUgraphNode *ret, size_t *ret_n)
 {
         if (ret) {
@@ -297,7 +298,7 @@ static int is_plain(const CUgraphEdgeData *data)
         return !data->from_port && !data->type;
 }
 
-/* An edge into the i-th place of the arrays, as far as they go; 0: its data has no place to go to. */
+/* Writes an edge into element i of the arrays, if they are that long; 0: its data has no place. */
 static int give_edge(struct dcu_node *to, const struct dcu_edge *edge, size_t i, size_t room, CUgraphNode *ret_from,
         CUgraphNode *ret_to, CUgraphEdgeData *ret_data)
 {
@@ -312,7 +313,7 @@ static int give_edge(struct dcu_node *to, const struct dcu_edge *edge, size_t i,
         return ret_data || (!ret_from && !ret_to) || is_plain(&edge->data);
 }
 
-/* What an array of edges has behind its end. */
+/* Clears the elements after the last edge. */
 static void give_rest(size_t n, size_t *ret_n, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data)
 {
         for (size_t i = n; (from || to) && i < *ret_n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls on nodes of all other kinds, and those for a node of any kind
+ * Calls on nodes of the other kinds, and calls for nodes of any kind
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams
         return r;
 }
 
-/* The work of a changed node; the context stays. */
+/* The work of a changed node; its context stays. */
 static CUresult other_copy(CUgraphNode node, const CUDA_MEMCPY3D *params, struct dcu_work **ret)
 {
         const struct dcu_work *old;
@@ -504,7 +504,7 @@ CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphN
         return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }
 
-/* The work that takes the place of the node's. */
+/* The work that replaces the node's. */
 static CUresult other_work(CUgraphNode node, CUgraphNodeParams *params, struct dcu_work **ret)
 {
         const struct dcu_work *old;
@@ -520,7 +520,8 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
         struct dcu_work *work = NULL;
         CUresult r = other_work(hNode, nodeParams, &work);
 
-        if (r == CUDA_SUCCESS && work->type == CU_GRAPH_NODE_TYPE_GRAPH) { /* its nodes are set one by one */
+        /* nodes of a child graph are changed one by one */
+        if (r == CUDA_SUCCESS && work->type == CU_GRAPH_NODE_TYPE_GRAPH) {
                 dcu_work_drop_unlocked(work);
                 r = CUDA_ERROR_NOT_SUPPORTED;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User objects: what a program wants to be destroyed when no graph needs it any more
+ * User objects: objects of the program that are destroyed when no graph needs them any more
  *
- * References are counted. The destructor of the last one's object is put aside and runs in the thread that dropped it,
- * once no lock is held: it may do anything but call CUDA.
+ * They are reference-counted. The destructor of an object without references is queued, and runs in the thread that
+ * dropped the last one, once no lock is held: it may do anything except call CUDA.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct dcu_user_object {
         void *argument;
         CUhostFn destroy;
         uint64_t count;
-        struct dcu_user_object *next; /* of those that are due */
+        struct dcu_user_object *next; /* next of the objects whose destructor is due */
 };
 
 static struct dcu_user_object *due_first, **due_last = &due_first;
@@ -115,7 +115,7 @@ CUresult cuUserObjectCreate(
         return object ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The object of a handle that has references left. dcu.lock is held. */
+/* The object of a handle that has references left. With dcu.lock held. */
 static struct dcu_user_object *object_of(CUuserObject handle, unsigned int count)
 {
         struct dcu_user_object *object = dcu_object_of(handle, DCU_USER_OBJECT);
@@ -179,7 +179,7 @@ static CUresult release_from(struct dcu_graph *graph, struct dcu_user_object *ob
 
         if (!reference)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (count > reference->count) /* the graph has no more to give */
+        if (count > reference->count) /* the graph holds fewer references */
                 count = reference->count;
         reference->count -= count;
         if (reference->count == 0)

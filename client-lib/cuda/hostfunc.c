@@ -2,12 +2,12 @@
 /*
  * Host functions and stream callbacks
  *
- * Both run in a thread of the client core's, in the order in which they became due, and hold what comes behind them in
- * their stream. A host function is not called after an error; a callback is, and told of it, once for each time that it
- * was added. What stood in a stream when its context was reset or its daemon went is not forgotten: the callback hears
- * that its context is no more.
+ * Both run on the client core's thread, in the order in which they become due, and block later work of their stream. A
+ * host function is not called after an error. A callback is, with that error, once for each time it was added.
+ * Callbacks whose context was reset, or whose daemon ended, are called too: with the error that their context is
+ * destroyed.
  *
- * A CUDA call from inside of either is refused (thread.h): waiting there for a stream would never end.
+ * CUDA calls from within either are refused (thread.h): waiting there for a stream would never end.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 struct hosted {
         CUhostFn function;
         CUstreamCallback callback;
-        CUstream stream; /* as the callback is to see it */
+        CUstream stream; /* stream handle for the callback */
         void *argument;
         dsc_session *session;
         uint32_t epoch;
@@ -57,7 +57,7 @@ static CUresult submit(uint32_t slot, const struct hosted *given)
         }
         r = dcu_result(dsc_host_call(hosted->session, slot, id, NULL));
         if (r != CUDA_SUCCESS) {
-                /* it was not submitted, so nobody else takes it */
+                /* it was not submitted, so nothing else frees it */
                 dsc_host_unregister(hosted->session, id);
                 free(hosted);
         }

@@ -2,10 +2,10 @@
 /*
  * Host memory: pinned, and registered
  *
- * Pinned memory is shared with the daemon at one address. Where the session has no shared memory it is ordinary memory
- * that CUDA's copies work on, and the device attribute says that the device cannot use it. The program's own memory
- * cannot be shared after the fact, so registering it is bookkeeping: copies work on it as before, and a device address
- * for it is refused instead of invented. replace.h has what a program may ask for instead.
+ * Pinned memory is shared with the daemon at one address. In a session without shared memory it is pageable memory that
+ * CUDA's copies accept, and the device attribute says that the device cannot access it. The program's existing memory
+ * cannot be shared, so registering it is bookkeeping: copies work as before, and a device address for it is refused.
+ * replace.h describes the alternative.
  */
 #include "cuda/capture.h"
 #include "cuda/context.h"
@@ -115,7 +115,7 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
         return CUDA_SUCCESS;
 }
 
-/* Known as pinned memory at the address that the device has for it, too. */
+/* Adds ranges for pinned memory: at the host's address, and at the device's if that differs. */
 static CUresult replace_pages(struct dcu_range *range, unsigned int flags)
 {
         struct dcu_range pinned = {.kind = DCU_RANGE_REPLACED, .sync_memops = 1, .owner = range->owner};
@@ -123,7 +123,7 @@ static CUresult replace_pages(struct dcu_range *range, unsigned int flags)
 
         if (!dcu_replace((void *)(uintptr_t)range->base, range->size, &address)) {
                 if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP))
-                        return CUDA_SUCCESS; /* copies are as right without */
+                        return CUDA_SUCCESS; /* copies are correct without it */
                 (void)dcu_range_remove(range->base, 1u << DCU_RANGE_REGISTERED, range);
                 return CUDA_ERROR_NOT_SUPPORTED;
         }

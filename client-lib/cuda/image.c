@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Image kinds by their first bytes, and their lengths
+ * Kinds of images by their first bytes, and their lengths
  */
 #include <elf.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 struct wrapper {
         uint32_t magic, version;
         const void *data;
-        const void *more; /* a file name, or of version 2 the parts that were linked into data */
+        const void *more; /* a file name; in version 2 the parts that were linked into `data` */
 };
 
 struct container {
@@ -35,7 +35,7 @@ static size_t larger(size_t a, size_t b)
         return a > b ? a : b;
 }
 
-/* A cubin ends where the last of its headers or sections ends. */
+/* The end of a cubin's last header or section. */
 static size_t elf_size(const uint8_t *bytes)
 {
         const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
@@ -73,7 +73,7 @@ static size_t container_size(const uint8_t *bytes)
         return header.header_bytes + (size_t)header.entries_bytes;
 }
 
-/* An image of which coloured kernels are wanted (detshare/coloured.h) says how long it is. */
+/* An image for coloured kernels (detshare/coloured.h) contains its length. */
 static size_t coloured_size(const uint8_t *bytes)
 {
         struct ds_coloured_image header;
@@ -83,8 +83,8 @@ static size_t coloured_size(const uint8_t *bytes)
 }
 
 /*
- * What a wrapper points to. Where code was compiled to be linked (nvcc -rdc=true) that is the linked machine code,
- * which a simulated device has no use for; a program of one part has all its PTX in that part.
+ * The container of a wrapper. For code compiled to be linked (nvcc -rdc=true) that is linked machine code, which a
+ * simulated device cannot use; if a program was linked from one part, that part has all its PTX.
  */
 static const void *wrapped(const void *p, int prefer_part)
 {
@@ -104,7 +104,7 @@ int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, si
         uint32_t magic = 0;
         size_t size;
 
-        /* byte by byte: the shortest image is an empty string */
+        /* byte by byte, because the shortest image is an empty string */
         for (size_t i = 0; i < sizeof(magic) && (i == 0 || text[i - 1] != '\0'); i++)
                 magic |= (uint32_t)(uint8_t)text[i] << 8 * i;
         if (magic == WRAPPER_MAGIC) {
@@ -130,7 +130,7 @@ int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, si
         return 1;
 }
 
-/* Past blanks and comments, as PTX may begin with them. */
+/* Skips blanks and comments, which PTX may begin with. */
 static size_t skip_blank(const char *text, size_t size)
 {
         size_t i = 0;

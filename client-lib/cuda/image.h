@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a code image is
+ * Length of a code image
  *
- * CUDA hands code over as a pointer without a length: PTX text, a cubin, a fatbin container, or the wrapper that nvcc
- * puts before one. The length is read off the image's own headers. They are the caller's own memory and are believed as
- * far as CUDA believes them; sizes are still checked for overflow and against DCU_IMAGE_MAX.
+ * CUDA passes code as a pointer without a length: PTX text, a cubin, a fatbin container, or the wrapper that nvcc puts
+ * before one. The length comes from the image's own headers. They lie in the caller's memory and are trusted as far as
+ * CUDA trusts them; sizes are checked for overflow and against DCU_IMAGE_MAX.
  */
 #pragma once
 
@@ -13,10 +13,9 @@
 #define DCU_IMAGE_MAX ((size_t)256 << 20)
 
 /*
- * The bytes to send for an image at p: of a wrapper, those of the container that it points to. *ret_size does not count
- * the NUL that ends PTX text. prefer_part: of code that was linked from one part take the part, which has its PTX. 0
- * when it is no image.
+ * The bytes to send for the image at p; of a wrapper, those of its container. *ret_size does not count the NUL after
+ * PTX text. prefer_part: for code linked from one part, takes the part, which has its PTX. 0: not an image.
  */
 int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, size_t *ret_size);
-/* 1 if `size` bytes begin like something that CUDA loads: a cubin, a fatbin container, or PTX text's .version. */
+/* 1: the `size` bytes begin like a cubin, a fatbin container, or PTX text (.version). */
 int dcu_image_plausible(const void *bytes, size_t size);

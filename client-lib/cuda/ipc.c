@@ -2,12 +2,12 @@
 /*
  * Memory of another process
  *
- * A handle is the daemon's token for the slab that an allocation lies in. Opening it imports the slab and maps all of
- * it at addresses of this session's own; the allocation is what the program is told of, and the rest of the slab, the
- * other process's neighbouring allocations, is within the reach of its kernels, as it is with CUDA. The memory lives
- * until its owner has freed it and everybody has closed it.
+ * A handle is the daemon's token for the slab of an allocation. Opening it imports the slab and maps all of it at
+ * addresses of this session. The program gets the address of the allocation. Its kernels can also access the rest of
+ * the slab, neighbouring allocations of the other process, as in CUDA. The memory lives until its owner has freed it
+ * and all others have closed it.
  *
- * Opening a handle again gives the same address, and it must be closed as often.
+ * Opening a handle again returns the same address; it must be closed as often.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "cuda/range.h"
 #include "cuda/vmm.h"
 
-/* Of a token: its secret, which says what memory it is of; what is before it is a place in that. */
+/* The secret of a token identifies the memory; the bytes before it are a position within. */
 #define SECRET_BYTES 32u
 
 _Static_assert(sizeof(CUipcMemHandle) == DSC_TOKEN_BYTES, "a handle holds a token");
@@ -23,8 +23,8 @@ _Static_assert(sizeof(CUipcMemHandle) == DSC_TOKEN_BYTES, "a handle holds a toke
 struct opened {
         struct opened *next;
         CUipcMemHandle handle;
-        uint64_t id, va, bytes; /* the daemon's handle, where all of it is mapped */
-        uint64_t base;          /* the allocation */
+        uint64_t id, va, bytes; /* handle in the daemon, address of the mapped slab */
+        uint64_t base;          /* address and size of the allocation */
         uint32_t refs;
 };
 
@@ -36,7 +36,7 @@ struct exported {
 /* Taken after dcu.lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *all;
-static struct exported *own; /* what this session has given handles of: it cannot open them itself */
+static struct exported *own; /* allocations of which this session has given handles: it cannot open them itself */
 
 static const uint8_t *secret_of(const void *token)
 {
@@ -89,7 +89,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
         return r;
 }
 
-/* Give back what of it there is. */
+/* Closes as much of it as was opened. */
 static void close_in_daemon(const struct opened *opened, int mapped)
 {
         if (mapped)
@@ -181,7 +181,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
         return open_handle(pdptr, &handle, Flags);
 }
 
-/* lock is held. */
+/* With the lock held. */
 static void take_out(struct opened *opened)
 {
         struct opened **at = &all;

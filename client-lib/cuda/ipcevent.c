@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events that processes share
+ * Events shared by processes
  *
- * A handle carries the daemon's token for the event. Processes of one user with sessions at one daemon can open it, and
- * then each of them records, queries and waits for it as for an event of its own.
+ * A handle carries the daemon's token for the event. Processes of one user with sessions at one daemon can open it;
+ * each then records, queries and waits for it like an event of its own.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static const char magic[8] = {'D', 'S', 'e', 'v', 'e', 'n', 't', '1'};
 
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcEventHandle), "a handle fits into CUDA's");
 
-/* event->lock is held. */
+/* With event->lock held. */
 static CUresult share_locked(struct dcu_event *event)
 {
         CUresult r;

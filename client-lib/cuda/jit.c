@@ -2,8 +2,8 @@
 /*
  * JIT options of cuModuleLoadDataEx and cuLibraryLoadData
  *
- * Values are passed in an array of pointers whose cells hold either the value itself or a pointer to a buffer. Sizes
- * come back as the number of bytes written, the ending NUL included, and 0 for an empty log.
+ * Values are passed in an array of pointers; an element is the value itself, or a pointer to a buffer. Sizes are
+ * returned as bytes written, with the final NUL; 0 for an empty log.
  */
 #include <string.h>
 #include <time.h>
@@ -20,7 +20,7 @@ static uint64_t now_ns(void)
 
 #define OPTIMIZATION_MAX 4
 
-/* A number lies in the pointer's cell itself. */
+/* The number in a pointer's place. */
 static uint32_t number_of(void *const *value)
 {
         return (uint32_t)(uintptr_t)*value;
@@ -97,5 +97,5 @@ void dcu_jit_finish(struct dcu_jit *jit, int ok, const char *log)
         put_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, jit->info_room, ok ? log : "");
         put_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, jit->error_room, ok ? "" : log);
         if (wall)
-                memcpy(wall, &ms, sizeof(ms)); /* the value itself, in the pointer's cell */
+                memcpy(wall, &ms, sizeof(ms)); /* the value itself, in a pointer's place */
 }

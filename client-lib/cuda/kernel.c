@@ -2,8 +2,7 @@
 /*
  * Functions and kernels: attributes, names, parameters
  *
- * Both kinds of handle are accepted by the calls on functions: the runtime passes a CUkernel where the prototype says
- * CUfunction.
+ * Calls on functions accept both kinds of handle: the runtime passes a CUkernel where the prototype says CUfunction.
  */
 #include <stdlib.h>
 
@@ -74,7 +73,7 @@ static CUresult set_max_dynamic_shared(struct dcu_entry *entry, int value)
         return CUDA_SUCCESS;
 }
 
-/* What the code requires stays; anything else is looked at when the kernel is launched. */
+/* A size that the code requires cannot be changed; other sizes are checked at the launch. */
 static CUresult set_cluster(struct dcu_entry *entry, unsigned int dimension, int value)
 {
         if (value < 0 || (entry->info.cluster[0] && value != (int)entry->info.cluster[dimension]))
@@ -195,7 +194,7 @@ CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
         return module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* A missing name is an invalid value, a missing function too: this one call does not say invalid handle for NULL. */
+/* NULL for name or function is an invalid value: unlike other calls, this one does not return invalid handle. */
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 {
         struct dcu_entry *entry;

@@ -2,9 +2,9 @@
 /*
  * Launches
  *
- * The hot path: no lock, no system call, no allocation up to 4 KiB of parameters. Everything that CUDA reports at once
- * is found here, before anything is sent: handles, dimensions, shared memory, missing parameters. What a kernel does
- * wrong while it runs comes back as the session's sticky error.
+ * The hot path: no lock, no system call, and no allocation for up to 4 KiB of parameters. All errors that CUDA reports
+ * at once are found here, before anything is sent: handles, dimensions, shared memory, missing parameters. Faults of a
+ * running kernel come back as the session's sticky error.
  *
  * Parameters are copied by the layout that came with the kernel, so the daemon gets one packed block.
  */
@@ -28,7 +28,7 @@ static int dimensions_valid(const struct dcu_launch *l)
                 CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
 
         for (int i = 0; i < 3; i++) {
-                /* zero wraps around and is too large as well */
+                /* zero wraps around and counts as too large */
                 if (l->block[i] - 1 >= (unsigned int)dcu_attribute(block_limit[i]) ||
                         l->grid[i] - 1 >= (unsigned int)dcu_attribute(grid_limit[i]))
                         return 0;
@@ -36,7 +36,7 @@ static int dimensions_valid(const struct dcu_launch *l)
         return 1;
 }
 
-/* A quick look, that errs on one side: could a block of that many threads ask for more registers than there are? */
+/* A quick conservative check: 0 means that a block of that many threads certainly has enough registers. */
 static int registers_short(unsigned int threads, unsigned int registers)
 {
         return (uint64_t)(threads + 127) * (registers + 7) >
@@ -66,7 +66,7 @@ static CUresult check_size(const struct dcu_launch *l, const struct dcu_entry *e
         return CUDA_SUCCESS;
 }
 
-/* All blocks of a cooperative grid have to be resident at once. */
+/* All blocks of a cooperative grid must be resident at once. */
 static CUresult check_cooperative(const struct dcu_launch *l, const struct dcu_entry *entry)
 {
         struct dcu_occupancy_device device;
@@ -83,7 +83,7 @@ static CUresult check_cooperative(const struct dcu_launch *l, const struct dcu_e
         return blocks > room || blocks * l->grid[2] > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
-/* The buffer and size of an `extra` list, NULL and 0 if it has none. */
+/* Buffer and size of an `extra` list; NULL and 0 if it has none. */
 static CUresult read_extra(void **extra, const void **ret_buffer, size_t *ret_size)
 {
         const void *buffer = NULL;
@@ -132,7 +132,7 @@ static CUresult pack_params(const struct dsc_kernel *kernel, void **params, uint
 
 CUresult dcu_launch_pack(const struct dcu_launch *l, const struct dsc_kernel *kernel, uint8_t *packed)
 {
-        /* the gaps between parameters go to the device too: they must not carry what was there before */
+        /* gaps between parameters go to the device: they must not contain old data */
         memset(packed, 0, kernel->params_size);
         if (l->params && l->extra)
                 return CUDA_ERROR_INVALID_VALUE;
@@ -249,8 +249,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
         return launch(&l);
 }
 
-/* An event that a kernel may trigger before its end: recorded behind it here, which is allowed and later than needed.
- */
+/* An event that a kernel may trigger before its end. It is recorded after the kernel here: later than needed, which
+ * CUDA allows. */
 static CUresult check_event(CUevent handle, int flags)
 {
         const struct dcu_event *event = dcu_object_of(handle, DCU_EVENT);
@@ -278,8 +278,8 @@ static CUresult record_events(const CUlaunchConfig *config)
 }
 
 /*
- * Hints are taken and have no effect: caching, priorities and the order of launches are the daemon's business, and a
- * kernel that may overlap its predecessor may as well not. What a program would wait for is refused.
+ * Hints have no effect: the daemon decides about caching, priorities and order; a kernel that may overlap its
+ * predecessor need not. Attributes that the program would rely on are refused.
  */
 CUresult dcu_launch_attribute(struct dcu_launch *l, const CUlaunchAttribute *attribute)
 {
@@ -346,7 +346,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
         return r == CUDA_SUCCESS ? record_events(config) : r;
 }
 
-/* Marks for a profiler, and there is none to see them. */
+/* Profiler markers, which nothing reads. */
 CUresult cuProfilerStart(void)
 {
         struct dcu_context *context;

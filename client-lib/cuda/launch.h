@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a launch of a kernel is, for launches and for the kernel nodes of graphs
+ * Description of a kernel launch, for launches and for kernel nodes of graphs
  *
- * All that CUDA reports at once is found by dcu_launch_check(); parameters are packed by the layout that came with the
- * kernel.
+ * dcu_launch_check() finds all errors that CUDA reports at once. Parameters are packed by the layout that the daemon
+ * sent with the kernel.
  */
 #pragma once
 
@@ -18,17 +18,17 @@ struct dcu_launch {
         CUstream stream;
         void **params, **extra;
         int cooperative;
-        unsigned int cluster[3], preferred[3]; /* of attributes; 0: not asked for */
-        const CUlaunchAttribute *attributes;   /* as given, for the node of a capture */
+        unsigned int cluster[3], preferred[3]; /* cluster size from attributes; 0: not requested */
+        const CUlaunchAttribute *attributes;   /* attributes as given, for the node of a capture */
         unsigned int n_attributes;
 };
 
-/* Take one attribute; what the daemon decides by itself is a hint without effect. */
+/* Takes one attribute; hints about decisions of the daemon have no effect. */
 CUresult dcu_launch_attribute(struct dcu_launch *launch, const CUlaunchAttribute *attribute);
 /*
- * Handle, dimensions, shared memory, clusters (whose size is completed). *ret_owner: the context that the function
- * belongs to, NULL for none.
+ * Checks handle, dimensions, shared memory and clusters (and fills in their size). *ret_owner: context of the function,
+ * NULL for a library's kernel.
  */
 CUresult dcu_launch_check(struct dcu_launch *launch, struct dcu_entry **ret_entry, struct dcu_context **ret_owner);
-/* All of kernel->params_size bytes are written. */
+/* Packs the parameters; writes all kernel->params_size bytes. */
 CUresult dcu_launch_pack(const struct dcu_launch *launch, const struct dsc_kernel *kernel, uint8_t *packed);

@@ -2,8 +2,8 @@
 /*
  * Libraries: code without a context
  *
- * Loading is lazy as CUDA's is: what is wrong with an image is told by the first call that needs something of it. Only
- * a program that passed a buffer for the compiler's words gets it compiled at once.
+ * Loading is lazy, as in CUDA: the first call that needs something of an image returns its errors. If the program
+ * passed a log buffer, the image is compiled at once.
  */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static int is_preserved(unsigned int count, const CUlibraryOption *options, void
         return 0;
 }
 
-/* Takes the image in every case. */
+/* Consumes the image in every case. */
 static CUresult publish(struct dcu_image *image, struct dcu_jit *jit, CUlibrary *ret)
 {
         struct dcu_library *library;
@@ -121,7 +121,7 @@ CUresult cuLibraryUnload(CUlibrary library)
         return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Entry of the calls that work without a context. */
+/* The beginning of calls that need no context. */
 static CUresult enter_library(CUlibrary handle, struct dcu_library **ret)
 {
         CUresult r = dcu_enter_process();
@@ -269,7 +269,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
         return CUDA_SUCCESS;
 }
 
-/* There is no managed memory, so no library has any. */
+/* Managed variables are not supported, so no library has any. */
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
         struct dcu_library *object;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The linker's face
+ * The linker API
  *
- * Programs link mostly one thing: PTX that they made while they run, to have it compiled before they load it. That is
- * served: what is added is compiled when it is added, so that its errors come where CUDA's do, and what comes out is
- * what went in, which the daemon remembers the machine code of. Linking several images into one is not done: it is
- * refused when it is asked for, with words in the error log.
+ * Programs mostly link one input: PTX that they generated, to compile it before loading. That is supported: an input is
+ * compiled when it is added, so that its errors appear where CUDA's do. The output is the input; the daemon caches its
+ * machine code. Linking several images is refused when the second is added, with a message in the error log.
  *
- * A link state belongs to the context. Its outputs live as long as it does. It is completed once: after that nothing is
- * added and nothing comes out again. Completed without an input it gives a module with nothing in it.
+ * A link state belongs to the context. Its output lives as long as the state. It is completed once: after that no input
+ * and no further output. Completed without input it gives an empty module.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +24,11 @@ static const char nothing[] = ".version 7.0\n.target sm_70\n.address_size 64\n";
 
 struct dcu_link {
         struct dcu_object head;
-        struct dcu_jit jit; /* the program's arrays, which it keeps until it destroys the state */
-        char *bytes;        /* what was added; a NUL behind it */
+        struct dcu_jit jit; /* arrays of the program, which must stay valid until the state is destroyed */
+        char *bytes;        /* the input, with a NUL after it */
         size_t size;
         unsigned int inputs;
-        int complete; /* nothing is added any more */
+        int complete; /* 1: completed */
 };
 
 static CUresult enter_link(CUlinkState state, struct dcu_link **ret)
@@ -67,7 +66,7 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **
         return link ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Compile it, and forget the module: the daemon keeps what became of the text. */
+/* Compiles the input and unloads the module: the daemon caches the machine code. */
 static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t size, struct dcu_jit *options)
 {
         struct dcu_image *image = dcu_image_new(bytes, size, 0);
@@ -109,7 +108,7 @@ static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data
                 return refuse(link, "linking several images into one is not supported: compile them as one");
         if (!dcu_image_plausible(data, size))
                 return type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
-        /* a text's size may count the NUL behind it */
+        /* the size of a text may include its NUL */
         if (type == CU_JIT_INPUT_PTX)
                 size = strnlen(data, size);
         r = try_image(link, data, size, options);
@@ -179,7 +178,7 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
         return CUDA_SUCCESS;
 }
 
-/* The first ones took the same. */
+/* First version of the ABI, with the same arguments. */
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
         return cuLinkCreate_v2(numOptions, options, optionValues, stateOut);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linking: cuLink* as far as one image goes
+ * Linking: cuLink* for one image
  *
- * A program that compiles at run time hands its code to a linker and loads what comes out. One PTX text, cubin or
- * fatbin is compiled where it is added, so that its errors and log are told there, and what comes out is what went in.
- * Several images are not joined: that is CUDA_ERROR_NOT_SUPPORTED with words in the log.
+ * A program that compiles at run time passes its code to a linker and loads the result. One PTX text, cubin or fatbin
+ * is compiled when it is added, so that errors and log appear there; the result is the input. Several images cannot be
+ * joined: CUDA_ERROR_NOT_SUPPORTED, with a message in the log.
  */
 #pragma once
 
@@ -12,5 +12,5 @@
 
 struct dcu_link;
 
-/* dcu.lock must be held. */
+/* With dcu.lock held. */
 void dcu_link_free(struct dcu_link *link);

@@ -2,10 +2,9 @@
 /*
  * Managed memory
  *
- * It is pinned host memory under another name: host and device see the same bytes at one address, at once and without
- * moving anything. That is right for every program and slow for those whose kernels work on it, since each access goes
- * over the bus. Hints about where it should lie are checked, remembered where a program can ask for them, and change
- * nothing.
+ * It is pinned host memory: host and device see the same bytes at one address, at once, without migration. This is
+ * correct for every program, but slow for kernels that work on it, because each access crosses the bus. Hints about its
+ * location are checked, stored where a program can query them, and have no effect.
  */
 #include <string.h>
 
@@ -25,7 +24,7 @@ static CUresult allocate(struct dcu_context *context, size_t bytes, unsigned int
         if (r != CUDA_SUCCESS)
                 return r;
         range.base = (uintptr_t)p;
-        /* without shared memory the device could not see it */
+        /* without shared memory the device could not access it */
         r = dsc_lookup(dcu.session, range.base, &base, &size) == 2 ? dcu_range_add(&range) : CUDA_ERROR_NOT_SUPPORTED;
         if (r != CUDA_SUCCESS) {
                 (void)dsc_host_free(dcu.session, p);
@@ -50,7 +49,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
         return allocate(context, bytesize, flags, dptr);
 }
 
-/* Bytes of managed memory, all in one allocation. */
+/* 1: the bytes are managed memory of one allocation. */
 static int is_managed(uint64_t address, size_t bytes, struct dcu_range *ret)
 {
         return bytes && dcu_range_find(address, ret) && ret->kind == DCU_RANGE_MANAGED &&
@@ -72,7 +71,7 @@ static CUresult check_location(const CUmemLocation *location)
         }
 }
 
-/* CUDA before 13 knew one number: the device, or the host. */
+/* CUDA before 13 had one number for the location: the device, or the host. */
 static CUmemLocation location_of(CUdevice device)
 {
         CUmemLocation location;
@@ -129,7 +128,7 @@ CUresult cuMemPrefetchAsync_v2(
         return flags == 0 ? prefetch(devPtr, count, location, hStream) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Every range first, so that nothing is done when one is wrong. */
+/* check every range first, so that an error changes nothing */
 static CUresult check_batch(const CUdeviceptr *addresses, const size_t *sizes, size_t n)
 {
         struct dcu_range range;
@@ -182,7 +181,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count
         return prefetch_batch(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 
-/* What is discarded need not be kept: keeping it is allowed. */
+/* Discarded content may be kept. */
 CUresult cuMemDiscardBatchAsync(
         CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream)
 {
@@ -243,7 +242,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
         return advise(devPtr, count, advice, location);
 }
 
-/* --- what was advised --- */
+/* --- queries of advice ------------ */
 
 static int32_t as_device(const CUmemLocation *location)
 {
@@ -252,7 +251,7 @@ static int32_t as_device(const CUmemLocation *location)
         return location->type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-/* The devices that were said to access it, the rest of the list CU_DEVICE_INVALID. */
+/* Devices that were advised to access the memory; the rest of the list is CU_DEVICE_INVALID. */
 static CUresult accessed_by(const struct dcu_range *range, void *data, size_t size)
 {
         const CUmemLocation *location = &range->advice[DCU_ADVICE_ACCESSED];

@@ -2,8 +2,8 @@
 /*
  * One-dimensional copies
  *
- * The names say which way a copy goes; the driver believes only the CUdeviceptr side of that. Zero bytes are no copy
- * and no error, whatever the addresses.
+ * The names of the calls say the direction; the driver trusts only the CUdeviceptr side. A copy of zero bytes succeeds,
+ * whatever the addresses.
  */
 #include "cuda/copy.h"
 
@@ -63,7 +63,7 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstr
         return copy(dst, DCU_SIDE_ANY, src, DCU_SIDE_ANY, ByteCount, hStream, 0);
 }
 
-/* All contexts are of the one device, so a copy between two of them is a copy. NULL stands for the current one. */
+/* All contexts belong to the one device, so a copy between contexts is a plain copy. NULL is the current context. */
 static CUresult check_peers(CUcontext a, CUcontext b)
 {
         struct dcu_context *context;

@@ -2,12 +2,12 @@
 /*
  * Two- and three-dimensional copies of linear memory
  *
- * CUDA describes each side by a type, a base, an offset in bytes, rows and slices, and a pitch; a pitch or height of
- * zero means that the box lies without gaps. Arrays are not supported.
+ * CUDA describes each side by type, base, offset in bytes, rows and slices, and a pitch; a pitch or height of zero
+ * means without gaps. Arrays are not supported.
  */
 #include "cuda/copy.h"
 
-/* Either struct of CUDA, one side of it. */
+/* One side of either of CUDA's structures. */
 struct given {
         CUmemorytype type;
         const void *host;
@@ -38,7 +38,7 @@ static CUresult base_of(const struct given *g, struct dcu_side *side)
         }
 }
 
-/* Place the box's first byte and its pitches. */
+/* The first byte and the pitches of a side. */
 static CUresult side_of(const struct given *g, const struct dcu_box *box, struct dcu_side *side)
 {
         size_t pitch_max = (size_t)(unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH), right, bottom, offset,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values in memory that a stream writes and waits for
+ * Values in memory that a stream writes or waits for
  *
- * Ordered in the stream as any operation. A wait stands in the daemon's queue and not on the device, so it may wait for
- * what is submitted later, by any stream, process or the host. Device memory and pinned memory can be waited for; a
- * barrier has nothing to add to the order of a stream, in which every operation ends before the next one begins.
+ * They are ordered in the stream like other operations. A wait stays in the daemon's queue, not on the device. So it
+ * may wait for work that is submitted later, by any stream, process or the host. Device memory and pinned memory can be
+ * waited for. Memory barriers need no work: each operation of a stream ends before the next begins.
  */
 #include "cuda/memop.h"
 #include "cuda/capture.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
 
-#define MEMOPS_MAX 256u /* of a batch: fewer than that */
-/* A write without a barrier before it may be asked for of the old calls only. */
+#define MEMOPS_MAX 256u /* a batch has fewer operations than this */
+/* Only the old calls accept a write without a barrier before it. */
 #define V1_FLAGS ((unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
 
 static CUresult check_word(CUdeviceptr address, uint32_t bytes)

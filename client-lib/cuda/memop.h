@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on words of memory, as streams and graphs have them
+ * Operations on words of memory, for streams and graphs
  */
 #pragma once
 
 #include "cuda/api.h"
 
-/* Address, flags, and whether it is served. */
+/* Checks address and flags, and whether the operation is supported. */
 CUresult dcu_memop_check(const CUstreamBatchMemOpParams *op);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory: allocate, free, ask
+ * Device memory: allocation, freeing, queries
  */
 #include "cuda/capture.h"
 #include "cuda/context.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules: load, look up, unload
+ * Modules: loading, lookups, unloading
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,13 @@
 #include "cuda/module.h"
 #include "cuda/range.h"
 
-/* A new module of the context over an image that has been loaded. Takes the image in every case. */
+/* A new module of the context from a loaded image. Consumes the image in every case. */
 static CUresult publish(struct dcu_context *context, struct dcu_image *image, CUmodule *ret)
 {
         struct dcu_module *module;
 
-        image->bytes = NULL; /* a module dies with the session's memory: its image is never loaded again */
+        /* a module ends with the session's memory: its image is never loaded again, so the bytes can go */
+        image->bytes = NULL;
         pthread_mutex_lock(&dcu.lock);
         module = dcu_object_new(DCU_MODULE, sizeof(*module), context);
         if (module) {

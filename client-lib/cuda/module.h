@@ -2,11 +2,11 @@
 /*
  * Modules, libraries, and the handles of their kernels
  *
- * A module belongs to a context and is loaded at once. A library belongs to the process: it is loaded when something is
- * first asked of it, and again after the session was reset. A library's module is a view of the same image.
+ * A module belongs to a context and is loaded at once. A library belongs to the process. It is loaded at the first call
+ * that needs it, and again after a reset of the session. A library's module is a view of the same image.
  *
  * Functions (of modules) and kernels (of libraries) are handles of the same entry. They are on no context's list: they
- * go with their image.
+ * are freed with their image.
  */
 #pragma once
 
@@ -16,20 +16,20 @@
 struct dcu_module {
         struct dcu_object head;
         struct dcu_image *image;
-        struct dcu_library *library; /* NULL: it owns its image */
+        struct dcu_library *library; /* library of a view; NULL: the module owns its image */
 };
 
 struct dcu_library {
         struct dcu_object head;
         struct dcu_image *image;
-        struct dcu_module *module; /* its view, once asked for */
+        struct dcu_module *module; /* module that is its view, once requested */
 };
 
 struct dcu_function {
         struct dcu_object head;
         struct dcu_entry *entry;
-        struct dcu_module *module;   /* of a module's function */
-        struct dcu_library *library; /* of a kernel's */
+        struct dcu_module *module;   /* handle as a module's function */
+        struct dcu_library *library; /* handle as a library's kernel */
 };
 
 struct dcu_kernel {
@@ -38,19 +38,19 @@ struct dcu_kernel {
         struct dcu_library *library;
 };
 
-/* dcu.lock must be held. Frees the module, its functions and its image. */
+/* Frees the module, its functions and its image. With dcu.lock held. */
 void dcu_module_free(struct dcu_module *module, int in_daemon);
-/* The handle of an entry's function, made on first use. dcu.lock must be held. NULL when out of memory. */
+/* The handle of an entry's function, made at the first call. NULL: out of memory. With dcu.lock held. */
 struct dcu_function *dcu_function_of_entry(
         struct dcu_entry *entry, struct dcu_module *module, struct dcu_library *library);
-/* Free the handles of all entries. dcu.lock must be held. */
+/* Frees the handles of all entries. With dcu.lock held. */
 void dcu_image_free_handles(struct dcu_image *image);
-/* A library's module. dcu.lock must be held. NULL when out of memory. */
+/* A library's module. NULL: out of memory. With dcu.lock held. */
 struct dcu_module *dcu_library_module(struct dcu_library *library);
 
 /*
- * The entry behind a CUfunction or a CUkernel in its place, NULL for anything else; *ret_owner is the context that a
- * function belongs to, NULL for a library's.
+ * The entry of a CUfunction, or of a CUkernel passed as one; NULL for anything else. *ret_owner: context of the
+ * function, NULL for a library's.
  */
 static inline struct dcu_entry *dcu_entry_of(CUfunction handle, struct dcu_context **ret_owner)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles: contexts, modules, libraries, functions, kernels, streams, events, graphs and what belongs to them
+ * Handles: contexts, modules, libraries, functions, kernels, streams, events, graphs and related objects
  *
- * A program may pass any pointer as a handle: a stale one, one of another kind (the runtime passes a CUkernel where the
- * prototype says CUfunction), garbage. So a handle is never followed before it is known. All objects are cells of one
- * reserved range of addresses that is never given back; a handle is the address of its cell with the cell's generation
- * in the low byte, and is valid if the cell's tag says that kind and that generation. That is one range check and one
- * load, without a lock. Cells are reused in the order they were freed, each time with the next generation.
+ * A program may pass any pointer as a handle: a stale one, one of another kind (the runtime passes a CUkernel as a
+ * CUfunction), or garbage. So a handle is validated before it is dereferenced. All objects are cells of one reserved
+ * address range that is never unmapped. A handle is the address of its cell with the cell's generation in the low byte;
+ * it is valid if the cell's tag has that kind and generation. The check is one comparison with the range and one load,
+ * without a lock. Freed cells are reused in the order of their freeing, with the next generation.
  *
- * Not guarded against: using a handle in one thread while another destroys it, which CUDA forbids.
+ * Not detected: one thread uses a handle while another destroys it, which CUDA forbids.
  */
 #pragma once
 
@@ -27,32 +27,32 @@ enum dcu_kind {
         DCU_STREAM,
         DCU_EVENT,
         DCU_GRAPH,
-        DCU_NODE, /* of a graph */
+        DCU_NODE, /* node of a graph */
         DCU_GRAPH_EXEC,
         DCU_USER_OBJECT,
         DCU_POOL,
-        DCU_PHYSICAL, /* memory without an address */
-        DCU_LINK,     /* state of the linker */
+        DCU_PHYSICAL, /* physical memory (cuMemCreate) */
+        DCU_LINK,     /* state of a linker */
 };
 
 struct dcu_context;
 
-/* The first member of every object. */
+/* First member of every object. */
 struct dcu_object {
         _Atomic uint32_t tag; /* kind << 8 | generation; 0: free */
         uint32_t generation;
         struct dcu_context *owner;
-        struct dcu_object *next, *prev; /* the owner's list, or the free list */
+        struct dcu_object *next, *prev; /* next in the owner's list, or in the free list */
 };
 
-extern uintptr_t dcu_cells;              /* first cell; 0 before cuInit */
-extern _Atomic uintptr_t dcu_cells_used; /* bytes that have ever been handed out */
+extern uintptr_t dcu_cells;              /* address of the first cell; 0 before cuInit */
+extern _Atomic uintptr_t dcu_cells_used; /* bytes of the range that were ever used */
 
-/* Reserve the range. 0 when the process cannot. Idempotent. */
+/* Reserves the range. 0: the process cannot. Idempotent. */
 int dcu_objects_start(void);
 /*
- * A zeroed object of `size` <= DCU_CELL_BYTES bytes, on owner's list unless owner is NULL. NULL when out of memory.
- * Free takes it off the list. Both need dcu.lock to be held.
+ * A zeroed object of `size` <= DCU_CELL_BYTES bytes, on owner's list unless owner is NULL. NULL: out of memory. Freeing
+ * removes it from the list. Both with dcu.lock held.
  */
 void *dcu_object_new(enum dcu_kind kind, size_t size, struct dcu_context *owner);
 void dcu_object_free(struct dcu_object *object);
@@ -62,7 +62,7 @@ static inline void *dcu_handle(const void *object)
         return (void *)((uintptr_t)object | ((const struct dcu_object *)object)->generation);
 }
 
-/* The object of a handle, NULL if it is no live one of that kind. */
+/* The object of a handle; NULL if it is no live object of that kind. */
 static inline void *dcu_object_of(const void *handle, enum dcu_kind kind)
 {
         uintptr_t h = (uintptr_t)handle, generation = h & (DCU_CELL_BYTES - 1), cell = h - generation;

@@ -2,10 +2,11 @@
 /*
  * The occupancy calculation
  *
- * Registers are given to warps in units of 256, warps to a block in units of the SM's four partitions, each of which
- * has a quarter of the registers. Shared memory is given in units of 128 bytes (256 before compute capability 8) plus
- * what the system reserves per block, out of the shared half of the L1, whose size comes in steps: the smallest step
- * that holds the preferred share, or the largest without a preference, and never less than one block needs.
+ * Registers are allocated to warps in units of 256, and warps to a block in units of the SM's four partitions, each of
+ * which has a quarter of the registers. Shared memory is allocated in units of 128 bytes (256 before compute capability
+ * 8), plus the system's part per block, out of the shared half of the L1. The size of that half comes in steps: the
+ * smallest step that holds the preferred share, or the largest without a preference, and never less than one block
+ * needs.
  */
 #include "cuda/occupancy.h"
 
@@ -29,7 +30,7 @@ static size_t round_shared(const struct dcu_occupancy_device *device, size_t byt
         return (bytes + unit - 1) / unit * unit;
 }
 
-/* The sizes in KiB that the shared half of the L1 can have, ascending, ended by 0. */
+/* Possible sizes of the shared half of the L1, KiB, ascending, ended by 0. */
 static const uint16_t *shared_steps(const struct dcu_occupancy_device *device)
 {
         static const uint16_t volta[] = {8, 16, 32, 64, 96, 0}, turing[] = {32, 64, 0};
@@ -52,7 +53,7 @@ static const uint16_t *shared_steps(const struct dcu_occupancy_device *device)
         }
 }
 
-/* Bytes of shared memory that the SM is configured to have while the kernel runs. */
+/* Bytes of shared memory that the SM is configured to while the kernel runs. */
 static size_t configured_shared(const struct dcu_occupancy_device *device, int carveout, size_t per_block)
 {
         const uint16_t *step = shared_steps(device);
@@ -80,7 +81,7 @@ int dcu_occupancy_registers_fit(const struct dcu_occupancy_device *device, int r
         return (int64_t)registers_per_warp(device, registers) * warps <= device->registers_per_block;
 }
 
-/* Blocks per SM as far as warps and registers go. */
+/* Blocks per SM that warps and registers allow. */
 static int blocks_by_warps(
         const struct dcu_occupancy_device *device, const struct dcu_occupancy_kernel *kernel, int block)
 {

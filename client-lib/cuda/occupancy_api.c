@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Occupancy calls
+ * Calls on occupancy
  */
 #include "cuda/module.h"
 #include "cuda/occupancy.h"
@@ -71,7 +71,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 numBlocks, func, blockSize, dynamicSMemSize, CU_OCCUPANCY_DEFAULT);
 }
 
-/* The block size with most resident threads; of equals the largest. */
+/* The block size with most resident threads; among equals the largest. */
 static void best_block(const struct dcu_occupancy_device *device, const struct dcu_occupancy_kernel *kernel, int limit,
         CUoccupancyB2DSize size_of, size_t dynamic, int *ret_block, int *ret_blocks)
 {

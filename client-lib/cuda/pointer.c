@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pointer is
+ * Attributes of pointers
  *
- * cuPointerGetAttribute refuses addresses that CUDA knows nothing of; cuPointerGetAttributes answers for them too, with
- * zeros, the address itself as host pointer and the ordinal -2, which is how the runtime tells ordinary memory.
- * Answered from this process's table, without a context.
+ * cuPointerGetAttribute refuses addresses unknown to CUDA. cuPointerGetAttributes accepts them: zeros, the address
+ * itself as host pointer, and ordinal -2, by which the runtime recognises pageable memory. Both use this process's
+ * table and need no context.
  */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static int device_reaches(const struct dcu_range *range)
                range->kind == DCU_RANGE_REPLACED;
 }
 
-/* Where the device has it; 0: nowhere. */
+/* The device's address of the memory; 0: none. */
 static uint64_t device_address(const struct dcu_range *range, uint64_t address)
 {
         if (range->kind == DCU_RANGE_REGISTERED && range->detail)
@@ -89,7 +89,7 @@ static CUresult known_small(const struct dcu_range *range, CUpointer_attribute a
 {
         switch (attribute) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-                /* what is managed is the device's for CUDA, wherever it lies */
+                /* for CUDA, managed memory is the device's wherever it lies */
                 put_u32(data, is_device(range) || range->kind == DCU_RANGE_MANAGED ? CU_MEMORYTYPE_DEVICE
                                                                                    : CU_MEMORYTYPE_HOST);
                 return CUDA_SUCCESS;
@@ -150,7 +150,7 @@ static CUresult known(const struct dcu_range *range, CUpointer_attribute attribu
                                                : known_small(range, attribute, data);
 }
 
-/* Ordinary memory, or nobody's. */
+/* Pageable memory, or no memory. */
 static CUresult unknown(CUpointer_attribute attribute, uint64_t address, void *data)
 {
         switch (attribute) {
@@ -162,7 +162,7 @@ static CUresult unknown(CUpointer_attribute attribute, uint64_t address, void *d
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-                return CUDA_SUCCESS; /* left as it was */
+                return CUDA_SUCCESS; /* the program's value stays */
         case CU_POINTER_ATTRIBUTE_CONTEXT:
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -216,7 +216,7 @@ CUresult cuPointerGetAttributes(
                 if (!data[i])
                         return CUDA_ERROR_INVALID_VALUE;
                 r = found ? known(&range, attributes[i], ptr, data[i]) : unknown(attributes[i], ptr, data[i]);
-                /* a known range that has no pointer of that kind is no error here, only NULL */
+                /* a known range without a pointer of that kind gives NULL, not an error */
                 if (r != CUDA_SUCCESS && found &&
                         (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
                                 attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks and blocks
+ * Chunks and blocks of memory pools
  *
- * The blocks of a chunk tile it, in a list by address; those that are free are also in their pool's list of spare ones.
- * A free block has at most one mark that must end before others than the mark's stream may have it. Neighbours melt
- * together when they have no mark, or marks of one stream, of which the later counts.
+ * The blocks of a chunk tile it, in a list sorted by address; free blocks are also in their pool's list of spare ones.
+ * A free block has at most one mark, which must end before streams other than the mark's may get the block.
+ * Neighbouring free blocks are merged if they have no mark, or marks of one stream; the later mark then counts.
  */
 #include <stdlib.h>
 
@@ -18,11 +18,11 @@
 
 struct dcu_block {
         struct dcu_chunk *chunk;
-        struct dcu_block *before, *after; /* in the chunk */
-        struct dcu_block *prev, *next;    /* spare */
+        struct dcu_block *before, *after; /* neighbours in the chunk */
+        struct dcu_block *prev, *next;    /* links of the spare list */
         uint64_t base, size;
         int used;
-        uint32_t slot; /* of the mark; NO_SLOT: none */
+        uint32_t slot; /* stream slot of the mark; NO_SLOT: no mark */
         uint64_t seq;
 };
 
@@ -33,7 +33,7 @@ struct dcu_chunk {
         uint64_t base, size;
 };
 
-/* What a handle names; the pool may outlive it. */
+/* Object of a handle; the pool may outlive it. */
 struct dcu_pool_face {
         struct dcu_object head;
         struct dcu_pool *pool;
@@ -80,7 +80,7 @@ static int joins(const struct dcu_block *a, const struct dcu_block *b)
         return a && b && !a->used && !b->used && a->slot == b->slot;
 }
 
-/* `right` becomes part of `left`. */
+/* Merges `right` into `left`. */
 static void join(struct dcu_pool *pool, struct dcu_block *left, struct dcu_block *right)
 {
         left->size += right->size;
@@ -92,7 +92,7 @@ static void join(struct dcu_pool *pool, struct dcu_block *left, struct dcu_block
         free(right);
 }
 
-/* The block with the neighbours that it can have. */
+/* Merges the block with its neighbours where possible. */
 static struct dcu_block *join_around(struct dcu_pool *pool, struct dcu_block *block)
 {
         if (joins(block, block->after))
@@ -104,7 +104,7 @@ static struct dcu_block *join_around(struct dcu_pool *pool, struct dcu_block *bl
         return block;
 }
 
-/* Forget marks that have ended, and join what that lets join. */
+/* Removes marks that have ended, and merges blocks that this allows. */
 static void settle_spare(struct dcu_pool *pool)
 {
         struct dcu_block *block;
@@ -141,7 +141,7 @@ static struct dcu_block *chunk_add(struct dcu_pool *pool, uint64_t base, uint64_
         return block;
 }
 
-/* Nothing of it is in use, and nothing that was freed may still be running. */
+/* 1: none of it is in use, and no freed block may still be used by running work. */
 static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
 {
         struct dcu_pool *pool = chunk->pool;
@@ -168,7 +168,7 @@ static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
         free(chunk);
 }
 
-/* wait: also chunks that become empty when frees have ended. */
+/* wait: also returns chunks that become empty when frees have ended. */
 static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
 {
         struct dcu_chunk *chunk, *next;
@@ -189,7 +189,7 @@ static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
         }
 }
 
-/* A block of a new chunk. NULL: the pool may not grow, or there is no memory. */
+/* A block in a new chunk. NULL: the pool may not grow, or memory is short. */
 static struct dcu_block *grow(struct dcu_pool *pool, uint64_t bytes)
 {
         uint64_t most =
@@ -214,7 +214,7 @@ static struct dcu_block *grow(struct dcu_pool *pool, uint64_t bytes)
 
 /* --- blocks --- */
 
-/* The smallest that is large enough; any: also one that others than this slot must wait for. */
+/* The smallest block that is large enough; any: also one for which streams other than this slot would have to wait. */
 static struct dcu_block *fitting(const struct dcu_pool *pool, uint64_t bytes, uint32_t slot, int any)
 {
         struct dcu_block *best = NULL;
@@ -228,7 +228,7 @@ static struct dcu_block *fitting(const struct dcu_pool *pool, uint64_t bytes, ui
         return best;
 }
 
-/* What is not needed of a block stays spare. 0 when there is no memory for that: then all of it is given out. */
+/* Splits off the unneeded rest, which stays spare. 0: no memory for that, so the whole block is used. */
 static int split(struct dcu_pool *pool, struct dcu_block *block, uint64_t bytes)
 {
         struct dcu_block *rest;
@@ -262,7 +262,7 @@ static struct dcu_block *wait_for_one(struct dcu_pool *pool, uint64_t bytes, uin
         return block;
 }
 
-/* Everything that frees of all pools will give back, goes back. */
+/* Waits for the frees of all pools and returns all empty chunks. */
 static void trim_all(void)
 {
         for (struct dcu_pool *pool = pools; pool; pool = pool->next)
@@ -363,7 +363,7 @@ CUresult dcu_pool_free(CUdeviceptr address, uint32_t slot)
                 pthread_mutex_unlock(&lock);
                 return CUDA_ERROR_INVALID_VALUE;
         }
-        /* joined with whatever the slot joins with: its own last operation need not say that others have ended */
+        /* the slot joins with others: the end of its last operation does not prove that theirs have ended */
         r = dcu_result(dsc_event_record(dcu.session, slot, 0, &seq));
         give_back(range.detail, r == CUDA_SUCCESS ? slot : NO_SLOT, seq);
         pthread_mutex_unlock(&lock);

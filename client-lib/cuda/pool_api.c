@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools, as the program asks for them
+ * Calls on memory pools
  *
- * Only pools of device memory are there. Another process cannot have a pool's memory: no handle type is supported.
+ * Only pools of device memory are supported. Other processes cannot share a pool: no handle type is supported.
  */
 #include <string.h>
 
@@ -72,7 +72,7 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
         return CUDA_SUCCESS;
 }
 
-/* CUDA 13 asks by place and kind. */
+/* CUDA 13 identifies pools by location and kind. */
 static CUresult enter_place(const CUmemLocation *location, CUmemAllocationType type)
 {
         CUresult r = dcu_enter_process();
@@ -111,7 +111,7 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
         return r == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, pool) : r;
 }
 
-/* --- making and ending --- */
+/* --- creation and destruction ----- */
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
@@ -166,7 +166,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 
 /* --- attributes --- */
 
-/* Which of enum dcu_pool_reuse it is about; 0: none. */
+/* The attribute as enum dcu_pool_reuse; 0: it is none of them. */
 static unsigned int reuse_bit(CUmemPool_attribute attr)
 {
         switch (attr) {
@@ -270,7 +270,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, vo
         return r;
 }
 
-/* --- access: the one device has it, and keeps it --- */
+/* --- access: the one device always has it ---------- */
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
@@ -286,7 +286,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
                 if (!on_device(&map[i].location))
                         return CUDA_ERROR_INVALID_DEVICE;
                 if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-                        return CUDA_ERROR_INVALID_VALUE; /* the device that it lies on cannot lose it */
+                        return CUDA_ERROR_INVALID_VALUE; /* the pool's own device cannot lose access */
         }
         return CUDA_SUCCESS;
 }
@@ -323,7 +323,7 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, struct dcu_pool *pool,
         if (!dptr)
                 return CUDA_ERROR_INVALID_VALUE;
         *dptr = 0;
-        if (bytes == 0) /* nothing, which is no error here, as NVIDIA's driver has it */
+        if (bytes == 0) /* NULL is no error here, as in NVIDIA's driver */
                 return CUDA_SUCCESS;
         if (capturing)
                 return dcu_capture_mem_alloc(slot, bytes, dptr);
@@ -369,13 +369,13 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
                 return CUDA_ERROR_INVALID_VALUE;
         if (range.kind == DCU_RANGE_POOL)
                 return dcu_pool_free(dptr, slot);
-        /* cuMemAlloc's: freed when all that has been submitted has ended, no sooner than the stream has come there */
+        /* cuMemAlloc's memory: freed once the stream has come there and all work submitted by then has ended */
         if (!dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
                 return CUDA_ERROR_INVALID_VALUE;
         return dcu_result(dsc_mem_free_later(dcu.session, dptr));
 }
 
-/* --- for other processes: not served --- */
+/* --- sharing with other processes: not supported --- */
 
 CUresult cuMemPoolExportToShareableHandle(
         void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags)

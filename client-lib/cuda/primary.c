@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The primary context: one per process, shared by whoever retains it
+ * The primary context: one per process, shared by all that retain it
  *
- * Its handle never changes. Releasing the last retain, or a reset, frees what it owned and makes it inactive; the next
- * retain revives the same handle.
+ * Its handle never changes. Releasing the last retain, or a reset, frees what it owns and makes it inactive; the next
+ * retain makes it active again.
  */
 #include "cuda/context.h"
 
@@ -69,7 +69,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         return r;
 }
 
-/* What others keep with it goes before it does: with the last retain, or (0) whatever the retains are. */
+/* Removes other libraries' values before the context ends: at the last retain, or (0) whatever the number of
+ * retains. */
 static void clear_kept(uint32_t references)
 {
         struct dcu_context *context;

@@ -2,9 +2,9 @@
 /*
  * cuGetProcAddress: the right ABI of a name
  *
- * A name is asked with the version in which the wanted ABI came: the highest one that is not newer is given. Per-thread
- * variants exist for some names only; those who ask for them get the legacy entry where there is none. The table is
- * part of this library: resolving through the dynamic linker could find another libcuda.
+ * A name is requested with a CUDA version: the newest ABI that is not newer than that version is returned. Per-thread
+ * variants exist for some names only; otherwise the legacy entry is returned. The table is part of this library,
+ * because the dynamic linker could find another libcuda.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 #define KNOWN_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 
-/* Index of the first entry of the name, or of where it would be. */
+/* Index of the name's first entry, or of its place. */
 static size_t first_of(const char *base)
 {
         size_t low = 0, high = dcu_n_procs;
@@ -84,7 +84,7 @@ CUresult cuGetProcAddress_v2(
         return r;
 }
 
-/* The first version of the call had no status: it said CUDA_ERROR_NOT_FOUND. */
+/* The first version of the call has no status: it returns CUDA_ERROR_NOT_FOUND. */
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
         CUdriverProcAddressQueryResult status;

@@ -7,11 +7,11 @@
 #include <stddef.h>
 
 struct dcu_proc {
-        const char *base;   /* cuMemAlloc */
-        const char *symbol; /* cuMemAlloc_v2 */
+        const char *base;   /* base name, for example cuMemAlloc */
+        const char *symbol; /* exported name, for example cuMemAlloc_v2 */
         void *function;
-        int version;    /* 3020: in CUDA 3.2 this ABI came */
-        int per_thread; /* the _ptds or _ptsz variant */
+        int version;    /* CUDA version that introduced this ABI, for example 3020 */
+        int per_thread; /* 1: the _ptds or _ptsz variant */
 };
 
 /* Sorted by base, then version, then per_thread; generated from the toolkit's headers. */

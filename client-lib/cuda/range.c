@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of address ranges: a sorted array, searched by halving
+ * The table of address ranges: a sorted array with binary search
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static struct dcu_range *table;
 static size_t count, capacity;
 static unsigned long long next_id = 1;
 
-/* Index of the first range that starts after address. */
+/* Index of the first range that begins after the address. */
 static size_t upper(uint64_t address)
 {
         size_t low = 0, high = count;
@@ -198,7 +198,7 @@ void dcu_range_remove_image(const struct dcu_image *image)
         pthread_rwlock_unlock(&lock);
 }
 
-/* One range of the owner, taken out. 1 if there was one. */
+/* Removes one range of the owner. 1 if there was one. */
 static int take_owned(struct dcu_context *owner, struct dcu_range *ret)
 {
         int found = 0;
@@ -230,7 +230,8 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         struct dcu_range range;
 
         if (!in_daemon)
-                dcu_range_remove_kind(DCU_RANGE_GLOBAL); /* of libraries too: they will be loaded elsewhere */
+                /* also globals of libraries, which will be loaded at other addresses */
+                dcu_range_remove_kind(DCU_RANGE_GLOBAL);
         while (take_owned(owner, &range)) {
                 if (range.kind == DCU_RANGE_DEVICE && in_daemon)
                         (void)dsc_mem_free(dcu.session, range.base);
@@ -244,7 +245,7 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         }
 }
 
-/* Pieces of memory may have been placed side by side, which makes them one. Only what may be accessed counts. */
+/* Adjacent mappings count as one piece of memory. Only accessible memory counts. */
 static int all_mapped(uint64_t address, uint64_t extent)
 {
         uint64_t end = address + (extent - 1);
@@ -263,7 +264,7 @@ static int all_mapped(uint64_t address, uint64_t extent)
         return yes;
 }
 
-/* Host memory that the device has, too. */
+/* 1: host memory that the device can access too. */
 static int is_shared(enum dcu_range_kind kind)
 {
         return kind == DCU_RANGE_PINNED || kind == DCU_RANGE_MANAGED || kind == DCU_RANGE_REPLACED;
@@ -278,7 +279,7 @@ enum dcu_place dcu_place_of(uint64_t address, uint64_t extent)
         if (!dcu_range_find(address, &range))
                 return address >= DCU_WINDOWS_LOW && address < DCU_WINDOWS_HIGH ? DCU_PLACE_BAD : DCU_PLACE_HOST;
         if (range.kind == DCU_RANGE_REGISTERED)
-                return DCU_PLACE_HOST; /* a copy may well reach past what was registered */
+                return DCU_PLACE_HOST; /* a copy may extend beyond the registered part */
         if (range.kind == DCU_RANGE_MAPPED)
                 return all_mapped(address, extent) ? DCU_PLACE_DEVICE : DCU_PLACE_BAD;
         if (extent > range.size - (address - range.base))

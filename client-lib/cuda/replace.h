@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory that kernels may use: the program's pages are replaced by shared ones
+ * Registered memory for kernels: the program's pages are replaced by shared ones
  *
- * Memory that is the program's own cannot be given to another process. With DETSHARE_REGISTER=replace registering puts
- * pinned memory in its place: the whole pages that hold the range are copied, and pages that the daemon has too come to
- * lie at the same addresses. The device sees them at another address, which is what cuMemHostGetDevicePointer says.
- * Unregistering puts private pages back with what is in them.
+ * A process cannot share memory that it already has. With DETSHARE_REGISTER=replace, registering puts pinned memory in
+ * its place: the whole pages of the range are copied, and shared pages are mapped at the same addresses. The device
+ * sees them at another address, which cuMemHostGetDevicePointer returns. Unregistering puts private pages with the
+ * current content back.
  *
- * What it costs, and why it must be asked for: a child of fork() shares these pages with its parent instead of having
- * a copy, and what another thread writes to them while they are being replaced is lost.
+ * The price, and why it is optional: a child of fork() shares these pages with its parent instead of getting a copy,
+ * and writes of other threads during the replacement are lost.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Asked for by the environment. */
+/* 1: DETSHARE_REGISTER=replace. */
 int dcu_replace_wanted(void);
 /*
- * Pinned memory for all pages of [p, p + bytes), which take the place of those that were there: its address for the
- * device in *ret, which stands for the first of these pages. 0: it cannot be done, and nothing has changed.
+ * Replaces all pages of [p, p + bytes) by pinned memory. *ret: the device's address of the first of these pages. 0:
+ * impossible, nothing has changed.
  */
 int dcu_replace(void *p, size_t bytes, uint64_t *ret);
-/* Back again. pinned: what dcu_replace said; in_daemon = 0 when the session's reset has freed it. */
+/* Restores private pages. pinned: the result of dcu_replace(); in_daemon = 0 if the session's reset has freed the
+ * memory. */
 void dcu_replace_undo(void *p, size_t bytes, uint64_t pinned, int in_daemon);
-/* Where a byte of a replaced range lies for the device. */
+/* The device's address of a byte in a replaced range. */
 uint64_t dcu_replace_address(uint64_t base, uint64_t pinned, uint64_t address);

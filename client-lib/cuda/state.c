@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuInit and the life of the library in its process
+ * cuInit, and the life of the library in its process
  *
- * cuInit connects to the daemon: a process without a daemon learns it there, as one without a GPU does
- * (CUDA_ERROR_NO_DEVICE), and may try again later. When the daemon went after that, cuInit and the first context that
- * is made connect again. The driver implements CUDA_VISIBLE_DEVICES, so this library does. A forked child gets
- * CUDA_ERROR_NOT_INITIALIZED from everything, a caller that comes after the library's destructor
- * CUDA_ERROR_DEINITIALIZED, without a lock being taken in either case.
+ * cuInit connects to the daemon. Without a daemon it returns CUDA_ERROR_NO_DEVICE, as without a GPU; the program may
+ * try again later. When the daemon ends afterwards, cuInit and the first new context connect again. Like the driver,
+ * this library implements CUDA_VISIBLE_DEVICES. A forked child gets CUDA_ERROR_NOT_INITIALIZED from all calls; calls
+ * after the library's destructor get CUDA_ERROR_DEINITIALIZED. Neither takes a lock.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -42,7 +41,7 @@ __attribute__((destructor)) static void library_exit(void)
                 atomic_store(&dcu.phase, DCU_EXITED);
 }
 
-/* One entry of CUDA_VISIBLE_DEVICES names the device: its ordinal 0, or a prefix of its UUID after "GPU-". */
+/* 1: an entry of CUDA_VISIBLE_DEVICES names the device: ordinal 0, or a prefix of its UUID after "GPU-". */
 static int entry_names_device(const char *entry, size_t length, const uint8_t uuid[16])
 {
         char text[DSC_UUID_TEXT], *end;
@@ -68,7 +67,7 @@ int dcu_visible_devices(const char *variable, const uint8_t uuid[16])
                 variable += skip;
                 length = strcspn(variable, ", \t");
                 if (!entry_names_device(variable, length, uuid))
-                        break; /* an invalid entry hides itself and all after it */
+                        break; /* an invalid entry hides itself and all later ones */
                 if (found++)
                         return -1;
                 variable += length;
@@ -117,7 +116,7 @@ static CUresult initialise(void)
         dsc_session *session = dsc_get(&r);
         CUresult result;
 
-        if (session && dsc_lost(session)) /* detshare.h had made it */
+        if (session && dsc_lost(session)) /* a function of detshare.h made it */
                 session = dsc_renew(NULL, &r);
         if (!session && dsc_fallback_native())
                 return dcu_fallback_init(0, r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE);
@@ -154,7 +153,7 @@ CUresult cuInit(unsigned int Flags)
         return r;
 }
 
-/* What NVIDIA's runtime asks of the genuine driver it asks in the words of that one's version. */
+/* NVIDIA's runtime passes arguments of the genuine driver's version, so report that version. */
 int dcu_driver_version(void)
 {
         int genuine = dcu_genuine_version();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: creation, waiting, queries, end
+ * Streams: creation, waits, queries, destruction
  */
 #include <string.h>
 
@@ -9,17 +9,17 @@
 #include "cuda/pool.h"
 #include "cuda/stream.h"
 
-#define SLOTS 512u /* DS_STREAMS_MAX of the protocol */
+#define SLOTS 512u /* value of DS_STREAMS_MAX in the protocol */
 #define ID_LEGACY 7u
 #define ID_PER_THREAD 15u
 #define ID_FIRST 16u
 
-/* Bits: slots of streams that join with the legacy stream; slots whose stream was destroyed while it had work. */
+/* Bit sets: slots of blocking streams; slots of destroyed streams that still have work. */
 static _Atomic uint64_t blocking[SLOTS / 64];
 static _Atomic uint64_t draining[SLOTS / 64];
 static _Atomic uint32_t n_draining, n_non_blocking;
 static _Atomic unsigned long long next_id = ID_FIRST;
-static _Atomic uint64_t unsettled; /* last operation of slot 0 that a synchronous call did not wait for, 0: none */
+static _Atomic uint64_t unsettled; /* last operation of slot 0 that a synchronous call did not wait for; 0: none */
 
 static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
 {
@@ -36,7 +36,7 @@ static int slot_busy(uint32_t slot)
         return dsc_peek(dcu.session, slot, dsc_stream_tail(dcu.session, slot)) == CUDA_ERROR_NOT_READY;
 }
 
-/* Give back the slots of destroyed streams that have drained. */
+/* Frees the slots of destroyed streams that have drained. */
 static void reap(void)
 {
         for (uint32_t word = 0; word < SLOTS / 64 && atomic_load(&n_draining); word++) {
@@ -54,7 +54,7 @@ static void reap(void)
 
 static void release_slot(uint32_t slot)
 {
-        /* a draining slot still joins with the legacy stream, so its bit in `blocking` stays until it is reaped */
+        /* a draining slot still joins with the legacy stream, so its bit in `blocking` stays until it is freed */
         set_bit(draining, slot);
         atomic_fetch_add(&n_draining, 1);
         reap();
@@ -155,7 +155,7 @@ CUresult dcu_stream_drain(uint32_t slot)
         CUresult r;
 
         if (slot == 0) {
-                /* an operation of the legacy stream waits for all blocking streams: let one do so for us */
+                /* one operation of the legacy stream waits for all blocking streams */
                 r = dcu_result(dsc_event_record(dcu.session, 0, 0, &seq));
                 if (r != CUDA_SUCCESS)
                         return r;
@@ -205,7 +205,7 @@ void dcu_stream_thread_end(struct dcu_thread *thread)
         pthread_mutex_unlock(&dcu.lock);
 }
 
-/* CUDA's range on every device that has priorities: 0 is the least, -5 the greatest. */
+/* CUDA's range on all devices with priorities: 0 is the lowest, -5 the highest. */
 static int clamp_priority(int priority)
 {
         return priority > 0 ? 0 : (priority < -5 ? -5 : priority);
@@ -294,7 +294,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
         return destroy(hStream);
 }
 
-/* The common beginning of questions about a stream. */
+/* The beginning of queries on a stream. */
 static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_context **ret_owner)
 {
         struct dcu_context *context;
@@ -303,8 +303,8 @@ static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_co
         return r == CUDA_SUCCESS ? dcu_stream_slot_any(hStream, context, ret_slot, ret_owner) : r;
 }
 
-/* Of calls that wait or look whether they would have to: not while the stream captures, nor (by the thread's mode)
- * others. */
+/* For calls that wait, or check whether they would: refused while the stream captures, or (by the thread's mode)
+ * others do. */
 static CUresult enter_waiting(CUstream hStream, uint32_t *ret_slot)
 {
         struct dcu_context *context, *owner;
@@ -363,7 +363,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
         if (r != CUDA_SUCCESS)
                 return r;
         if (!capturing && (Flags & CU_EVENT_WAIT_EXTERNAL))
-                return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
+                return CUDA_ERROR_ILLEGAL_STATE; /* valid only in a capture */
         if (!(Flags & CU_EVENT_WAIT_EXTERNAL) && dcu_event_captured(event))
                 return dcu_capture_join(slot, event);
         if (capturing)

@@ -2,17 +2,17 @@
 /*
  * Attributes of streams
  *
- * They are checked, kept and given back, and steer nothing: what stays in L2, how a thread waits and which writes a
- * fence orders is the daemon's business and the hardware's. A stream's priority is what it was created with; setting
- * it changes what is reported. The default streams of all threads share one set each.
+ * They are checked, stored and returned, without effect: the daemon and the hardware decide about L2 persistence, the
+ * way of waiting and memory fences. A stream's priority is fixed at creation; setting it changes only the reported
+ * value. The default streams of all threads share one set each.
  */
 #include <string.h>
 
 #include "cuda/stream.h"
 
-static struct dcu_stream_attributes defaults[2]; /* legacy, per-thread */
+static struct dcu_stream_attributes defaults[2]; /* attributes of the legacy and the per-thread default streams */
 
-/* The stream's, or those of a default stream; NULL with *ret_error. dcu.lock is held. */
+/* The attributes of a stream or of a default stream; NULL with *ret_error. With dcu.lock held. */
 static struct dcu_stream_attributes *attributes_of(
         CUstream stream, const struct dcu_context *current, CUresult *ret_error)
 {
@@ -150,7 +150,7 @@ CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
         return r;
 }
 
-/* No stream belongs to a green context: which part of the GPU work runs on is the daemon's decision. */
+/* No stream belongs to a green context: the daemon decides on which SMs work runs. */
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
         CUcontext context;

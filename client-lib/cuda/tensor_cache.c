@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct entry {
-        uint64_t hash, used; /* used 0: empty */
+        uint64_t hash, used; /* time of the last use; 0: empty entry */
         struct dcu_tensor_key key;
         uint8_t map[DSC_TENSOR_MAP_BYTES];
 };
@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry sets[DCU_TENSOR_CACHE_SETS][DCU_TENSOR_CACHE_WAYS];
 static uint64_t uses;
 
-/* So many elements of an array that is not NULL; `bit` is its place in `given`. */
+/* Copies so many elements of an array unless it is NULL; `bit`: the array's bit in `given`. */
 #define TAKE(to, from, array, bit, n)                                             \
         do {                                                                      \
                 if (!(from)->array)                                               \
@@ -59,7 +59,7 @@ int dcu_tensor_key(const dsc_session *session, const struct dsc_tensor_map *ask,
         return 1;
 }
 
-/* Multiply and fold, word by word. */
+/* Hash: multiply and fold, word by word. */
 static uint64_t hash_of(const struct dcu_tensor_key *key)
 {
         const uint8_t *bytes = (const uint8_t *)key;
@@ -109,7 +109,7 @@ void dcu_tensor_cache_put(const struct dcu_tensor_key *key, const uint8_t map[DS
         for (unsigned i = 1; i < DCU_TENSOR_CACHE_WAYS; i++)
                 if (set[i].used < oldest->used)
                         oldest = &set[i];
-        /* another thread may have asked for the same meanwhile */
+        /* another thread may have stored the same map meanwhile */
         if (!find(key, hash)) {
                 *oldest = (struct entry){.hash = hash, .used = ++uses, .key = *key};
                 memcpy(oldest->map, map, sizeof(oldest->map));

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps: descriptions of tensors that the GPU's bulk copies read
+ * Tensor maps: descriptions of tensors for the GPU's bulk copies
  *
- * A map is 128 opaque bytes, made from its arguments alone; the address in it is the same here and in the daemon. What
- * the bytes mean is the driver's secret, and the driver makes them only in a context, so the daemon's is asked, once
- * for each map as long as it is remembered (tensor_cache.h). A simulated device executes no tensor copies and has no
- * maps.
+ * A map is 128 opaque bytes, made from its arguments alone; its address is the same here and in the daemon. Only the
+ * driver knows the format, and makes maps only within a context. So this library requests each map from the daemon,
+ * once per map while it is cached (tensor_cache.h). A simulated device executes no tensor copies and has no maps.
  */
 #include <string.h>
 

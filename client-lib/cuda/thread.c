@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per-thread state: growth, and its end with the thread
+ * Per-thread state: growth, and freeing at the thread's end
  *
- * A thread's end gives its context stack and its per-thread stream back. It does nothing in a forked child or after the
- * library's destructor: the session belongs to somebody else then, or to nobody.
+ * At a thread's end its context stack and its per-thread stream are freed. In a forked child, and after the library's
+ * destructor, nothing is freed: the session belongs to another process, or is gone.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each thread has of CUDA: its stack of contexts and its per-thread default stream
+ * CUDA state of a thread: its context stack and its per-thread default stream
  *
- * The stack holds handles, not objects, so that a context destroyed by another thread is found dead when it is next
- * used. In a host function of a stream every call is refused. `per_thread` is set while a _ptds or _ptsz entry runs:
- * stream 0 then means the per-thread stream.
+ * The stack holds handles, not objects, so that a context destroyed by another thread is detected at its next use. In a
+ * stream's host function every call is refused. `per_thread` is set while a _ptds or _ptsz entry runs: stream 0 then
+ * means the per-thread stream.
  */
 #pragma once
 
@@ -13,14 +13,14 @@
 #include "cuda/api.h"
 
 struct dcu_thread {
-        CUcontext *stack; /* malloc'ed; the last one is current */
+        CUcontext *stack; /* malloc'ed; the last element is current */
         uint32_t depth, capacity;
         int per_thread;
-        int in_host_function; /* one of a stream's: CUDA may not be called */
+        int in_host_function; /* 1: the thread runs a stream's host function and may not call CUDA */
         uint32_t stream;      /* slot of the per-thread stream, 0: none yet */
         uint32_t stream_epoch;
         uint32_t capture_mode;
-        int registered; /* with the destructor that runs when the thread ends */
+        int registered; /* 1: the destructor at the thread's end is registered */
 };
 
 extern __thread struct dcu_thread dcu_self;
@@ -38,13 +38,13 @@ static inline void dcu_per_thread_leave(int before)
         dcu_self.per_thread = before;
 }
 
-/* The current context's handle, NULL if there is none. */
+/* The handle of the current context, NULL if there is none. */
 static inline CUcontext dcu_thread_current(void)
 {
         return dcu_self.depth ? dcu_self.stack[dcu_self.depth - 1] : NULL;
 }
 
-/* 0 when out of memory. */
+/* 0: out of memory. */
 int dcu_thread_push(CUcontext context);
-/* Have the thread's resources freed when it ends. */
+/* Registers the freeing of the thread's resources at its end. */
 int dcu_thread_register(void);

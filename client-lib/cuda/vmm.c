@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory with handles, mapped where the program wants it
+ * Physical memory with handles, mapped where the program wants
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define GRANULARITY (2ull << 20)
 
-/* Taken after dcu.lock; mappings, and what objects count. */
+/* Taken after dcu.lock; protects mappings and the counts of objects. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct dcu_physical *all, *dead;
 
@@ -108,7 +108,7 @@ struct dcu_physical *dcu_physical_new(uint64_t id, uint64_t bytes, const CUmemAl
         return physical;
 }
 
-/* One that the program may name. */
+/* An object that the program may name. */
 static struct dcu_physical *physical_of(CUmemGenericAllocationHandle handle)
 {
         struct dcu_physical *physical = dcu_object_of((void *)(uintptr_t)handle, DCU_PHYSICAL);
@@ -116,7 +116,7 @@ static struct dcu_physical *physical_of(CUmemGenericAllocationHandle handle)
         return physical && physical->refs ? physical : NULL;
 }
 
-/* Out of the list of all, and to be freed, if nothing needs it any more. lock is held. */
+/* Moves the object to the list of those to free if nothing needs it. With the lock held. */
 static void let_go(struct dcu_physical *physical)
 {
         if (physical->refs || physical->n_mapped)
@@ -131,7 +131,8 @@ static void let_go(struct dcu_physical *physical)
         dead = physical;
 }
 
-/* Free what is to be freed: apart, because objects need dcu.lock and nobody should hold that while work is awaited. */
+/* Frees the objects of that list, without locks: objects need dcu.lock, which must not be held while waiting for
+ * work. */
 static CUresult bury(void)
 {
         struct dcu_physical *physical;
@@ -249,7 +250,7 @@ CUresult cuMemMap(
         physical = physical_of(handle);
         range.detail = physical;
         if (physical && size > physical->bytes)
-                r = CUDA_ERROR_NOT_SUPPORTED; /* more than there is: no invalid value, NVIDIA's driver says so */
+                r = CUDA_ERROR_NOT_SUPPORTED; /* NVIDIA's driver returns this, not an invalid value */
         else
                 r = physical ? dcu_range_add(&range) : CUDA_ERROR_INVALID_VALUE;
         if (r == CUDA_SUCCESS)
@@ -260,7 +261,7 @@ CUresult cuMemMap(
 
 typedef CUresult (*each_fn)(const struct dcu_range *range, unsigned int flags);
 
-/* The mapping at an address; 0: there is none, and *ret is as much as is certainly without one. */
+/* The mapping at an address. 0: none; *ret is then a size that is certainly unmapped. */
 static int mapping_at(uint64_t at, struct dcu_range *ret)
 {
         if (dcu_range_find(at, ret) && ret->kind == DCU_RANGE_MAPPED)
@@ -269,8 +270,8 @@ static int mapping_at(uint64_t at, struct dcu_range *ret)
         return 0;
 }
 
-/* Whole mappings, from the first that begins at ptr to the last, which ends with the range; holes: also addresses
- * that are reserved and no more. */
+/* Whole mappings only, from the one that begins at ptr to the one that ends with the range; holes: reserved
+ * addresses without a mapping are allowed too. */
 static CUresult check_mapped(CUdeviceptr ptr, size_t size, int holes)
 {
         uint64_t at = ptr, end = ptr + size;
@@ -299,7 +300,7 @@ static CUresult each(CUdeviceptr ptr, size_t size, each_fn fn, unsigned int flag
         return r;
 }
 
-/* What has any access is mapped in the daemon. */
+/* Memory with any access is mapped in the daemon. */
 static CUresult set_access(const struct dcu_range *range, unsigned int flags)
 {
         const struct dcu_physical *physical = range->detail;
@@ -335,7 +336,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&lock);
-        r = check_mapped(ptr, size, 1); /* nothing is nothing to unmap: NVIDIA's driver has it so */
+        r = check_mapped(ptr, size, 1); /* as in NVIDIA's driver, unmapping 0 bytes succeeds */
         if (r == CUDA_SUCCESS)
                 r = each(ptr, size, unmap, 0);
         pthread_mutex_unlock(&lock);
@@ -408,9 +409,9 @@ void dcu_vmm_reset(void)
         dcu_address_reset();
 }
 
-/* --- for other processes --- */
+/* --- sharing with other processes --- */
 
-/* A file that says no more than the token; whoever has it may import the memory. */
+/* A file that contains the token; whoever has the file may import the memory. */
 static int token_file(const uint8_t token[DSC_TOKEN_BYTES])
 {
         int fd = memfd_create("detshare-memory", MFD_CLOEXEC);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node of a graph does: all kinds but kernels
+ * Work of graph nodes of all kinds except kernels
  *
- * Arguments are checked here as CUDA checks them when a node is added or changed.
+ * Arguments are checked when a node is added or changed, as in CUDA.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ CUresult dcu_work_empty(struct dcu_work **ret)
         return given(work_new(CU_GRAPH_NODE_TYPE_EMPTY, NULL), ret);
 }
 
-/* A context that a node runs in; NULL stands for the current one. */
+/* The context of a node; NULL is the current one. */
 static CUresult context_of(CUcontext handle, CUcontext *ret)
 {
         struct dcu_context *context;
@@ -74,7 +74,7 @@ static void describe_side(const struct dcu_side *side, const struct dcu_box *box
         *type = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         *device = host ? 0 : side->address;
         *address = host ? (const void *)(uintptr_t)side->address : NULL;
-        /* as given: 0 where nothing depends on it */
+        /* as given: 0 if it does not matter */
         *pitch = box->height > 1 || box->depth > 1 ? side->pitch : 0;
         *height = box->depth > 1 && side->pitch ? side->slice / side->pitch : 0;
 }
@@ -164,7 +164,7 @@ CUresult dcu_work_memops(CUcontext context, unsigned int count, const CUstreamBa
         return CUDA_SUCCESS;
 }
 
-/* Neither a graph into itself nor its memory into another: both have one place only. */
+/* A graph cannot contain itself, and memory nodes cannot be in two graphs. */
 CUresult dcu_work_child(const struct dcu_graph *graph, struct dcu_work **ret)
 {
         struct dcu_graph *child = NULL;

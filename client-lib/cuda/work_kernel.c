@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel node does: a launch with its parameters and attributes copied
+ * Work of kernel nodes: a launch with copies of its parameters and attributes
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ void dcu_work_kernel_clear(struct dcu_kernel_work *kernel)
         kernel->attributes = NULL;
 }
 
-/* Room for the parameters, and for pointers at where they are in it. */
+/* Allocates the parameters, and pointers to each of them. */
 static CUresult make_room(struct dcu_kernel_work *kernel, uint32_t bytes, uint32_t n)
 {
         kernel->params = malloc(bytes ? bytes : 1);
@@ -63,7 +63,7 @@ CUresult dcu_work_kernel_attribute(
         return CUDA_SUCCESS;
 }
 
-/* Events that a launch records are recorded in the capture and not by the node. */
+/* Events that a launch records are recorded in the capture, not by the node. */
 static int is_kept(CUlaunchAttributeID id)
 {
         return id != CU_LAUNCH_ATTRIBUTE_IGNORE && id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT &&

@@ -30,8 +30,8 @@ def render(result):
     same = all(row["bit_identical"] for row in result["runs"])
     return [
         f"  device {result['device']}{said}",
-        f"  LS: {result['ls']}, {result['requests']} requests, Apollo arrivals / {result['time_divisor']:g}",
-        f"  SLO: {result['slo_us']:.0f} us, {result['slo_factor']} x p99 alone",
+        f"  LS: {result['ls']}, {result['requests']} requests, Apollo arrivals / {result['time_divisor']:g}; "
+        f"SLO {result['slo_us']:.0f} us, {result['slo_factor']} x p99 alone",
         f"  BE: {', '.join(result['be'])}",
         BAR,
         f"  | run                   | LS p50 us | LS p99 us | SLO met | {'BE ' + result['be_unit']:>10} | of alone | same bits |",
@@ -42,9 +42,15 @@ def render(result):
     ]
 
 
+def in_document(lines):
+    """Without the outer rulers, which a document has no room for."""
+    bars = [n for n, line in enumerate(lines) if line == BAR]
+    return [line for n, line in enumerate(lines) if n not in (bars[0], bars[-1])]
+
+
 def with_tables(text):
     for name, path in DATA.items():
-        body = "\n".join(render(json.loads(path.read_text())))
+        body = "\n".join(in_document(render(json.loads(path.read_text()))))
         pattern = rf"(<!-- begin {name}:[^\n]*-->\n).*?(<!-- end {name} -->)"
         text, n = re.subn(pattern, lambda m: f"{m[1]}```\n{body}\n```\n{m[2]}", text, flags=re.S)
         if n != 1:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Clients of `detshare-serve --listen`, good and hostile ones. Ends with `N passed, N failed`.
+Clients of `detshare-serve --listen`: correct and hostile ones. Prints `N passed, N failed` last.
 
-usage: clients.py SOCKET PACK CONNECTIONS [PID]      the pack of make_pack.py, served with so many connections at most
+usage: clients.py SOCKET PACK CONNECTIONS [PID]      the pack of make_pack.py, served with at most CONNECTIONS connections
 
-With PID, of a server that may have no more than 40 files open: what it does then, and nothing else.
+With PID: only the behaviour of a server with that pid whose limit of open files is 40.
 """
 import hashlib
 import os
@@ -71,7 +71,7 @@ class Client:
 
 
 class Server:
-    """The socket, what is sent to it and what must come back."""
+    """The socket, the inputs of requests, and the expected outputs."""
 
     def __init__(self, path, pack, connections):
         self.path, self.connections = path, connections
@@ -102,26 +102,26 @@ def good(server):
     client = server.client()
     status, text = client.ask(b'DSD1')
     lines = text.decode().splitlines()
-    check('it says what it serves', status == OK and lines == ['model tiny', 'batch 1', 'input x f32 1,64 256', 'output y f32 1,96 384', 'output z f16 96 192'])
+    check('the server describes the model', status == OK and lines == ['model tiny', 'batch 1', 'input x f32 1,64 256', 'output y f32 1,96 384', 'output z f16 96 192'])
     digests = []
     for case in (0, 1, 0, 1):
         status, content = client.ask(b'DSQ1', server.inputs[case])
-        check(f'case {case} is answered', status == OK and server.is_right(case, content))
+        check(f'case {case} gets the right outputs', status == OK and server.is_right(case, content))
         digests.append(hashlib.sha256(content).hexdigest())
     check('the same input gives the same bytes', digests[:2] == digests[2:] and digests[0] != digests[1])
     client.send(b'DSQ1', server.inputs[0])
     client.send(b'DSQ1', server.inputs[1])
     first, second = client.answer(), client.answer()
-    check('requests that are sent ahead are answered in order', server.is_right(0, first[1]) and server.is_right(1, second[1]))
+    check('requests sent without waiting are answered in order', server.is_right(0, first[1]) and server.is_right(1, second[1]))
     for byte in struct.pack('<4sIQ', b'DSQ1', 0, IN) + server.inputs[1]:
         client.raw(bytes([byte]))
-    check('byte by byte', server.is_right(1, client.answer()[1]))
+    check('a request sent byte by byte is answered', server.is_right(1, client.answer()[1]))
     client.close()
     print('digests', *digests[:2])
 
 
 def crowd(server):
-    """Many at once, all of whom get what they asked for."""
+    """Many clients at once: each gets the outputs for its own inputs."""
     right = []
 
     def one(case):
@@ -136,11 +136,11 @@ def crowd(server):
         thread.start()
     for thread in threads:
         thread.join()
-    check('clients beside each other get their own answers', len(right) == 30 * len(threads) and all(right))
+    check('concurrent clients get their own outputs', len(right) == 30 * len(threads) and all(right))
 
 
 def leave(client, data):
-    """Says that and goes. The server may have had enough clients when this one came: then it says so and hangs up first."""
+    """Sends the bytes and disconnects. A server at its limit of clients may have closed the connection first."""
     try:
         client.raw(data)
     except OSError:
@@ -151,8 +151,8 @@ def leave(client, data):
 def refused(server, name, words, *args, **more):
     client = server.client()
     status, text = client.ask(*args, **more)
-    check(f'{name}: refused with a sentence', status == BAD and words in text.decode() and '256 bytes of input' in text.decode())
-    check(f'{name}: and the connection ends', client.ended())
+    check(f'{name}: refused with a message', status == BAD and words in text.decode() and '256 bytes of input' in text.decode())
+    check(f'{name}: the server closes the connection', client.ended())
     client.close()
 
 
@@ -170,11 +170,11 @@ def bad(server):
     rng = random.Random(1)
     for _ in range(200):
         leave(server.client(), rng.randbytes(rng.choice((3, 16, 40, 1000))))
-    check('after all that it serves', server.still_serves())
+    check('the server still serves after all invalid requests', server.still_serves())
 
 
 def deaf(server):
-    """Asks and never reads: an answer lies in the socket, then requests do, and nobody waits for it."""
+    """A client that sends requests and never reads: replies fill its socket, and other clients do not wait for it."""
     client = server.client()
     client.socket.setblocking(False)
     request = struct.pack('<4sIQ', b'DSQ1', 0, IN) + server.inputs[0]
@@ -186,13 +186,13 @@ def deaf(server):
         except BlockingIOError:
             time.sleep(0.01)
     begin = time.time()
-    check('while one does not read, others are served', all(server.still_serves() for _ in range(20)))
-    check('at once', time.time() - begin < 5)
+    check('others are served while one client does not read', all(server.still_serves() for _ in range(20)))
+    check('others are served within 5 s', time.time() - begin < 5)
     return client, sent
 
 
 def slow(server):
-    """Begins requests and does not end them, in as many connections as there may be."""
+    """Sends incomplete requests on as many connections as the server allows."""
     before = server.client()
     before.ask(b'DSQ1', server.inputs[0])
     sleepers = []
@@ -203,17 +203,17 @@ def slow(server):
         except BrokenPipeError:  # refused already
             pass
         sleepers.append(client)
-    check('who has a connection is served beside them', before.ask(b'DSQ1', server.inputs[1])[0] == OK)
+    check('a client that is already connected is served beside incomplete requests', before.ask(b'DSQ1', server.inputs[1])[0] == OK)
     late = server.client()
     status, text = late.answer()
-    check('a new one is told that there are too many', status == BUSY and b'too many connections' in text)
+    check('a new connection is refused: too many connections', status == BUSY and b'too many connections' in text)
     begin = time.time()
     held = [client for client in sleepers if not client_is_refused(client)]
-    check('not more than half are one user\'s', len(held) <= server.connections // 2)
-    check('they are ended', all(client.ended() for client in held))
-    check('in their time', 5 < time.time() - begin < 30)
-    check('then there is room again', server.still_serves())
-    check('who was idle meanwhile is still served', before.ask(b'DSQ1', server.inputs[0])[0] == OK)
+    check('at most half of the connections belong to one user', len(held) <= server.connections // 2)
+    check('the server closes incomplete requests', all(client.ended() for client in held))
+    check('the server closes them after 5 to 30 s', 5 < time.time() - begin < 30)
+    check('then new clients are served again', server.still_serves())
+    check('a client that was idle meanwhile is still served', before.ask(b'DSQ1', server.inputs[0])[0] == OK)
     for client in sleepers + [before, late]:
         client.close()
 
@@ -231,17 +231,17 @@ def client_is_refused(client):
 
 
 def idle(server):
-    """All connections that a user may have are idle: after a while the longest idle one makes room."""
+    """All of a user's connections are idle: after a while the server closes the longest idle one for a new client."""
     idlers = []
     for _ in range(server.connections // 2):
         idlers.append(server.client())
         idlers[-1].ask(b'DSD1')
         time.sleep(0.01)
     early = server.client()
-    check('a young idle one does not make room', early.answer()[0] == BUSY)
+    check('a recently active connection is not closed for a new one', early.answer()[0] == BUSY)
     time.sleep(5.5)
-    check('an old one does', server.still_serves())
-    check('the longest idle of all', idlers[0].ended() and idlers[1].ask(b'DSD1')[0] == OK)
+    check('a connection that is idle for long is closed for a new one', server.still_serves())
+    check('the longest idle connection is closed, and no other', idlers[0].ended() and idlers[1].ask(b'DSD1')[0] == OK)
     for client in idlers + [early]:
         client.close()
 
@@ -252,15 +252,15 @@ def ticks(pid):
 
 
 def few_files(server, pid):
-    """More connect than it has file descriptors for: they wait, and it does not spin."""
+    """More clients connect than the server has descriptors for: they wait, and the server does not spin."""
     clients = [server.client() for _ in range(80)]
-    check('the first is served', server.is_right(0, clients[0].ask(b'DSQ1', server.inputs[0])[1]))
+    check('the first client is served', server.is_right(0, clients[0].ask(b'DSQ1', server.inputs[0])[1]))
     before = ticks(pid)
     time.sleep(1)
-    check('it sleeps meanwhile', ticks(pid) - before < 30)
+    check('the server sleeps while clients wait', ticks(pid) - before < 30)
     for client in clients[:79]:
         client.close()
-    check('others have their turn when these have gone', server.is_right(1, clients[79].ask(b'DSQ1', server.inputs[1])[1]))
+    check('waiting clients are served after these disconnect', server.is_right(1, clients[79].ask(b'DSQ1', server.inputs[1])[1]))
 
 
 def main():
@@ -272,9 +272,9 @@ def main():
     crowd(server)
     bad(server)
     client, sent = deaf(server)
-    check('what a deaf one could send is bounded', sent < DEAF_MAX)
+    check('the bytes that a client can send without reading are bounded', sent < DEAF_MAX)
     slow(server)
-    check('the deaf one was ended, too', client_is_gone(client))
+    check('the server closes the client that never reads', client_is_gone(client))
     client.close()
     idle(server)
     finish()
@@ -286,7 +286,7 @@ def finish():
 
 
 def client_is_gone(client):
-    """Is ended by the server within its limit for a request; nothing is read meanwhile, or it were deaf no more."""
+    """1 if the server closes the client within its time limit for a request. Reads nothing, since the client must stay one that never reads."""
     poller = select.poll()
     poller.register(client.socket, select.POLLHUP)
     return bool(poller.poll(30_000))

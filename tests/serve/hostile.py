@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Hostile users of `detshare-serve --listen`, beside a good user whose answers are compared and timed
+Hostile users of `detshare-serve --listen`, beside a good user whose replies are compared and timed
 
-The parts: requests of every wrong length, seeded mutations of a valid request, inputs that are NaN and infinite, clients
-that leave in the middle, floods of requests from clients that never read, more connections than the server has, and two
+Parts: requests of every wrong length, seeded mutations of a valid request, inputs that are NaN and infinite, clients that
+disconnect in the middle, floods of requests from clients that never read, more connections than the server allows, and two
 users who hold all connections. The protocol has no names, types, shapes or counts that could be wrong, only a length.
 
-After each part the good user has the same bytes, and the server has grown by less than 16 MiB. The effective user at
-connect() is the user of a connection. Without root there is one user, and the parts that need more are left out. Ends with
-`N passed, N failed`.
+After each part the good user gets the same bytes, and the server has grown by less than 16 MiB. The effective uid at
+connect() is the user of a connection. Without root there is one user, and parts that need more are skipped. Prints
+`N passed, N failed` last.
 
 usage: hostile.py SOCKET PACK PID CONNECTIONS      the pack has one input; one instance serves it
 """
@@ -63,7 +63,7 @@ class Attack:
             return next(int(line.split()[1]) for line in f if line.startswith('VmRSS'))
 
     def is_good(self, n=1):
-        """The good user has n right answers in time; returns the longest in seconds, None if one was wrong."""
+        """The good user's n requests get the right bytes in time. Returns the longest time in seconds, None if one was wrong."""
         worst = 0
         for i in range(n):
             begin = time.monotonic()
@@ -74,8 +74,8 @@ class Attack:
 
     def still_good(self, part):
         worst = self.is_good(4)
-        check(f'{part}: the good user has the right bytes in time', worst is not None and worst < GOOD_S)
-        check(f'{part}: the server has not grown', self.rss_kb() - self.rss < RSS_KB)
+        check(f'{part}: the good user gets the right bytes in time', worst is not None and worst < GOOD_S)
+        check(f'{part}: the server grows by less than 16 MiB', self.rss_kb() - self.rss < RSS_KB)
 
 
 def close(some):
@@ -84,7 +84,7 @@ def close(some):
 
 
 def drain(client):
-    """All that the server says until it hangs up, as (status, content); None where it is no answer."""
+    """All replies until the server closes the connection, as (status, content); None for bytes that are no reply."""
     answers = []
     try:
         while True:
@@ -158,14 +158,14 @@ def contents(a):
     client = a.client(FIRST)
     for name, half in (('NaN', 0x7e00), ('signalling NaN', 0xfd55), ('infinity', 0x7c00), ('-infinity', 0xfc00), ('-0', 0x8000), ('the largest', 0x7bff), ('the smallest', 1)):
         status, content = client.ask(b'DSQ1', struct.pack('<H', half) * (a.length // 2))
-        check(f'{name}: has an answer', status == OK and len(content) + 16 == a.answer_bytes)
-        check(f'{name}: the next request has the right bytes', client.ask(b'DSQ1', a.inputs[1]) == a.wanted[1])
+        check(f'{name}: gets a reply', status == OK and len(content) + 16 == a.answer_bytes)
+        check(f'{name}: the next request gets the right bytes', client.ask(b'DSQ1', a.inputs[1]) == a.wanted[1])
     client.close()
     a.still_good('contents')
 
 
 def leavers(a):
-    """Leave in the middle of requests, before answers, and in the middle of answers."""
+    """Clients disconnect in the middle of requests, before replies, and in the middle of replies."""
     rng = random.Random(23)
     for _ in range(300):
         client = a.client(FIRST)
@@ -184,7 +184,7 @@ def leavers(a):
 
 
 def answered(a, some):
-    """Answers that wait to be read."""
+    """Number of unread replies."""
     total = 0
     for client in some:
         waiting = array.array('i', [0])
@@ -194,7 +194,7 @@ def answered(a, some):
 
 
 def flood(a):
-    """Each has 200 requests ahead and never reads: the good user waits for a few of them, however many wait."""
+    """Each client sends 200 requests and never reads: the good user waits for a few of them, however many are queued."""
     some = [a.client(FIRST) for _ in range(20)]
     for client in some:
         client.raw(a.request * 200)
@@ -203,23 +203,23 @@ def flood(a):
         begun = answered(a, some)
         good = good and a.is_good() is not None
         before.append(answered(a, some) - begun)
-    check('flood: right bytes meanwhile', good)
+    check('flood: the good user gets the right bytes', good)
     left = 200 * len(some) - answered(a, some)
-    check(f'flood: it outlasts the good requests ({left} are left)', left > 0)
+    check(f'flood: the flood lasts longer than the good requests ({left} are left)', left > 0)
     print(f'flood: {statistics.median(before)} (median) hostile requests ran during a good one, {max(before)} at most')
     if ROOT:
-        check('flood: a user with 20 requests has no more turns than one with one', statistics.median(before) <= 6)
+        check('flood: a user with 20 requests gets no larger share than a user with one', statistics.median(before) <= 6)
     close(some)
     a.still_good('flood')
 
 
 def crowd(a, n=500):
-    """One user holds all that it may have by half requests, and goes on connecting."""
+    """One user holds all connections that it may have with half requests, and continues to connect."""
     held, refused, unclear = [], 0, 0
     while len(held) < a.most // 2 - (0 if ROOT else 1):
         held.append(a.client(FIRST))
         held[-1].raw(a.request[:11])
-    check('crowd: the good user has the right bytes beside half requests', a.is_good(4) is not None)
+    check('crowd: the good user gets the right bytes beside half requests', a.is_good(4) is not None)
     begin, ticks, worst = time.monotonic(), clients.ticks(a.pid), 0
     for i in range(n):
         client = a.client(FIRST)
@@ -227,7 +227,7 @@ def crowd(a, n=500):
         refused += answers == [(BUSY, b'there are too many connections')]
         client.close()
     took = time.monotonic() - begin
-    check(f'crowd: {n} more are refused with a sentence', refused == n)
+    check(f'crowd: {n} more are refused with a message', refused == n)
     print(f'crowd: {1e6 * took / n:.0f} us a refusal, {1e4 * (clients.ticks(a.pid) - ticks) / n:.0f} us of the server')
     passed_by = []
     while len(passed_by) < 20 and min(passed_by, default=200) > 150:
@@ -259,7 +259,7 @@ def crowd(a, n=500):
 
 
 def greedy(a, say):
-    """Two users hold all connections: others have their part of these, and no more than that."""
+    """Two users hold all connections: other users still get their share, and no more."""
     held = {FIRST: [], SECOND: []}
     for _ in range(a.most // 2):
         for user, some in held.items():

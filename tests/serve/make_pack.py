@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A small model pack for the tests of detshare-serve, from tiny.cu's PTX: a dense layer of 64 inputs and 96 outputs. What is
-expected of it is computed here, in double precision; weights and inputs come from a fixed seed.
+Makes a small model pack for the tests of detshare-serve from tiny.cu's PTX: a dense layer of 64 inputs and 96 outputs. This
+program computes the expected outputs in double precision; weights and inputs come from a fixed seed.
 
 usage: make_pack.py TINY.ptx FOLDER [--class ls|be] [--wrong] [--hints]
 
---wrong: expects something else of one element. --hints: says what kernels cost on a simulated device that only times them: `dense` has a
-block per SM of an H200 and reads what L2 holds, `leaky` computes.
+--wrong: one element of the expected outputs is wrong. --hints: adds the costs of kernels for a simulated device that only times them:
+`dense` has one block per SM of an H200 and reads memory that L2 holds, `leaky` computes.
 """
 import argparse
 import hashlib
@@ -24,7 +24,7 @@ def floats(values):
 
 
 def as_floats(values):
-    """Rounded to what a float holds."""
+    """The value rounded to a float."""
     return list(struct.unpack(f'<{len(values)}f', floats(values)))
 
 

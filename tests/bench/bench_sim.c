@@ -85,7 +85,7 @@ static void feed_open(struct feed *feed, const struct ds_replay_workload *w)
         feed->n = w->profile->n_kernels;
         if (feed->ops->space_add(feed->device, 1) || feed->ops->rung_create(feed->device, &mask, &rung) ||
                 feed->ops->module_load(feed->device, 1, w->text, w->size, log, sizeof(log), &module))
-                give_up("the device does not take the workload");
+                give_up("the device refuses the workload");
         for (uint32_t i = 0; i < feed->n; i++) {
                 feed->launches[i] =
                         (struct ds_launch){.space = 1, .kernel = feed->ops->kernel_at(module, i), .timed = 1};
@@ -191,7 +191,7 @@ static void bench_crowd(double seconds)
                 load_add(&load, "resnet34-b1", DETSHARE_CLASS_LS, "poisson:10", NULL);
                 load_add(&load, names[i], DETSHARE_CLASS_BE, "closed", NULL);
         }
-        figure("scheduler and multistream, ten that keep meeting", "per s", TARGET,
+        figure("scheduler and multistream, ten competing sessions", "per s", TARGET,
                 load_run(&load, "multistream", seconds, &cpu));
 }
 

@@ -104,7 +104,7 @@ refuses 1 'no policy "../fifo"' --socket "$socket" --policy ../fifo
 refuses 1 "detshared: --policy: there is no policy .frob. in .*; there are fifo, antman, .*static" --socket "$socket" --policy frob
 printf "[daemon]\npolicy=frob\n" >"$dir/config"
 refuses 1 "$dir/config:2: \[daemon\] policy: there is no policy .frob. in " --socket "$socket" --config "$dir/config"
-# --check-config: the same words, starts nothing, 2 for wrong
+# --check-config prints the same messages, starts nothing, and exits with 2 for a wrong file.
 refuses 2 "$dir/config:2: \[daemon\] policy: there is no policy .frob. in " --check-config --config "$dir/config"
 printf '[limits]\nmemory_per_user=1\n' >"$dir/config"
 refuses 2 "$dir/config:2: there is no key \[limits\] memory_per_user; accepted are .*memory_per_uid, " --check-config --config "$dir/config"
@@ -288,7 +288,8 @@ fi
 
 # --- directories of policies ------------------------------------------------------------------------------------------------
 
-# an installation without policies; the second of the directories that are named has one, others may write the first
+# An installation without policies, with two directories named by --policy-dir: the second has a policy; other users
+# may write to the first.
 mkdir -p "$dir/bare" "$dir/one" "$dir/two"
 chmod 755 "$dir/two"
 cp "$build/detshared" "$dir/bare/"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The corpus of the fuzz targets, run through them in the sanitized build: see tests/fuzz/replay.sh.
+# Runs the corpus of the fuzz targets through the sanitized targets: see tests/fuzz/replay.sh.
 #
 # usage: tests/e2e/fuzz_corpus.sh BUILD
 case $1 in

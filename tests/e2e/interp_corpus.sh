@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every kernel of the corpus in the interpreter, once for each instruction set of the host and in two orders of blocks: the
-# memory that they leave must be the same. `make test-gpu` compares it with a GPU's; here one launch of each and two
-# fillings of memory are enough.
+# Runs every kernel of the corpus in the interpreter, once for each instruction set of the host and in two orders of
+# blocks: the resulting memory must be the same. `make test-gpu` compares it with a GPU's. Here one launch of each
+# kernel and two fillings of memory are enough.
 #
 # usage: tests/e2e/interp_corpus.sh BUILD
 set -u

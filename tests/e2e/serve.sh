@@ -3,8 +3,7 @@
 #
 # detshare-serve with a pack made by tests/serve:
 # - outputs are right, and the same bits on two simulated GPUs, over both transports, with several instances, beside
-#   other work, and natively
-# (on a machine without a GPU: the drop-in library without its ELF note)
+#   other work, and natively (on a machine without a GPU: the drop-in library without its ELF note)
 # - requests in a loop, at random times, from a trace, and over a socket with good and hostile clients
 # - packs that contradict themselves or the GPU are refused
 #

@@ -81,7 +81,7 @@ static void same_results(
                 /* the added instructions may exceed the budget */
                 if (run(after, f->name, work, memory) && memcmp(found, memory, sizeof(found)) != 0) {
                         fprintf(stderr, "%s changed what %s does\n", pass, f->name);
-                        FUZZ_CHECK(!"the results are the same");
+                        FUZZ_CHECK(!"the pass does not change results");
                 }
         }
 }
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
                 if (r > 0) {
                         fprintf(stderr, "%s: %s: %s\n", pass->name, diags.diag[0].message, diags.diag[0].excerpt);
-                        FUZZ_CHECK(!"what the pass wrote parses");
+                        FUZZ_CHECK(!"the pass's output parses");
                 }
                 FUZZ_CHECK(r == 0 || r == -ENOMEM);
                 for (uint32_t i = 0; i < module->n_functions; i++)

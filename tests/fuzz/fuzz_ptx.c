@@ -32,7 +32,7 @@ static void print_again(const ds_ptx_module *module)
         /* The printed text may be longer than the input and exceed the limit only for that reason. */
         if (ds_ptx_parse(once, n_once, 4 * LIMIT, &diags, &again)) {
                 fwrite(once, 1, DS_MIN(n_once, (size_t)2000), stderr);
-                FUZZ_CHECK(!"what was printed parses");
+                FUZZ_CHECK(!"the printed text parses");
         }
         twice = print(again, &n_twice);
         FUZZ_CHECK(n_once == n_twice && memcmp(once, twice, n_once) == 0);

@@ -95,7 +95,7 @@ static void settled(void)
         for (uint32_t t = 0; t < THREADS; t++)
                 for (uint32_t i = 0; i < ROUNDS; i++)
                         if (atomic_load(&runs[t][i]) != expected[t][i])
-                                fail("a function did not run as often as it was submitted");
+                                fail("a function did not run exactly once per submission");
 }
 
 int main(void)
@@ -132,10 +132,10 @@ int main(void)
         for (int i = 0; i < 20000 && !atomic_load(&late); i++)
                 usleep(1000);
         if (atomic_load(&late) != 1)
-                fail("a function whose daemon has gone did not run once");
+                fail("a function did not run once after the daemon's exit");
         usleep(200000);
         if (!dsc_host_register(s, run, &late, 1, &after))
-                fail("a function can be registered with a daemon that has gone");
+                fail("a function can be registered after the daemon's exit");
         fprintf(stderr, "%u functions were submitted\n", atomic_load(&submitted));
         return failures ? 1 : 0;
 }

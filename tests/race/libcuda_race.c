@@ -160,7 +160,7 @@ static void memory(int id, int round)
         OK(cuMemcpyHtoDAsync_v2(p, from, sizeof(from), CU_STREAM_PER_THREAD));
         OK(cuMemcpyDtoHAsync_v2(to, p, sizeof(to), CU_STREAM_PER_THREAD));
         if (memcmp(from, to, sizeof(to)) != 0)
-                expect(CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, "bytes came back other than they went", __LINE__);
+                expect(CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, "the bytes read back are not the bytes written", __LINE__);
         OK(cuMemGetAddressRange_v2(&base, &size, p + 7));
         OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
         streams_and_events(p);

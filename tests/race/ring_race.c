@@ -152,7 +152,7 @@ static int memory_round(dsc_session *s, uint32_t stream)
         if (before % 2 || resets != before)
                 return r; /* a reset frees the memory, and another thread may own it since */
         if (!r && !same)
-                fail("what was read is not what was written");
+                fail("the bytes read are not the bytes written");
         if (!there)
                 fail("an allocation is not in the table");
         if (!freed)

@@ -27,7 +27,7 @@
 #define DRIVE_ARENA (DRIVE_SLOT * DRIVE_SLOTS)
 #define DRIVE_PARAMS 4096  /* most bytes of parameters */
 #define DRIVE_FIELDS 128   /* most distinct loads from parameters */
-#define DRIVE_N_LAUNCHES 8 /* in the list */
+#define DRIVE_N_LAUNCHES 8 /* number of launches in the list */
 #define DRIVE_SHARED_MAX (227u << 10)
 #define DRIVE_DYNAMIC (160u << 10)
 
@@ -54,7 +54,7 @@ struct drive {
         uint32_t class;              /* enum drive_class */
         int dynamic;                 /* uses dynamic shared memory */
         uint8_t thread[3], block[3]; /* dimensions of %tid, %ctaid that it reads */
-        int warps;                   /* it reads its lane or warp */
+        int warps;                   /* reads its lane or warp */
 };
 
 struct drive_launch {
@@ -117,7 +117,7 @@ static inline void drive_fill(uint8_t *to, uint64_t size, enum drive_filling fil
         }
 }
 
-/* --- what parameters are --- */
+/* --- kinds of parameters ---------- */
 static inline struct drive_field *drive_field_at(struct drive *d, uint64_t offset, uint32_t size)
 {
         for (uint32_t i = 0; i < d->n_fields; i++)
@@ -162,7 +162,7 @@ static inline int drive_adds(const struct ds_ptx_instr *in)
                strncmp(in->text, "selp.", 5) == 0 || strncmp(in->text, "sub.", 4) == 0;
 }
 
-/* The parameter that a result comes from: of a sum's parts the one that is known to be an address goes first. */
+/* The parameter from which a result comes. In a sum, a part that is known to be an address takes precedence. */
 static inline int32_t drive_source(const struct drive *d, const struct ds_ptx_instr *in, const int32_t *from)
 {
         int32_t source = -1;
@@ -176,7 +176,7 @@ static inline int32_t drive_source(const struct drive *d, const struct ds_ptx_in
         return source;
 }
 
-/* One walk over the instructions; sums: through them as well. An address found is an address, whatever else it is. */
+/* One pass over the instructions; sums: also through sums. A parameter used as an address anywhere is an address. */
 static inline void drive_walk(struct drive *d, int32_t *from, int sums)
 {
         for (uint32_t i = 0; i < d->function->n_instrs; i++) {
@@ -202,7 +202,7 @@ static inline void drive_walk(struct drive *d, int32_t *from, int sums)
         }
 }
 
-/* --- what instructions are --- */
+/* --- kinds of instructions -------- */
 static inline int drive_timed(const struct ds_ptx_operand *o)
 {
         if (o->kind != DS_PTX_OPERAND_SREG)
@@ -234,7 +234,8 @@ static inline uint32_t drive_classify(const struct ds_ptx_function *f, int *call
         return class;
 }
 
-/* Dimensions that the function looks at: threads and blocks that only differ in others do the same, at once. */
+/* Dimensions that the function reads. Threads and blocks that differ only in other dimensions would do the same at
+ * the same time. */
 static inline void drive_dimensions(struct drive *d, const struct ds_ptx_function *f)
 {
         for (uint32_t i = 0; i < f->n_instrs; i++) {
@@ -298,7 +299,7 @@ static inline int drive_open(struct drive *d, const struct ds_ptx_module *m, con
         return 1;
 }
 
-/* The parameters of a launch. unseen_are_addresses: those of which it is not known. */
+/* The parameters of a launch. unseen_are_addresses: parameters of unknown kind are addresses. */
 static inline void drive_params(
         const struct drive *d, const struct drive_launch *l, uint64_t arena, int unseen_are_addresses, uint8_t *to)
 {

@@ -328,7 +328,7 @@ static int hear(void)
         }
         for (size_t i = 0; i < n_fds; i++)
                 close(fds[i]);
-        printf("ignored what %d says\n", (int)from.pid);
+        printf("ignored a message of process %d\n", (int)from.pid);
         return 1;
 }
 
@@ -404,7 +404,7 @@ static void do_word(const char *word)
         } else if (!strncmp(word, "slow ", strlen("slow "))) {
                 be_slow(word + strlen("slow "));
         } else if (word[0]) {
-                printf("no such word: %s\n", word);
+                printf("unknown command: %s\n", word);
         }
 }
 

@@ -458,7 +458,7 @@ part_libs() {
                 return
         fi
         if [ -z "$native" ]; then
-                echo "left out: no GPU and driver of its own here, and NVIDIA's runtime needs them"
+                echo "left out: no GPU with NVIDIA's driver here, which NVIDIA's runtime needs"
                 return
         fi
         path=$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

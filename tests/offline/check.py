@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the pack compiler, as far as this machine can: what needs a package that is not there is skipped with a line that says so.
+"""Tests of the pack compiler, as far as this machine allows: tests that need a missing package are skipped, with a
+line that says so.
 
-    reader    Python alone: the bar of long work; the packs of this folder are right, and each of many damaged manifests is refused
-    device    Python alone: the packs of this folder run on a simulated GPU, give what their framework gave, the same bytes each time
-    compiler  numpy, onnx: importing, fusing, strides and the plan of memory, by random cases and small graphs
-    kernels   numpy, onnx, triton: every small model is compiled and runs as above, one twice to the same bytes, one for GPUs that
-              Triton knows no tensor cores of (sm_75)
-    operators the same: every operator in the forms that go wrong most easily (operators.py)
+    reader    Python alone: the progress bar; the packs of this folder are valid, each of many damaged manifests is refused
+    device    Python alone: the packs of this folder run on a simulated GPU, give their framework's outputs, the same bytes each time
+    compiler  numpy, onnx: import, fusion, strides and the memory plan, by random cases and small graphs
+    kernels   numpy, onnx, triton: every small model is compiled and runs as above, one compiled twice to the same bytes, one for
+              GPUs for which Triton has no tensor cores (sm_75)
+    operators the same packages: every operator in the forms that fail most easily (operators.py)
 
 usage: check.py BUILD [PART...]; ends with `N passed, N failed`
 """
@@ -67,7 +68,7 @@ def progress_shows_the_time_left():
 # --- the reader -------------------------------------------------------------------------------------------------------
 
 def refused(folder, change):
-    """Whether the pack with a changed manifest is refused; `change` takes and returns its lines."""
+    """Whether the reader refuses the pack with a changed manifest; `change` takes and returns its lines."""
     from detpack import reader
     with tempfile.TemporaryDirectory() as scratch:
         copy = pathlib.Path(scratch) / "pack"
@@ -82,7 +83,7 @@ def refused(folder, change):
 
 
 def edit(word, index, value, nth=0):
-    """Change one word of the nth line that begins with `word`."""
+    """Changes one word of the nth line that begins with `word`."""
     def change(lines):
         at = [i for i, line in enumerate(lines) if line.startswith(word + " ")][nth]
         words = lines[at].split(" ")
@@ -180,13 +181,13 @@ def changed_bytes_are_seen():
             reader.read(copy)
         except reader.Bad:
             return
-        raise AssertionError("a changed weight was not seen")
+        raise AssertionError("the reader accepted a changed weight")
 
 
 # --- a simulated device -----------------------------------------------------------------------------------------------
 
 class Device:
-    """A daemon with a simulated GPU, and packs that run there."""
+    """A daemon with a simulated GPU, on which packs run."""
 
     def __init__(self, build):
         self.build, self.daemon, self.folder, self.scratch = build, None, None, tempfile.mkdtemp()
@@ -201,10 +202,10 @@ class Device:
             if os.path.exists(f"{self.folder}/socket"):
                 return
             time.sleep(0.05)
-        raise RuntimeError("the daemon does not serve")
+        raise RuntimeError("the daemon did not start to serve within 10 s")
 
     def run(self, folder):
-        """What runner.py says of a pack, from a process that has our libcuda.so.1."""
+        """Returns runner.py's report on a pack, from a process that uses our libcuda.so.1."""
         self.start()
         done = subprocess.run([sys.executable, TOOL, "--run", folder], capture_output=True, text=True, timeout=120, env=dict(
             os.environ, DETSHARE_SOCKET=f"{self.folder}/socket", LD_LIBRARY_PATH=f"{self.build}/cuda"))
@@ -225,7 +226,7 @@ DEVICE = None
 def runs_right(folder):
     first, second = DEVICE.run(folder), DEVICE.run(folder)
     assert first["outputs"] and all(o["right"] for o in first["outputs"]), first
-    assert [o["sha256"] for o in first["outputs"]] == [o["sha256"] for o in second["outputs"]], "other bytes the second time"
+    assert [o["sha256"] for o in first["outputs"]] == [o["sha256"] for o in second["outputs"]], "the second run gave other bytes"
     return first
 
 
@@ -242,7 +243,7 @@ for _folder in PACKS:
 
 @test("device")
 def wrong_weights_are_wrong_outputs():
-    """The comparison can fail: the same pack with its weights in another order."""
+    """The comparison can fail: the same pack with its weights in another order gives wrong outputs."""
     import hashlib
     with tempfile.TemporaryDirectory() as scratch:
         copy = pathlib.Path(scratch) / "pack"
@@ -253,7 +254,7 @@ def wrong_weights_are_wrong_outputs():
         (copy / "weights.bin").write_bytes(data)
         text = (copy / "pack.txt").read_text().replace(old, hashlib.sha256(data).hexdigest())
         (copy / "pack.txt").write_text(text)
-        assert not all(o["right"] for o in DEVICE.run(copy)["outputs"]), "wrong weights were not seen"
+        assert not all(o["right"] for o in DEVICE.run(copy)["outputs"]), "wrong weights gave right outputs"
 
 
 # --- the compiler without its kernels ---------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ def concatenations_are_written_in_place():
 @test("compiler", "numpy", "onnx")
 def attention_is_one_kernel_behind_one_product():
     kinds = [launch.code.kind for launch in lowered("tiny-bert").launches if launch.code.kind in ("gemm", "attention", "softmax")]
-    # queries, keys and values; the output, two of the feed-forward part, two of the head
+    # one product for queries, keys and values; one for the output, two feed-forward, two in the head
     assert kinds == ["gemm", "attention"] + ["gemm"] * 5, kinds
 
 
@@ -373,10 +374,10 @@ def unknown_operators_are_named():
     except Unsupported as error:
         assert "LSTM deep" in str(error)
         return
-    raise AssertionError("an LSTM was taken")
+    raise AssertionError("the compiler accepted an LSTM")
 
 
-# --- compiled ---------------------------------------------------------------------------------------------------------
+# --- compiled packs ---------------------------------------------------------------------------------------------------
 
 def compile_small(name, folder, arch=80):
     from detpack import compiler, small

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Model packs on the GPU of this machine: right, the same bytes under DetShare, and how fast beside eager PyTorch.
+"""Model packs on the GPU of this machine: right outputs, the same bytes under DetShare, and their time beside eager
+PyTorch.
 
-For each model: its pack is made (unless the folder is there), run natively by the driver API and, with --detshare BUILD, as a client of
-BUILD/detshared; its outputs must be the framework's within the pack's tolerance, and the bytes of both runs the same. Eager PyTorch
-runs the same model in half precision, as it comes and channels-last; the faster counts. Beside it torch.compile, by itself and as CUDA graphs (the first
-compile beside each other and beside the packs' compiler; nothing is timed meanwhile). Times are medians of a run from its first
-launch to its end, inputs on the GPU. Ends with `N passed, N failed`; a pack that takes more than 1.5 times as long as PyTorch is a
-failure.
+For each model this program makes the pack (unless the folder exists) and runs it natively through the driver API.
+With --detshare BUILD it also runs the pack as a client of BUILD/detshared. The outputs must equal the framework's
+within the pack's tolerance, and the bytes of both runs must be equal. Eager PyTorch runs the same model in half
+precision, in the default layout and channels-last; the faster one counts. torch.compile runs too, alone and with CUDA
+graphs. Compilations of models run in parallel; nothing is timed meanwhile. Times are medians of a run from its first
+launch to its end, with inputs on the GPU. Ends with `N passed, N failed`; a pack that takes more than 1.5 times as
+long as PyTorch fails.
 
 usage: gpu.py [--packs DIR] [--detshare BUILD] [--arch sm_NN] [--json FILE] [--no-torch] [MODEL...]
 """
@@ -26,16 +28,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "offline" / "detshare-pack"
 sys.path.insert(0, str(ROOT / "offline"))
 SLOWER = 1.5
-LONGEST = 120  # seconds of one pack's runs
+LONGEST = 120  # limit for the runs of one pack, seconds
 
 
 def few_threads():
-    """For programs of which many run at once: each would take all cores."""
+    """Environment for programs of which many run at once: without it, each would use all cores."""
     return dict(os.environ, OMP_NUM_THREADS="2", MKL_NUM_THREADS="2")
 
 
 def make(name, folder, arch):
-    """The pack of a model; what the compiler said, if it failed."""
+    """Makes the pack of a model. Returns the compiler's output if it failed, else None."""
     if (folder / "pack.txt").exists():
         return None
     done = subprocess.run([sys.executable, TOOL, name, "--jobs", "4", "--arch", arch, "-o", folder], capture_output=True, text=True, env=few_threads())
@@ -44,7 +46,7 @@ def make(name, folder, arch):
 
 
 def run_pack(folder, repeats, environment):
-    """What the runner says of a pack in a process of its own, or the text of its error."""
+    """Returns the runner's report on a pack, from a process of its own, or the text of its error."""
     environment = dict(os.environ, DETSHARE_PACK_REPEATS=str(repeats), DETSHARE_PACK_SLOWEST="12", **environment)
     try:
         done = subprocess.run([sys.executable, TOOL, "--run", folder], capture_output=True, text=True, timeout=LONGEST, env=environment)
@@ -60,11 +62,11 @@ def start_daemon(build, folder):
         if os.path.exists(socket) or daemon.poll() is not None:
             break
         time.sleep(0.1)
-    return daemon, {"DETSHARE_SOCKET": socket, "LD_LIBRARY_PATH": f"{build}/cuda:{os.environ.get('LD_LIBRARY_PATH', '')}", "CUDA_VISIBLE_DEVICES": "0"}  # clients have one GPU
+    return daemon, {"DETSHARE_SOCKET": socket, "LD_LIBRARY_PATH": f"{build}/cuda:{os.environ.get('LD_LIBRARY_PATH', '')}", "CUDA_VISIBLE_DEVICES": "0"}  # one GPU, as under DetShare
 
 
 def module_of(name, batch):
-    """The module as its users have it: transformers' own choice of attention where the model has one."""
+    """The module as its users run it: with transformers' default choice of attention if the model has one."""
     from detpack import models
     if not models.MODELS[name].side:
         try:
@@ -75,7 +77,7 @@ def module_of(name, batch):
 
 
 def forms_of(model, channels_last):
-    """The ways PyTorch runs a module: as it comes, channels-last, compiled, compiled into CUDA graphs."""
+    """The ways PyTorch runs a module: eager, channels-last, compiled, compiled with CUDA graphs."""
     import torch
     yield "eager_us", model, torch.contiguous_format
     last = torch.contiguous_format
@@ -87,8 +89,10 @@ def forms_of(model, channels_last):
 
 
 def measure_torch(name, batch, repeats):
-    """Prints what PyTorch needs for a forward pass in half precision, microseconds by form. Compiles first, which may take a minute and
-    may go on beside others; then says so and waits for a line on standard input, as the figures want the machine alone."""
+    """Prints PyTorch's time for a forward pass in half precision, microseconds by form.
+
+    It compiles first, which may take a minute and may overlap with other processes. Then it prints `ready` and waits
+    for a line on standard input, because the measurement needs the machine for itself."""
     import torch
     torch.backends.cudnn.benchmark = True
     model, args, _ = module_of(name, batch)
@@ -123,7 +127,7 @@ def measure_torch(name, batch, repeats):
 
 
 class Torch:
-    """PyTorch with one model, in a process of its own that gets ready beside the others."""
+    """PyTorch with one model, in a process of its own that prepares in parallel with others."""
 
     def __init__(self, name, repeats, scratch):
         from detpack import models
@@ -133,13 +137,13 @@ class Torch:
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment)
 
     def wait_ready(self):
-        """Until it has compiled, or has failed."""
+        """Waits until the process has compiled or has failed."""
         for line in self.child.stdout:
             if line.startswith("ready"):
                 break
 
     def times(self):
-        """By form; what does not work is in it as text."""
+        """Returns the times by form; a form that fails has a text instead."""
         if self.child.poll() is None:
             said = self.child.communicate("go\n")[0]
             if said.strip().startswith("{"):
@@ -157,7 +161,7 @@ def judge(name, native, shared, torch_times):
         elif got is not None and not all(o["right"] for o in got["outputs"]):
             bad.append(f"{which}: {got['outputs']}")
     if not bad and shared and [o["sha256"] for o in native["outputs"]] != [o["sha256"] for o in shared["outputs"]]:
-        bad.append("other bytes under DetShare than natively")
+        bad.append("the output bytes under DetShare differ from native ones")
     eager = eager_us(torch_times)
     if torch_times and not eager:
         bad.append(f"PyTorch: {torch_times}")
@@ -167,7 +171,7 @@ def judge(name, native, shared, torch_times):
 
 
 def eager_us(torch_times):
-    """The faster of eager PyTorch's two."""
+    """The faster of the two eager times."""
     return min((v for k, v in torch_times.items() if k.startswith("eager_") and k.endswith("_us")), default=0)
 
 
@@ -175,11 +179,11 @@ def main():
     from detpack import models
     p = argparse.ArgumentParser(description="Model packs on a GPU, beside eager PyTorch.")
     p.add_argument("models", nargs="*", metavar="MODEL")
-    p.add_argument("--packs", type=pathlib.Path, metavar="DIR", help="where packs are or are made (default: a temporary folder)")
+    p.add_argument("--packs", type=pathlib.Path, metavar="DIR", help="folder of packs; missing ones are made there (default: a temporary folder)")
     p.add_argument("--detshare", type=pathlib.Path, metavar="BUILD")
-    p.add_argument("--arch", default="sm_80", metavar="sm_NN", help="what packs are made for (default: %(default)s)")
+    p.add_argument("--arch", default="sm_80", metavar="sm_NN", help="target of the packs that are made (default: %(default)s)")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE")
-    p.add_argument("--no-torch", action="store_true", help="do not measure PyTorch")
+    p.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
     p.add_argument("--measure-torch", nargs=3, metavar=("MODEL", "BATCH", "REPEATS"), help=argparse.SUPPRESS)
     p.add_argument("--repeats", type=int, default=50, metavar="N")
     args = p.parse_args()

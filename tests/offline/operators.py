@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator that the compiler takes, in the forms that go wrong most easily: odd sizes, strides, dilation, groups, padding on one
-side, broadcasting from either side, other axes. Each case is a function of a network that is being made and returns the names of its
-outputs; cases share a model as long as a pack may have as many outputs, because a kernel takes most of a second to compile.
+"""Every operator of the compiler, in the forms that fail most easily: odd sizes, strides, dilation, groups, padding
+on one side, broadcasting from either side, other axes.
+
+Each case is a function that adds nodes to a network and returns the names of its outputs. Cases share a model, up to
+the number of outputs that a pack may have, because a kernel takes most of a second to compile.
 """
 import numpy as np
 from onnx import TensorProto, helper
@@ -80,7 +82,7 @@ def attentions(n, x):
     plain = n.op("MatMul", n.op("Softmax", n.op("MatMul", flat, other), axis=-1), n.op("Transpose", other, perm=[0, 1, 3, 2]))
     scores = n.op("Add", n.op("Mul", n.op("MatMul", flat, other), n.const(np.float32(0.3))), n.normal(2, 1, 90))
     masked = n.op("MatMul", n.op("Softmax", scores, axis=-1), n.normal(1, 1, 90, 33))
-    scores = n.op("Softmax", n.op("MatMul", flat, other), axis=-1)  # read twice: three kernels
+    scores = n.op("Softmax", n.op("MatMul", flat, other), axis=-1)  # read twice, so not fused: three kernels
     return [plain, n.op("Relu", n.op("Add", masked, n.normal(33))),
             n.op("MatMul", scores, n.normal(90, 20)), n.op("ReduceMax", scores, n.const([3]))]
 
@@ -130,7 +132,7 @@ def more_elementwise(n, x):
 
 
 def models():
-    """Names and models: cases together, as many as fit."""
+    """Yields names and models, with as many cases per model as fit."""
     packed = []
     for function in CASES:
         n = Net(len(packed) + 11)

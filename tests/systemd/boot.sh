@@ -67,7 +67,7 @@ pid_of() {
 signal() { # SIGNAL PID
         inside sh -c 'kill -s "$1" "$2"' sh "$@"
 }
-# until SECONDS COMMAND...: waits until the command succeeds
+# until_ SECONDS COMMAND...: waits until the command succeeds
 until_() {
         local end=$((SECONDS + $1))
         shift
@@ -77,8 +77,7 @@ until_() {
         done
 }
 
-# --- the root, with the packages' files
-# ------------------------------------------------------------------------------------
+# --- the root with the installed files --------------------------------------------------------------------------------
 cp -a "$base" "$root"
 make -s --no-print-directory BUILD="$build" install DESTDIR="$root" PREFIX=/usr >"$work/install.log" 2>&1 ||
         { cat "$work/install.log"; bad "make install"; }
@@ -92,7 +91,7 @@ mkdir -p "$root/opt/ptx"
 cp -r "$build/tests/programs" "$build/tests/examples/hold" "$root/opt/"
 cp -r "$build/ptx/." "$root/opt/ptx/"
 chmod -R go+rX "$root/opt"
-# Services of the container that only cost time are masked.
+# Masks services of the container that only cost time.
 for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer fstrim.timer man-db.timer dpkg-db-backup.timer \
         e2scrub_reap.service networking.service; do
         ln -sf /dev/null "$root/etc/systemd/system/$unit"
@@ -111,19 +110,17 @@ inside systemd-tmpfiles --create detshare.conf >/dev/null
 is "the worker's user" '^detshare:' "$(inside getent passwd detshare)"
 is "the administrators' group" '^detshare-admin:' "$(inside getent group detshare-admin)"
 
-# --- start by the socket
-# ---------------------------------------------------------------------------------------------------
+# --- start by the socket ----------------------------------------------------------------------------------------------
 inside systemctl enable --now --quiet detshared.socket
-equals "before anybody came" inactive "$(inside systemctl is-active detshared.service)"
-is "the first who comes" 'sim:h200' "$(inside detsharectl status)"
-equals "then" active "$(inside systemctl is-active detshared.service)"
+equals "the service before the first client" inactive "$(inside systemctl is-active detshared.service)"
+is "the first client" 'sim:h200' "$(inside detsharectl status)"
+equals "the service after the first client" active "$(inside systemctl is-active detshared.service)"
 is "systemctl status" 'Status: "serving DetShare sim:h200: [0-9]+ sessions? \([0-9]+ latency-sensitive\), policy multistream' \
         "$(inside systemctl status detshared.service)"
-equals "the socket's rights" 666 "$(inside stat -c %a /run/detshare/detshared.sock)"
-is "no words of an error" '^$' "$(inside journalctl -q -p warning -u detshared.service -u detshare-devices.service -o cat)"
+equals "the mode of the socket" 666 "$(inside stat -c %a /run/detshare/detshared.sock)"
+is "no warnings or errors in the journal" '^$' "$(inside journalctl -q -p warning -u detshared.service -u detshare-devices.service -o cat)"
 
-# --- users and rights of the processes
-# -------------------------------------------------------------------------------------
+# --- users and privileges of the processes ----------------------------------------------------------------------------
 main=$(property MainPID)
 worker=$(pid_of detshare-worker)
 helper=$(pid_of detshare-helper)
@@ -131,19 +128,19 @@ field() { # PID NAME
         inside sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
 }
 equals "the worker's user" detshare "$(inside stat -c %U "/proc/$worker")"
-# A user namespace may have few ids.
-is "the helper's user is a number of its own" '^(65534|2[01][0-9]{8})$' "$(inside stat -c %u "/proc/$helper")"
+# A user namespace may have few user ids: 65534 stands for an unmapped one.
+is "the helper has a user id of its own" '^(65534|2[01][0-9]{8})$' "$(inside stat -c %u "/proc/$helper")"
 for pid in "$main" "$worker" "$helper"; do
         equals "no new privileges" 1 "$(field "$pid" NoNewPrivs)"
         equals "system calls are filtered" 2 "$(field "$pid" Seccomp)"
 done
 equals "the worker's capabilities" 0000000000000000 "$(field "$worker" CapEff)"
 equals "the helper's capabilities" 0000000000000000 "$(field "$helper" CapEff)"
-equals "the supervisor's: KILL, SETGID, SETUID" 00000000000000e0 "$(field "$main" CapEff)"
-# A container may have less than the unit asks for.
-is "open files" '^([0-9]+) \1$' "$(inside sed -n 's/^Max open files *\([0-9]*\) *\([0-9]*\) .*/\1 \2/p' "/proc/$main/limits")"
+equals "the supervisor's capabilities: KILL, SETGID, SETUID" 00000000000000e0 "$(field "$main" CapEff)"
+# A container may have a lower limit than the unit requests.
+is "the soft limit of open files equals the hard limit" '^([0-9]+) \1$' "$(inside sed -n 's/^Max open files *\([0-9]*\) *\([0-9]*\) .*/\1 \2/p' "/proc/$main/limits")"
 
-# --- programs ---------------------------------------------------------------------------------------------------------------
+# --- programs ---------------------------------------------------------------------------------------------------------
 run_program() { # USER NAME
         inside setpriv --reuid="$1" --regid="$1" --clear-groups env LD_LIBRARY_PATH="$lib" DETSHARE_CLASS=be \
                 sh -c "cd /opt && exec /opt/programs/$2 /opt/ptx/sm_75"
@@ -154,21 +151,20 @@ for program in saxpy gemm streams_events prints; do
         equals "$program under uid 1000: $out" 0 $?
 done
 
-# --- reload ------------------------------------------------------------------------------------------------------------------
+# --- reload -----------------------------------------------------------------------------------------------------------
 inside systemctl reload detshared.service
-equals "reload" 0 $?
-equals "the same process" "$main" "$(property MainPID)"
+equals "systemctl reload" 0 $?
+equals "reload keeps the process" "$main" "$(property MainPID)"
 printf '[daemon]\ncolour = blue\n' >"$root/etc/detshare/conf.d/90-broken.conf"
 inside systemctl reload detshared.service >/dev/null
-is "a broken configuration is refused and named" 'refused.*90-broken.conf:2.*colour' "$(property StatusText)"
-equals "and serves on" active "$(inside systemctl is-active detshared.service)"
+is "the status names the refused configuration" 'refused.*90-broken.conf:2.*colour' "$(property StatusText)"
+equals "a refused configuration does not stop the service" active "$(inside systemctl is-active detshared.service)"
 rm "$root/etc/detshare/conf.d/90-broken.conf"
 inside systemctl reload detshared.service
-is "and good again" '^serving' "$(property StatusText)"
+is "the status after the correction" '^serving' "$(property StatusText)"
 
-# --- the journal
-# ----------------------------------------------------------------------------------------------------------- A client
-# that sends nonsense.
+# --- journal ----------------------------------------------------------------------------------------------------------
+# A client that sends invalid bytes
 inside setpriv --reuid=1000 --regid=1000 --clear-groups perl -MSocket -e '
         socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, sockaddr_un("/run/detshare/detshared.sock")) or die;
         syswrite(S, "\xff" x 64); sysread(S, $b, 1);'
@@ -180,16 +176,16 @@ there() {
 }
 until_ 10 there
 entry=$(fields 'client closed')
-is "the client's user" '"DETSHARE_CLIENT_UID":"1000"' "$entry"
-is "the client's process" '"DETSHARE_CLIENT_PID":"[0-9]+"' "$entry"
-is "the GPU" '"DETSHARE_GPU":"sim:h200"' "$entry"
-is "what happened" '"MESSAGE_ID":"[0-9a-f]{32}"' "$entry"
-is "how bad" '"PRIORITY":"4"' "$entry"
-is "a refused configuration" '"MESSAGE_ID":"[0-9a-f]{32}"' "$(fields 'colour')"
+is "journal: the user id of the client" '"DETSHARE_CLIENT_UID":"1000"' "$entry"
+is "journal: the process id of the client" '"DETSHARE_CLIENT_PID":"[0-9]+"' "$entry"
+is "journal: the GPU" '"DETSHARE_GPU":"sim:h200"' "$entry"
+is "journal: the message id" '"MESSAGE_ID":"[0-9a-f]{32}"' "$entry"
+is "journal: the priority" '"PRIORITY":"4"' "$entry"
+is "journal: the message id of a refused configuration" '"MESSAGE_ID":"[0-9a-f]{32}"' "$(fields 'colour')"
 
-# --- restart, failure, watchdog
-# -------------------------------------------------------------------------------------------- A session with memory
-# while the daemon restarts: hold exits with 0, at the end of its input, if it still has its session.
+# --- restart, failure, watchdog ---------------------------------------------------------------------------------------
+# A session with memory during a restart of the daemon: at the end of its input, hold exits with 0 if the session still
+# exists.
 mkfifo "$work/in"
 exec 8<>"$work/in"
 inside env LD_LIBRARY_PATH="$lib/.." /opt/hold <"$work/in" >"$work/held" 2>&1 8>&- &
@@ -199,38 +195,38 @@ one_session() {
 }
 until_ 20 one_session && ok || bad "a session is not counted: $(property StatusText)"
 inside systemctl restart detshared.service
-equals "restart" 0 $?
-until_ 20 one_session && ok || bad "the session is not there after the restart: $(property StatusText)"
+equals "systemctl restart" 0 $?
+until_ 20 one_session && ok || bad "the session is lost after the restart: $(property StatusText)"
 exec 8>&-
 wait "$held"
-equals "a client over the restart: $(cat "$work/held")" 0 $?
-equals "is up again" active "$(inside systemctl is-active detshared.service)"
-[ "$main" != "$(property MainPID)" ] && ok || bad "restart: the same process"
+equals "a client during the restart: $(cat "$work/held")" 0 $?
+equals "the service after the restart" active "$(inside systemctl is-active detshared.service)"
+[ "$main" != "$(property MainPID)" ] && ok || bad "restart did not replace the process"
 main=$(property MainPID)
 signal KILL "$main"
 changed() {
         [ "$(property MainPID)" != "$main" ] && [ "$(property MainPID)" != 0 ] && [ "$(inside systemctl is-active detshared.service)" = active ]
 }
-if until_ 20 changed; then ok; else bad "it does not come back after SIGKILL"; fi
+if until_ 20 changed; then ok; else bad "the service does not restart after SIGKILL"; fi
 mkdir -p "$root/run/systemd/system/detshared.service.d"
 inside sh -c 'mkdir -p /run/systemd/system/detshared.service.d; printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/detshared.service.d/w.conf; systemctl daemon-reload; systemctl restart detshared.service'
 main=$(property MainPID)
 signal STOP "$main"
-if until_ 30 changed; then ok; else bad "the watchdog does not end a daemon that stands still"; fi
-is "by the watchdog" 'atchdog' "$(inside journalctl -q -u detshared.service -o cat)"
-is "and serves" 'sim:h200' "$(inside detsharectl status)"
+if until_ 30 changed; then ok; else bad "the watchdog does not end a daemon stopped by SIGSTOP"; fi
+is "the journal names the watchdog" 'atchdog' "$(inside journalctl -q -u detshared.service -o cat)"
+is "the daemon serves after the watchdog" 'sim:h200' "$(inside detsharectl status)"
 
-# --- stop ------------------------------------------------------------------------------------------------------------------
+# --- stop -------------------------------------------------------------------------------------------------------------
 inside systemctl stop detshared.socket detshared.service
-equals "stopped" inactive "$(inside systemctl is-active detshared.service)"
-equals "cleanly" success "$(property Result)"
-equals "nobody is left" "" "$(pid_of detshare-worker)$(pid_of detshare-helper)"
-inside test -e /run/detshare/detshared.sock && bad "the socket file stays" || ok
+equals "the service after systemctl stop" inactive "$(inside systemctl is-active detshared.service)"
+equals "the result of the stop" success "$(property Result)"
+equals "no worker or helper after the stop" "" "$(pid_of detshare-worker)$(pid_of detshare-helper)"
+inside test -e /run/detshare/detshared.sock && bad "the socket file still exists" || ok
 # The socket unit need not be enabled: `systemctl start` is enough.
 inside systemctl disable --quiet detshared.socket
 inside systemctl start detshared.service
-equals "start alone" active "$(inside systemctl is-active detshared.service)"
-is "serves" 'sim:h200' "$(inside detsharectl status)"
+equals "the service without its socket unit" active "$(inside systemctl is-active detshared.service)"
+is "the daemon serves without its socket unit" 'sim:h200' "$(inside detsharectl status)"
 inside journalctl -q -u detshared.service --no-pager >"$work/journal"
 [ "$failed" = 0 ] || { echo "--- the journal"; tail -n 100 "$work/journal"; }
 

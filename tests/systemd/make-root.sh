@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A Debian root with systemd and nothing else, for tests/systemd/boot.sh. Needs root, and once Debian's archive.
+# Makes a minimal Debian root with systemd, for tests/systemd/boot.sh. Needs root privileges, and network access to
+# Debian's archive the first time.
 #
 # usage: tests/systemd/make-root.sh ROOT
 set -eu
@@ -15,6 +16,6 @@ debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus bookworm "$roo
         tail -n 20 "$root.log" >&2
         exit 1
 }
-# `make test` as another user must be able to read it.
+# readable, because `make test` may run as another user
 chmod 755 "$root.new"
 mv "$root.new" "$root"

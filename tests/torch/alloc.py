@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's allocators: the caching one, expandable segments (virtual memory of the driver), cudaMallocAsync; running out."""
+"""PyTorch's allocators: the caching one, expandable segments (the driver's virtual memory), cudaMallocAsync; out of
+memory."""
 import os
 import sys
 
@@ -11,7 +12,8 @@ ASYNC = {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync", "PYTORCH_CUDA_ALLOC_CO
 
 
 def churn(device):
-    """Tensors of many sizes come and go; each holds what was written to it when it goes. Then a model, some steps."""
+    """Allocates and drops tensors of many sizes, and checks the contents of each before it is dropped. Then steps of
+    a model."""
     import random
     import torch
     turns = random.Random(4)
@@ -43,7 +45,7 @@ common.case("alloc.async", quick=True, environment=ASYNC, gpu=True)(churn)
 
 @common.case("alloc.empty_cache", fresh=True, gpu=True)
 def empty_cache(device):
-    """cudaMalloc and cudaFree of 64 MiB beside a step: what memory costs where nothing is cached."""
+    """cudaMalloc and cudaFree of 64 MiB in each step: the cost of memory without a cache."""
     import torch
     x = torch.randn(256, 256, device=device)
 
@@ -58,7 +60,7 @@ def empty_cache(device):
 
 @common.case("alloc.statistics", fresh=True, gpu=True)
 def statistics(device):
-    """What PyTorch counts is the same; what the driver says is free goes down by what was allocated, and up again."""
+    """PyTorch's counters equal native ones; the driver's free memory falls by the allocated amount and rises again."""
     import torch
     torch.ones(1, device=device)
     before, total = torch.cuda.mem_get_info()
@@ -74,7 +76,8 @@ def statistics(device):
 
 
 def out_of_memory(device):
-    """More than there is: PyTorch's error, and what was there is unharmed; the next allocation works."""
+    """Allocates more than exists: PyTorch raises its error, existing tensors keep their contents, the next allocation
+    works."""
     import torch
     kept = torch.arange(1 << 20, device=device)
     caught = 0
@@ -110,7 +113,7 @@ def fraction(device):
 
 @common.case("alloc.ipc", fresh=True, gpu=True, seconds=150)
 def ipc(device):
-    """A tensor shared with another process through torch.multiprocessing: it is the same memory."""
+    """A tensor shared with another process through torch.multiprocessing is the same memory there."""
     import torch
     import torch.multiprocessing as multiprocessing
     context = multiprocessing.get_context("spawn")
@@ -125,12 +128,12 @@ def ipc(device):
     requests.put(None)
     child.join(30)
     if said != "written" or child.exitcode != 0:
-        raise AssertionError(f"the other process: {said}, exit {child.exitcode}")
+        raise AssertionError(f"the other process answered {said}, exit status {child.exitcode}")
     return common.Prepared(output=lambda: result)
 
 
 def ipc_child(requests, answers):
-    """The process beside: doubles what it is given."""
+    """The other process: doubles the tensor that it receives."""
     import torch
     try:
         shared = requests.get(timeout=60)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How far PyTorch comes: one line for each stage, written as soon as it has ended, with what it took.
+"""The first steps of PyTorch, stage by stage: one line for each stage, written as soon as it ends, with its time.
 
-A stage checks its result against the same on the CPU, so that a stage that ends has also computed. The first that fails ends
-the program with the traceback, status 1: the last line names it. For work on the drop-in library; compare.py is the test.
+A stage compares its result with the CPU's, so a stage that passes has also computed correctly. The first failed stage
+ends the program with a traceback and status 1; the last line names it. For work on the drop-in library; compare.py is
+the test.
 
 usage: LD_LIBRARY_PATH=build/cuda DETSHARE_SOCKET=... bring_up.py [--device DEVICE] [--keep-going]
 """
@@ -15,7 +16,7 @@ import time
 import traceback
 
 BEGIN = time.monotonic()
-torch = None  # imported by a stage
+torch = None  # the first stage imports it
 STAGES = []
 
 
@@ -29,16 +30,16 @@ def say(text):
 
 
 def close(name, there, here, tolerance):
-    """The largest difference, as a part of the largest value."""
+    """Asserts that the largest difference is within the tolerance, relative to the largest value. Returns it as text."""
     there, here = there.double().cpu(), here.double().cpu()
     worst = float((there - here).abs().max() / here.abs().max().clamp_min(1e-30))
     if not worst <= tolerance:
-        raise AssertionError(f"{name}: {worst:.3g} off, {tolerance:.3g} is allowed")
+        raise AssertionError(f"{name}: relative error {worst:.3g}, at most {tolerance:.3g} is allowed")
     return f"off by {worst:.2g}"
 
 
 def libraries(*words):
-    """The mapped files whose path has one of the words."""
+    """The mapped files whose names contain one of the words."""
     with open("/proc/self/maps", encoding="utf8") as maps:
         paths = {line.split(maxsplit=5)[5].strip() for line in maps if line.count("/")}
     return sorted(path for path in paths if any(word in os.path.basename(path) for word in words))
@@ -55,7 +56,7 @@ def import_torch(_):
 @stage
 def count(device):
     if device == "cpu":
-        return "no GPU is asked for"
+        return "runs on the CPU"
     return f"available {torch.cuda.is_available()}, {torch.cuda.device_count()} devices"
 
 
@@ -264,7 +265,7 @@ def memory(device):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--keep-going", action="store_true", help="go on behind a stage that fails")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a stage that fails")
     options = parser.parse_args()
     faulthandler.enable()
     failed = 0
@@ -272,7 +273,7 @@ def main():
         begin = time.monotonic()
         print(f"{begin - BEGIN:8.3f}  {function.__name__} ...", flush=True)
         try:
-            # where a stage hangs is worth more than that it does
+            # a stage that hangs prints where
             faulthandler.dump_traceback_later(90, exit=True)
             text = function(options.device)
             faulthandler.cancel_dump_traceback_later()
@@ -285,7 +286,7 @@ def main():
                 break
             continue
         say(f"{function.__name__}: {(time.monotonic() - begin) * 1000:.1f} ms{'' if text is None else f', {text}'}")
-    say(f"{len(STAGES)} stages, {failed} failed" if not failed or options.keep_going else "ended at the first that failed")
+    say(f"{len(STAGES)} stages, {failed} failed" if not failed or options.keep_going else "ended at the first failed stage")
     return 1 if failed else 0
 
 

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the PyTorch test programs of this folder share: cases, digests of raw bytes, the time of a step.
+"""Shared by the PyTorch test programs of this folder: cases, digests of raw bytes, the time of a step.
 
-A program is a list of cases; a case is a function that prepares something and returns Prepared: a step that is timed, and
-an output whose bytes are digested. Everything random comes from a seed and nothing is downloaded, so that two runs on
-the same GPU with the same libraries write the same bytes; compare.py runs one natively and one under DetShare. By hand,
+A program is a list of cases. A case is a function that prepares something and returns Prepared: a step that is timed,
+and an output whose bytes are digested. All random numbers come from a seed, and nothing is downloaded. So two runs on
+the same GPU with the same libraries write the same bytes. compare.py runs one natively and one under DetShare. By
+hand,
 
     python3 tests/torch/infer.py [--device cpu] [--list] [--quick] [NAME...]
 
-runs the cases whose names contain one of the words, and prints a line of JSON for each. With --serve the program does what lines
-of JSON on standard input say, and answers each with one: {"do": "prepare", "case": NAME}, {"do": "measure", "seconds": S},
-{"do": "digest"}, {"do": "drop"}. Standard output belongs to the answers; what libraries print goes to standard error.
+runs the cases whose names contain one of the words, and prints a line of JSON for each. With --serve the program
+reads requests from standard input, one line of JSON each, and answers each with one line: {"do": "prepare", "case":
+NAME}, {"do": "measure", "seconds": S}, {"do": "digest"}, {"do": "drop"}. Standard output is for answers only; output
+of libraries goes to standard error.
 
-What is not promised: two digests of different GPUs, drivers or versions of PyTorch may differ.
+Digests from different GPUs, drivers or versions of PyTorch may differ.
 """
 import argparse
 import dataclasses
@@ -25,21 +27,21 @@ import time
 import traceback
 
 BEGIN = time.monotonic()
-# cuBLAS takes the same workspace whatever the streams; before anything initialises it
+# a fixed workspace of cuBLAS for every stream, for equal results; must be set before cuBLAS is initialised
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-# nothing here may ask the network for weights
+# no weights from the network
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 CASES = {}
 
 
 class Skipped(Exception):
-    """The machine lacks what a case needs; the text says what."""
+    """The machine lacks a requirement of a case; the text names it."""
 
 
 @dataclasses.dataclass
 class Prepared:
-    """What a case leaves: step() is timed where there is one, output() gives tensors, arrays or bytes."""
+    """The result of preparing a case: step(), if any, is timed; output() returns tensors, arrays or bytes."""
     output: object
     step: object = None
     stable: bool = True  # output() is the same after any number of steps
@@ -51,14 +53,14 @@ class Case:
     name: str
     function: object
     quick: bool
-    seconds: int  # for its preparation, natively and under DetShare
-    fresh: bool  # wants a process of its own
+    seconds: int  # time limit of its preparation
+    fresh: bool  # needs a process of its own
     environment: dict
-    gpu: bool  # makes no sense without one
+    gpu: bool  # needs a GPU
 
 
 def case(name, quick=False, seconds=90, fresh=False, environment=None, gpu=False):
-    """Decorates a function of the device (a string) that returns Prepared."""
+    """Decorator for a function that takes the device (a string) and returns Prepared."""
     def add(function):
         assert name not in CASES, name
         CASES[name] = Case(name, function, quick, seconds, fresh or bool(environment), environment or {}, gpu)
@@ -67,7 +69,8 @@ def case(name, quick=False, seconds=90, fresh=False, environment=None, gpu=False
 
 
 def raw_bytes(value):
-    """The bytes of a tensor, an array (NumPy's or CuPy's), bytes or text; of lists and dictionaries one after the other."""
+    """The bytes of a tensor, an array (NumPy's or CuPy's), bytes or text; of the elements of lists and dictionaries
+    in order."""
     import torch
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided:
@@ -77,7 +80,7 @@ def raw_bytes(value):
         return b"".join(raw_bytes(value[key]) for key in sorted(value))
     if isinstance(value, (list, tuple)):
         return b"".join(raw_bytes(item) for item in value)
-    if hasattr(value, "get"):  # CuPy's
+    if hasattr(value, "get"):  # CuPy array
         value = value.get()
     if hasattr(value, "tobytes"):
         return value.tobytes()
@@ -104,7 +107,7 @@ def synchronize(device):
 
 
 def deterministic():
-    """PyTorch's deterministic algorithms, for this process; those that have none are said on standard error."""
+    """Selects PyTorch's deterministic algorithms; PyTorch warns on standard error about operations that have none."""
     import torch
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
@@ -112,7 +115,8 @@ def deterministic():
 
 
 def settle(model, *inputs):
-    """Batch normalisation of a model with random weights: its averages become those of this input, as after training."""
+    """Sets the averages of batch normalisation to those of this input, so that a model with random weights behaves as
+    trained."""
     import torch
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
@@ -124,7 +128,7 @@ def settle(model, *inputs):
 
 
 def measure(step, device, seconds, least=5, most=400):
-    """Times of single steps, each waited for, then of steps one behind the other without waiting in between."""
+    """Measures single steps, each with a synchronisation, and then steps queued without synchronisation between them."""
     synchronize(device)
     times, end = [], time.monotonic() + seconds
     while len(times) < most and (len(times) < least or time.monotonic() < end):
@@ -197,7 +201,7 @@ def serve(program, answers):
         request = json.loads(line)
         try:
             answer = program.do(request)
-        except BaseException as error:  # after a CUDA error the process is of no more use
+        except BaseException as error:  # after a CUDA error the process cannot continue
             traceback.print_exc()
             last = (str(error).strip() or "no text").splitlines()[0]
             print(json.dumps({"case": request.get("case"), "error": f"{type(error).__name__}: {last}"}), file=answers, flush=True)
@@ -228,7 +232,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--serve", action="store_true")
-    parser.add_argument("--seconds", type=float, default=0.5, help="how long steps are timed")
+    parser.add_argument("--seconds", type=float, default=0.5, help="time for which steps are measured")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")

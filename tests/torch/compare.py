@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch under DetShare beside PyTorch alone: are the bytes the same, and what does a step take?
+"""Compares PyTorch under DetShare with native PyTorch: equal bytes of results, and the time of a step.
 
-For every program of this folder two processes run at the same time, one natively and one under DetShare. A case is prepared in both,
-then its steps are timed in turns (native, DetShare, native, ...), so that the GPU's clocks and heat are the same for both;
-the one that is not timed is idle. What is compared is the digest of raw output bytes; where they differ a second native
-process says whether native runs agree with each other. start.py is timed as whole processes. A process that fails, or does not
-answer in time, is replaced, and the rest of the cases goes on.
+For every program of this folder two processes run at the same time, one natively and one under DetShare. A case is
+prepared in both. Then its steps are timed alternately (native, DetShare, native, ...), so that the GPU's clocks and
+temperature are the same for both; the other process is idle meanwhile. The digests of raw output bytes are compared.
+Where they differ, a second native process shows whether native runs agree with each other. start.py is timed as whole
+processes. A process that fails or does not answer in time is replaced, and the remaining cases run.
 
-A case is good when both ran and their bytes are the same. Times are shown and never judged. Ends with a table and
-`N passed, N failed`; exit status 1 when something failed, 2 for a bad command line, 3 where nothing could be run.
+A case passes when both processes ran it and their bytes are equal. Times are shown and never judged. Ends with a
+table and `N passed, N failed`; exit status 1 when a case failed, 2 for a bad command line, 3 when nothing could run.
 
 usage: compare.py --build BUILD [--quick] [--rounds N] [--seconds S] [--out FILE] [--list] [WORD...]
 """
@@ -32,11 +32,11 @@ STARTS = ("import", "first_op", "matmul", "resnet18")
 
 
 class Failed(Exception):
-    """A process that did not answer, or answered with an error."""
+    """A process did not answer, or answered with an error."""
 
 
 class Process:
-    """A program of this folder that serves, and its answers."""
+    """A program of this folder that runs with --serve, and its answers."""
 
     def __init__(self, side, program, extra):
         self.errors = open(side.tmp / f"{side.name}.{program}.err", "ab")
@@ -48,7 +48,8 @@ class Process:
         self.rest = b""
 
     def ask(self, request, seconds):
-        """One answer, or Failed; what is no line of JSON is no answer either."""
+        """Sends a request and returns its answer; raises Failed on a timeout, the end of the process, or an error
+        answer."""
         try:
             self.child.stdin.write(json.dumps(request).encode() + b"\n")
             self.child.stdin.flush()
@@ -76,7 +77,7 @@ class Process:
         return f" by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
 
     def end(self):
-        """Closes its input and waits; its exit status, None when it had to be killed."""
+        """Closes the standard input of the process and waits. Returns its exit status; None if it had to be killed."""
         try:
             self.child.stdin.close()
         except OSError:
@@ -85,7 +86,7 @@ class Process:
             status = self.child.wait(20)
         except subprocess.TimeoutExpired:
             status = None
-        try:  # workers that it left, too
+        try:  # also ends remaining worker processes
             os.killpg(self.child.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
@@ -96,7 +97,7 @@ class Process:
 
 
 class Side:
-    """Where programs run: natively, or under DetShare. Each has caches of its own: neither finds what the other compiled."""
+    """One way to run programs: natively or under DetShare. Each side has its own caches of compiled code."""
 
     def __init__(self, name, options, tmp, socket=None):
         self.name, self.device, self.tmp, self.socket = name, options.device, tmp, socket
@@ -168,7 +169,7 @@ def time_in_turns(sides, rounds, seconds):
 
 
 def run_case(program, entry, sides, options):
-    """One case on all sides; the row of the table."""
+    """Runs one case on all sides. Returns its row of the table."""
     row = {"case": entry["case"]}
     try:
         for side in sides:
@@ -188,7 +189,8 @@ def run_case(program, entry, sides, options):
 
 
 def native_varies(program, entry, options, tmp, digest):
-    """Whether another native process writes other bytes: then the case itself is at fault, not DetShare."""
+    """Whether another native process writes different bytes: then the case is not deterministic, and DetShare is not
+    at fault."""
     side = Side("native2", options, tmp)
     try:
         side.start(program, entry)
@@ -200,7 +202,7 @@ def native_varies(program, entry, options, tmp, digest):
 
 
 def run_start(name, sides, options, tmp):
-    """Whole processes, from their start to their end, in turns; the first turn apart."""
+    """Times whole processes from start to end, alternately; the first round is reported separately."""
     row, walls = {"case": f"start.{name}"}, {side.name: [] for side in sides}
     for _ in range(1 + max(2, options.rounds)):
         for side in sides:
@@ -252,7 +254,7 @@ def heading(sides):
 
 
 class Daemon:
-    """A detshared of our own, with its socket and its log in the folder."""
+    """A detshared for this test, with its socket and its log in the temporary folder."""
 
     def __init__(self, options, tmp):
         self.socket, self.log, self.child = options.socket, tmp / "detshared.log", None
@@ -264,7 +266,7 @@ class Daemon:
             end = time.monotonic() + 40
             while b"serving" not in self.log.read_bytes():
                 if self.child.poll() is not None or time.monotonic() > end:
-                    raise Failed("detshared does not serve")
+                    raise Failed("detshared did not start to serve")
                 time.sleep(0.1)
 
     def end(self):
@@ -283,18 +285,18 @@ class Daemon:
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
-    parser.add_argument("--device", default="cuda", help="of PyTorch; cpu is for work on these programs")
+    parser.add_argument("--device", default="cuda", help="PyTorch's device; cpu is for work on these programs")
     parser.add_argument("--daemon-device", default=os.environ.get("DETSHARE_TEST_DEVICE", "cuda:0"))
-    parser.add_argument("--socket", type=pathlib.Path, help="of a daemon that serves already; else one is started")
+    parser.add_argument("--socket", type=pathlib.Path, help="socket of a running daemon; default: start one")
     parser.add_argument("--policy", default="multistream")
     parser.add_argument("--class", dest="class_", default="be")
-    parser.add_argument("--sides", default="native,detshare", help="one of them alone, or native,native2: does the test hold still?")
+    parser.add_argument("--sides", default="native,detshare", help="one side alone, or native,native2 to test the test itself")
     parser.add_argument("--quick", action="store_true", help="few cases; 3 minutes")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.4, help="steps are timed so long in each round")
-    parser.add_argument("--limit", type=float, default=0, help="no case begins after so many seconds")
+    parser.add_argument("--seconds", type=float, default=0.4, help="time for which steps are measured in each round")
+    parser.add_argument("--limit", type=float, default=0, help="no case begins after this many seconds; 0: no limit")
     parser.add_argument("--out", type=pathlib.Path, help="rows as JSON")
-    parser.add_argument("--logs", type=pathlib.Path, help="keep what programs and the daemon wrote")
+    parser.add_argument("--logs", type=pathlib.Path, help="folder for the output of programs and the daemon")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("words", nargs="*", help="cases whose names contain one of these")
     options = parser.parse_args()
@@ -303,14 +305,14 @@ def arguments():
 
 
 def work(options):
-    """Programs with their cases; a case of the kind start has no program that serves."""
+    """The programs with their cases, and the cases of start.py, which does not serve."""
     plan = [(program, entry) for program in PROGRAMS if (HERE / f"{program}.py").exists() for entry in listed(program, options)]
     starts = [name for name in STARTS if wanted(f"start.{name}", options) and (not options.quick or name == "first_op")]
     return plan, starts
 
 
 def complain(program, row, sides):
-    """What the program at fault wrote last."""
+    """Prints the last output of the program that failed."""
     for side in sides:
         if row.get("error", "").startswith(side.name + ":"):
             print("\n".join("     " + line[:200] for line in side.words(program)), flush=True)

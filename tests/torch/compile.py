@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile, and Triton kernels of our own (triton_kernels.py).
+"""torch.compile, and the Triton kernels of triton_kernels.py.
 
-Inductor is told to choose nothing by measuring: two runs would choose differently, and then compute other bits.
+Inductor must not choose kernels by measuring: two runs could choose differently and compute different bits.
 """
 import sys
 
@@ -10,7 +10,7 @@ import common
 
 
 def compiled(model, *inputs, mode=None):
-    """The model compiled, its output beside eager execution, and a step."""
+    """A compiled model: its output is compared with eager execution; a step runs it."""
     import torch
     import torch._inductor.config as inductor
     if hasattr(inductor, "deterministic"):
@@ -27,7 +27,7 @@ def compiled(model, *inputs, mode=None):
         result = first(step())
     off = float((result.double() - eager.double()).abs().max() / eager.double().abs().max())
     if not off < 0.05:
-        raise AssertionError(f"compiled is {off:.3g} off eager")
+        raise AssertionError(f"the compiled model differs from eager by {off:.3g}")
     return common.Prepared(output=lambda: first(step()).clone(), step=step, info={"off_eager": off})
 
 
@@ -50,7 +50,7 @@ def compile_mlp(device):
 
 @common.case("compile.mlp_reduce_overhead", seconds=240, gpu=True)
 def compile_mlp_graphs(device):
-    """This mode captures CUDA graphs, with trees of pools."""
+    """This mode captures CUDA graphs, with trees of memory pools."""
     return compiled(*mlp(device), mode="reduce-overhead")
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA graphs of PyTorch: capture, replay with new inputs, pools, forks to other streams, random numbers, whole training steps."""
+"""CUDA graphs of PyTorch: capture, replay with new inputs, pools, forks to other streams, random numbers, training
+steps."""
 import sys
 
 import common
 
 
 def warmed(work, times=3):
-    """Runs work on a side stream first, as PyTorch asks for before a capture."""
+    """Runs work on a side stream first, as PyTorch requires before a capture."""
     import torch
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -115,7 +116,7 @@ def graphed_callables(device):
 
 @common.case("graphs.fork_join", gpu=True)
 def fork_join(device):
-    """Three streams within one capture; which of them ends first makes no difference."""
+    """Three streams within one capture; the result does not depend on which of them ends first."""
     import torch
     sides = [torch.cuda.Stream() for _ in range(3)]
     x = torch.randn(512, 512, device=device)
@@ -138,7 +139,7 @@ def fork_join(device):
 
 @common.case("graphs.random", gpu=True)
 def random_numbers(device):
-    """Each replay draws the next random numbers, as the generator's state says."""
+    """Each replay draws the next random numbers, according to the generator's state."""
     import torch
     torch.cuda.manual_seed(5)
     x = torch.ones(1 << 16, device=device)
@@ -160,7 +161,7 @@ def random_numbers(device):
 
 @common.case("graphs.pool", gpu=True)
 def shared_pool(device):
-    """Two graphs with one memory pool, and one that is dropped while the others replay."""
+    """Two graphs with one memory pool, and a third one that is dropped while they replay."""
     import torch
     model, x = mlp(device), torch.randn(64, 512, device=device)
     with torch.no_grad():
@@ -205,7 +206,7 @@ def copies(device):
 
 @common.case("graphs.broken_capture", gpu=True)
 def broken_capture(device):
-    """A synchronisation during a capture is an error, the capture is lost, and the process goes on."""
+    """A synchronisation during a capture is an error and ends the capture; the process continues."""
     import torch
     x = torch.ones(1024, device=device)
     said = []

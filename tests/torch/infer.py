@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Inference of vision and language models with random weights: one request at a time and batches of 64."""
+"""Inference of vision and language models with random weights: single requests and batches of 64."""
 import sys
 
 import common

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's libraries as PyTorch and CuPy use them: cuBLAS, cuFFT, cuRAND, cuSPARSE, cuSOLVER, NVRTC, NCCL with one process."""
+"""NVIDIA's libraries through PyTorch and CuPy: cuBLAS, cuFFT, cuRAND, cuSPARSE, cuSOLVER, NVRTC, NCCL with one
+process."""
 import os
 import sys
 
@@ -36,7 +37,7 @@ extern "C" __global__ void shift(float *data, int n)
 
 
 def with_torch(name, quick=False):
-    """A case whose function returns a step, the step its output."""
+    """Decorator for a case whose function returns a step; the step's result is the output."""
     def add(function):
         def prepare(device):
             import torch
@@ -174,7 +175,7 @@ def torch_convolutions(torch, device):
 
 @common.case("libs.torch.nccl", fresh=True, gpu=True, seconds=120)
 def torch_nccl(device):
-    """One process: what can be asked of NCCL on one GPU."""
+    """NCCL with one process: the operations that work on one GPU."""
     import torch
     import torch.distributed as distributed
     if not distributed.is_nccl_available():
@@ -209,7 +210,7 @@ def cupy_fft(cupy, rng):
 
 @with_cupy("random")
 def cupy_random(cupy, rng):
-    """cuRAND's generators on the host's side, and on the device's."""
+    """cuRAND's host generators and device generators."""
     def step():
         out = []
         for method in (cupy.cuda.curand.CURAND_RNG_PSEUDO_XORWOW, cupy.cuda.curand.CURAND_RNG_PSEUDO_PHILOX4_32_10,
@@ -248,7 +249,7 @@ def cupy_elementwise(cupy, rng):
 
 @with_cupy("raw_kernels", quick=True)
 def cupy_raw(cupy, rng):
-    """NVRTC compiles; shared memory, templates and a constant that is written from the host."""
+    """Code that NVRTC compiles: shared memory, templates, and a constant that the host writes."""
     import numpy
     module = cupy.RawModule(code=RAW, options=("-std=c++17",), name_expressions=("scale<double>",))
     smooth, shift = module.get_function("smooth"), module.get_function("shift")
@@ -290,7 +291,7 @@ def cupy_streams(cupy, rng):
 
 @with_cupy("memory")
 def cupy_memory(cupy, rng):
-    """CuPy's pool, the stream-ordered one, pinned and managed memory."""
+    """CuPy's memory pool, the stream-ordered pool, pinned and managed memory."""
     import numpy
     source = rng.standard_normal(50000).astype("float32")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generation with a Llama-style model and its cache of keys and values: the tokens, and the logits that they came from."""
+"""Generation with a Llama-style model and its cache of keys and values: the tokens and their logits."""
 import sys
 
 import common

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""DataLoader with worker processes and pinned memory: what arrives on the GPU, and training from it.
+"""DataLoader with worker processes and pinned memory: the data that arrives on the GPU, and training on it.
 
-The workers are forked from a process that has used the GPU; they must neither touch it nor die of that.
+The workers are forked from a process that has used the GPU; they must neither use it nor fail.
 """
 import sys
 
@@ -22,7 +22,7 @@ class Squares:
 
 
 def loaded(device, **options):
-    """All batches through the GPU: a sum of each, in the order of the sampler."""
+    """Copies all batches to the GPU: a sum of each, in the order of the sampler."""
     import torch
     loader = torch.utils.data.DataLoader(Squares(), batch_size=32, shuffle=True, generator=torch.Generator().manual_seed(3),
                                          pin_memory=device != "cpu", **options)
@@ -64,7 +64,7 @@ def train(device):
 
 
 def pinned(device):
-    """Pinned memory alone: many sizes, up and down again."""
+    """Pinned memory alone: copies of many sizes to the GPU and back."""
     import torch
     results = []
     for size in (1, 4096, 100001, 1 << 20, 5 << 20):
@@ -73,7 +73,7 @@ def pinned(device):
         back.copy_(source.to(device, non_blocking=True) ^ 0x5A, non_blocking=True)
         torch.cuda.synchronize()
         if not torch.equal(back, source ^ 0x5A):
-            raise AssertionError(f"{size} bytes came back as others")
+            raise AssertionError(f"{size} bytes differ after a copy to the GPU and back")
         results.append(back)
     big = torch.empty(64 << 20, dtype=torch.uint8).pin_memory()
     there = torch.empty(64 << 20, dtype=torch.uint8, device=device)

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A latency-sensitive PyTorch service alone, then beside best-effort PyTorch processes that start, train, capture a graph and end.
+"""A latency-sensitive PyTorch service alone, then beside best-effort PyTorch processes that start, train, capture a
+graph and end.
 
-The service answers requests (ResNet-34, one picture each) that arrive at random times, as a Poisson process from a seed; a
-request's latency is from its arrival, also when the service was still busy, until its output is there. Beside it, one
-best-effort process after the other lives a whole life: it imports PyTorch, trains ResNet-18 with autocast, captures its
-inference as a CUDA graph, replays it, and ends. The service's outputs must be the same bytes throughout.
+The service answers requests (ResNet-34, one picture each) that arrive at random, as a Poisson process from a seed.
+The latency of a request is the time from its arrival until its output exists, including the time in which the service
+was busy. Beside the service, one best-effort process after the other runs: it imports PyTorch, trains ResNet-18 with
+autocast, captures its inference as a CUDA graph, replays it, and ends. The service's outputs must be the same bytes
+throughout.
 
-Under DetShare with each of the policies, and natively: two processes that the driver gives the GPU in turns. Ends with a table,
-and under each row what the service saw in each stage of the best-effort lives: how long the stage took, and the p99 in it.
+The test runs under DetShare with each of the policies, and natively, where the driver time-slices the two processes.
+It ends with a table. The lines under each row show the stages of the best-effort processes: the time of the stage,
+and the service's p99 during it.
 
-usage: pair.py [--build BUILD] [--seconds S] [--rate R] [--policies "NAME [KEY=VALUE...]; ..."] [--no-native] [--out FILE]
+usage: pair.py [--build BUILD] [--seconds S] [--rate R] [--policies "NAME [KEY=VALUE...]; ..."] [--no-native] [--out
+FILE]
 """
 import argparse
 import json
@@ -25,7 +29,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve()
 TRAIN_STEPS, REPLAYS = 60, 300
-BESIDE = 4  # times as long as alone: at least one whole life should end in it
+BESIDE = 4  # times as long as alone, so that at least one best-effort process completes
 
 
 # --- the service --------------------------------------------------------------------------------------------------------------
@@ -70,7 +74,7 @@ def requests(answer, arrivals, digest):
 # --- the best-effort process --------------------------------------------------------------------------------------------------
 
 def stage(name):
-    """Says what begins now; the clock is the same in all processes."""
+    """Prints that a stage begins, with the time of a clock that all processes share."""
     print(json.dumps({"stage": name, "at": time.monotonic()}), flush=True)
 
 
@@ -122,7 +126,7 @@ def capture(torch, model, x):
     return REPLAYS
 
 
-# --- the two of them ----------------------------------------------------------------------------------------------------------
+# --- both together ---------------------------------------------------------------------------------------------------------------
 
 def percentile(values, part):
     values = sorted(values)
@@ -145,16 +149,15 @@ def start(role, options, socket, tmp, **pipes):
 
 
 def phase(service, seconds):
-    """Asks the service for so many seconds of requests; its answer is read later."""
+    """Requests `seconds` of load from the service; the caller reads the answer later."""
     service.stdin.write(b"%f\n" % seconds)
     service.stdin.flush()
 
 
 def lives(options, socket, tmp, end):
-    """Best-effort processes one after the other until the time is up; the last one is ended, as a user would end it.
+    """Runs best-effort processes one after the other until `end`; kills the last one, as a user would.
 
-    What the ones that came to their end say of themselves, and when every stage began.
-    """
+    Returns the results of the processes that ended by themselves, and the time at which every stage began."""
     done, stages = [], []
     while time.monotonic() < end:
         child = start("train", options, socket, tmp)
@@ -174,7 +177,7 @@ def lives(options, socket, tmp, end):
 
 
 def by_stage(stages, times, latencies):
-    """Per stage: seconds spent in it over all lives, and the latencies of the requests that arrived in it."""
+    """Per stage: seconds in all best-effort processes, and the latencies of the requests that arrived during it."""
     found = {}
     for (begin, name), (end, _) in zip(stages, stages[1:]):
         values = [latency for at, latency in zip(times, latencies) if begin <= at < end]
@@ -224,7 +227,7 @@ def show(row):
 
 
 def run(name, options, tmp):
-    """One row; under DetShare with a daemon of its own."""
+    """Returns one row of the table; under DetShare with a daemon of its own."""
     tmp = pathlib.Path(tempfile.mkdtemp(dir=tmp))
     daemon, socket = None, None
     try:
@@ -254,7 +257,7 @@ def detshared(options, tmp, policy):
     while b"serving" not in log.read_bytes():
         if child.poll() is not None or time.monotonic() > end:
             child.kill()
-            raise RuntimeError("detshared does not serve")
+            raise RuntimeError("detshared did not start to serve")
         time.sleep(0.1)
     done = subprocess.run([str(options.build / "detsharectl"), "--socket", str(socket), "set-policy", *policy], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
@@ -270,8 +273,8 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--daemon-device", default=os.environ.get("DETSHARE_TEST_DEVICE", "cuda:0"))
-    parser.add_argument("--seconds", type=float, default=10, help="of requests alone; beside others four times as many")
-    parser.add_argument("--rate", type=float, default=100, help="requests a second")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of requests alone; beside others it is four times as long")
+    parser.add_argument("--rate", type=float, default=100, help="requests per second")
     parser.add_argument("--policies", default="multistream; static ls_percent=50")
     parser.add_argument("--no-native", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)

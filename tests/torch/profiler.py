@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch.profiler: it must not crash, and the program's results must not change. What it sees of the GPU is said, not judged."""
+"""torch.profiler: it does not crash, and does not change results. Its view of the GPU is reported, not judged."""
 import os
 import sys
 import tempfile
@@ -48,7 +48,7 @@ def cpu_only(device):
 
 @common.case("profiler.twice", fresh=True, seconds=150)
 def twice(device):
-    """Profiled, then work without a profiler, then profiled again, with a schedule."""
+    """Profiles, works without a profiler, then profiles again, with a schedule."""
     import torch
     model, x = work(device)
     outputs = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A short life: import PyTorch, do one thing on the GPU, end. compare.py times the whole process, from outside.
+"""A short process: imports PyTorch, does one thing on the GPU, ends. compare.py times the whole process from outside.
 
 usage: start.py import|first_op|matmul|resnet18 [DEVICE]
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Several streams and several threads: what orders them, and that what is computed does not depend on their turns."""
+"""Several streams and threads: ordering between them, and results that do not depend on their timing."""
 import sys
 import threading
 
@@ -33,7 +33,7 @@ def many(device):
 
 @common.case("streams.events", gpu=True)
 def events(device):
-    """A chain through four streams by events alone; its end waits for all of them."""
+    """A chain through four streams, ordered by events alone; its end waits for all of them."""
     import torch
     streams = [torch.cuda.Stream() for _ in range(4)]
     x = data(device, 1)
@@ -77,7 +77,7 @@ def timing(device):
 
 @common.case("streams.threads", quick=True, gpu=True)
 def threads(device):
-    """Eight threads with a stream and a model each, forward and backward."""
+    """Eight threads, each with a stream and a model, run forward and backward passes."""
     import torch
     common.deterministic()
     results, errors = [None] * 8, []
@@ -167,7 +167,7 @@ def copies(device):
 
 @common.case("streams.turns", gpu=True)
 def turns(device):
-    """The default stream and another in turns, each waited for by the host alone: no event stands between them."""
+    """The default stream and another one alternate; only synchronisation by the host orders them, no event."""
     import torch
     other = torch.cuda.Stream()
     x = torch.zeros(1 << 22, device=device)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/compatibility/pytorch.md, from what compare.py and pair.py wrote with --out: Markdown on standard output.
+"""Writes the tables of docs/compatibility/pytorch.md to standard output as Markdown, from files of compare.py and
+pair.py (--out).
 
-A case that is in several files is taken from the last of them. usage: table.py FILE.json...
+If several files contain a case, the last of them counts. usage: table.py FILE.json...
 """
 import json
 import sys

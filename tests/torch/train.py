@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training with autocast, GradScaler, fused AdamW and deterministic algorithms: all weights and moments after 20 steps."""
+"""Training with autocast, GradScaler, fused AdamW and deterministic algorithms: all weights and moments after 20
+steps."""
 import sys
 
 import common
@@ -9,7 +10,7 @@ STEPS = 20
 
 
 class Trainer:
-    """Some batches, taken in turns; step() is one step of training."""
+    """Several batches, used in rotation; step() is one step of training."""
 
     def __init__(self, device, model, batches, loss_of, dtype):
         import torch
@@ -37,7 +38,7 @@ class Trainer:
 
 
 def trained(trainer):
-    """20 steps are digested; the time is of more steps behind them."""
+    """The digest is taken after 20 steps; the timed steps follow."""
     for _ in range(STEPS):
         trainer.losses.append(trainer.step())
     losses = [float(loss) for loss in trainer.losses]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels of our own for compile.py, each checked against PyTorch: Triton compiles them here and loads bare cubins."""
+"""Triton kernels for compile.py, each compared with PyTorch: Triton compiles them here and loads bare cubins."""
 import torch
 import triton
 import triton.language as tl
@@ -52,10 +52,10 @@ def histogram_kernel(x, out, n, BLOCK: tl.constexpr):
 
 
 def prepared(step, expected, tolerance):
-    """A step that returns its result, which must be near what PyTorch computes."""
+    """Prepares a step whose result must be near PyTorch's."""
     off = float((step().double() - expected.double()).abs().max() / expected.double().abs().max())
     if not off <= tolerance:
-        raise AssertionError(f"{off:.3g} off, {tolerance} is allowed")
+        raise AssertionError(f"relative error {off:.3g}, at most {tolerance} is allowed")
     return common.Prepared(output=step, step=step, info={"off": off})
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the Triton kernels of this folder to PTX, without a GPU, and have ptxas assemble what came out.
+"""Compiles the Triton kernels of this folder to PTX, without a GPU, and assembles the result with ptxas.
 
-A kernel is a function of a module beside this one that the decorator of corpus.py names, with the targets, types of
-parameters and options that it is compiled for. One process imports the compiler and all kernels, and forks as many as there
-are processors; each compiles its share. What is written: OUT/sm_80+triton/NAME.ptx and NAME.cubin (NAME.O0.cubin where an option is -O0). Triton writes sm_90 as
-sm_90a. A kernel that does not compile is an error: none is left out in silence.
+A kernel is a function in a module beside this one. The decorator of corpus.py states its targets, types of parameters
+and options. One process imports the compiler and all kernels, and forks one child per processor; each compiles its
+share. Output: OUT/sm_80+triton/NAME.ptx and NAME.cubin (NAME.O0.cubin with the option -O0). Triton writes sm_90 as
+sm_90a. A kernel that does not compile is an error, and is never left out silently.
 
 usage: compile.py OUT PTXAS [OPTION of ptxas ...] [--short] [-- NAME ...]   (--short: each for one of its targets)
 """
@@ -17,13 +17,13 @@ import sys
 import tempfile
 import traceback
 
-PTX_VERSION = 90  # of nvcc 13.0, whose ptxas reads it
+PTX_VERSION = 90  # the version that ptxas of nvcc 13.0 reads
 
 os.environ.update(TRITON_BACKENDS_IN_TREE="1", TRITON_DEFAULT_FP_FUSION="1", TRITON_MOCK_PTX_VERSION=str(PTX_VERSION))
 
 
 def put(path, text):
-    """Write a file that readers see whole or not at all; one that has this text already keeps its time."""
+    """Writes a file atomically; a file that already has this text keeps its time of modification."""
     if not path.exists() or path.read_text() != text:
         new = path.with_name(path.name + ".new")
         new.write_text(text)
@@ -31,7 +31,7 @@ def put(path, text):
 
 
 def remove_stale(out, entries):
-    """Remove the files of kernels and targets that are no longer listed."""
+    """Removes the files of kernels and targets that are no longer listed."""
     wanted = {(f"sm_{arch}{'a' if arch >= 90 else ''}+triton", e.name) for e in entries for arch in e.targets}
     for file in out.glob("*+triton/*"):
         if (file.parent.name, file.name.split(".")[0]) not in wanted:
@@ -39,7 +39,7 @@ def remove_stale(out, entries):
 
 
 def compile_one(entry, arch, out, ptxas):
-    """One kernel for one target: the last of Triton's stages, ptxas, is ours."""
+    """Compiles one kernel for one target; Triton's last stage, ptxas, is replaced by our call."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -50,7 +50,7 @@ def compile_one(entry, arch, out, ptxas):
     options = dict(entry.options, ptx_version=PTX_VERSION)
     text = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options).asm["ptx"]
     folder.mkdir(parents=True, exist_ok=True)
-    # a cubin is never older than its text: the round trip's test takes an older one for a stale one
+    # a cubin must not be older than its text, or the round-trip test considers it stale
     put(folder / f"{entry.name}.ptx", text)
     cubin = f"{entry.name}.O0.cubin" if "-O0" in ptxas else f"{entry.name}.cubin"
     subprocess.run([ptxas[0], f"-arch=sm_{arch}{suffix}", *ptxas[1:], "-o", f"{cubin}.new", f"{entry.name}.ptx"],
@@ -59,14 +59,14 @@ def compile_one(entry, arch, out, ptxas):
 
 
 def without_last_stage(*arguments):
-    """Triton's hook for its list of stages."""
+    """A hook for Triton's list of stages that removes the last one."""
     if not arguments:
         return "no ptxas", "no ptxas"
     arguments[1]["cubin"] = lambda source, metadata: b""
 
 
 def share(work, out, ptxas):
-    """What a forked process does; returns how many kernels failed, which is its exit status."""
+    """The work of a forked process. Returns the number of kernels that failed, which is its exit status."""
     import triton
     triton.knobs.runtime.add_stages_inspection_hook = without_last_stage
     failed = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a Triton kernel says what it is compiled for: see compile.py."""
+"""The decorator that states for which targets and types a Triton kernel is compiled: see compile.py."""
 import triton
 
 ENTRIES = []
@@ -7,8 +7,9 @@ ALL = (75, 80, 86, 90)
 
 
 class Entry:
-    """A kernel, its targets, the types of its parameters in their order ("*fp32", "i32"; "*fp16:16": divisible by 16,
-    which is what lets Triton copy whole vectors), constants and options."""
+    """A kernel, its targets, the types of its parameters in order, constants and options.
+
+    A type is "*fp32", "i32" or the like; "*fp16:16" means divisible by 16, which lets Triton copy whole vectors."""
 
     def __init__(self, name, kernel, targets, types, constants, options):
         self.name, self.kernel, self.targets = name, kernel, targets
@@ -31,7 +32,7 @@ class Entry:
 
 
 def corpus(targets, types, options=None, name=None, **constants):
-    """Decorator: compile this kernel for `targets`; may stand several times, with names, before one kernel."""
+    """Decorator: compile this kernel for `targets`; a kernel may have several, with names."""
 
     def add(kernel):
         jitted = kernel if isinstance(kernel, triton.JITFunction) else triton.jit(kernel)

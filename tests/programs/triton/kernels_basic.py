@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element by element, rows, reductions, scans, sorting."""
+"""Elementwise kernels, rows, reductions, scans, sorting."""
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice

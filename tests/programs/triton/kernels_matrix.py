@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices and what is built of them: pipelines, descriptors, attention."""
+"""Matrix products and kernels built from them: pipelines, descriptors, attention."""
 import triton
 import triton.language as tl
 

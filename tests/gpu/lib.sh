@@ -18,9 +18,9 @@ chmod 755 "$tmp"
 passed=0
 failed=0
 daemon=
-daemon_within= # a program that starts it
-daemon_from=   # where it lies, if not in the build
-daemon_env=()  # what it is told beside
+daemon_within= # a program that starts the daemon
+daemon_from=   # folder of the daemon, if not the build
+daemon_env=()  # additional environment of the daemon
 
 # The fake driver executes PTX: the helper must take PTX out of every image, and the fake ptxas keeps it.
 if [[ ${DETSHARE_LIBCUDA:-} == */fake_cuda/* ]]; then

@@ -26,11 +26,11 @@ finish() {
 }
 trap finish EXIT
 
-since() { # since BEGIN: seconds, as $EPOCHREALTIME counts
+since() { # since BEGIN: seconds since BEGIN, a value of $EPOCHREALTIME
         awk -v begin="$1" -v now="$EPOCHREALTIME" 'BEGIN { printf "%.2f", now - begin }'
 }
 
-stamp() { # what comes in, with seconds since BEGIN
+stamp() { # stamp BEGIN: copies lines, each with the seconds since BEGIN before it
         local line
         while IFS= read -r line; do
                 printf '%8.2f  %s\n' "$(since "$1")" "$line"

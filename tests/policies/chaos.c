@@ -13,7 +13,7 @@ struct chaos {
 };
 
 static const struct detshare_policy_param params[] = {
-        {.name = "seed", .help = "of the dice", .def = 1, .min = 1, .max = INT64_MAX},
+        {.name = "seed", .help = "seed of the random decisions", .def = 1, .min = 1, .max = INT64_MAX},
 };
 
 static uint64_t dice(struct chaos *chaos, uint64_t sides)

@@ -21,8 +21,8 @@ struct evictor {
 };
 
 static const struct detshare_policy_param params[] = {
-        {.name = "seed", .help = "of the dice", .def = 1, .min = 1, .max = INT64_MAX},
-        {.name = "most_us", .help = "the longest time between two looks", .def = 512, .min = 2, .max = 1000000},
+        {.name = "seed", .help = "seed of the random decisions", .def = 1, .min = 1, .max = INT64_MAX},
+        {.name = "most_us", .help = "longest time between two rounds, us", .def = 512, .min = 2, .max = 1000000},
         {.name = "of", .help = "evict a stream's kernel in one of this many rounds", .def = 2, .min = 1, .max = 1000},
         {.name = "depth", .help = "operations of a stream on the device at once", .def = 4, .min = 1, .max = 256},
 };

@@ -23,7 +23,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "probe",
-        .description = "test: asks the test program",
+        .description = "test: the test program decides",
         .init = probe_init,
         .decide = probe_forward,
 };

@@ -39,7 +39,7 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .abi = DETSHARE_POLICY_ABI,
         .size = sizeof(struct detshare_policy),
         .name = "slow",
-        .description = "test: overruns its time",
+        .description = "test: exceeds its time limit",
         .init = slow_init,
         .decide = slow_decide,
 };

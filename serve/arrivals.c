@@ -11,14 +11,14 @@
 #include "util/macro.h"
 
 #define FILE_MAX ((size_t)256 << 20)
-#define SECONDS_MAX 1e7 /* of an arrival: 115 days */
+#define SECONDS_MAX 1e7 /* largest time of an arrival, s: 115 days */
 #define SPACES " \t\r\n"
 
 static int add(struct sv_arrivals *arrivals, double seconds, const char *name, struct sv_why *why)
 {
         if (arrivals->n == SV_ARRIVALS_MAX)
                 return sv_fail(why, "%s: there are more than %zu arrivals", name, SV_ARRIVALS_MAX);
-        /* a power of two: all room is used */
+        /* at a power of two the memory is full */
         if (!(arrivals->n & (arrivals->n - 1)) && (arrivals->n == 0 || arrivals->n >= 1024)) {
                 uint64_t *ns = ds_realloc(arrivals->ns, arrivals->n ? 2 * arrivals->n : 1024, sizeof(*ns));
 
@@ -30,7 +30,7 @@ static int add(struct sv_arrivals *arrivals, double seconds, const char *name, s
         return 0;
 }
 
-/* A number that is no less than 0; NULL when there is none. */
+/* Parses a number of at least 0; NULL: there is none. */
 static const char *read_number(const char *text, double *ret)
 {
         char *end;
@@ -44,7 +44,7 @@ static int wrong(const char *name, const struct sv_arrivals *arrivals, const cha
         return sv_fail(why, "%s, number %zu: %s", name, arrivals->n + 1, what);
 }
 
-/* [1.5, 0.1, ...]: gaps */
+/* Parses gaps in the form [1.5, 0.1, ...] */
 static int parse_list(
         struct sv_arrivals *arrivals, const char *text, const char *name, double speed, struct sv_why *why)
 {

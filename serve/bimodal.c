@@ -8,16 +8,16 @@
 #include "util/macro.h"
 
 struct state_of {
-        uint64_t place;    /* of the coloured copy */
-        uint32_t written;  /* the run in which it was written first */
-        enum sv_copy copy; /* where that version is */
+        uint64_t place;    /* offset of the coloured copy */
+        uint32_t written;  /* number of the run that first wrote the tensor */
+        enum sv_copy copy; /* the copy that holds the current version */
 };
 
 struct sv_bimodal {
         const struct sv_bm_model *model;
         struct state_of *tensors;
         uint64_t weights_again, arena_again;
-        uint32_t run, next; /* counted from 1; the launch that comes */
+        uint32_t run, next; /* run: counted from 1; next: number of the next launch */
         enum sv_copy weights;
 };
 
@@ -49,7 +49,8 @@ static bool is_good(const struct sv_bm_model *model)
         return true;
 }
 
-/* Marks with a place what a memory-bound kernel reads as a weight or is the first to write; any other than NOWHERE. */
+/* Gives a place other than NOWHERE to each tensor that a memory-bound kernel reads as a weight or is the first to
+ * write. */
 static void wanted(struct sv_bimodal *b)
 {
         const struct sv_bm_model *model = b->model;
@@ -70,7 +71,7 @@ static void wanted(struct sv_bimodal *b)
         }
 }
 
-/* What a kernel touches whose code takes no coloured tensor has no coloured place. */
+/* Takes the place away from tensors of kernels whose code accepts no coloured tensor. */
 static void unwanted(struct sv_bimodal *b)
 {
         const struct sv_bm_model *model = b->model;
@@ -81,16 +82,16 @@ static void unwanted(struct sv_bimodal *b)
                 for (uint32_t k = 0; launch->fixed && k < launch->n_uses; k++) {
                         const uint32_t tensor = model->uses[launch->first_use + k].tensor;
 
-                        /* of a weight that is held twice it is given the other copy */
+                        /* a kernel gets the other copy of a weight that is held twice */
                         if (!model->tensors[tensor].weight || model->moves)
                                 b->tensors[tensor].place = SV_BIMODAL_NOWHERE;
                 }
         }
 }
 
-/* --- where -------------------------------------------------------------------------------------------------------- */
+/* --- places in the coloured arena --------------------------------------------------------------------------------- */
 
-/* Places of one arena, sorted by where they begin */
+/* Places of one arena, sorted by their beginnings */
 struct placed {
         uint64_t begin, end;
         uint32_t first, last;
@@ -103,7 +104,7 @@ static int order_places(const void *a, const void *b)
         return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* The largest first; the earlier ones of equal size. */
+/* Orders tensors by size, the largest first; equal sizes by their number. */
 static int order_tensors(const void *a, const void *b, void *user)
 {
         const struct sv_bm_tensor *all = user;
@@ -116,7 +117,8 @@ static int order_tensors(const void *a, const void *b, void *user)
         return (i > k) - (i < k);
 }
 
-/* The beginning of the smallest gap that takes it between those that live at the same time, or behind them. */
+/* Returns the beginning of the smallest sufficient gap between tensors with overlapping lifetimes, or the end behind
+ * them. */
 static uint64_t find_gap(const struct placed *placed, uint32_t n, const struct sv_bm_tensor *tensor)
 {
         uint64_t end = 0, best = UINT64_MAX, at = 0;

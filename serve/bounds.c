@@ -43,7 +43,7 @@ static int load(const char *path, char **ret, struct sv_why *why)
         return 0;
 }
 
-/* The value of `key` between at and end, as text behind its colon; NULL: it is not there. */
+/* Text behind the colon of `key` between at and end; NULL: there is no such key. */
 static const char *value_of(const char *at, const char *end, const char *key)
 {
         char quoted[32];
@@ -57,7 +57,7 @@ static const char *value_of(const char *at, const char *end, const char *key)
         return found + strspn(found, " \n");
 }
 
-/* One object of the list, which ends at its brace: it holds no other. */
+/* Reads one object of the list; it ends at its brace, because it contains no other object. */
 static bool read_bound(const char *at, const char *end, struct bound *ret)
 {
         static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which launches of a pack memory bounds, as it was measured
+ * Launches of a pack that are memory-bound, as measured
  *
- * `detsharectl profile PACK --json` runs each kernel of a pack beside work that writes through all of L2 and says which
- * ones that slows: a file with what it printed is read here. Kernels are known by name and grid, so the file may be
- * another GPU's or an older pack's; those that it does not name count as bound by computing. The word `all` instead of
- * a file: memory bounds every launch, which costs the most memory and colours the most.
+ * `detsharectl profile PACK --json` runs each kernel of a pack beside work that writes through all of L2, and reports
+ * the kernels that this slows. This file reads that report. It identifies kernels by name and grid, so the report may
+ * come from another GPU or an older pack; kernels that it does not list count as compute-bound. The word `all` instead
+ * of a file makes every launch memory-bound, which needs the most memory and colours the most.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "serve/pack.h"
 
 #define SV_BOUNDS_ALL "all"
-#define SV_BOUNDS_MAX ((size_t)64 << 20) /* of the file */
+#define SV_BOUNDS_MAX ((size_t)64 << 20) /* bytes of the file */
 
-/* ret: an entry for each launch. -1 with the reason: the file cannot be read, or says nothing of any kernel. */
+/* ret: one entry per launch. -1 with the reason: the file cannot be read, or names no kernel. */
 int sv_bounds_read(const struct sv_pack *pack, const char *path, bool *ret, struct sv_why *why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading order: forms of kernels, weights, the model's part, an instance's part
+ * In reading order: forms of kernels, weights, the model's part, an instance's part
  */
 #include "serve/coloured.h"
 
@@ -16,7 +16,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define WANTS_MAX 64u /* of one image */
+#define WANTS_MAX 64u /* requested forms of one image */
 #define LOG_MAX 4096u
 #define NAME_MAX_ 256u
 #define UNWRITTEN 0xff
@@ -32,18 +32,18 @@ struct sv_coloured {
         enum sv_follow follow;
         enum detshare_colour colour;
         struct sv_tensors tensors;
-        struct sv_bimodal *plan; /* for places and masks; instances have their own */
+        struct sv_bimodal *plan; /* for places and masks; instances have plans of their own */
         struct sv_bm_footprint footprint;
         struct detshare_coloured_parameter parameter;
-        uint64_t weights; /* logical; 0: none */
+        uint64_t weights; /* logical address; 0: none */
         struct form *forms;
         uint32_t n_forms, n_fixed;
         CUmodule *modules;
         uint32_t n_modules;
-        bool *fixed; /* by kernel */
+        bool *fixed; /* one entry per kernel */
         uint32_t n_bound;
         _Atomic uint64_t launched, coloured, moves;
-        /* of models whose weights move */
+        /* only for models whose weights move */
         pthread_mutex_t lock;
         uint32_t running;
         enum sv_copy weights_at;
@@ -53,11 +53,11 @@ struct sv_placed {
         struct sv_coloured *coloured;
         const struct sv_instance *instance;
         struct sv_bimodal *bimodal;
-        uint64_t arena; /* logical; 0: none */
+        uint64_t arena; /* logical address; 0: none */
         uint64_t *values;
         void *params[SV_PARAMS_MAX + 1];
         CUevent events[2];
-        uint32_t turns; /* of the state, with SV_FOLLOW_TURNS */
+        uint32_t turns; /* state of the pseudorandom sequence, with SV_FOLLOW_TURNS */
 };
 
 static int fail(const char *what, int r, struct sv_why *why)
@@ -94,7 +94,7 @@ static int add_form(struct sv_coloured *c, uint32_t kernel, uint64_t mask, struc
         return 0;
 }
 
-/* The plan, with what is fixed, and the forms that it needs. */
+/* Makes the plan with the fixed kernels, and the list of forms that it needs. */
 static int make_plan(struct sv_coloured *c, struct sv_why *why)
 {
         const struct sv_pack *pack = c->model->pack;
@@ -109,7 +109,7 @@ static int make_plan(struct sv_coloured *c, struct sv_why *why)
         for (uint32_t i = 0; i < pack->n_launches; i++) {
                 const uint32_t kernel = pack->launches[i].kernel, n = sv_tensors_masks(&c->tensors, c->plan, i, masks);
 
-                if (n > SV_MASKS_MAX) { /* too many to be made: as one that cannot be */
+                if (n > SV_MASKS_MAX) { /* too many forms: the kernel counts as fixed */
                         c->fixed[kernel] = true;
                         c->n_fixed++;
                         return make_plan(c, why);
@@ -122,7 +122,7 @@ static int make_plan(struct sv_coloured *c, struct sv_why *why)
         return 0;
 }
 
-/* The helper's sentence about this kernel */
+/* Whether the helper's message refuses this kernel */
 static bool says_refused(const char *words, const char *name)
 {
         char sentence[SV_NAME_MAX + 32];
@@ -134,7 +134,7 @@ static bool says_refused(const char *words, const char *name)
         return at;
 }
 
-/* A kernel of those that are wanted which is refused in these words; whatever else they say is no kernel's fault. */
+/* Finds the requested kernel that the message refuses; false: the message blames no kernel. */
 static bool find_refused(const struct sv_coloured *c, const char *words, uint32_t *ret)
 {
         for (uint32_t i = 0; i < c->n_forms; i++) {
@@ -147,7 +147,7 @@ static bool find_refused(const struct sv_coloured *c, const char *words, uint32_
 
 enum { LOADED, REFUSED = 1 };
 
-/* 0; REFUSED: a kernel is fixed now, and the plan another one; -1. */
+/* 0; REFUSED: one more kernel is fixed and the plan has changed; -1: another error. */
 static int load_refused(struct sv_coloured *c, CUresult r, const char *log, struct sv_why *why)
 {
         uint32_t kernel;
@@ -163,7 +163,7 @@ static int load_refused(struct sv_coloured *c, CUresult r, const char *log, stru
         return make_plan(c, why) ? -1 : REFUSED;
 }
 
-/* An image with n forms from `first` on. */
+/* Loads an image with n forms, from `first` on. */
 static int load_image(struct sv_coloured *c, const uint8_t *text, uint32_t first, uint32_t n, struct sv_why *why)
 {
         const struct sv_driver *driver = c->model->driver;
@@ -210,7 +210,7 @@ static void unload(struct sv_coloured *c)
                 (void)c->model->driver->cuModuleUnload_fn(c->modules[--c->n_modules]);
 }
 
-/* Every kernel that turns out to be none makes another plan, so this ends after as many rounds as there are kernels. */
+/* Each refused kernel changes the plan, so this ends after at most as many rounds as there are kernels. */
 static int load_forms(struct sv_coloured *c, struct sv_why *why)
 {
         const struct sv_pack *pack = c->model->pack;
@@ -232,7 +232,7 @@ static int load_forms(struct sv_coloured *c, struct sv_why *why)
 
 /* --- weights ------------------------------------------------------------------------------------------------------ */
 
-/* The bytes of all weights that have a second place, to it or back. Ordered in the stream. */
+/* Copies all weights with a second place to that place or back, in stream order. */
 static int move_weights(struct sv_coloured *c, CUstream stream, enum sv_copy to, struct sv_why *why)
 {
         for (uint32_t i = 0; i < c->model->pack->n_weights; i++) {
@@ -361,12 +361,12 @@ static int open_placed(struct sv_placed *p, struct sv_why *why)
                 r = detshare_coloured_alloc(p->coloured->footprint.arena_again, p->coloured->colour, &p->arena);
         if (r < 0)
                 return fail("coloured memory for intermediates", r, why);
-        /* the parameter is there when the first tensor is */
+        /* the parameter exists once the first tensor exists */
         if (p->coloured->weights || p->arena)
                 r = detshare_coloured_parameter(&p->coloured->parameter);
         if (r < 0)
                 return fail("detshare_coloured_parameter", r, why);
-        /* as the arena of an instance: NaN in floats, so that it shows when what was not written is read */
+        /* fills with NaN, as the arena of an instance, so that a read of unwritten memory shows */
         if (p->arena)
                 r = detshare_coloured_memset(
                         p->instance->stream, p->arena, UNWRITTEN, p->coloured->footprint.arena_again);
@@ -417,14 +417,14 @@ static enum sv_state state_of(struct sv_placed *p)
         case SV_FOLLOW_BESIDE:
                 return SV_COLOCATION;
         case SV_FOLLOW_TURNS:
-                p->turns = p->turns * 1103515245u + 12345u; /* any will do that changes now and then */
+                p->turns = p->turns * 1103515245u + 12345u; /* any pseudorandom sequence will do */
                 return p->turns >> 16 & 1 ? SV_COLOCATION : SV_MONOPOLISATION;
         default:
                 return detshare_coloured_beside() == 1 ? SV_COLOCATION : SV_MONOPOLISATION;
         }
 }
 
-/* Weights that move do so while no other run needs them; its own waits for them by its stream's order. */
+/* Waits until no other run uses the weights, and moves them. This run's launches follow the copies in stream order. */
 static int settle_weights(struct sv_placed *p, enum sv_state state, struct sv_why *why)
 {
         struct sv_coloured *c = p->coloured;
@@ -468,7 +468,7 @@ void sv_placed_end(struct sv_placed *p)
         (void)pthread_mutex_unlock(&c->lock);
 }
 
-/* Half of SV_AHEAD after half of it: what was submitted before those has run. */
+/* After every half of SV_AHEAD launches, waits until the half before it has run. */
 static int stay_near(struct sv_placed *p, uint32_t i, struct sv_why *why)
 {
         const struct sv_driver *driver = p->coloured->model->driver;
@@ -481,7 +481,7 @@ static int stay_near(struct sv_placed *p, uint32_t i, struct sv_why *why)
         return half > 1 ? SV_CU(driver, why, cuEventSynchronize, p->events[(half + 1) % 2]) : 0;
 }
 
-/* Where a parameter's tensor lies, in this copy. */
+/* Address of a parameter's tensor in this copy. */
 static uint64_t address_of(const struct sv_placed *p, uint32_t tensor, uint64_t value, enum sv_copy copy)
 {
         const struct sv_coloured *c = p->coloured;

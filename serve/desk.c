@@ -36,7 +36,7 @@ static void fail(struct sv_desk *desk, const struct sv_why *why)
         tell(desk);
 }
 
-/* From the connection's buffer to the connection's buffer. */
+/* Runs one request; input and output are in the connection's buffer. */
 static int run_one(struct sv_desk_thread *thread, struct sv_connection *connection, struct sv_why *why)
 {
         struct sv_desk *desk = thread->desk;
@@ -57,7 +57,8 @@ static int run_one(struct sv_desk_thread *thread, struct sv_connection *connecti
         return r;
 }
 
-/* Under the lock. When an instance took the user's last request; 0: never, or longer ago than for all users here. */
+/* Time of the user's last request that an instance took; 0: none, or older than all remembered users. Under the
+ * lock. */
 static uint64_t last_turn(const struct sv_desk *desk, uid_t uid)
 {
         for (unsigned i = 0; i < SV_DESK_USERS; i++)
@@ -66,7 +67,8 @@ static uint64_t last_turn(const struct sv_desk *desk, uid_t uid)
         return 0;
 }
 
-/* Under the lock. The user who was served the longest ago makes room for a new one. */
+/* Notes that an instance took a request of the user; a new user replaces the one served the longest ago. Under the
+ * lock. */
 static void take_turn(struct sv_desk *desk, uid_t uid)
 {
         struct sv_desk_user *user = &desk->users[0];
@@ -82,7 +84,7 @@ static void take_turn(struct sv_desk *desk, uid_t uid)
         *user = (struct sv_desk_user){.uid = uid, .turn = ++desk->turn};
 }
 
-/* Under the lock, when there is one: the first request of the user who was served the longest ago. */
+/* The first request of the user served the longest ago; at least one request must wait. Under the lock. */
 static struct sv_connection *choose(const struct sv_desk *desk)
 {
         struct sv_connection *connection, *best = NULL;
@@ -101,7 +103,7 @@ static struct sv_connection *choose(const struct sv_desk *desk)
         return best;
 }
 
-/* Under the lock. */
+/* Removes the connection from the waiting ones. Under the lock. */
 static void take_out(struct sv_desk *desk, struct sv_connection *connection)
 {
         TAILQ_REMOVE(&desk->waiting, connection, link);
@@ -109,7 +111,7 @@ static void take_out(struct sv_desk *desk, struct sv_connection *connection)
         desk->n_waiting--;
 }
 
-/* NULL: the thread is to end. */
+/* NULL: the thread must end. */
 static struct sv_connection *next_request(struct sv_desk *desk)
 {
         struct sv_connection *connection = NULL;
@@ -146,7 +148,7 @@ static void *work(void *user)
         if (sv_driver_enter(thread->instance->model->driver, &why))
                 fail(desk, &why);
         while ((connection = next_request(desk))) {
-                /* before it is put back: who takes it hears of the failure, too */
+                /* before the request is handed back, so that its receiver sees the failure too */
                 if (run_one(thread, connection, &why))
                         fail(desk, &why);
                 put_back(desk, connection);
@@ -154,7 +156,7 @@ static void *work(void *user)
         return NULL;
 }
 
-/* --- their life --------------------------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 int sv_desk_open(struct sv_desk *desk, const struct sv_clock *clock, const struct sv_subject *subject,
         struct sv_instance *instances, unsigned n, struct sv_why *why)

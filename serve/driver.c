@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the library, telling the two apart, and the calls that come before any other
+ * Finding the driver library, recognising the drop-in, and the first calls
  */
 #include "serve/driver.h"
 
@@ -16,7 +16,7 @@
 #include "util/dropin.h"
 #include "util/macro.h"
 
-/* --- which is which ----------------------------------------------------------------------------------------------- */
+/* --- recognising the drop-in -------------------------------------------------------------------------------------- */
 
 struct look {
         ElfW(Addr) base;
@@ -33,7 +33,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user)
         for (unsigned i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 
-                /* an address is made of a number here: that is how the linker tells where a segment lies */
+                /* the linker gives a segment's address as a number */
                 if (segment->p_type == PT_NOTE &&
                         ds_notes_are_dropin(
                                 (const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz))
@@ -42,7 +42,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user)
         return 1;
 }
 
-/* Of a library that is loaded. */
+/* Whether a loaded library is the drop-in. */
 static bool is_dropin(void *library)
 {
         struct link_map *map = NULL;
@@ -150,13 +150,13 @@ static void find_dropin(struct sv_driver *driver)
 }
 
 #define NAME_OF(name) #name
-#define SYMBOL(name) NAME_OF(name) /* with the version that the headers put behind it */
+#define SYMBOL(name) NAME_OF(name) /* name with the version suffix that the headers add */
 
 static int resolve(struct sv_driver *driver, struct sv_why *why)
 {
         const char *missing = NULL;
 
-        /* POSIX lets a function's address travel in a void pointer, ISO C does not: hence the copy */
+        /* POSIX allows a function's address in a void pointer, ISO C does not, so it is copied */
 #define X(name)                                                  \
         {                                                        \
                 void *p = dlsym(driver->library, SYMBOL(name));  \

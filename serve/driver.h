@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver that a pack runs on: DetShare's drop-in, or NVIDIA's own library
+ * The CUDA driver that runs a pack: DetShare's drop-in, or NVIDIA's own library
  *
- * Both are found at run time and called through one table, so that the code that runs a pack is the same for both and
- * a comparison says something about DetShare and nothing else.
+ * Both are found at run time and called through one table. So the code that runs a pack is the same for both, and a
+ * comparison measures DetShare only.
  *
- * The drop-in is the libcuda.so.1 beside this program (build/cuda, LIBDIR/detshare), else what the dynamic linker
- * finds. NVIDIA's is what DETSHARE_LIBCUDA names and nothing else when that is set; else it lies where distributions,
- * NVIDIA's installer, its container tools and WSL put it; else where the dynamic linker finds it. The drop-in carries
- * an ELF note that tells which is which: neither is ever taken for the other.
+ * The drop-in is the libcuda.so.1 beside this program (build/cuda, LIBDIR/detshare), else the one that the dynamic
+ * linker finds. NVIDIA's library is the one that DETSHARE_LIBCUDA names. Without that variable it is searched for in
+ * the folders of distributions, NVIDIA's installer, its container tools and WSL, and then by the dynamic linker. An ELF
+ * note identifies the drop-in, so neither is taken for the other.
  */
 #pragma once
 
@@ -57,7 +57,7 @@
 enum sv_which {
         SV_DRIVER_DETSHARE,
         SV_DRIVER_NATIVE,
-        SV_DRIVER_FOUND, /* what the dynamic linker finds, whichever it is */
+        SV_DRIVER_FOUND, /* whichever library the dynamic linker finds */
 };
 
 struct sv_driver {
@@ -67,24 +67,24 @@ struct sv_driver {
         char gpu[128];
         CUdevice device;
         CUcontext context;
-        /* by the names without the version that the headers put behind some */
+        /* by names without the version suffix of the headers */
 #define X(name) __typeof__(&name) name##_fn;
         SV_DRIVER_FUNCTIONS(X)
 #undef X
 };
 
-/* The library and its functions; driver->native says which it is. */
+/* Loads the library and its functions; driver->native says which one it is. */
 int sv_driver_load(struct sv_driver *driver, enum sv_which which, struct sv_why *why);
-/* A device, its primary context, current to this thread. */
+/* Opens a device and makes its primary context current to this thread. */
 int sv_driver_begin(struct sv_driver *driver, struct sv_why *why);
-/* The library stays: it has threads of its own. Twice is fine. */
+/* The library stays loaded, because it has threads. May be called twice. */
 void sv_driver_close(struct sv_driver *driver);
-/* The context becomes the calling thread's. */
+/* Makes the context current to the calling thread. */
 int sv_driver_enter(const struct sv_driver *driver, struct sv_why *why);
-/* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"; -1. */
+/* Writes "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)" to why. Returns -1. */
 int sv_driver_fail(const struct sv_driver *driver, const char *call, CUresult r, struct sv_why *why);
 
-/* Call a function of it: 0, or -1 after the words. */
+/* Calls a function of the driver: 0, or -1 with the reason in why. */
 #define SV_CU(driver, why, name, ...)                                                    \
         ({                                                                               \
                 CUresult sv_r = (driver)->name##_fn(__VA_ARGS__);                        \

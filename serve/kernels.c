@@ -10,14 +10,14 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-/* One launch of a run. Rows are made by sorting these. */
+/* One launch of a run; sorting these groups launches into rows. */
 struct time {
         const struct sv_launch *launch;
         uint64_t ns;
 };
 
 struct times {
-        CUevent *events; /* before each launch, and behind the last */
+        CUevent *events; /* one before each launch, and one after the last */
         struct time *list;
         size_t n;
 };
@@ -73,7 +73,7 @@ static int by_row_and_time(const void *a, const void *b)
         return r ? r : x->ns != y->ns ? (x->ns < y->ns ? -1 : 1) : 0;
 }
 
-/* What one of n launches touches at most. */
+/* Largest number of bytes that one of n launches touches. */
 static uint64_t most_bytes(const struct time *list, size_t n)
 {
         uint64_t most = 0;
@@ -106,7 +106,7 @@ static int measure(struct times *times, struct sv_instance *instance, const stru
                 return -1;
         for (unsigned i = 0; i <= runs; i++) {
                 sv_cases_place(cases, i % cases->n, instance);
-                /* a simulated clock stands while we are at work, so that others do not get ahead of us */
+                /* holds a simulated clock, so that other clients do not advance it meanwhile */
                 (void)sv_now(clock);
                 if (sv_instance_run_timed(instance, times->events, why) || take_times(times, instance, why))
                         return -1;

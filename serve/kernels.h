@@ -16,6 +16,6 @@
 #include "serve/cases.h"
 #include "serve/clock.h"
 
-/* Number of runs; the first one is not counted. */
+/* runs: number of runs, of which the first is not counted. */
 int sv_kernels_write(struct sv_instance *instance, const struct sv_cases *cases, const struct sv_clock *clock,
         unsigned runs, const char *path, struct sv_why *why);

@@ -8,12 +8,12 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define STATIC_SHARED_MAX (48u << 10) /* more is to be asked for */
+#define STATIC_SHARED_MAX (48u << 10) /* bytes; more needs an attribute of the kernel */
 #define LOG_MAX 4096u
-#define ARCH_ALONE 90u /* from here on PTX uses what only that architecture has */
-#define UNWRITTEN 0xff /* NaN in f16 and f32 */
+#define ARCH_ALONE 90u /* from this compute capability on PTX may run on that architecture only */
+#define UNWRITTEN 0xff /* byte of NaN in f16 and f32 */
 
-/* --- what the pack says, against the device and its kernels ------------------------------------------------------ */
+/* --- the manifest against the device and the kernels ------------------------------------------------------------- */
 
 static int check_arch(const struct sv_driver *driver, const struct sv_pack *pack, struct sv_why *why)
 {
@@ -37,7 +37,7 @@ static int wrong_kernel(const struct sv_pack *pack, uint32_t i, const char *what
         return sv_fail(why, "%s/%s, kernel %u, %s: %s", pack->path, SV_MANIFEST, i, pack->kernels[i].name, what);
 }
 
-/* Bytes of each parameter of a kernel, as it declares them. */
+/* Size of each parameter that a kernel declares, in bytes. */
 static int param_sizes(const struct sv_driver *driver, const struct sv_pack *pack, uint32_t i, CUfunction function,
         uint32_t sizes[static SV_PARAMS_MAX], struct sv_why *why)
 {
@@ -107,7 +107,7 @@ static int prepare_kernel(struct sv_model *model, uint32_t i, struct sv_why *why
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
 
-/* The first line of what the compiler said, which is its first complaint. */
+/* Fails with the first line of the compiler's log, which is its first error. */
 static int module_fail(const struct sv_model *model, CUresult r, char *log, struct sv_why *why)
 {
         struct sv_why reason = {""};
@@ -161,7 +161,7 @@ static int load_weights(struct sv_model *model, struct sv_why *why)
                 return -1;
         if (sv_pack_read(model->pack, model->pack->weights, upload_piece, &upload, why))
                 return -1;
-        /* a copy from pageable memory may still be on its way when its call has returned */
+        /* a copy from pageable memory may continue after its call */
         return SV_CU(model->driver, why, cuCtxSynchronize);
 }
 
@@ -217,7 +217,7 @@ static void fill_params(struct sv_instance *instance)
                         instance->values[i] += instance->arena;
                 if (param->kind == SV_PARAM_WEIGHTS)
                         instance->values[i] += instance->model->weights;
-                /* of 4 bytes the low ones are the first: all machines with CUDA are little-endian */
+                /* little-endian, as all machines with CUDA: the low 4 bytes come first */
                 instance->params[i] = &instance->values[i];
         }
 }
@@ -324,7 +324,7 @@ static int launch_one(struct sv_instance *instance, uint32_t i, struct sv_why *w
         return r == CUDA_SUCCESS ? 0 : launch_fail(instance, i, r, why);
 }
 
-/* events: NULL, or one for each launch and one more. */
+/* events: NULL, or one per launch and one more. */
 static int launch_all(struct sv_instance *instance, const CUevent *events, struct sv_why *why)
 {
         const struct sv_driver *driver = instance->model->driver;

@@ -2,8 +2,8 @@
 /*
  * The manifest, line by line
  *
- * One row per first word, in the order in which lines come; the order is what lets each line be checked when it is
- * read, since what it refers to is known by then.
+ * The table has one row per first word, in the order of the lines. That order lets each line be checked when it is
+ * read, because everything that it refers to comes before it.
  */
 #include "serve/pack.h"
 
@@ -36,7 +36,7 @@ uint32_t sv_type_bytes(enum sv_type type)
         return types[type].bytes;
 }
 
-/* Room for one more in a list; NULL after the words. */
+/* Makes room for one more element of a list; NULL with the reason. */
 static void *one_more(
         struct sv_reader *reader, int which, void **list, uint32_t *n, size_t size, uint32_t most, const char *what)
 {
@@ -111,7 +111,7 @@ static int read_compiler(struct sv_reader *reader)
         return sv_name(reader, 1, "NAME", reader->pack->compiler);
 }
 
-/* The number of a file that was named before; -1 after the words. */
+/* Number of a file that an earlier line named; -1 with the reason. */
 static int find_file(struct sv_reader *reader, uint32_t i, uint32_t *ret)
 {
         struct sv_pack *pack = reader->pack;
@@ -165,7 +165,7 @@ static int read_arena(struct sv_reader *reader)
         return sv_number(reader, 1, "BYTES", 1, SV_BLOCK_MAX, &reader->pack->arena);
 }
 
-/* "2,3,4" into dimensions; the product of them and the type's size must be what BYTES says. */
+/* Parses "2,3,4" into dimensions; their product times the type's size must equal BYTES. */
 static int read_shape(struct sv_reader *reader, const char *shape, struct sv_tensor *tensor)
 {
         char text[SV_LINE_MAX + 1], *rest = text, *word;
@@ -267,7 +267,7 @@ static int read_address(struct sv_reader *reader, const char *word, uint64_t siz
         return 0;
 }
 
-/* i32=N, i64=N: the magnitude may be one more below zero. */
+/* i32=N, i64=N: a negative number may have a magnitude one larger. */
 static int read_integer(struct sv_reader *reader, const char *word, struct sv_param *param)
 {
         int wide = word[1] == '6', negative = word[4] == '-';
@@ -379,7 +379,7 @@ static int read_buffer(struct sv_reader *reader)
         return 0;
 }
 
-/* x-writes KERNEL PARAM...: what the kernel writes through; it reads through the others at most */
+/* x-writes KERNEL PARAM...: the parameters through which the kernel writes; it only reads through the others */
 static int read_writes(struct sv_reader *reader)
 {
         struct sv_pack *pack = reader->pack;
@@ -417,7 +417,7 @@ static int read_weight(struct sv_reader *reader)
         return 0;
 }
 
-/* The file of input or output `i` of a case, of so many bytes. */
+/* File of input or output `i` of a case, which must have this many bytes. */
 static int read_case_file(struct sv_reader *reader, uint32_t i, uint64_t bytes, uint32_t *has, uint32_t *file)
 {
         if (*has >> i & 1)
@@ -474,8 +474,8 @@ static int read_end(struct sv_reader *reader)
 
 static const struct row {
         const char *word;
-        uint32_t least, most;     /* of such lines */
-        uint32_t n_least, n_most; /* words of a line */
+        uint32_t least, most;     /* number of such lines */
+        uint32_t n_least, n_most; /* number of words in a line */
         int (*read)(struct sv_reader *reader);
 } rows[] = {
         {"detshare-pack", 1, 1, 2, 2, read_version},
@@ -503,7 +503,7 @@ static const struct row {
 
 #define N_ROWS DS_ARRAY_SIZE(rows)
 
-/* The row of the line; *at and *n are that of the line before, and how many of it there were. */
+/* Row of the current line. *at and *n: row of the previous line and the number of such lines so far; updated. */
 static const struct row *find_row(struct sv_reader *reader, size_t *at, uint32_t *n)
 {
         size_t i = 0;

@@ -2,9 +2,9 @@
 /*
  * A pack's folder and its files
  *
- * Names lead nowhere else: they are opened inside the folder, no link is followed, and only a regular file is read (one
- * that is a pipe or a device would make us wait, or worse). Bytes are hashed as they are handed on, in one pass, so
- * that what was checked is what is used, whoever writes the file meanwhile.
+ * A file name leads nowhere else: it is opened inside the folder, no link is followed, and only a regular file is read,
+ * because a pipe or a device could block the reader. Bytes are hashed while they are handed on, in one pass. So the
+ * checked bytes are the used ones, whoever writes the file meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #define PIECE ((size_t)1 << 20)
 
-/* A file descriptor and the file's length, or -1. */
+/* Returns a file descriptor, or -1; *ret_size is the file's length. */
 static int open_file(int folder, const char *path, const char *name, uint64_t *ret_size, struct sv_why *why)
 {
         ds_cleanup(ds_closep) int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
@@ -36,7 +36,7 @@ static int open_file(int folder, const char *path, const char *name, uint64_t *r
         return DS_TAKE_FD(fd);
 }
 
-/* As many bytes as there are up to size; -1 with errno. */
+/* Reads up to size bytes, until the end of the file; -1 with errno. */
 static ssize_t read_some(int fd, uint8_t *buffer, size_t size)
 {
         size_t at = 0;
@@ -78,7 +78,7 @@ static int read_manifest(int folder, const char *path, char **ret, size_t *ret_s
         return 0;
 }
 
-/* All files are there, with their lengths: said before anything is done with the first. */
+/* Checks that all files exist with their lengths, before any of them is used. */
 static int check_files(const struct sv_pack *pack, struct sv_why *why)
 {
         for (uint32_t i = 0; i < pack->n_files; i++) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only the whole manifest can show
+ * Checks of the whole manifest
  *
- * Inputs are copied in one after the other before a run, so no two of them share bytes. Buffers may share bytes but not
- * at the same time: they are walked in the order of their first launches, with the set of those that are still in use,
- * by the order of their offsets, so that a new one needs to be compared with its two neighbours only. The set is bits
- * with a tree of words above them that says where any are set: all that is asked of it takes the same few steps however
- * many buffers there are.
+ * Inputs are copied in one after the other before a run, so no two of them may share bytes. Buffers may share bytes but
+ * not at the same time. The check walks them in the order of their first launches, and keeps the live ones in a set
+ * ordered by offset, so a new one is compared with its two neighbours only. The set is a bit array with a tree of words
+ * above it that marks non-zero words: every operation takes a few steps, however many buffers there are.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,7 +47,7 @@ static int check_cases(const struct sv_pack *pack, const char *name, struct sv_w
 
 _Static_assert(SV_BUFFERS_MAX <= 64 * 64 * 64 && SV_BUFFERS_MAX % 64 == 0, "the set's highest word has bits for all");
 
-/* A bit of a word above is set where the word below has one. */
+/* A bit of an upper word is set if the word below it is not zero. */
 struct set {
         uint64_t words[LEVELS][LEVEL_WORDS];
 };
@@ -68,7 +67,7 @@ static void set_remove(struct set *set, uint32_t n)
         }
 }
 
-/* The least from n on, or NONE. */
+/* The least element from n on, or NONE. */
 static uint32_t set_from(const struct set *set, uint32_t n)
 {
         for (int i = 0; i < LEVELS; i++, n = n / 64 + 1) {
@@ -84,7 +83,7 @@ static uint32_t set_from(const struct set *set, uint32_t n)
         return NONE;
 }
 
-/* The greatest below n, or NONE. */
+/* The greatest element below n, or NONE. */
 static uint32_t set_below(const struct set *set, uint32_t n)
 {
         for (int i = 0; i < LEVELS; i++, n /= 64) {
@@ -102,11 +101,11 @@ static uint32_t set_below(const struct set *set, uint32_t n)
 
 /* --- buffers ------------------------------------------------------------------------------------------------------ */
 
-/* The same buffers in three orders; by_offset are they themselves, the others are their places in that. */
+/* The buffers in three orders: by_offset holds them, the other two hold positions in by_offset. */
 struct plan {
         struct sv_buffer *by_offset;
         uint32_t *by_first, *by_last;
-        struct set live; /* of places in by_offset */
+        struct set live; /* positions in by_offset */
 };
 
 static int order_offsets(const void *a, const void *b)
@@ -137,7 +136,7 @@ static bool overlap(const struct sv_buffer *a, const struct sv_buffer *b)
         return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
-/* The live one that this one shares bytes with, or NULL. */
+/* The live buffer that shares bytes with this one, or NULL. */
 static const struct sv_buffer *find_other(const struct plan *plan, uint32_t place)
 {
         const uint32_t neighbours[] = {set_below(&plan->live, place), set_from(&plan->live, place + 1)};

@@ -21,7 +21,7 @@ int sv_wrong(struct sv_reader *reader, const char *format, ...)
                 reader->n_words ? reader->words[0] : "", text);
 }
 
-/* Words with exactly one space between. */
+/* Splits the line into words with exactly one space between them. */
 static int split(struct sv_reader *reader)
 {
         char *at = reader->buffer;
@@ -68,7 +68,7 @@ static int take_line(struct sv_reader *reader)
         return 1;
 }
 
-/* What says nothing: empty lines, comments, and what later versions add but for the words that this one knows. */
+/* Whether a reader skips the line: empty lines, comments, and x- lines except those that this version knows. */
 static bool says_nothing(const char *line)
 {
         if (!strncmp(line, "x-writes ", 9) || !strncmp(line, "x-weight ", 9))
@@ -83,7 +83,7 @@ int sv_next_line(struct sv_reader *reader)
 
                 if (r <= 0)
                         return r;
-                /* the first line is no place for words to oneself */
+                /* the first line must be the version */
                 if (reader->line > 1 && says_nothing(reader->buffer))
                         continue;
                 return split(reader) < 0 ? -1 : 1;

@@ -19,7 +19,7 @@ static bool shares(const struct sv_buffer *buffer, const struct sv_tensor *tenso
         return buffer->offset < tensor->offset + tensor->bytes && tensor->offset < buffer->offset + buffer->bytes;
 }
 
-/* The buffers that have an input's bytes first: they are written before any launch. */
+/* Lists the buffers that hold an input first: they are written before any launch. */
 static void list_given(struct sv_tensors *t, const struct sv_tensor *input)
 {
         const struct sv_pack *pack = t->pack;
@@ -54,7 +54,7 @@ static void list_tensors(struct sv_tensors *t)
                 t->begins[i] = begin_of(pack, i);
 }
 
-/* --- what launches point to --------------------------------------------------------------------------------------- */
+/* --- targets of launch parameters --------------------------------------------------------------------------------- */
 
 static uint32_t find_weight(const struct sv_tensors *t, uint64_t offset)
 {
@@ -71,7 +71,7 @@ static uint32_t find_weight(const struct sv_tensors *t, uint64_t offset)
         return low && offset - t->begins[low - 1] < t->list[low - 1].bytes ? low - 1 : SV_TENSOR_NONE;
 }
 
-/* live: the buffers that are in use, n of them */
+/* live: the n buffers that are in use */
 static uint32_t find_buffer(const struct sv_tensors *t, const uint32_t *live, uint32_t n, uint64_t offset)
 {
         for (uint32_t i = 0; i < n; i++)
@@ -80,7 +80,7 @@ static uint32_t find_buffer(const struct sv_tensors *t, const uint32_t *live, ui
         return SV_TENSOR_NONE;
 }
 
-/* The use of that tensor by the launch that is being read; a new one if there is none. */
+/* Returns the current launch's use of that tensor, and adds one if there is none. */
 static struct sv_bm_use *use_of(struct sv_tensors *t, struct sv_bm_launch *launch, uint32_t tensor)
 {
         for (uint32_t k = 0; k < launch->n_uses; k++)
@@ -120,7 +120,7 @@ static int read_launch(struct sv_tensors *t, uint32_t i, const uint32_t *live, u
         return 0;
 }
 
-/* Launch by launch, with the buffers that are in use. */
+/* Reads the launches in order, with the set of buffers in use. */
 static int read_launches(struct sv_tensors *t, uint32_t *live, struct sv_why *why)
 {
         uint32_t n = 0;
@@ -153,7 +153,7 @@ uint32_t sv_tensors_output(const struct sv_tensors *t, uint32_t i)
         return found == SV_TENSOR_NONE ? found : pack->n_weights + found;
 }
 
-/* What a copy elsewhere could not be */
+/* Refuses weights and outputs of which no second copy is possible. */
 static int check_places(const struct sv_tensors *t, struct sv_why *why)
 {
         const struct sv_pack *pack = t->pack;
@@ -173,7 +173,7 @@ static int check_places(const struct sv_tensors *t, struct sv_why *why)
         return 0;
 }
 
-/* Where a copy lies elsewhere, nobody else gets its place either until the outputs are read. */
+/* An output with a coloured copy keeps that place until the outputs are read. */
 static void keep_outputs(struct sv_tensors *t)
 {
         for (uint32_t i = 0; i < t->pack->n_outputs; i++) {
@@ -233,7 +233,7 @@ void sv_tensors_close(struct sv_tensors *t)
 
 /* --- masks -------------------------------------------------------------------------------------------------------- */
 
-/* Which use of the launch the tensor is. */
+/* Position of the tensor among the launch's uses. */
 static uint32_t place_of(const struct sv_tensors *t, const struct sv_bm_launch *launch, uint32_t tensor)
 {
         uint32_t k = 0;
@@ -257,10 +257,10 @@ uint64_t sv_tensors_mask(const struct sv_tensors *t, uint32_t i, const enum sv_c
         return mask;
 }
 
-/* A choice that decides about some uses of a launch: the state, where weights lie, where an intermediate was left. */
+/* A choice that decides the copy of some uses of a launch: the state, the place of weights, or of an intermediate. */
 struct choices {
         uint32_t n;
-        uint32_t of_use[SV_PARAMS_MAX]; /* SV_TENSOR_NONE: over all channels, whatever is chosen */
+        uint32_t of_use[SV_PARAMS_MAX]; /* SV_TENSOR_NONE: over all channels under every choice */
 };
 
 static uint32_t first_writer(const struct sv_tensors *t, uint32_t tensor)
@@ -279,7 +279,7 @@ static void find_choices(const struct sv_tensors *t, const struct sv_bimodal *bi
 {
         const struct sv_bm_launch *launch = &t->launches[i];
 
-        ret->n = t->model.moves ? 2 : 1; /* the state; where weights are */
+        ret->n = t->model.moves ? 2 : 1; /* the state; the place of weights */
         for (uint32_t k = 0; k < launch->n_uses; k++) {
                 const uint32_t tensor = t->uses[launch->first_use + k].tensor;
                 const bool bound = launch->memory_bound && !launch->fixed;

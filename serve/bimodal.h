@@ -7,12 +7,10 @@
  * chooses the copy for each launch. This file is that rule and nothing else: no driver, no clock, no memory.
  *
  * - *Monopolisation* (no work of the other class): a memory-bound kernel reads the weights over all channels, and
- *   writes
- * over all channels.
+ *   writes over all channels.
  * - *Colocation*: it reads the coloured weights, and writes coloured.
  * - In both states every kernel reads an intermediate where its writer left it. A kernel that is not memory-bound
- *   writes
- * over all channels, and reads the weights there.
+ *   writes over all channels, and reads the weights there.
  *
  * The state may change before any launch, and nothing waits for it: a written tensor stays where it is until its life
  * ends. So an intermediate has one version at any time. The launch that writes it first in its life chooses the place.

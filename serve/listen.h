@@ -7,18 +7,14 @@
  * on others is bounded:
  *
  * - A connection has one request at a time, and one buffer as long as the model's input or output, allocated after a
- *   valid
- * header. So memory is at most connections x that length.
+ *   valid header. So memory is at most connections x that length.
  * - A connection ends if its request does not arrive within SV_REQUEST_MS from its first byte, or if its answer is not
- *   read
- * in that time. An instance never waits for a client.
+ *   read in that time. An instance never waits for a client.
  * - A request that waits for an instance longer than `wait_ms` gets BUSY, because the running request may never end.
  * - The number of connections is limited, and one user has at most half of them. At a user's limit a new connection
- *   replaces
- * one of the same user that was idle for SV_IDLE_MS; without such a connection it gets BUSY.
+ *   replaces one of the same user that was idle for SV_IDLE_MS; without such a connection it gets BUSY.
  * - When all connections are in use, a new one of another user replaces one of the user with the most, if that user has
- *   at
- * least two more: an idle one, else the oldest in a request or answer, else one whose request waits.
+ *   at least two more: an idle one, else the oldest in a request or answer, else one whose request waits.
  * - At most 16 connections are refused before connected clients are served again.
  *
  * The socket belongs to the user (mode 600); every process that may write to it is served.

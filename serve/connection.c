@@ -100,7 +100,7 @@ void sv_connection_refuse(struct sv_connection *connection, enum sv_status statu
         sv_connection_answer(connection, status, connection->sentence, strlen(connection->sentence));
 }
 
-/* What the socket takes now. */
+/* Sends as much as the socket takes without waiting. */
 static void send_some(struct sv_connection *connection)
 {
         const uint64_t head = sizeof(connection->header), all = head + connection->bytes;

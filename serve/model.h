@@ -31,7 +31,7 @@ struct sv_instance {
         CUstream stream;
         CUdeviceptr arena;
         uint8_t *input, *output; /* pinned: all tensors in sequence, in the pack's order */
-        uint64_t *values;        /* of all parameters of all launches */
+        uint64_t *values;        /* values of all parameters of all launches */
         void **params;           /* their addresses */
         CUdeviceptr input_at[SV_INPUTS_MAX], output_at[SV_OUTPUTS_MAX];
 };

@@ -115,7 +115,7 @@ struct sv_case {
 };
 
 struct sv_pack {
-        char *path;  /* of the folder, for messages */
+        char *path;  /* path of the folder, for messages */
         int folder;  /* -1: the manifest was read without a folder */
         int trusted; /* 1: the files' bytes are not compared with their hashes */
         char model[SV_NAME_MAX + 1], framework[SV_NAME_MAX + 1], compiler[SV_NAME_MAX + 1];

@@ -216,7 +216,7 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@.new && mv $@.new $@
 
-# where the shells look for completions
+# places in which the shells look for completions
 COMPLETIONS := bash-completion/completions/detsharectl zsh/vendor-completions/_detsharectl fish/vendor_completions.d/detsharectl.fish
 .PHONY: deps lint install uninstall clean
 deps: ## install what the build and the tests need and this machine lacks | root or sudo, if a package is missing

@@ -12,7 +12,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define TURN_BYTES ((size_t)1 << 20) /* of one connection, before the next has its turn */
+#define TURN_BYTES ((size_t)1 << 20) /* bytes that one connection may transfer before the next one is served */
 
 uint64_t sv_now_ms(void)
 {

@@ -68,7 +68,7 @@ note() {
         fi
         printf '%s\n' "$text"
         echo "$2 $3" >"$logs/$1.result"
-        # what the test's own processes used of processors, for who decides what belongs into the lists above
+        # processor time of the test's processes, from which the lists above are made
         times >"$logs/$1.times"
 }
 
@@ -131,9 +131,9 @@ suite_tree() {
         for t in tests/tree/*.sh; do
                 queue plain "$(basename "$t" .sh)" "$t" "$build"
         done
-        # checks in Python say in their manual that they end with a count; prose.py joins them when all files pass it
+        # checks in Python say in their manual that they end with a count
         for t in tests/tree/*.py; do
-                [ "$t" != tests/tree/prose.py ] && [ -x "$t" ] && grep -q 'N passed, N failed' "$t" &&
+                [ -x "$t" ] && grep -q 'N passed, N failed' "$t" &&
                         queue script "$(basename "$t" .py)" "$t"
         done
 }

@@ -138,7 +138,7 @@ static void show_request(const struct ds_client *client, const Detshare__Request
         shown->entry.behind = shown->behind;
 }
 
-/* What a session did to the device's context is known here: its worker is a new one. */
+/* Adds the session's fault that ended the device's context: the new worker does not know it. */
 static void show_fault(const struct ds_client *client, Detshare__ExplainReply *explained)
 {
         const struct ds_session *session = ds_session_find(ds_client_supervisor(client), explained->session);

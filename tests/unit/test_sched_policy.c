@@ -198,7 +198,7 @@ Test(sched_policy, loads_only_from_where_nobody_else_can_write)
         ds_plugin_close(plugin);
 }
 
-/* Of several directories the first that has a file of the name decides. */
+/* The first directory with a file of that name decides. */
 Test(sched_policy, searches_directories_in_order)
 {
         char one[] = "/tmp/detshare-policy-XXXXXX", two[] = "/tmp/detshare-policy-XXXXXX", file[64], other[64],

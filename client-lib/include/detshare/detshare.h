@@ -78,7 +78,7 @@ struct detshare_stats {
         uint64_t slo_ns;    /* latency objective of a request, ns; 0: none */
         uint64_t launches;  /* kernels that the device was given */
         uint64_t completed; /* kernels, copies and memsets that ended */
-        uint64_t errors;    /* of `completed`: those that ended with an error */
+        uint64_t errors;    /* operations in `completed` that ended with an error */
         uint64_t requests;  /* periods of work from idle to idle; counted for class LS only */
         uint64_t device_ns; /* device time of the session's operations, summed, ns */
         uint64_t wait_ns;   /* time from the submission of an operation to its start, summed, ns */

@@ -17,11 +17,12 @@
 
 #define DS_BOUND_STEP 256u /* allocation unit of shared memory, or a multiple of it, bytes */
 
-/* CUdevice_attribute */
+/* numbers of enum CUdevice_attribute */
 enum {
         DS_ATTRIBUTE_SHARED_PER_SM = 81,
-        DS_ATTRIBUTE_SHARED_PER_BLOCK = 97, /* largest size that a kernel may request */
-        DS_ATTRIBUTE_SHARED_RESERVED = 111, /* reserved per block in addition */
+        DS_ATTRIBUTE_SHARED_PER_BLOCK = 97, /* most shared memory that a kernel may request per block, bytes */
+        /* shared memory that the driver reserves for each block in addition, bytes */
+        DS_ATTRIBUTE_SHARED_RESERVED = 111,
 };
 
 static inline uint32_t ds_bound_attribute(const struct ds_device_info *info, int attribute)
@@ -29,13 +30,14 @@ static inline uint32_t ds_bound_attribute(const struct ds_device_info *info, int
         return info->attributes[attribute] > 0 ? (uint32_t)info->attributes[attribute] : 0;
 }
 
-/* Number of the kernel's blocks that may be on one SM of n_sms; bound must not be 0. */
+/* Number of the kernel's blocks that may be on one of n_sms SMs, if `bound` blocks may be on all of them together;
+ * bound must not be 0. */
 static inline uint32_t ds_bound_share(uint32_t bound, uint32_t n_sms)
 {
         return n_sms && bound >= n_sms ? bound / n_sms : 1;
 }
 
-/* Whether its blocks may get unneeded shared memory. */
+/* Whether a launch may request more shared memory per block than the kernel needs (see the top of this file). */
 static inline int ds_bound_may_pad(
         const struct ds_device_info *info, const struct ds_kernel_info *kernel, uint32_t cluster_blocks)
 {

@@ -11,9 +11,9 @@
 #include "device/device.h"
 
 /*
- * Computes the clusters of a launch (1 each: none) and its grid in blocks from the launch's and the kernel's size.
- * Returns 0, or DS_CUDA_INVALID_CLUSTER_SIZE if they contradict each other. Limits of rungs and devices are not
- * checked.
+ * Computes the clusters of a launch (1 each: none) and its grid in blocks, from the cluster sizes of the launch and of
+ * the kernel. Returns 0, or DS_CUDA_INVALID_CLUSTER_SIZE if they contradict each other or a cluster has more than
+ * `most` blocks. Limits of rungs and devices are not checked.
  */
 static inline int ds_device_cluster_within(const struct ds_kernel_info *kernel, uint32_t most, const uint32_t *grid,
         const uint32_t *cluster, uint32_t *ret_cluster, uint64_t *ret_grid)
@@ -39,7 +39,7 @@ static inline int ds_device_cluster_within(const struct ds_kernel_info *kernel, 
         return 0;
 }
 
-/* The same with the limit DS_DEVICE_CLUSTER_MAX. */
+/* As ds_device_cluster_within(), with at most DS_DEVICE_CLUSTER_MAX blocks in a cluster. */
 static inline int ds_device_cluster(const struct ds_kernel_info *kernel, const uint32_t *grid, const uint32_t *cluster,
         uint32_t *ret_cluster, uint64_t *ret_grid)
 {

@@ -62,12 +62,13 @@ enum ds_cuda_error {
 #define DS_DEVICE_ATTRIBUTES 160 /* size of attributes[], indexed by CUdevice_attribute; 0 = unknown */
 #define DS_DEVICE_TPCS_MAX 128
 #define DS_DEVICE_RUNGS_MAX 64
-#define DS_DEVICE_GROUPS_MAX 32      /* a group is a bit of a 32-bit word */
-#define DS_DEVICE_STREAMS_PER_RUNG 8 /* per priority level */
+/* most groups of TPCs: each group is one bit of a 32-bit word (rung_create_coarse) */
+#define DS_DEVICE_GROUPS_MAX 32
+#define DS_DEVICE_STREAMS_PER_RUNG 8 /* streams of one priority in a rung */
 #define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
 #define DS_DEVICE_MESSAGE_MAX 400
 #define DS_DEVICE_GPC_NONE 255u
-#define DS_DEVICE_CLUSTER_MAX 16u     /* blocks */
+#define DS_DEVICE_CLUSTER_MAX 16u     /* blocks of the largest cluster that any kernel may use */
 #define DS_DEVICE_CLUSTER_ASKED 1024u /* largest cluster that clusters() accepts, in blocks; none that large can run */
 
 struct ds_tpc_mask {
@@ -95,7 +96,8 @@ struct ds_device_info {
         uint32_t group_sms[DS_DEVICE_GROUPS_MAX];
         struct ds_tpc_mask group[DS_DEVICE_GROUPS_MAX];
         uint32_t group_clusters; /* blocks of the largest cluster that the groups of one GPC can run together */
-        /* 1: a bound on resident blocks is kept per SM, as a whole number of blocks and at least one; 0: exactly */
+        /* 1: max_resident_blocks of a launch is enforced on each SM, as a whole number of blocks and at least one;
+         * 0: exactly, over the whole rung */
         uint32_t bound_per_sm;
         /*
          * Slowdown of requests of short kernels after kernels have run on part of the SMs, permille. It lasts until the
@@ -106,14 +108,14 @@ struct ds_device_info {
 };
 
 struct ds_rung_info {
-        struct ds_tpc_mask mask; /* a coarse rung has only the known TPCs here */
+        struct ds_tpc_mask mask; /* TPCs of the rung; of a coarse rung only those whose number is known */
         uint32_t n_tpcs, n_sms;
-        uint32_t cluster_max; /* blocks of the largest cluster that it can run; 1 = no clusters */
-        uint32_t coarse;      /* 1: made of groups */
+        uint32_t cluster_max; /* blocks of the largest cluster that the rung can run; 1 = no clusters */
+        uint32_t coarse;      /* 1: the rung is made of groups of TPCs (rung_create_coarse) */
 };
 
 struct ds_kernel_param {
-        uint32_t offset, size; /* in the packed parameter block, bytes */
+        uint32_t offset, size; /* place of the parameter in the packed parameter block, bytes */
 };
 
 struct ds_kernel_info {
@@ -125,22 +127,25 @@ struct ds_kernel_info {
         uint32_t max_threads;
         uint32_t static_shared, local_bytes, const_bytes, registers;
         uint32_t ptx_version, binary_version; /* for example 90, 90 */
-        uint32_t cooperative;                 /* 1: it needs all blocks resident */
+        uint32_t cooperative;                 /* 1: the kernel needs all its blocks resident at the same time */
         uint32_t prints;                      /* 1: its module may print or assert */
         uint32_t cluster[3];                  /* cluster size that its code requires, blocks; 0 = none */
-        uint32_t cluster_max;                 /* blocks; 0 = the kernel sets no limit */
-        uint32_t cluster_explicit;            /* 1: it must be launched with clusters */
+        uint32_t cluster_max;                 /* most blocks of a cluster of the kernel; 0 = the kernel sets no limit */
+        uint32_t cluster_explicit;            /* 1: the kernel must be launched with clusters */
         uint32_t blocks_are_clusters;         /* 1: a launch's grid counts clusters */
-        uint32_t waits;       /* 1: its blocks may wait for other blocks (image/sass.h, ptx/pass/facts.h) */
-        uint32_t idempotent;  /* 1: proven that a partial run followed by a full run has the effect of one run */
-        uint32_t sees_shared; /* 1: it may read the size of its shared memory, so padding could be visible */
+        uint32_t waits;      /* 1: its blocks may wait for other blocks (image/sass.h, ptx/pass/facts.h) */
+        uint32_t idempotent; /* 1: proven that a partial run followed by a full run has the effect of one run */
+        /* 1: the kernel may read the size of its shared memory, so that padding could change its results */
+        uint32_t sees_shared;
 };
 
-/* How promptly an implementation must report an end, if reports cost it something. */
+/* How promptly a device must report the end of an operation. Reports may cost the device time, so the caller
+ * chooses. */
 enum ds_tell {
         DS_TELL_SOON,  /* as soon as possible */
-        DS_TELL_EXACT, /* as soon as possible, with its own times */
-        DS_TELL_LATE,  /* may be slightly later, together with later work of its stream and with common times */
+        DS_TELL_EXACT, /* as soon as possible, with start and end times of this operation alone */
+        /* may be slightly later, in one report with later work of its stream and with times common to them */
+        DS_TELL_LATE,
 };
 
 struct ds_launch {
@@ -149,7 +154,7 @@ struct ds_launch {
         const ds_device_kernel *kernel;
         uint32_t grid[3], block[3];
         uint32_t cluster[3];   /* blocks; all 0: the kernel's own size, if any */
-        uint32_t cooperative;  /* 1: its blocks may wait for each other */
+        uint32_t cooperative;  /* 1: blocks of the launch may wait for each other, so all must be resident */
         uint32_t shared_bytes; /* dynamic shared memory */
         const void *params;    /* copied before launch() returns */
         uint32_t params_size;
@@ -179,7 +184,7 @@ enum ds_copy_kind {
         _DS_COPY_MAX,
 };
 
-/* height rows of width bytes; 1-D copies have height 1. All addresses must be mapped in the space. */
+/* A copy of `height` rows of `width` bytes; 1-D copies have height 1. All addresses must be mapped in the space. */
 struct ds_copy {
         uint32_t stream;
         uint32_t space;
@@ -190,7 +195,8 @@ struct ds_copy {
         uint32_t timed; /* as in ds_launch */
 };
 
-/* height rows of width elements of element_size (1, 2, 4) bytes; or one aligned element of 8, stored as one word. */
+/* A fill of `height` rows of `width` elements of element_size (1, 2, 4) bytes; or of one aligned element of 8 bytes,
+ * stored as one word. */
 struct ds_memset {
         uint32_t stream;
         uint32_t space;
@@ -198,7 +204,7 @@ struct ds_memset {
         uint64_t value;
         uint32_t element_size;
         uint64_t width, height;
-        uint64_t pitch; /* bytes */
+        uint64_t pitch; /* bytes from the start of a row to the start of the next */
         uint32_t timed; /* as in ds_launch */
 };
 
@@ -230,7 +236,8 @@ struct ds_tensor_map {
         enum ds_tensor_map_kind kind;
         uint32_t data_type, rank;
         uint64_t address;
-        uint32_t given; /* enum ds_tensor_array: arrays that are not NULL */
+        /* bits of enum ds_tensor_array: arrays for which the caller passed a pointer that is not NULL */
+        uint32_t given;
         uint64_t dims[DS_TENSOR_RANK_MAX], strides[DS_TENSOR_RANK_MAX];
         uint32_t box[DS_TENSOR_RANK_MAX], steps[DS_TENSOR_RANK_MAX];
         int32_t lower[DS_TENSOR_RANK_MAX], upper[DS_TENSOR_RANK_MAX];
@@ -251,7 +258,8 @@ enum ds_device_node_kind {
 struct ds_device_node {
         enum ds_device_node_kind kind;
         uint32_t n_deps;
-        const uint32_t *deps; /* earlier nodes */
+        /* indices of the nodes, all earlier than this one, that must have ended before this one begins */
+        const uint32_t *deps;
         union {
                 struct ds_launch launch; /* params must be valid as long as the node */
                 struct ds_copy copy;
@@ -272,7 +280,8 @@ struct ds_completion {
         uint64_t token;
         int32_t status; /* enum ds_cuda_error */
         uint64_t start_ns, end_ns;
-        uint32_t shared; /* 1: reported together with others (DS_TELL_LATE); the times are those of all */
+        /* 1: reported together with other operations (DS_TELL_LATE); start_ns and end_ns are those of all of them */
+        uint32_t shared;
         uint32_t blocks; /* EVICTED: blocks of the kernel run so far, by this launch and those that it continued */
         char message[DS_DEVICE_MESSAGE_MAX]; /* if status is an error: kernel, address, line */
 };
@@ -332,10 +341,11 @@ struct ds_device_ops {
          */
         int (*mem_create)(ds_device *device, uint64_t size, int *ret_fd);
         /*
-         * Maps a slab (from here or an earlier worker) at va. The caller keeps the fd. An unmapping affects work
-         * submitted later; while running work still uses the memory, mapping at that address may return -EEXIST.
-         * Unmapping a slab created here gives it up: mem_create() may reuse its memory. So nobody else may have it
-         * mapped, or map it later, once mem_create() has been called.
+         * Maps a slab (created by this worker or an earlier one) at va. The caller keeps the fd. An unmapping affects
+         * work submitted later; while running work still uses the memory, mapping at that address may return -EEXIST.
+         * Unmapping a slab that this device created gives it up, unless mem_keep() was called: mem_create() may reuse
+         * its memory. So once mem_create() has been called, no other process may have such a slab mapped, or map it
+         * later.
          */
         int (*mem_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*mem_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
@@ -344,7 +354,8 @@ struct ds_device_ops {
          * Marks that the slab mapped at va may be mapped elsewhere or again: unmapping does not give it up. -ENOENT.
          */
         int (*mem_keep)(ds_device *device, uint32_t space, uint64_t va);
-        /* Maps a memfd's host memory at va in this process and registers it with the GPU. Both [stops]. */
+        /* Maps a memfd's host memory at va in this process and registers it with the GPU; host_unmap() undoes both.
+         * Both calls [stops]. */
         int (*host_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*host_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 
@@ -383,8 +394,9 @@ struct ds_device_ops {
         int (*kernel_loaded)(const ds_device_kernel *kernel);
         int (*kernel_load)(ds_device *device, const ds_device_kernel *kernel);
         int (*global_find)(
-                ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
-        /* 1: it has writable state, which is lost with this process */
+                /* -ENOENT: the module has no variable of this name */
+                ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size);
+        /* 1: the module has writable global variables, whose contents are lost with this process */
         int (*module_has_globals)(ds_device_module *module);
 
         /*
@@ -425,24 +437,25 @@ struct ds_device_ops {
          */
         int (*graph_new)(ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n,
                 ds_device_graph **ret);
-        /* Instantiates it for launches on streams of a rung. [stops] Returns 0, a CUDA error (not possible), or a
-         * negative errno. */
+        /* Instantiates the graph for launches on streams of a rung. [stops] Returns 0; a CUDA error: the graph
+         * cannot be instantiated; or a negative errno. */
         int (*graph_build)(ds_device *device, ds_device_graph *graph, uint32_t rung);
-        /* 1: it can be launched on streams of the rung. 0: not yet; the request is noted as deferred work, see
-         * put_off. */
+        /* 1: the graph can be launched on streams of the rung. 0: not yet; the device notes that as deferred work,
+         * see put_off. */
         int (*graph_ready)(ds_device *device, ds_device_graph *graph, uint32_t rung);
-        /* returns as launch() */
+        /* the return values are those of launch() */
         int (*graph_launch)(ds_device *device, const struct ds_graph_launch *launch, uint64_t token);
-        /* Transfers the instances of `from` to `to`, a graph with the same number, kinds and dependencies of nodes,
-         * as far as that stops nothing; `from` is no longer ready there. Launches in flight are not affected. */
+        /* Transfers the instances of `from` to `to`, a graph with the same number, kinds and dependencies of nodes.
+         * Never stops the context: instances whose transfer would stop it are not transferred. After a transfer
+         * `from` is no longer ready on any rung. Launches in flight are not affected. */
         void (*graph_take)(ds_device *device, ds_device_graph *from, ds_device_graph *to);
-        /* Never stops, even with launches in flight: the part that would is deferred. */
+        /* Frees the graph. Never stops the context, even with launches in flight: the part that would is deferred. */
         ds_device_graph *(*graph_free)(ds_device *device, ds_device_graph *graph);
 
         /* Makes everything submitted to `to` from now on wait for everything submitted to `from` so far. */
         int (*fence)(ds_device *device, uint32_t from, uint32_t to);
-        /* Requests an early end of a space's running and queued work; its tokens complete with an error. May have no
-         * effect. */
+        /* Requests an early end of a space's running and queued work, whose tokens then complete with an error. The
+         * device may ignore it. */
         void (*abort)(ds_device *device, uint32_t space);
         /*
          * NULL if not supported. Stops a kernel at once, whether it runs or waits in its stream; a waiting kernel never

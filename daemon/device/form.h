@@ -15,11 +15,12 @@
 #define DS_FORM_GRID_X_MAX 2147483647u
 #define DS_FORM_GRID_YZ_MAX 65535u
 #define DS_FORM_BLOCKS_MAX 2147483647u
-/* Each worker counts one chunk beyond the end before it exits; these limits keep the counter below 2^32. */
+/* Each worker of the persistent form adds one chunk too many to the block counter before it exits; these limits keep
+ * the counter below 2^32. */
 #define DS_FORM_WORKERS_MAX 65536u
 #define DS_FORM_CHUNK_MAX 32768u
 
-/* Size of the native parameters in the form's parameter block. */
+/* Size of the native parameters in the form's parameter block, bytes. */
 static inline uint32_t ds_device_form_native_size(const struct ds_kernel_info *kernel)
 {
         const struct ds_kernel_param *last = kernel->n_params > 1 ? &kernel->params[kernel->n_params - 2] : NULL;
@@ -27,7 +28,8 @@ static inline uint32_t ds_device_form_native_size(const struct ds_kernel_info *k
         return last ? last->offset + last->size : 0;
 }
 
-/* Whether the kernel is such a form's entry, judged by its parameters. */
+/* Whether the kernel is the entry of a sliced or persistent form, judged by its last parameter (struct
+ * ds_ptx_virtual). */
 static inline int ds_device_form_entry(const struct ds_kernel_info *kernel)
 {
         const struct ds_kernel_param *last = kernel->n_params ? &kernel->params[kernel->n_params - 1] : NULL;
@@ -76,7 +78,8 @@ static inline void ds_device_form_params(const struct ds_kernel_info *kernel, co
         memcpy(ret + kernel->params[kernel->n_params - 1].offset, virtual, sizeof(*virtual));
 }
 
-/* The form's additional parameters; the device adds control and epoch for the persistent form. */
+/* The parameters that the form has beyond the native ones. For the persistent form the device then sets `control`
+ * and `epoch`. */
 static inline struct ds_ptx_virtual ds_device_form_virtual(const struct ds_launch *launch, uint32_t blocks)
 {
         return (struct ds_ptx_virtual){

@@ -21,8 +21,9 @@
 
 #define CLOCK_BASE_NS (20 * DS_NS_PER_MS)
 #define CLOCK_WAIT_NS (30 * DS_NS_PER_US)
-#define CLOCK_TRUST_NS (2 * DS_NS_PER_S) /* an older base is less exact than the host's clock */
-#define CLOCK_OPEN_NS (DS_NS_PER_S)      /* most time for the first base, before serving */
+/* greatest useful age of a base event: the times that count from an older one are less exact than the host's clock */
+#define CLOCK_TRUST_NS (2 * DS_NS_PER_S)
+#define CLOCK_OPEN_NS (DS_NS_PER_S) /* most time for the first base, before serving */
 #define CLOCK_TRIES 8
 
 struct cuda_clock {
@@ -32,7 +33,7 @@ struct cuda_clock {
         uint64_t tried_ns; /* time of the last attempt to make a new base */
 };
 
-/* Time of an event that is done, ns. The base may be the later of the two. */
+/* Host time of an event that is done, ns. The event may be earlier than the base event. */
 static uint64_t clock_at(ds_device *device, CUevent event)
 {
         struct cuda_clock *clock = device->clock;
@@ -43,7 +44,8 @@ static uint64_t clock_at(ds_device *device, CUevent event)
         return clock->base_ns + (uint64_t)llround((double)ms * 1e6);
 }
 
-/* Records the next event and waits for it. CUDA_ERROR_NOT_READY: it was not done within wait_ns. */
+/* Records the next base event and waits until it is done; *ret_before and *ret_after are host times, ns.
+ * CUDA_ERROR_NOT_READY: it was not done within wait_ns. */
 static CUresult clock_measure(ds_device *device, uint64_t wait_ns, uint64_t *ret_before, uint64_t *ret_after)
 {
         struct cuda_clock *clock = device->clock;
@@ -87,7 +89,7 @@ static void clock_refresh(ds_device *device, uint64_t now_ns)
         }
         at = clock_at(device, clock->next);
         middle = before + (after - before) / 2;
-        /* half of both estimates; if the old base's is impossible, only the middle */
+        /* the mean of both estimates of the new base's time; only the middle if the old base's estimate lies outside */
         clock_rebase(clock, at >= before && at <= after ? at / 2 + middle / 2 : middle);
 }
 
@@ -101,7 +103,8 @@ uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns)
         return DS_MIN(clock_at(device, event), now_ns);
 }
 
-/* Makes the first base: the most exact of several. Waits for the GPU, before serving. */
+/* Makes the first base event: of several, the one whose host time is known most exactly. Waits for the GPU, before
+ * serving. */
 static int clock_start(ds_device *device)
 {
         struct cuda_clock *clock = device->clock;

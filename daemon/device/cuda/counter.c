@@ -20,9 +20,9 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define COUNTER_WORDS 8 /* a cache line */
+#define COUNTER_WORDS 8 /* words of 8 bytes per counter: one cache line */
 #define COUNTERS_SIZE (DS_DEVICE_RUNGS_MAX * CUDA_STREAMS_PER_RUNG * COUNTER_WORDS * sizeof(uint64_t))
-/* form.c's results from the GPU share the registration */
+/* form.c's memory for results from the GPU lies in the same registration */
 #define REGISTERED_SIZE (COUNTERS_SIZE + cuda_forms_host_bytes())
 #define COUNTERS_ASK_NS (100 * DS_NS_PER_US)
 
@@ -79,7 +79,8 @@ void cuda_counters_free(ds_device *device)
 {
         void *memory = DS_TAKE_PTR(device->counters);
 
-        /* otherwise the GPU may still write there; the memory is freed with the process */
+        /* if the driver did not unregister the memory, the GPU may still write there; the memory is freed with the
+         * process */
         if (memory && cuda_usable(device) && !CU(device, cuMemHostUnregister)(memory))
                 munmap(memory, REGISTERED_SIZE);
 }

@@ -54,7 +54,7 @@ static ds_device *device_close(ds_device *device)
 {
         if (!device)
                 return NULL;
-        /* jobs in flight outlive the device: from here on the context counts as lost */
+        /* jobs in flight continue after the device closes: from here on the context counts as lost */
         if (device->n_jobs && !device->lost)
                 device->lost = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         if (device->primary) {
@@ -84,7 +84,7 @@ int cuda_spec_parse(const char *spec, unsigned *ret_ordinal)
         unsigned ordinal = 0;
         size_t length = strspn(spec, "0123456789");
 
-        /* accepts 0 and 10, rejects 00 and 010 */
+        /* a GPU number has no leading zero: 0 and 10 are accepted, 00 and 010 refused */
         if (!length || length > 3 || spec[length] || (spec[0] == '0' && length > 1))
                 return -EINVAL;
         for (size_t i = 0; i < length; i++)
@@ -107,7 +107,7 @@ static int open_ordinal(ds_device *device, const char *spec, unsigned ordinal)
         CUresult result;
         int count = 0;
 
-        /* cuInit reads both variables */
+        /* cuInit reads these two environment variables */
         if (setenv("CUDA_MODULE_LOADING", "LAZY", 0) < 0 || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) < 0)
                 return ds_error_origin(-errno);
         device->lazy = strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") != 0;
@@ -156,7 +156,7 @@ static int open_parts(ds_device *device)
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(parts); i++) {
                 r = parts[i](device);
-                if (r > 0) /* the driver refused, which is in the log */
+                if (r > 0) /* the driver refused, and its error is already in the log */
                         return -ENODEV;
                 if (r < 0)
                         return ds_error_trace(r);
@@ -164,7 +164,8 @@ static int open_parts(ds_device *device)
         return 0;
 }
 
-/* Times of opening, which clients wait for when a worker is replaced; most of it is spent in the driver. */
+/* Times at which opening began and at which its steps ended, ns. Clients wait for opening when a worker is replaced.
+ * The driver takes most of the time. */
 struct open_times {
         uint64_t begin, library, driver, context, parts;
 };
@@ -230,7 +231,7 @@ static int device_open(const char *spec, ds_device **ret)
         return 0;
 }
 
-/* Wakes the GPU: a kernel of the driver's own writes some bytes, on any of its SMs. */
+/* Makes the GPU work for this context: the driver's own kernel fills some bytes, on any of the SMs. */
 static int settle_turn(const struct ds_cuda_driver *driver, CUdeviceptr memory, CUstream stream)
 {
         CUresult result = driver->cuMemsetD32Async_fn(memory, 0, SETTLE_BYTES / 4, stream);
@@ -247,7 +248,8 @@ static int settle_serve(const struct ds_cuda_driver *driver, CUdeviceptr memory,
         while (!r) {
                 if (poll(&wait, 1, SETTLE_IDLE_MS) <= 0)
                         return 0;
-                if (read(fd, said, sizeof(said)) <= 0) /* any amount: one turn does for many requests */
+                /* reads any number of requests at once: one fill serves them all */
+                if (read(fd, said, sizeof(said)) <= 0)
                         return 0;
                 r = settle_turn(driver, memory, stream);
         }
@@ -275,7 +277,7 @@ static int settle_context(const struct ds_cuda_driver *driver, unsigned ordinal,
         return r;
 }
 
-/* Logs nothing: a GPU whose memory is full has no room for another context, and that is no error. */
+/* Logs nothing: a GPU whose memory is full has no room for another context, which is not an error. */
 static int device_settle(const char *spec, int fd)
 {
         struct ds_cuda_driver driver = {0};
@@ -306,7 +308,7 @@ static size_t device_put_off(ds_device *device)
 
 static void device_put_off_do(ds_device *device)
 {
-        if (cuda_graphs_put_off(device)) /* graphs first, since they hold kernels */
+        if (cuda_graphs_put_off(device)) /* graphs first, since instantiated graphs keep their kernels loaded */
                 cuda_graphs_put_off_do(device);
         else if (cuda_put_off(device))
                 cuda_put_off_do(device);

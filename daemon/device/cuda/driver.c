@@ -29,7 +29,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define NOTES_MAX 4096 /* most bytes read of one segment of notes */
+#define NOTES_MAX 4096 /* most bytes read of one ELF note segment */
 #define PROGRAM_HEADERS_MAX 64
 
 /* --- the drop-in -------------------------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static bool refuse_dropin(const char *path)
 /* --- the functions ---------------------------------------------------------------------------------------------- */
 
 #define NAME_OF(name) #name
-#define SYMBOL(name) NAME_OF(name) /* with the version suffix that the headers add */
+#define SYMBOL(name) NAME_OF(name) /* the symbol's name with the version suffix that the headers add, such as _v2 */
 
 static bool driver_resolve(struct ds_cuda_driver *driver)
 {
@@ -80,7 +80,7 @@ static bool driver_resolve(struct ds_cuda_driver *driver)
         size_t used = 0;
         unsigned n = 0;
 
-        /* POSIX lets a void pointer hold a function's address, ISO C does not: hence the copy */
+        /* addresses are copied as bytes: POSIX lets a void pointer hold a function's address, ISO C does not */
 #define X(name)                                                                                                \
         {                                                                                                      \
                 void *p = dlsym(driver->handle, SYMBOL(name));                                                 \
@@ -109,7 +109,7 @@ static int driver_open(struct ds_cuda_driver *driver, const char *path)
         if (!dlinfo(driver->handle, RTLD_DI_LINKMAP, &map) && map && map->l_name[0])
                 path = map->l_name;
         snprintf(driver->path, sizeof(driver->path), "%s", path);
-        /* checked again: the dynamic linker may have chosen another file */
+        /* the opened file is checked, too: the dynamic linker may have chosen another one than the path */
         if (!refuse_dropin(driver->path) && driver_resolve(driver))
                 return 0;
         ds_cuda_driver_unload(driver);

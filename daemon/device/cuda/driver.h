@@ -122,7 +122,8 @@ struct ds_cuda_driver {
 #undef X
 };
 
-/* Calls a function of the driver: CU(device, cuMemMap)(...). The headers' macros must not expand the name first. */
+/* Calls a function of the driver: CU(device, cuMemMap)(...). ## keeps the name as written, since the headers define
+ * cuMemMap and others as macros. */
 #define CU(device, name) ((device)->driver.name##_fn)
 
 /*

@@ -22,7 +22,8 @@
 
 #include "device/cuda/internal.h"
 
-#define FAULT_TOLD_AFTER_NS (20 * DS_NS_PER_MS) /* well below the measured minimum of 110 ms */
+/* age at the head of a stream below which a job is no suspect; well below the measured minimum of 110 ms */
+#define FAULT_TOLD_AFTER_NS (20 * DS_NS_PER_MS)
 
 int cuda_lost(ds_device *device)
 {
@@ -55,7 +56,7 @@ int cuda_fault_ends(CUresult result)
 
 /* --- suspects --- */
 
-/* Conditions that a head must meet to be a suspect, applied in order; a rule that leaves no suspect is skipped. */
+/* Rules that select suspects among the streams' heads, applied in order; a rule that leaves no suspect is skipped. */
 enum fault_rule {
         FAULT_ANY,
         FAULT_LAUNCH,
@@ -85,7 +86,7 @@ static struct cuda_job *stream_head(const ds_device *device, const struct cuda_s
 static int head_keeps(const struct cuda_stream *stream, const struct cuda_job *job, enum fault_rule rule,
         CUresult result, uint64_t now_ns)
 {
-        /* a job that came to the head after the last round of polling did so only now */
+        /* a job that has become the head since the last round of polling has been there since now */
         uint64_t start = job == stream->head ? cuda_job_start(stream, job) : now_ns;
 
         switch (rule) {
@@ -153,7 +154,8 @@ static int fault_one_space(const ds_device *device)
         return 1;
 }
 
-/* Gives a verdict to every job on the GPU that has not ended and has none. */
+/* Sets the result of every job on the GPU that has not ended and has no result yet: the suspects' error, or
+ * LAUNCH_FAILED. */
 static void fault_judge(ds_device *device, CUresult result, int all)
 {
         struct cuda_stream *stream;
@@ -269,10 +271,10 @@ void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int
 
 /* --- jobs that do not end ----------------------------------------------------------------------------------------- */
 
-#define STUCK_JOBS 3 /* jobs reported per space, the oldest; the others wait for them */
+#define STUCK_JOBS 3 /* most jobs reported per space, the oldest; later ones wait for these */
 #define STUCK_READ_NS (30 * DS_NS_PER_MS)
 
-/* NULL: the job has not gone to the GPU. */
+/* Stream of the job; NULL: the job has not been submitted to the GPU. */
 static const struct cuda_stream *stream_of(const ds_device *device, const struct cuda_job *job)
 {
         const struct cuda_stream *stream;

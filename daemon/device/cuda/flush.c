@@ -20,11 +20,11 @@ enum flush_state {
         FLUSH_IDLE,
         FLUSH_ASKED,
         FLUSH_ENDED,
-        FLUSH_GOING, /* the thread has to end */
-        FLUSH_ALONE, /* the same, and no other thread waits for that */
+        FLUSH_GOING, /* the thread must end */
+        FLUSH_ALONE, /* the thread must end, and no thread joins it: it frees its own structure */
 };
 
-/* Owned by the device, or by the thread after it was left alone. */
+/* Owned by the device; after FLUSH_ALONE by the thread, which frees it. */
 struct cuda_flush {
         pthread_mutex_t lock;
         pthread_cond_t changed;
@@ -44,7 +44,7 @@ static void flush_delete(struct cuda_flush *flush)
         ds_free(flush);
 }
 
-/* The caller holds the lock, before and after. */
+/* Serves requests until the thread must end. The caller holds the lock on entry and on return. */
 static void flush_serve(struct cuda_flush *flush)
 {
         CUresult result;
@@ -132,7 +132,7 @@ struct cuda_flush *cuda_flush_free(struct cuda_flush *flush)
 
         if (!flush)
                 return NULL;
-        thread = flush->thread; /* a thread left alone may free this structure at once */
+        thread = flush->thread; /* read before flush_set: a thread left alone may free `flush` at once */
         if (flush_set(flush, FLUSH_GOING) == FLUSH_ASKED) {
                 pthread_detach(thread);
                 return NULL;

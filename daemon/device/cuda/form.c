@@ -34,16 +34,16 @@ static_assert(offsetof(struct ds_ptx_control, next) == 4 && offsetof(struct ds_p
 
 enum form_state {
         FORM_RUNS,
-        FORM_TOLD,    /* has a stop request; it may end before it sees that */
-        FORM_READ,    /* its workers' result is being copied here */
-        FORM_KNOWN,   /* it had ended before it saw the request */
-        FORM_EVICTED, /* it has let go */
+        FORM_TOLD,    /* has a stop request; the launch may end before its workers see the request */
+        FORM_READ,    /* the control block with the workers' result is being copied to the host */
+        FORM_KNOWN,   /* ended, and its result is known: the workers did all blocks before they saw the request */
+        FORM_EVICTED, /* evicted, with blocks left to do */
 };
 
 /* A kernel in the persistent form, from its first launch until its last block is done or it is dropped. */
 struct cuda_form {
-        uint64_t token;       /* token of its last launch */
-        struct cuda_job *job; /* NULL: it has let go and waits to be resumed */
+        uint64_t token;       /* token of the kernel's last launch */
+        struct cuda_job *job; /* job of the launch in flight; NULL: the kernel is evicted and waits to be resumed */
         enum form_state state;
         int aborted; /* its session ends: the rest of the kernel is not needed */
         uint64_t read_seq;
@@ -58,7 +58,7 @@ struct cuda_form {
 struct form_control {
         uint32_t epoch;     /* epoch of the last launch */
         uint32_t next;      /* next free control block */
-        uint64_t clean_seq; /* if free: the stream's number at which it has been cleared */
+        uint64_t clean_seq; /* free control block: number of the stream's write after which the block is clear */
 };
 
 struct cuda_forms {
@@ -66,8 +66,8 @@ struct cuda_forms {
         CUdeviceptr memory;
         uint64_t size;
         uint64_t *counter;      /* progress of the stream; the GPU writes it */
-        uint32_t (*said)[4];    /* copies of control blocks, by their numbers; the GPU writes them */
-        uint64_t seq;           /* value that counter will have in the end */
+        uint32_t (*said)[4];    /* copies of control blocks, indexed by their numbers; the GPU writes them */
+        uint64_t seq;           /* value that *counter will have when the stream has done everything submitted so far */
         struct cuda_form *list; /* all kernels in this form */
         uint32_t free, free_tail;
         struct form_control controls[FORM_CONTROLS];
@@ -97,7 +97,7 @@ static void control_free(struct cuda_forms *forms, uint32_t control)
         forms->free_tail = control;
 }
 
-/* FORM_NONE: no control block is clear. */
+/* Number of a free control block that is clear; FORM_NONE: there is none. */
 static uint32_t control_take(struct cuda_forms *forms)
 {
         uint32_t control = forms->free;
@@ -108,7 +108,7 @@ static uint32_t control_take(struct cuda_forms *forms)
         return control;
 }
 
-/* Clears a control block that no launch uses and whose contents are unknown; it is free when the GPU has done so. */
+/* Clears a control block that no launch uses and whose contents are unknown. It is free when the GPU has cleared it. */
 static void control_clear(ds_device *device, uint32_t control)
 {
         struct cuda_forms *forms = device->forms;
@@ -120,7 +120,7 @@ static void control_clear(ds_device *device, uint32_t control)
         if (!result)
                 result = CU(device, cuStreamWriteValue64)(
                         forms->stream, (uintptr_t)forms->counter, forms->seq + 1, CU_STREAM_WRITE_VALUE_DEFAULT);
-        if (result) { /* it is not reused */
+        if (result) { /* the control block is not used again, since it may not be clear */
                 (void)ds_cuda_failed(device, result, "clearing a control block");
                 return;
         }
@@ -213,7 +213,8 @@ static void form_free(ds_device *device, struct cuda_form *form)
         ds_free(form);
 }
 
-/* clean: the control block is zero, except for fields that do not matter. Else it is cleared. */
+/* Frees the record of a kernel. clean: its control block is zero, except for fields that do not matter; else the GPU
+ * clears it. */
 static void form_end(ds_device *device, struct cuda_form *form, int clean)
 {
         if (clean)
@@ -238,7 +239,7 @@ static int form_new(ds_device *device, const struct ds_launch *launch, uint32_t 
         form->kernel = launch->kernel;
         cuda_kernel_get(form->kernel);
         form->blocks = blocks;
-        form->state = FORM_EVICTED; /* until it is launched, with no block done */
+        form->state = FORM_EVICTED; /* until it is launched, the kernel counts as evicted with no block done */
         memcpy(form->grid, launch->grid, sizeof(form->grid));
         memcpy(form->block, launch->block, sizeof(form->block));
         DL_APPEND(device->forms->list, form);
@@ -258,7 +259,8 @@ static int form_resumed(ds_device *device, const struct ds_launch *launch, struc
         return 0;
 }
 
-/* Number of workers: as many as the rung holds, the limit allows, and there are chunks for. */
+/* Number of workers of a persistent launch: the least of what the rung can hold, the launch's limit, and the number
+ * of chunks. */
 static uint32_t form_workers(ds_device *device, const struct ds_launch *launch, uint32_t rung, uint32_t chunks)
 {
         uint64_t n = launch->workers;
@@ -338,7 +340,7 @@ int cuda_evict(ds_device *device, uint64_t token)
                 return DS_CUDA_NOT_FOUND;
         if (form->state != FORM_RUNS || form->job->status || device->lost)
                 return 0;
-        /* a launch that has not gone to the GPU is cancelled */
+        /* a launch that is still held back, not on the GPU, is cancelled */
         if (cuda_hold_cancel_job(device, form->job, DS_DEVICE_EVICTED)) {
                 form->state = FORM_EVICTED;
                 return 0;
@@ -352,7 +354,8 @@ int cuda_evict(ds_device *device, uint64_t token)
         return 0;
 }
 
-/* Copies the control block behind all earlier writes to it; ret_seq: the stream's number after the copy. */
+/* Queues a copy of a control block to the host, behind all earlier writes to the block; ret_seq: the stream's number
+ * after the copy. */
 static CUresult control_read(ds_device *device, uint32_t control, uint64_t *ret_seq)
 {
         struct cuda_forms *forms = device->forms;
@@ -368,7 +371,7 @@ static CUresult control_read(ds_device *device, uint32_t control, uint64_t *ret_
         return result;
 }
 
-/* Fails the launch: its result is unknown, or no longer needed. */
+/* Makes the launch fail: its result is unknown, or no longer needed. */
 static int form_lost(struct cuda_form *form)
 {
         form->job->status = DS_CUDA_LAUNCH_FAILED;
@@ -453,7 +456,7 @@ void cuda_forms_abort(ds_device *device, uint32_t space)
                 if (!form->job || !form->job->given || form->space != space)
                         continue;
                 form->aborted = 1;
-                (void)cuda_evict(device, form->token); /* a launch that does not see it ends by itself */
+                (void)cuda_evict(device, form->token); /* a launch that does not see the stop request runs to its end */
         }
 }
 
@@ -470,7 +473,8 @@ void cuda_forms_drop(ds_device *device, uint32_t space)
         }
 }
 
-/* No other code reads the copy that this waits for: the process ends afterwards, and the form with it. */
+/* Copies the control block into the place for normal results: nothing else reads that place any more, because the
+ * process ends soon. */
 void cuda_form_say(ds_device *device, const struct cuda_form *form, uint64_t wait_ns, char *ret, size_t size)
 {
         static const char *const states[] = {

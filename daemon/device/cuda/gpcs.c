@@ -23,9 +23,9 @@
 #define BLOCKS_MAX 4096
 #define PLACE_NONE UINT32_MAX
 #define DEADLINE_NS DS_NS_PER_S
-#define WAVES 4 /* blocks per SM in a launch for one set of TPCs, so that each SM gets at least one */
+#define WAVES 4 /* blocks launched per SM on one set of TPCs; more than one, so that each SM gets at least one */
 #define CLUSTER_ROUNDS 8
-#define GPC_TPCS_MIN 2 /* fewer TPCs together may be one TPC's own cluster */
+#define GPC_TPCS_MIN 2 /* fewest TPCs that count as a GPC: two SMs seen together may merely share a TPC */
 #define PAGE 4096
 
 static const unsigned char gpcs_image[] = {
@@ -43,10 +43,10 @@ struct gpcs {
         CUfunction where;
         CUstream stream;           /* a stream of the whole GPU */
         struct gpcs_place *places; /* BLOCKS_MAX of them, pinned */
-        uint32_t shared_bytes;     /* so large that an SM holds one block */
+        uint32_t shared_bytes;     /* dynamic shared memory per block, so large that an SM holds only one block */
         uint64_t deadline_ns;
-        bool stuck;             /* the deadline passed while something ran */
-        uint16_t root[SMS_MAX]; /* union-find: SMs known to be together */
+        bool stuck;             /* the deadline passed while a kernel was running */
+        uint16_t root[SMS_MAX]; /* union-find forest over SMs: SMs with the same root share a GPC */
 };
 
 /* --- one kernel --------------------------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static int gpcs_wait(struct gpcs *g, CUstream stream)
         return -ETIME;
 }
 
-/* Runs n blocks of one thread, in clusters; afterwards places[0..n-1] say where they ran. */
+/* Runs n blocks of one thread, in clusters of `cluster` blocks; afterwards places[0..n-1] say where the blocks ran. */
 static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t cluster)
 {
         CUdeviceptr out = (uintptr_t)g->places;
@@ -96,7 +96,7 @@ static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t clu
 
 /* --- SMs of each TPC or group ------------------------------------------------------------------------------------- */
 
-/* Parts of the SMs, all from one split, and the part of each SM. */
+/* Disjoint sets of SMs (TPCs or groups), all from one split of the device, and for each SM the index of its set. */
 struct gpcs_parts {
         const CUdevResource *resources;
         uint32_t n;
@@ -104,7 +104,8 @@ struct gpcs_parts {
         bool known[SMS_MAX];
 };
 
-/* Runs a kernel on the parts whose number has (or lacks) the bit; sets the flag for SMs where it ran. */
+/* Runs a kernel on the sets whose index has (or lacks) the bit, and sets the flag in `seen` for each SM where a
+ * block ran. */
 static int gpcs_see(
         struct gpcs *g, const struct gpcs_parts *parts, uint32_t bit, bool with, uint8_t flag, uint8_t *seen)
 {
@@ -181,7 +182,8 @@ static void gpcs_join(struct gpcs *g, uint32_t n, uint32_t cluster)
         }
 }
 
-/* The largest clusters need the kernel's consent; where they are impossible, smaller ones are used. */
+/* Launches clusters and joins the SMs of each. Clusters above 8 blocks need a function attribute; where they are
+ * impossible, smaller ones are used. */
 static int gpcs_clusters(struct gpcs *g)
 {
         static const uint32_t sizes[] = {16, 8, 4};
@@ -230,7 +232,7 @@ static void gpcs_tell(struct gpcs *g, const struct gpcs_parts *tpcs)
         }
 }
 
-/* Two groups of one GPC, as two bits; 0 when no GPC has two. */
+/* Two groups that lie in one GPC, as two bits; 0 when no GPC has two groups. */
 static uint32_t gpcs_pair(const struct ds_device_info *info)
 {
         uint32_t last[UINT8_MAX + 1] = {0};
@@ -284,7 +286,7 @@ static int gpcs_ask(struct gpcs *g, uint32_t pair)
         return r;
 }
 
-/* Finds the TPCs of each group. After a failure they stay unknown, and rungs say less about their place. */
+/* Finds the TPCs of each group. After a failure they stay unknown, and the masks of coarse rungs are empty. */
 static void gpcs_groups(struct gpcs *g, const struct gpcs_parts *tpcs, struct gpcs_parts *groups)
 {
         struct ds_device_info *info = &g->device->info;
@@ -392,7 +394,7 @@ void cuda_gpcs_discover(ds_device *device)
 
         if (CU(device, cuDeviceGetAttribute)(&clusters, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device->ordinal) ||
                 !clusters || !device->tpc || info->n_tpcs < 2)
-                return; /* no clusters, or only one TPC */
+                return; /* the GPU has no clusters, or it is only one TPC */
         g = ds_alloc0(1, sizeof(*g));
         if (!g)
                 return;

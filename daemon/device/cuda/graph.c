@@ -25,14 +25,17 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define GRAPH_NODES_BUILT (1u << 20) /* nodes of all graphs; the driver keeps device memory for each */
-/* entries of the hardware queue per graph launch; 400 launches behind a kernel blocked no thread */
+/* most nodes of all graph instances together; the driver keeps device memory for each node */
+#define GRAPH_NODES_BUILT (1u << 20)
+/* entries of the hardware queue counted per graph launch; 400 graph launches behind a long kernel blocked no thread */
 #define GRAPH_ENTRIES 8
-#define GRAPH_SHARED_SURE (48u << 10) /* bytes that every kernel may have without an attribute */
-#define GRAPH_CLUSTER_SURE 8u         /* the same for clusters, in blocks */
+/* dynamic shared memory that every kernel may use without a function attribute, bytes */
+#define GRAPH_SHARED_SURE (48u << 10)
+#define GRAPH_CLUSTER_SURE 8u /* cluster size that every kernel may use without a function attribute, blocks */
 #define GRAPH_TEXT 200
-#define GRAPH_BUILT_AT_ONCE 128u  /* nodes, some 0.3 ms; a caller with time for more during the stop calls again */
-#define GRAPH_DROPPED_AT_ONCE 16u /* instances, likewise */
+/* most nodes built per call, some 0.3 ms; a caller with more time during the stop calls again */
+#define GRAPH_BUILT_AT_ONCE 128u
+#define GRAPH_DROPPED_AT_ONCE 16u /* most instances destroyed per call, for the same reason */
 
 struct cuda_instance {
         CUgraph graph;
@@ -43,13 +46,15 @@ struct cuda_instance {
 };
 
 struct ds_device_graph {
-        const struct ds_device_node *nodes; /* the owner's, until graph_free */
+        const struct ds_device_node *nodes; /* memory of the owner, valid until graph_free */
         uint32_t n, n_kernels;
         const ds_device_kernel **kernels; /* kernels of its launches, with references to their modules */
         int asserts, owned;
-        uint32_t n_jobs, n_held; /* launches that have not completed; those of them that the GPU has not got */
+        /* launches that have not completed; launches among them that the GPU has not received */
+        uint32_t n_jobs, n_held;
         struct cuda_instance *at[DS_DEVICE_RUNGS_MAX];
-        uint64_t wanted, refused; /* one bit per rung */
+        /* rungs on which an instance is requested; rungs on which an instance cannot be built; one bit per rung */
+        uint64_t wanted, refused;
         ds_device_graph *prev, *next;
 };
 
@@ -70,7 +75,7 @@ static void instance_free(ds_device *device, struct cuda_instance *instance)
         ds_free(instance);
 }
 
-/* Frees the instance in the next quiesce. */
+/* Puts the instance on the list of those that the next quiesce destroys. */
 static void instance_goes(ds_device *device, struct cuda_instance *instance)
 {
         if (!instance)
@@ -157,8 +162,8 @@ static void graph_want(ds_device *device, ds_device_graph *graph, uint64_t rungs
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
 
-/* Sets the attributes that the kernel's function in the primary context has, and its functions in other contexts
- * lack. */
+/* Sets the kernel's attributes for all contexts of this GPU: at load they were set only for its function in the
+ * primary context. */
 static CUresult build_allow(ds_device *device, const struct ds_launch *launch, CUkernel kernel)
 {
         uint32_t used = DS_MIN(cuda_kernel_info(launch->kernel)->static_shared, GRAPH_SHARED_SURE);
@@ -218,7 +223,7 @@ static CUresult build_node(ds_device *device, struct cuda_instance *instance, co
         return CU(device, cuGraphAddEmptyNode)(ret, instance->graph, deps, node->n_deps);
 }
 
-/* Logs the driver's refusal. The graph works as well by single launches, but the reason is useful. */
+/* Logs the driver's refusal. Single launches of the nodes give the same results, so the refusal is no error. */
 static void build_refused(const ds_device_graph *graph, uint32_t index, char text[static GRAPH_TEXT])
 {
         const struct ds_device_node *node = &graph->nodes[index];
@@ -236,7 +241,7 @@ static void build_refused(const ds_device_graph *graph, uint32_t index, char tex
         snprintf(text, GRAPH_TEXT, "building a graph: node %u of %u, %s", index, graph->n, what);
 }
 
-/* After a failure `text` names the operation. */
+/* Adds all nodes and instantiates the graph. After a failure `text` names the operation. */
 static CUresult build_all(ds_device *device, const ds_device_graph *graph, uint32_t rung,
         struct cuda_instance *instance, CUgraphNode *deps, char text[static GRAPH_TEXT])
 {
@@ -305,7 +310,8 @@ int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
         if (rung >= device->n_rungs)
                 return ds_error_origin(-ENOENT);
         if (device->lost) {
-                /* No launch waits for it any more: a caller that builds all requested instances must come to an end */
+                /* No launch can use the instance any more. The request is removed, so that callers that build all
+                 * requested instances come to an end. */
                 graph_want(device, graph, graph->wanted & ~bit);
                 return DS_CUDA_LAUNCH_FAILED;
         }
@@ -486,12 +492,12 @@ static int nodes_are_same(const struct ds_device_node *a, const struct ds_device
         return 1;
 }
 
-/* Whether an instance accepts the change from a to b. */
+/* Whether the driver can change node a of an instance into node b in place. */
 static int node_can_become(const struct ds_device_node *a, const struct ds_device_node *b)
 {
         if (a->kind != b->kind)
                 return 0;
-        if (a->kind == DS_NODE_LAUNCH) /* shared memory and clusters are fixed when the instance is built */
+        if (a->kind == DS_NODE_LAUNCH) /* shared memory and cluster size are fixed when the instance is built */
                 return a->launch.kernel == b->launch.kernel && b->launch.shared_bytes <= a->launch.shared_bytes &&
                        a->launch.cooperative == b->launch.cooperative &&
                        !memcmp(a->launch.cluster, b->launch.cluster, sizeof(a->launch.cluster));
@@ -540,14 +546,15 @@ static int graph_can_become(const ds_device_graph *from, const ds_device_graph *
 
 void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to)
 {
-        /* otherwise it keeps its instances for the launches that name it */
+        /* in these cases `from` keeps its instances, for the launches that name it */
         if (device->lost || !graph_can_become(from, to))
                 return;
         for (uint32_t rung = 0; rung < device->n_rungs; rung++) {
                 struct cuda_instance *instance = DS_TAKE_PTR(from->at[rung]);
                 CUresult result = CUDA_SUCCESS;
 
-                from->refused |= UINT64_C(1) << rung; /* waiting launches are launched node by node */
+                /* from now on launches of `from` on this rung are launched node by node */
+                from->refused |= UINT64_C(1) << rung;
                 if (!instance)
                         continue;
                 for (uint32_t i = 0; !result && i < to->n; i++)

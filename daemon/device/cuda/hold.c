@@ -20,7 +20,8 @@
 #include "device/cuda/staging.h"
 #include "util/error.h"
 
-/* entries per stream, including those that report a job's end; two streams may share a hardware queue */
+/* most entries of a stream's hardware queue in use, including those that report a job's end; two streams may share a
+ * queue */
 #define HOLD_ENTRIES 448
 
 enum held_kind {
@@ -29,7 +30,7 @@ enum held_kind {
         HELD_MEMSET,
         HELD_GRAPH,
         HELD_FENCE,
-        HELD_NOTHING, /* cancelled */
+        HELD_NOTHING, /* cancelled: completes with `status` */
 };
 
 struct cuda_held {
@@ -164,13 +165,14 @@ static int held_go(ds_device *device, struct cuda_stream *stream, struct cuda_he
         return -EINVAL;
 }
 
-/* Gives one held job to the GPU. A refusal becomes the job's status, because the caller already knows it as queued. */
+/* Submits the stream's first held job to the GPU. A refusal becomes the job's status, because the caller already
+ * counts it as queued. */
 static void held_release(ds_device *device, struct cuda_stream *stream)
 {
         struct cuda_held *held = stream->held;
         int r;
 
-        /* the stream goes to the end of the list, or out of it */
+        /* removes the stream from the list of holding streams; if it holds more, it goes to the end of that list */
         stream->held = held->next;
         DL_DELETE2(device->holding, stream, hold_prev, hold_next);
         if (stream->held)

@@ -41,7 +41,7 @@
 
 #define CUDA_STREAMS_PER_RUNG (DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG)
 #define CUDA_CLEAR_EVENTS 32
-#define CUDA_BLOCKS 128 /* TiB of a process's address space */
+#define CUDA_BLOCKS 128 /* most TiB pieces of a process's 47-bit address space */
 #define CUDA_POOL_MAX 8
 
 struct cuda_space;
@@ -71,27 +71,28 @@ struct cuda_job {
         enum cuda_job_kind kind;
         struct cuda_space *space;       /* referenced */
         const ds_device_kernel *kernel; /* kernel of a launch; its module is referenced */
-        uint32_t grid[3], block[3];     /* for messages */
+        uint32_t grid[3], block[3];     /* launch sizes, for error messages */
         ds_device_graph *graph;         /* graph of a graph launch; referenced */
         struct cuda_form *form;         /* form of a persistent launch; referenced */
-        CUevent event;                  /* recorded behind the job, where needed */
-        CUevent begun;                  /* recorded before it, with a time; NULL: not recorded */
-        uint64_t number;                /* in its stream, from 1 */
-        uint64_t space_number;          /* in its space, from 1 */
-        int32_t status;                 /* 0: the GPU has the job; else it ends with this status */
-        uint32_t timed : 1;             /* its event carries a time */
-        uint32_t given : 1;             /* the GPU has received it */
-        uint32_t suspect : 1;           /* it may have caused the loss of the context */
-        uint32_t prints : 1;            /* counted by output.c */
-        uint32_t marked : 1;            /* the GPU reports its end, not only that of later jobs */
-        /* the GPU reports the end of the job before it too, or there is none: its times are its own */
+        CUevent event;                  /* event recorded behind the job; NULL: no event is needed */
+        CUevent begun;                  /* event with a time, recorded before the job; NULL: not recorded */
+        uint64_t number;                /* number of the job in its stream, from 1 */
+        uint64_t space_number;          /* number of the job in its space, from 1 */
+        int32_t status;                 /* 0: the GPU has the job; else the job ends with this status */
+        uint32_t timed : 1;             /* `event` carries a time */
+        uint32_t given : 1;             /* the GPU has received the job */
+        uint32_t suspect : 1;           /* the job may have caused the loss of the context */
+        uint32_t prints : 1;            /* the kernel may print, so output.c counts the job */
+        uint32_t marked : 1;            /* the GPU reports the end of this job, not only that of later jobs */
+        /* the GPU also reports the end of the stream's previous job, or there is none: the times are this job's
+         * alone */
         uint32_t alone : 1;
-        uint32_t entries; /* entries in the stream's hardware queue */
+        uint32_t entries; /* entries that the job takes in the stream's hardware queue */
         uint64_t submit_ns, deadline_ns;
-        /* a fence before it: it cannot start before `after` has ended that many jobs */
+        /* last fence before the job: it cannot start before `after_seq` jobs of the stream `after` have ended */
         const struct cuda_stream *after;
         uint64_t after_seq;
-        struct cuda_job *next; /* in its stream, or in the free list */
+        struct cuda_job *next; /* next job of the stream, or next free job */
         struct cuda_job *space_prev, *space_next;
 };
 
@@ -103,14 +104,18 @@ struct cuda_stream {
         CUstream stream;
         uint32_t id; /* ds_device_stream() */
         struct cuda_job *head, *tail;
-        uint32_t n_entries;              /* entries in the hardware queue */
+        uint32_t n_entries;              /* entries of the stream's hardware queue in use */
         uint64_t entered, issued, ended; /* numbers of jobs: submitted by the owner, given to the GPU, completed */
-        /* number of the last job whose end the GPU reports, or that the GPU never received */
+        /* number of the last job whose end the GPU reports itself, or that the GPU never received */
         uint64_t marked;
-        uint64_t asked;                  /* last number that the GPU has to write (counter.c) */
-        uint64_t last_end_ns;            /* end of the job before head */
-        uint64_t clear_seen;             /* the last clearing that it waits for, see ds_device.clear_seq */
-        const struct cuda_stream *after; /* the last fence, for the next job */
+        /* last job number that the GPU has to write into the stream's counter (counter.c) */
+        uint64_t asked;
+        uint64_t last_end_ns; /* end of the job before head */
+        /* number of the last clearing that the stream waits for, see ds_device.clear_seq */
+        uint64_t clear_seen;
+        /* fence before the next job: the stream to wait for, and the number of its jobs that must have ended; NULL:
+         * none */
+        const struct cuda_stream *after;
         uint64_t after_seq;
         struct cuda_staging *staging; /* buffer of copies from host to host; NULL: not made yet */
         struct cuda_held *held, *held_tail;
@@ -126,18 +131,20 @@ struct cuda_events {
 struct cuda_rung {
         struct ds_rung_info info;
         CUgreenCtx green;
-        CUcontext context; /* context of green, or the primary one */
+        CUcontext context; /* context of `green`, or the primary context if green contexts are not supported */
         struct cuda_stream streams[CUDA_STREAMS_PER_RUNG];
 };
 
-/* Device memory or pinned host memory of a space, or (memory.c) of a space that is gone. */
+/* Device memory or pinned host memory, mapped for a space; or (memory.c) for a removed space until it can be
+ * unmapped. */
 struct cuda_mapping {
         uint64_t va, size;
         int host;
-        uint64_t clear_seq;       /* device memory: number of the clearing after which it is clear; 0: it is */
+        /* device memory: number of the clearing after which it is clear; 0: it is clear already */
+        uint64_t clear_seq;
         struct cuda_space *space; /* unmapping: the space whose work may still use it; NULL: none */
         uint64_t last_use;        /* unmapping: number of the last job of the space that may use it */
-        int own;                  /* own reservation, see cuda_va_claim */
+        int own;                  /* 1: the mapping has a reservation of its own, see cuda_va_claim */
         int fd;                   /* device memory: a slab that the pool may take; else -1 */
         struct cuda_mapping *prev, *next;
 };
@@ -147,7 +154,7 @@ struct cuda_space {
         UT_hash_handle hh;
         struct cuda_mapping *mappings;
         uint64_t clear_seq;    /* number of the last clearing of one of its mappings */
-        struct cuda_job *jobs; /* jobs in flight, in the order of submission */
+        struct cuda_job *jobs; /* jobs in flight, in order of submission */
         uint64_t n_submitted;
 };
 
@@ -165,25 +172,26 @@ struct ds_device {
         struct ds_device_info info;
         uint64_t start_ns;
 
-        /* topology.c: one resource per TPC, all from one split of the device's SMs */
+        /* topology.c: one resource of SMs per TPC, all from one split of the device's SMs */
         uint64_t memory_total;
         CUdevResource *tpc;    /* info.n_tpcs entries; NULL: this GPU cannot be divided and counts as one TPC */
         CUdevResource all_sms; /* including SMs that belong to no TPC */
-        CUdevResource groups[DS_DEVICE_GROUPS_MAX]; /* info.n_groups entries, all from another split */
-        uint32_t n_sms_outside;                     /* number of SMs that belong to no TPC */
+        /* info.n_groups entries, one resource of SMs per group, all from another split than `tpc` */
+        CUdevResource groups[DS_DEVICE_GROUPS_MAX];
+        uint32_t n_sms_outside; /* number of SMs that belong to no TPC */
 
         /* rung.c */
         struct cuda_rung *rungs[DS_DEVICE_RUNGS_MAX];
         uint32_t n_rungs;
-        int priority[DS_DEVICE_PRIORITIES]; /* CUDA's numbers of the priorities */
-        CUstream own_stream;                /* all SMs, low priority: used for clearing */
+        int priority[DS_DEVICE_PRIORITIES]; /* CUDA's numbers for the high and the low priority */
+        CUstream own_stream;                /* stream on all SMs with low priority, for clearing memory */
 
         /* memory.c */
         struct cuda_space *spaces;  /* hash by id */
-        struct cuda_mapping *going; /* unmapped, but work may still use them */
-        int pool[CUDA_POOL_MAX];    /* unmapped slabs kept for reuse */
+        struct cuda_mapping *going; /* mappings that are unmapped once no work can still use them */
+        int pool[CUDA_POOL_MAX];    /* file descriptors of unmapped slabs that are kept for reuse */
         size_t n_pool;
-        uint8_t blocks[CUDA_BLOCKS]; /* enum cuda_block; address.c */
+        uint8_t blocks[CUDA_BLOCKS]; /* enum cuda_block of each TiB of addresses, see address.c */
         /*
          * Clearings are numbered and run in order on own_stream. The event of number n is clear_events[n % ...], so it
          * stands for n or a later one. Before its next job of a space, a stream waits for that event if its clear_seen
@@ -193,18 +201,18 @@ struct ds_device {
         CUevent clear_events[CUDA_CLEAR_EVENTS];
 
         /* module.c */
-        struct cuda_images *images; /* loaded images, in use or only kept */
-        int lazy;                   /* loading a library puts nothing on the GPU yet */
+        struct cuda_images *images; /* loaded images, used by modules or kept for later loads */
+        int lazy;                   /* 1: cuLibraryLoadData only reads a library, and puts nothing on the GPU yet */
         struct cuda_loader *loader; /* NULL: no module has been prepared yet */
-        ds_device_module *modules;  /* one entry per load */
+        ds_device_module *modules;  /* all loaded modules */
 
         /* graph.c */
         struct cuda_instance *instances_going; /* instances to destroy in a quiesce */
         size_t n_instances_going, n_graphs_wanted;
         ds_device_graph *graphs; /* all graphs */
-        uint32_t graph_nodes;    /* nodes of all instances */
+        uint32_t graph_nodes;    /* number of nodes in all instances */
 
-        uint64_t n_stirs;   /* counts everything that is brought into the context, see device.h */
+        uint64_t n_stirs;   /* number of times that something was brought into the context, see stirs() in device.h */
         uint32_t n_divided; /* jobs on the device whose kernels run on a part of the SMs */
 
         /* limit.c */
@@ -212,11 +220,12 @@ struct ds_device {
 
         /* work.c, poll.c, hold.c */
         struct cuda_stream *busy;    /* streams with jobs on the GPU */
-        struct cuda_stream *holding; /* streams that hold work */
+        struct cuda_stream *holding; /* streams that hold work back */
         struct cuda_job *free_jobs;
-        struct cuda_events events[2]; /* without times, and with times */
-        CUevent fence;                /* recorded where another stream has to wait for a stream */
-        uint32_t n_jobs;              /* jobs on the GPU or held */
+        struct cuda_events events[2]; /* free events: [0] without times, [1] with times */
+        /* event that cuda_issue_fence() records in the stream that another stream must wait for */
+        CUevent fence;
+        uint32_t n_jobs; /* jobs on the GPU or held */
         struct cuda_clock *clock;
 
         /* counter.c */
@@ -232,7 +241,7 @@ struct ds_device {
         /* fault.c */
         CUresult lost;
 
-        struct ds_log_budget log; /* budget of log lines that clients can cause */
+        struct ds_log_budget log; /* budget of the log lines that clients can cause */
 };
 
 /*
@@ -255,14 +264,15 @@ int cuda_topology_discover(ds_device *device);
 void cuda_topology_free(ds_device *device);
 /* Free memory on the GPU, counting all processes; 0: the driver does not say. */
 uint64_t cuda_memory_free(ds_device *device);
-/* Adds to the context's own memory, and updates info. */
+/* Adds bytes to info.own_bytes, the context's own memory, and subtracts them from the memory for sessions. */
 void cuda_memory_own(ds_device *device, uint64_t bytes);
-/* "NVIDIA RTX A2000" -> "a2000" */
+/* Short name of a GPU: "NVIDIA RTX A2000" -> "a2000". */
 void cuda_model_name(const char *name, char *ret, size_t size);
 /* 0: DetShare cannot give a program the feature that this attribute (a CUdevice_attribute) promises. */
 int cuda_attribute_offered(int attribute);
 
-/* gpcs.c: fills info.n_gpcs and gpc_of_tpc as far as they can be discovered; leaves nothing on the GPU */
+/* gpcs.c: fills info.n_gpcs, gpc_of_tpc and the groups' TPCs as far as they can be discovered; leaves nothing on the
+ * GPU */
 void cuda_gpcs_discover(ds_device *device);
 
 /* rung.c */
@@ -278,12 +288,13 @@ struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no 
 void cuda_rungs_free(ds_device *device);
 
 /*
- * address.c: claims addresses for a mapping; the caller knows that no mapping of the device is there. -EEXIST:
- * something else is. *ret_own: they are not part of a larger reservation.
+ * address.c: claims addresses for a mapping; the caller knows that the device has no mapping there. *ret_own: 1 if they
+ * are not part of a larger reservation. -EEXIST: something else occupies these addresses.
  */
 int cuda_va_claim(ds_device *device, uint64_t va, uint64_t size, int *ret_own);
 void cuda_va_release(ds_device *device, uint64_t va, uint64_t size, int own);
-/* The same for a file that is mapped into this process. -EEXIST, or mmap's error. */
+/* Claims addresses and maps a file there into this process. -EEXIST: something else occupies the addresses; or
+ * mmap's error. */
 int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int *ret_own);
 void cuda_va_host_unmap(uint64_t va, uint64_t size, int own);
 void cuda_va_free(ds_device *device);
@@ -302,7 +313,7 @@ int cuda_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t siz
 /* Called before the next job of a space on a stream: makes the stream wait until the space's new memory is clear. 0
  * or as ds_cuda_failed. */
 int cuda_memory_order(ds_device *device, struct cuda_stream *stream, const struct cuda_space *space);
-/* Completes delayed unmappings that are safe now. Cheap when there are none. */
+/* Unmaps the mappings in `going` that no work can use any more. Cheap when there are none. */
 void cuda_memory_sweep(ds_device *device);
 /* Pinned memory of removed spaces, which only a [stops] call can unregister: the number of such mappings, and one
  * unregistration. */
@@ -312,14 +323,14 @@ void cuda_memory_put_off_do(ds_device *device);
 size_t cuda_memory_pool_drop(ds_device *device);
 int cuda_memory_init(ds_device *device);
 void cuda_spaces_free(ds_device *device);
-CUmemAllocationProp cuda_slab_prop(const ds_device *device); /* the driver's description of a slab */
+CUmemAllocationProp cuda_slab_prop(const ds_device *device); /* properties of a slab for cuMemCreate */
 
 /* limit.c */
 int cuda_limits_init(ds_device *device);
 int cuda_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t value);
 uint64_t cuda_limit_get(ds_device *device, enum ds_device_limit limit);
-/* Called for the load of a module whose kernels use this much local memory per thread: prevents its launches from
- * stopping the context. 0, DS_CUDA_OUT_OF_MEMORY, or a negative errno. */
+/* Raises the context's local memory for a module whose kernels use this many bytes per thread, so that their
+ * launches do not stop the context. 0, DS_CUDA_OUT_OF_MEMORY, or a negative errno. */
 int cuda_limit_local(ds_device *device, uint64_t bytes_per_thread);
 
 /* module.c; the operations are those of device.h */
@@ -341,17 +352,17 @@ int cuda_module_has_globals(ds_device_module *module);
 size_t cuda_put_off(ds_device *device);
 void cuda_put_off_do(ds_device *device);
 void cuda_modules_free(ds_device *device);
-/* References the kernel's module; each get needs a put. */
+/* Adds a reference to the kernel's module; each get needs a put. */
 void cuda_kernel_get(const ds_device_kernel *kernel);
 void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel);
-CUkernel cuda_kernel_handle(const ds_device_kernel *kernel); /* independent of a context */
+CUkernel cuda_kernel_handle(const ds_device_kernel *kernel); /* the driver's handle that is independent of a context */
 CUfunction cuda_kernel_function(const ds_device_kernel *kernel);
-/* Number of blocks with so many threads that fit on an SM, at least 1. */
+/* Number of the kernel's blocks of this many threads and bytes of shared memory that fit on an SM, at least 1. */
 uint32_t cuda_kernel_blocks_per_sm(
         ds_device *device, const ds_device_kernel *kernel, uint32_t threads, uint32_t shared_bytes);
 uint32_t cuda_kernel_space(const ds_device_kernel *kernel);
-int cuda_kernel_prints(const ds_device_kernel *kernel);  /* its module uses printf */
-int cuda_kernel_asserts(const ds_device_kernel *kernel); /* its module uses assertions */
+int cuda_kernel_prints(const ds_device_kernel *kernel);  /* 1: the kernel's module uses printf */
+int cuda_kernel_asserts(const ds_device_kernel *kernel); /* 1: the kernel's module uses assertions */
 /* 1 when the bytes are part of a variable that global_find returned to this space. */
 int cuda_modules_cover(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 
@@ -371,15 +382,15 @@ int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_j
 int cuda_issue_memset(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_memset *memset);
 int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to);
-/* A job that never goes to the GPU: it completes with this status, in its place in the stream. */
+/* Queues a job that never goes to the GPU: it completes with this status, after the earlier jobs of its stream. */
 void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int32_t status);
 void cuda_staging_free(ds_device *device);
 
 int cuda_issue_graph(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch);
-/* 0: valid for a stream of this rung; else a CUDA error. */
+/* Checks a launch. 0: valid on a stream of this rung; else a CUDA error. */
 int cuda_launch_check(const ds_device *device, const struct ds_launch *launch, uint32_t rung);
-/* Checks that the addresses belong to the space; sets the copy's kind. 0 or INVALID_VALUE. */
+/* Checks that a copy's addresses belong to the space, and sets the copy's kind. 0 or INVALID_VALUE. */
 int cuda_copy_check(ds_device *device, const struct cuda_space *space, struct ds_copy *copy);
 int cuda_memset_check(ds_device *device, const struct cuda_space *space, const struct ds_memset *memset);
 
@@ -394,13 +405,17 @@ int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t rung);
 int cuda_graph_launch(ds_device *device, const struct ds_graph_launch *launch, uint64_t token);
 void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to);
 ds_device_graph *cuda_graph_free(ds_device *device, ds_device_graph *graph);
-void cuda_graph_get(ds_device_graph *graph, struct cuda_job *job);         /* the job is a launch of it */
-CUgraphExec cuda_graph_exec(const ds_device_graph *graph, uint32_t rung);  /* NULL: no instance for this rung */
-void cuda_graph_given(ds_device_graph *graph);                             /* a launch went to the GPU */
-void cuda_graph_put(ds_device *device, ds_device_graph *graph, int given); /* a launch has completed */
+/* adds the job, a launch of the graph, to the graph's jobs in flight */
+void cuda_graph_get(ds_device_graph *graph, struct cuda_job *job);
+/* instance of the graph for launches on this rung; NULL: none */
+CUgraphExec cuda_graph_exec(const ds_device_graph *graph, uint32_t rung);
+/* reports that a launch of the graph went to the GPU */
+void cuda_graph_given(ds_device_graph *graph);
+/* reports that a launch of the graph has completed; given: the GPU had received it */
+void cuda_graph_put(ds_device *device, ds_device_graph *graph, int given);
 int cuda_graph_asserts(const ds_device_graph *graph);
 uint32_t cuda_graph_kernels(const ds_device_graph *graph);
-/* Number of instances that wait for a quiesce, to be built or destroyed; and doing a part of that work. */
+/* Number of graph instances to build or destroy in a quiesce; cuda_graphs_put_off_do() does a part of that work. */
 size_t cuda_graphs_put_off(const ds_device *device);
 void cuda_graphs_put_off_do(ds_device *device);
 void cuda_graphs_drop_going(ds_device *device); /* destroys all instances that no launch can use */
@@ -408,7 +423,7 @@ void cuda_graphs_free(ds_device *device);
 
 /* hold.c: 1 when the stream must hold its next work, because it already holds some or its hardware queue is full */
 int cuda_hold_must(const struct cuda_stream *stream);
-/* The arguments are copied. 0, or -ENOMEM. */
+/* Hold an operation of the stream. The operation's arguments are copied. 0, or -ENOMEM. */
 int cuda_hold_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch);
 int cuda_hold_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy);
@@ -421,7 +436,7 @@ int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_s
 void cuda_hold_pump(ds_device *device);
 /* Held work of this space (NULL: of all) completes with this status. */
 void cuda_hold_cancel(ds_device *device, const struct cuda_space *space, int32_t status);
-/* 1: the job was held, and completes with this status. */
+/* 1: the job was held and now completes with this status; 0: it is not held. */
 int cuda_hold_cancel_job(ds_device *device, const struct cuda_job *job, int32_t status);
 /* 1: a launch that prints, of another space, is held. */
 int cuda_hold_waits(const ds_device *device, uint32_t space);
@@ -432,14 +447,14 @@ size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n)
 uint64_t cuda_now(ds_device *device);
 /* Makes the GPU report the end of all jobs of the stream, once it has made all reports requested before. */
 void cuda_stream_tell(ds_device *device, struct cuda_stream *stream);
-CUevent cuda_event_take(ds_device *device, int timed); /* NULL: no memory, or after ds_cuda_failed */
+CUevent cuda_event_take(ds_device *device, int timed); /* NULL: out of memory, or the driver made no event (logged) */
 void cuda_event_give(ds_device *device, int timed, CUevent event);
 void cuda_events_free(ds_device *device);
 struct cuda_job *cuda_job_new(ds_device *device, enum cuda_job_kind kind, struct cuda_space *space, uint64_t token);
 void cuda_job_free(ds_device *device, struct cuda_job *job); /* returns its event to the pool */
 void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda_job *job);
-/* Earliest possible start of a job, the oldest of its stream that has not ended, ns. UINT64_MAX: it waits for
- * another stream. */
+/* Earliest possible start of a job, ns; UINT64_MAX: it waits for another stream. The job must be the oldest of its
+ * stream that has not ended. */
 uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job *job);
 
 /* form.c */
@@ -447,73 +462,86 @@ uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job 
 /* A launch of a form other than the native one, turned into a plain launch: its grid and its parameters. */
 struct cuda_form_launch {
         struct ds_launch plain;
-        struct cuda_form *form; /* persistent form; else NULL */
+        struct cuda_form *form; /* the kernel in the persistent form; NULL in other forms */
         uint8_t params[CUDA_PARAMS_MAX];
 };
 size_t cuda_forms_host_bytes(void);
-/* host: registered memory of cuda_forms_host_bytes(), zero; NULL where the GPU's streams cannot write values. As
- * ds_cuda_failed. */
+/* host: registered memory of cuda_forms_host_bytes(), zero; NULL where the GPU's streams cannot write values.
+ * Returns 0, or an error as ds_cuda_failed(). */
 int cuda_forms_init(ds_device *device, void *host);
 void cuda_forms_free(ds_device *device);
-/* 0; a CUDA error: OUT_OF_MEMORY when there is no control block; or a negative errno. */
+/* Turns a launch of a sliced or persistent form into a plain launch. 0; a CUDA error: OUT_OF_MEMORY when there is no
+ * control block; or a negative errno. */
 int cuda_form_make(ds_device *device, const struct ds_launch *launch, uint32_t rung, struct cuda_form_launch *ret);
-/* The form is launched as this job, until cuda_form_ended; or its launch failed. */
+/* cuda_form_launched(): the kernel is in flight as this job, until cuda_form_ended(). cuda_form_refused(): its
+ * launch failed. */
 void cuda_form_launched(struct cuda_form *form, struct cuda_job *job);
 void cuda_form_refused(ds_device *device, struct cuda_form *form, const struct ds_launch *launch);
-/* Called when the GPU has done the job. 1: its completion may be returned, with its status. 0: call again later. */
+/* Called when the GPU has done a job of the persistent form. 1: the completion may be returned, and job->status is
+ * set. 0: call again later. */
 int cuda_form_collect(ds_device *device, struct cuda_job *job);
-uint32_t cuda_form_done(const struct cuda_job *job);           /* blocks done by a launch that has let go */
-void cuda_form_ended(ds_device *device, struct cuda_job *job); /* the job is being freed */
-/* Describes the state of its workers, with their control block's contents if these arrive within wait_ns. */
+/* number of blocks done so far by the kernel of an evicted launch */
+uint32_t cuda_form_done(const struct cuda_job *job);
+/* called when the job is freed: no job has the form's kernel in flight any more */
+void cuda_form_ended(ds_device *device, struct cuda_job *job);
+/* Writes the state of a persistent launch's workers as text, with their control block's contents if these arrive
+ * within wait_ns. */
 void cuda_form_say(ds_device *device, const struct cuda_form *form, uint64_t wait_ns, char *ret, size_t size);
 int cuda_evict(ds_device *device, uint64_t token);
 void cuda_drop(ds_device *device, uint64_t token);
-void cuda_forms_abort(ds_device *device, uint32_t space); /* stops the space's launches on the GPU early */
-void cuda_forms_drop(ds_device *device, uint32_t space);  /* drops the space's kernels that have let go */
+/* requests that the space's persistent launches on the GPU stop early */
+void cuda_forms_abort(ds_device *device, uint32_t space);
+/* drops the space's kernels that were evicted and wait to be resumed */
+void cuda_forms_drop(ds_device *device, uint32_t space);
 
 /* counter.c */
-/* the next cuda_forms_host_bytes() of the registration; NULL: no counters */
+/* the cuda_forms_host_bytes() bytes behind the counters in the same registration; NULL: no counters */
 void *cuda_counters_more(const ds_device *device);
-/* 0, also when this GPU cannot write counters; or as ds_cuda_failed */
+/* 0, also when this GPU's streams cannot write counters; or an error as ds_cuda_failed() */
 int cuda_counters_init(ds_device *device);
 void cuda_counters_free(ds_device *device);
-/* Submits a write behind all work of the stream: when the GPU has reached it, cuda_counter() is at least number. */
+/* Submits a write of `number` behind all work of the stream: when the GPU has reached it, cuda_counter() is at least
+ * number. */
 CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint64_t number);
-uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream); /* 0 without counters */
+/* number that the GPU wrote last for this stream; 0 without counters */
+uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream);
 /* Queries the driver from time to time while there is work: a lost context writes no counters. */
 void cuda_counters_tend(ds_device *device, uint64_t now_ns);
 
 /* clock.c: converts the GPU's times to those of now() */
 int cuda_clock_init(ds_device *device);
 void cuda_clock_free(ds_device *device);
-/* time of an event that is done; <= now_ns */
+/* time of an event that is done, on the clock of now(); never later than now_ns */
 uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns);
 
 /* output.c */
 int cuda_output_init(ds_device *device);
 void cuda_output_free(ds_device *device);
-/* Called when a module that prints or asserts is loaded: from here on the driver's text is captured. 0 or a negative
- * errno. */
+/* Called when a module that prints or asserts is loaded: from then on the driver's output to stdout (prints) or
+ * stderr (asserts) is captured. 0 or a negative errno. */
 int cuda_output_catch(ds_device *device, int prints, int asserts);
-/* For a launch that prints: 1 when it may go now (no printing launch of another space is in flight, or waits). */
+/* 1: a launch that prints may go to the GPU now, because no printing launch of another space is in flight or waits. */
 int cuda_output_may_launch(ds_device *device, uint32_t space);
 void cuda_output_launched(ds_device *device, uint32_t space);
-/* Called when a job that prints has ended. 1: its text is here, its completion may be returned. 0: call again later. */
+/* Called when a job that prints has ended. 1: its text has arrived, so its completion may be returned. 0: call again
+ * later. */
 int cuda_output_collect(ds_device *device, struct cuda_job *job, uint64_t now_ns);
-/* An assertion ended the context: its text belongs to this space. */
+/* Called when an assertion has ended the context: assigns the assertion's text to this space. */
 void cuda_output_asserted(ds_device *device, uint32_t space);
 int cuda_output(ds_device *device, struct ds_device_output *ret);
 
 /* flush.c: makes the driver write all text of kernels that have ended. 0, or a negative errno. */
 int cuda_flush_new(ds_device *device, CUstream idle, struct cuda_flush **ret);
 struct cuda_flush *cuda_flush_free(struct cuda_flush *flush);
-void cuda_flush_ask(struct cuda_flush *flush);                 /* one request at a time */
-int cuda_flush_ended(struct cuda_flush *flush, CUresult *ret); /* 1, once: the request has ended, with *ret */
+void cuda_flush_ask(struct cuda_flush *flush); /* one request at a time */
+/* 1, only once per request: the request has ended, with *ret; 0: not yet */
+int cuda_flush_ended(struct cuda_flush *flush, CUresult *ret);
 
 /*
- * loader.c: tasks on a thread of their own, one after the other. Between ask and ended only the task's own code may
- * access it. A task comes back once: from ended, or from free, which ends the thread and returns a list (without a task
- * that a lost context keeps in the driver). ask returns 0, or a negative errno: then the task was not taken.
+ * loader.c: tasks on a thread of their own, one after the other. Between cuda_loader_ask() and cuda_loader_ended() only
+ * the task's own code may access the task. Each task comes back once: from cuda_loader_ended(), or in the list that
+ * cuda_loader_free() returns after it has ended the thread (without a task that a lost context keeps in the driver).
+ * cuda_loader_ask() returns 0, or a negative errno: then the loader did not take the task.
  */
 struct cuda_task {
         void (*work)(const struct ds_cuda_driver *driver, struct cuda_task *task);
@@ -528,7 +556,8 @@ int cuda_lost(ds_device *device);
 int cuda_fault_ends(CUresult result); /* 1: this result means that the context is lost */
 /* The driver reports a lost context: every job in flight becomes a completion. */
 void cuda_fault_note(ds_device *device, CUresult result);
-/* This head, or fetching its text, takes too long, and only the end of the process ends it. */
+/* Declares the context lost because of this job, the oldest of its stream: the job, or fetching its text, takes too
+ * long, and only the end of the process ends it. */
 void cuda_fault_timeout(ds_device *device, struct cuda_job *job);
 /* Describes a space's jobs in flight, and their state, for the log. */
 void cuda_stuck(ds_device *device, uint32_t space, char *ret, size_t size);

@@ -8,7 +8,7 @@
 
 #include "device/cuda/module.h"
 
-#define PARAMS_MAX 4096 /* per kernel; there cannot be more parameters than bytes */
+#define PARAMS_MAX 4096 /* most parameters of a kernel: no more than the bytes of its parameter block */
 
 static CUresult code_params(ds_device *device, struct cuda_code *code)
 {
@@ -24,12 +24,13 @@ static CUresult code_params(ds_device *device, struct cuda_code *code)
                 params[n] = (struct ds_kernel_param){.offset = (uint32_t)offset, .size = (uint32_t)size};
                 code->info.params_size = DS_MAX(code->info.params_size, (uint32_t)(offset + size));
         }
-        if (result != CUDA_ERROR_INVALID_VALUE) /* the driver's answer past the last parameter */
+        if (result != CUDA_ERROR_INVALID_VALUE) /* INVALID_VALUE is the driver's answer past the last parameter */
                 return result ? result : CUDA_ERROR_INVALID_IMAGE;
         copy = ds_alloc0(n, sizeof(*copy));
         if (!copy)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        ds_free((void *)(uintptr_t)code->info.params); /* left by an attempt that failed later */
+        /* parameters left by an earlier attempt that failed after this step */
+        ds_free((void *)(uintptr_t)code->info.params);
         memcpy(copy, params, n * sizeof(*copy));
         code->info.params = copy;
         code->info.n_params = n;
@@ -69,7 +70,8 @@ static CUresult code_attributes(ds_device *device, struct cuda_code *code)
 
 /* --- properties of the machine code --- */
 
-/* Reads the kernel's properties; a kernel whose code cannot be read counts as able to do anything. */
+/* Reads the kernel's properties from its machine code; a kernel whose code cannot be read counts as having all of
+ * them. */
 static CUresult code_scan(ds_sass *sass, struct cuda_code *code)
 {
         struct ds_sass_kernel facts = {.waits = 1, .sees_shared = 1};
@@ -94,7 +96,7 @@ CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes)
         return result;
 }
 
-/* Scans one kernel when it is loaded: libraries have thousands of kernels, and programs use few. */
+/* Scans the machine code of one kernel when it is loaded: libraries have thousands of kernels, and programs use few. */
 static CUresult code_scan_kept(struct cuda_image *image, struct cuda_code *code)
 {
         if (code->scanned)
@@ -123,7 +125,8 @@ CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda
         if (!result && shared > (int)code->info.static_shared)
                 result = CU(device, cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                         shared - (int)code->info.static_shared);
-        /* the client library decides which kernels may have large clusters */
+        /* sets the attribute for clusters above 8 blocks on every kernel: the client library decides which kernels
+         * may use it */
         if (!result && device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
                 result = CU(device, cuFuncSetAttribute)(
                         function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);

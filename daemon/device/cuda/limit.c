@@ -15,8 +15,10 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define LOCAL_BYTES_MAX DS_MIB(4224) /* 16 KiB for each of the 270,336 threads of an H200 */
-#define LOCAL_SHARE 8                /* 1 / this of all memory at most, on small GPUs */
+/* most local memory of the context: 16 KiB for each of the 270,336 threads of an H200 */
+#define LOCAL_BYTES_MAX DS_MIB(4224)
+/* local memory takes at most this fraction of all memory, 1 / 8, which matters on small GPUs */
+#define LOCAL_SHARE 8
 #define LOCAL_STEP UINT64_C(512)
 #define PRINTF_BYTES_MAX DS_MIB(256)
 #define HEAP_SHARE 8
@@ -25,7 +27,7 @@
 
 #define ATTR_THREADS_PER_SM 39
 
-/* Largest value that a session may request. */
+/* Largest value to which a session may raise the limit. */
 static uint64_t limit_bound(const ds_device *device, enum ds_device_limit limit)
 {
         uint64_t threads = (uint64_t)device->info.n_sms * (uint64_t)device->info.attributes[ATTR_THREADS_PER_SM];

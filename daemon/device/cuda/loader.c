@@ -18,13 +18,13 @@
 #include "util/error.h"
 
 struct cuda_loader {
-        struct ds_cuda_driver driver; /* a copy */
+        struct ds_cuda_driver driver; /* a copy of the device's table of driver functions */
         CUcontext context;
         pthread_t thread;
         pthread_mutex_t lock;
         pthread_cond_t changed;
 
-        /* under the lock */
+        /* the following fields are accessed under the lock */
         struct cuda_task *todo, *ended;
         int working, going, alone;
 };
@@ -36,7 +36,7 @@ static void loader_delete(struct cuda_loader *loader)
         ds_free(loader);
 }
 
-/* The caller holds the lock, before and after. */
+/* Runs tasks until the thread must end. The caller holds the lock on entry and on return. */
 static void loader_serve(struct cuda_loader *loader)
 {
         struct cuda_task *task;
@@ -141,7 +141,7 @@ struct cuda_task *cuda_loader_free(ds_device *device)
 
         if (!loader)
                 return NULL;
-        thread = loader->thread; /* a thread left alone may free this structure at once */
+        thread = loader->thread; /* read before `alone` is set: a thread left alone may free the loader at once */
         pthread_mutex_lock(&loader->lock);
         left = loader->todo;
         DL_CONCAT(left, loader->ended);
@@ -156,7 +156,7 @@ struct cuda_task *cuda_loader_free(ds_device *device)
         }
         pthread_mutex_unlock(&loader->lock);
         pthread_join(thread, NULL);
-        DL_CONCAT(left, loader->ended); /* the task that it was working on */
+        DL_CONCAT(left, loader->ended); /* adds the task that the thread was working on */
         loader_delete(loader);
         return left;
 }

@@ -33,9 +33,9 @@
 #include "util/error.h"
 
 #define VA_END (UINT64_C(1) << 47)
-#define CLEAR_PIECE DS_MIB(256) /* some 100 us on an H200 */
+#define CLEAR_PIECE DS_MIB(256) /* bytes cleared by one operation, some 100 us on an H200 */
 #define SLAB_DIRTY SIGUSR2
-#define POOL_SLAB DS_MIB(64) /* the worker's slab size for smaller requests */
+#define POOL_SLAB DS_MIB(64) /* size of the slabs kept for reuse: the worker's slab size for smaller requests */
 
 /* --- clearing --------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +79,7 @@ static int clear_submit(ds_device *device, uint64_t va, uint64_t size)
         if (!result)
                 result = CU(device, cuEventRecord)(clear_event(device, device->clear_seq + 1), device->own_stream);
         if (result) {
-                /* pieces of it may be running in memory that is about to be unmapped */
+                /* earlier pieces of the clearing may still run in memory that is about to be unmapped */
                 CU(device, cuStreamSynchronize)(device->own_stream);
                 return ds_cuda_failed(device, result, "clearing a slab");
         }
@@ -143,7 +143,8 @@ static void mapping_release(ds_device *device, struct cuda_mapping *mapping)
         if (mapping->host) {
                 if (cuda_usable(device))
                         result = CU(device, cuMemHostUnregister)((void *)(uintptr_t)mapping->va);
-                /* the driver has unregistered the pages, or keeps them itself */
+                /* frees the addresses in both cases: the driver has unregistered the pages, or it keeps the pages
+                 * itself */
                 cuda_va_host_unmap(mapping->va, mapping->size, mapping->own);
         } else if (cuda_usable(device)) {
                 result = CU(device, cuMemUnmap)(mapping->va, mapping->size);
@@ -208,7 +209,7 @@ static void memory_release_hosts(ds_device *device, size_t most)
         }
 }
 
-/* Unregisters one mapping only: it may be large. */
+/* Unregisters only one mapping per call, since a mapping may be large. */
 void cuda_memory_put_off_do(ds_device *device)
 {
         memory_release_hosts(device, 1);
@@ -235,7 +236,7 @@ int cuda_space_add(ds_device *device, uint32_t id)
                 return ds_error_origin(-ENOMEM);
         space->id = id;
         HASH_ADD(hh, device->spaces, id, sizeof(space->id), space);
-        if (!cuda_space_find(device, id)) { /* uthash could not allocate its table */
+        if (!cuda_space_find(device, id)) { /* the space is not in the hash table: uthash could not allocate memory */
                 ds_free(space);
                 return ds_error_origin(-ENOMEM);
         }
@@ -279,7 +280,7 @@ void cuda_spaces_free(ds_device *device)
         struct cuda_mapping *mapping, *nextmapping;
         struct cuda_space *space, *next;
 
-        /* clearing is short, and no other work runs that could delay it */
+        /* waits for clearing only: it is short, and no other work runs that could delay it */
         if (cuda_usable(device) && device->clear_seq > device->clear_done)
                 CU(device, cuStreamSynchronize)(device->own_stream);
         for (size_t i = 0; cuda_usable(device) && i < CUDA_CLEAR_EVENTS; i++)
@@ -381,7 +382,7 @@ static int slab_place(ds_device *device, int fd, uint64_t va, uint64_t size)
                         CU(device, cuMemUnmap)(va, size);
         }
         CU(device, cuMemRelease)(handle);
-        if (result == CUDA_ERROR_INVALID_VALUE) /* the slab is smaller than that */
+        if (result == CUDA_ERROR_INVALID_VALUE) /* the slab is smaller than the requested size */
                 return ds_error_origin(-EINVAL);
         return result ? ds_cuda_failed(device, result, "mapping a slab") : 0;
 }
@@ -396,10 +397,10 @@ static int slab_clean(ds_device *device, int fd, const struct cuda_mapping *mapp
         r = clear_submit(device, mapping->va, mapping->size);
         if (r)
                 return r;
-        if (fcntl(fd, F_SETSIG, 0) < 0) /* then it may be cleared twice */
+        if (fcntl(fd, F_SETSIG, 0) < 0) /* the slab keeps its mark, so it may be cleared a second time */
                 ds_log(DS_LOG_WARNING, "a slab keeps its mark for clearing: %s", strerror(errno));
         if (mapping->size == POOL_SLAB)
-                *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* without a descriptor it is not reused */
+                *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* if this fails, the slab is not kept for reuse */
         return 0;
 }
 
@@ -432,7 +433,7 @@ static bool overlaps(const struct cuda_mapping *list, uint64_t va, uint64_t size
         return false;
 }
 
-/* A new mapping for these addresses, if the device has none there. */
+/* Creates the record of a mapping at these addresses. -EEXIST: the device already has one there. */
 static int mapping_new(ds_device *device, uint64_t va, uint64_t size, int host, struct cuda_mapping **ret)
 {
         struct cuda_space *space, *next;
@@ -443,7 +444,9 @@ static int mapping_new(ds_device *device, uint64_t va, uint64_t size, int host, 
                         return ds_error_origin(-EEXIST);
         }
         if (overlaps(device->going, va, size))
-                return -EEXIST; /* the caller knows of that mapping */
+                /* a mapping whose unmapping is delayed still has the addresses; the caller knows of it, so there is
+                 * no log line */
+                return -EEXIST;
         *ret = ds_alloc0(1, sizeof(**ret));
         if (!*ret)
                 return ds_error_origin(-ENOMEM);
@@ -472,7 +475,8 @@ int cuda_mem_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t s
                 r = slab_map(device, fd, mapping);
         if (r)
                 return ds_error_trace(r);
-        /* its own clearing, or (for a slab that was mapped before) one that may still be running elsewhere */
+        /* number of this slab's own clearing, or (for a slab that was mapped before) of the last one, which may
+         * still clear the slab */
         mapping->clear_seq = space->clear_seq = device->clear_seq;
         DL_APPEND(space->mappings, mapping);
         mapping = NULL;
@@ -532,7 +536,7 @@ int cuda_mem_keep(ds_device *device, uint32_t id, uint64_t va)
 
         if (!mapping)
                 return ds_error_origin(-ENOENT);
-        mapping->fd = ds_close(mapping->fd); /* without the descriptor the slab is not reused */
+        mapping->fd = ds_close(mapping->fd); /* without its descriptor the slab is not kept for reuse */
         return 0;
 }
 
@@ -550,7 +554,7 @@ static int host_check(int fd, uint64_t va, uint64_t size)
         if (st.st_size < 0 || (uint64_t)st.st_size < size)
                 return ds_error_origin(-EINVAL);
         seals = fcntl(fd, F_GET_SEALS);
-        /* a process that can truncate the file can make this process fault */
+        /* only files sealed against shrinking: a process that truncates the file could make this process fault */
         if (seals < 0 || !(seals & F_SEAL_SHRINK))
                 return ds_error_origin(-EPERM);
         return 0;
@@ -587,7 +591,7 @@ int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t 
         r = host_check(fd, va, size);
         if (r)
                 return ds_error_trace(r);
-        /* removed sessions' mappings can be freed now, as this call stops the context anyway */
+        /* unregisters mappings of removed sessions now, since this call stops the context anyway */
         memory_release_hosts(device, SIZE_MAX);
         r = mapping_new(device, va, size, 1, &mapping);
         if (!r)

@@ -46,13 +46,15 @@
 #include "device/cuda/module.h"
 #include "util/error.h"
 
-#define KEPT_IMAGES 4096 /* a process of a large framework loads hundreds */
+/* most images kept without a module that uses them; a process of a large framework loads hundreds */
+#define KEPT_IMAGES 4096
 #define KEPT_BYTES_MIN DS_MIB(256)
 #define KEPT_BYTES_MAX DS_GIB(2)
-#define KEPT_MEMORY_PART 64 /* 1 / this of the GPU's memory */
+#define KEPT_MEMORY_PART 64 /* images kept may take at most 1 / this of the GPU's memory */
 #define IMAGES_DROPPED_AT_ONCE 4u
-#define KERNELS_AT_ONCE 32u /* libraries with more kernels load them one by one */
-#define READINGS_MAX 64u    /* images queued for the thread, or read there and not loaded yet */
+/* kernels of an image that are loaded with it; kernels of a larger image are loaded one by one */
+#define KERNELS_AT_ONCE 32u
+#define READINGS_MAX 64u /* images queued for the thread, or read there and not loaded yet */
 
 /* Images in the order of their last use, the oldest first. */
 struct cuda_images {
@@ -60,7 +62,8 @@ struct cuda_images {
         struct cuda_image *readings; /* images that the thread reads, and those that failed there */
         size_t n_readings;
         uint64_t n_read;
-        size_t n_kept, n_going; /* images without references */
+        /* number of images without references that are kept, and number of those to be unloaded */
+        size_t n_kept, n_going;
         uint64_t kept_bytes;
 };
 
@@ -107,9 +110,9 @@ static CUresult image_codes(const struct ds_cuda_driver *driver, struct cuda_ima
 }
 
 /*
- * The first step, which puts nothing on the GPU where loading is lazy. It runs on the owner's thread or on the
- * loader's. It also scans the machine code (image/sass.h: 0.05 ms a kernel) if all kernels will be loaded at once;
- * kernels of a large library are scanned one by one, later.
+ * The first step of loading: reads the library, which puts nothing on the GPU where loading is lazy. It runs on the
+ * owner's thread or on the loader's. It also scans the machine code (image/sass.h: 0.05 ms a kernel) if all kernels
+ * will be loaded at once; kernels of a large library are scanned one by one, later.
  */
 static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_image *image, const void *bytes)
 {
@@ -126,7 +129,8 @@ static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_imag
         return result;
 }
 
-/* The other steps: code, and kernels if they are few. A second call does nothing. */
+/* The later steps of loading: puts the code on the GPU, and loads the kernels if they are few. A second call does
+ * nothing. */
 static CUresult image_put_there(ds_device *device, struct cuda_image *image)
 {
         CUresult result = CUDA_SUCCESS;
@@ -194,13 +198,14 @@ static struct cuda_image *image_free(ds_device *device, struct cuda_image *image
         return ds_free(image);
 }
 
-/* Cost of keeping the image: its copy, about as large as its code on the GPU, and its data there. */
+/* Bytes that count for keeping the image: its copy in host memory, about as large as its code on the GPU, and its
+ * data on the GPU. */
 static uint64_t image_weight(const struct cuda_image *image)
 {
         return image->size + image->cubin.variable_bytes;
 }
 
-/* The image has no references: counts it among the kept images, or among those to unload. */
+/* Called when the image has no references: counts it among the kept images (going = 0), or among those to unload. */
 static void image_idle(struct cuda_images *images, struct cuda_image *image, int going)
 {
         image->going = going;
@@ -279,14 +284,15 @@ static struct cuda_image *image_find(const struct cuda_images *images, const voi
         return NULL;
 }
 
-/* Unloads images that wait for it; only while a [stops] call is under way anyway. */
+/* Unloads at most `most` of the images marked for it. Called only inside a [stops] call. */
 static void images_drop_going(ds_device *device, size_t most)
 {
         struct cuda_image *image, *next;
 
         if (!device->images || !device->images->n_going)
                 return;
-        cuda_graphs_drop_going(device); /* graphs may hold kernels of these */
+        /* destroys unused graph instances first: they may hold kernels of these images */
+        cuda_graphs_drop_going(device);
         DL_FOREACH_SAFE(device->images->list, image, next)
         {
                 if (image->refs || !image->going)
@@ -341,8 +347,8 @@ static int image_check(
         return 0;
 }
 
-/* Checks that the GPU has memory for the variables, which may be of any size. Slabs kept for reuse are freed for
- * them. */
+/* Checks that the GPU has memory for the image's variables, which may be of any size. Frees the slabs kept for reuse
+ * if that is needed. */
 static int image_room(ds_device *device, const struct ds_cubin *cubin, char *log, size_t log_size)
 {
         uint64_t wanted = cubin->variable_bytes, available = cuda_memory_free(device);
@@ -370,7 +376,7 @@ static int image_load(ds_device *device, struct cuda_image *image, char *log, si
         r = cuda_limit_local(device, image_local_bytes(image));
         if (!r)
                 return 0;
-        image->there = 0; /* so that the next load gets the message, too */
+        image->there = 0; /* so that a repeated load checks the memory again and reports the same error */
         snprintf(log, log_size, "a kernel needs %llu bytes of local memory per thread",
                 (unsigned long long)image_local_bytes(image));
         return r;
@@ -399,7 +405,7 @@ static int image_load_new(
         return image_load(device, image, log, log_size);
 }
 
-/* A new image, with one reference. */
+/* Creates and loads an image, with one reference. */
 static int image_new(
         ds_device *device, const void *bytes, size_t size, char *log, size_t log_size, struct cuda_image **ret)
 {
@@ -430,7 +436,8 @@ static int image_new(
         return 0;
 }
 
-/* Takes a prepared image with variables; later loads do not find it by its bytes. It has no reference yet. */
+/* Takes a prepared image with variables out of the list of readings; later loads do not find it by its bytes. It has
+ * no reference yet. */
 static struct cuda_image *image_claim(struct cuda_images *images, const void *bytes, size_t size)
 {
         struct cuda_image *image;
@@ -446,7 +453,7 @@ static struct cuda_image *image_claim(struct cuda_images *images, const void *by
         images->n_readings--;
         image_forget(image);
         DL_APPEND(images->list, image);
-        image_idle(images, image, 1); /* it is unloaded if its load fails */
+        image_idle(images, image, 1); /* marked for unloading until the load adds a reference */
         return image;
 }
 
@@ -544,7 +551,8 @@ int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds
         if (*ret)
                 return 0;
         image_put(device, image);
-        return -ENOENT; /* out of memory: the normal load reports it */
+        /* the load failed for lack of memory: the caller falls back to module_load(), which reports the error */
+        return -ENOENT;
 }
 
 static int image_map(struct cuda_image *image, int fd, const struct stat *st)
@@ -566,10 +574,10 @@ void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd)
         struct cuda_image *image = module->image;
         struct stat st;
 
-        /* An image found by its bytes may come from another file: the newer file is the more likely to be loaded
-         * again */
+        /* An image found by its bytes may come from another file. The newer file is kept, since it is the more
+         * likely to be loaded again. */
         if (image->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= image->size)
-                (void)image_map(image, fd, &st); /* on failure it keeps its copy of the bytes */
+                (void)image_map(image, fd, &st); /* on failure the image keeps its copy of the bytes */
 }
 
 /* --- preparation in advance --- */
@@ -582,8 +590,8 @@ static void reading_work(const struct ds_cuda_driver *driver, struct cuda_task *
         image->result = image_read(driver, image, image->bytes);
 }
 
-/* Collects images that the thread has read. An image without variables joins the list, unused. An image with
- * variables, or one that failed, stays where it is until its loader comes. */
+/* Collects the images that the loader's thread has read. An image without variables joins the kept images. An image
+ * with variables, or one that failed, stays in `readings` until its loader comes. */
 static void readings_collect(ds_device *device)
 {
         struct cuda_images *images = device->images;
@@ -604,7 +612,7 @@ static void readings_collect(ds_device *device)
         }
 }
 
-/* Drops a reading. Its library, if there is one, is unloaded in the next stop. */
+/* Removes an image from the readings. Its library, if there is one, is unloaded in the next stop. */
 static void reading_drop(struct cuda_images *images, struct cuda_image *image)
 {
         DL_DELETE(images->readings, image);
@@ -631,7 +639,8 @@ static int readings_room(struct cuda_images *images)
         return 0;
 }
 
-/* Accepts only images that module_load would accept. 0, or another number if it is not read. */
+/* Starts to read an image on the loader's thread, if module_load() would accept it. 0: started; another number: it
+ * is not read. */
 static int reading_new(ds_device *device, int fd, const struct stat *st, size_t size)
 {
         struct cuda_image *image = ds_alloc0(1, sizeof(*image));
@@ -677,7 +686,7 @@ int cuda_module_prepare(ds_device *device, int fd, size_t size)
                 return 0;
         if (!image->result)
                 return 1;
-        /* the load repeats it with the remaining steps, and reports the driver's answer */
+        /* module_load() reads the image again and reports the driver's error */
         reading_drop(device->images, image);
         return 1;
 }
@@ -737,7 +746,7 @@ void cuda_modules_free(ds_device *device)
         }
         DL_FOREACH_SAFE(device->images->readings, image, next)
         {
-                if (image->read) /* otherwise the thread has it, for good */
+                if (image->read) /* otherwise the loader's thread still uses the image, and never returns it */
                         image_free(device, image);
         }
         DL_FOREACH_SAFE(device->images->list, image, next)
@@ -795,7 +804,7 @@ int cuda_kernel_load(ds_device *device, const ds_device_kernel *kernel)
                 return ds_cuda_failed(device, result, "the driver does not load a kernel");
         r = cuda_limit_local(device, code->info.local_bytes);
         if (r)
-                code->function = NULL; /* a launch of it would stop the context */
+                code->function = NULL; /* the kernel counts as not loaded: a launch of it would stop the context */
         return ds_error_trace(r);
 }
 
@@ -828,7 +837,8 @@ static int module_note_global(ds_device_module *module, uint64_t va, uint64_t si
         return 0;
 }
 
-/* Refuses variables of a shared image: other spaces would see a program's writes to them. */
+/* Finds a variable that the program may access. Refuses variables of a shared image: other spaces would see a
+ * program's writes to them. */
 int cuda_global_find(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size)
 {
         ds_device *device = module->device;

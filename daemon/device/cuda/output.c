@@ -29,9 +29,10 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-/* bytes of one fetch (poll needs 0.7 ms a MiB for it), and per session; the supervisor keeps as much */
+/* most bytes of one fetch (poll needs 0.7 ms a MiB to read it) and most bytes kept per session; the supervisor keeps
+ * as many */
 #define OUTPUT_MAX DS_MIB(16)
-#define OUTPUT_KEEP DS_MIB(1)            /* bytes of the file whose pages are kept */
+#define OUTPUT_KEEP DS_MIB(1)            /* bytes of the capture file whose pages are kept between fetches */
 #define COLLECT_MAX_NS (6 * DS_NS_PER_S) /* well below the time after which the supervisor takes the worker for hung */
 
 struct cuda_text {
@@ -44,18 +45,18 @@ struct cuda_text {
 
 /* A captured descriptor of the process. */
 struct cuda_catch {
-        int number; /* 1 or 2 */
+        int number; /* file descriptor that is captured: 1 or 2 */
         int file;   /* a file of OUTPUT_MAX bytes; its position is the text's end. -1: not captured */
-        int was;    /* duplicate of the original descriptor */
+        int was;    /* duplicate of the original descriptor, for the daemon's own log */
 };
 
 struct cuda_output {
         CUstream idle;                     /* a stream on which nothing ever runs */
         struct cuda_flush *flush;          /* NULL: no loaded module prints */
-        const struct cuda_job *collecting; /* the job for whose end flush runs; NULL: none */
+        const struct cuda_job *collecting; /* the job for whose text the flush runs; NULL: none */
         uint64_t asked_ns;
         struct cuda_catch out, err;
-        uint32_t owner, n_printing; /* space of all launches on the GPU that print */
+        uint32_t owner, n_printing; /* space of the launches that print and are on the GPU; number of these launches */
         struct cuda_text *texts, *given;
         uint64_t dropped;
 };
@@ -193,7 +194,8 @@ static void texts_trim(struct cuda_output *output, uint32_t space, size_t more)
         }
 }
 
-/* Keeps of the text from standard error only failed assertions, which are a session's; the rest goes to the log. */
+/* Keeps only failed assertions of the text from standard error, since they belong to a session; the rest goes to the
+ * log. */
 static void text_keep_assertions(const struct cuda_catch *catch, struct cuda_text *text)
 {
         const char *found = memmem(text->bytes, text->size, "Assertion `", 11);
@@ -207,7 +209,7 @@ static void text_keep_assertions(const struct cuda_catch *catch, struct cuda_tex
         memmove(text->bytes, text->bytes + skip, text->size);
 }
 
-/* The file's contents before its position; NULL: no memory. */
+/* Text in the capture file before its position; NULL: out of memory. */
 static struct cuda_text *catch_read(const struct cuda_catch *catch, size_t size)
 {
         struct cuda_text *text = ds_alloc(sizeof(*text) + size);
@@ -275,7 +277,7 @@ void cuda_output_launched(ds_device *device, uint32_t space)
         output->n_printing++;
 }
 
-/* 1: all text of the job is in the file, or never will be. */
+/* 1: all text of the job is in the capture file, or no more will come. */
 static int collect_ended(ds_device *device, struct cuda_job *job, uint64_t now_ns)
 {
         struct cuda_output *output = device->output;
@@ -288,7 +290,8 @@ static int collect_ended(ds_device *device, struct cuda_job *job, uint64_t now_n
                 output->asked_ns = now_ns;
                 cuda_flush_ask(output->flush);
         }
-        if (output->collecting != job) /* the flush was requested before this job had ended */
+        /* the flush was requested before this job had ended, so it may miss text of this job */
+        if (output->collecting != job)
                 return 0;
         if (cuda_flush_ended(output->flush, &result)) {
                 if (result)

@@ -112,7 +112,7 @@ void cuda_job_free(ds_device *device, struct cuda_job *job)
         device->free_jobs = job;
 }
 
-/* 1 for kernels that run on a part of the SMs: all later kernels begin later (supervisor/settle.h). */
+/* 1 if the job's kernels run on a part of the SMs: kernels of later work then begin later (supervisor/settle.h). */
 static uint32_t job_divides(const ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job)
 {
         const struct cuda_rung *rung = device->rungs[stream->id / CUDA_STREAMS_PER_RUNG];
@@ -154,7 +154,7 @@ static struct cuda_job *stream_pop(ds_device *device, struct cuda_stream *stream
         return job;
 }
 
-/* 1: the job's fence has not been passed yet. */
+/* 1: the job must still wait for the stream that its fence names. */
 static int job_is_fenced(const struct cuda_job *job)
 {
         return job->after && job->after->ended < job->after_seq;
@@ -171,13 +171,14 @@ uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job 
 struct poll_round {
         struct ds_completion *completions;
         size_t n, done;
-        uint64_t now_ns;  /* begin of the round */
-        uint64_t seen_ns; /* time after the first end was seen in this round; 0: none yet */
+        uint64_t now_ns;  /* begin of the round, on the clock of now() */
+        uint64_t seen_ns; /* time at which this round saw its first ended job; 0: none yet */
 };
 
 /*
- * With an event before the job and one behind it, the time between them is exact, and marked so. When the end of the
- * job before it was seen late, both of its times are as late.
+ * Start of a job that ended at `end`. With an event before the job and one behind it, the time between them is exact,
+ * and the job is marked so. When the end of the stream's previous job was seen late, both times of this job are as
+ * late.
  */
 static uint64_t completion_start(
         ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, uint64_t end)
@@ -201,7 +202,7 @@ static void completion_write(
         if (!round->seen_ns)
                 round->seen_ns = cuda_now(device);
         end = DS_MAX(round->seen_ns, stream->last_end_ns);
-        /* it may have ended after the first end of this round */
+        /* the job may have ended after `seen_ns`, the first end of this round */
         if (!status && job->timed)
                 end = DS_MAX(cuda_clock_of(device, job->event, cuda_now(device)), stream->last_end_ns);
         c->token = job->token;
@@ -216,7 +217,7 @@ static void completion_write(
         stream->last_end_ns = end;
 }
 
-/* 1: the GPU has done the head. */
+/* 1: the GPU has done the stream's oldest job. */
 static int head_is_done(ds_device *device, const struct cuda_stream *stream)
 {
         const struct cuda_job *job = stream->head;
@@ -232,7 +233,7 @@ static int head_is_done(ds_device *device, const struct cuda_stream *stream)
         return result == CUDA_SUCCESS;
 }
 
-/* 1 when the head has ended, with its status. */
+/* 1: the stream's oldest job has ended, and job->status is its result. */
 static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t now_ns)
 {
         struct cuda_job *job = stream->head;

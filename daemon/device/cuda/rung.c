@@ -68,7 +68,7 @@ static void rung_free(ds_device *device, struct cuda_rung *rung)
         ds_free(rung);
 }
 
-/* The device's resources that a mask names; fills info. -EINVAL: none, or one that does not exist. */
+/* Resources of SMs of the TPCs in a mask; fills info. -EINVAL: the mask is empty or names a TPC that does not exist. */
 static int rung_resources(
         ds_device *device, const struct ds_tpc_mask *mask, struct ds_rung_info *info, CUdevResource *resources)
 {
@@ -96,7 +96,7 @@ static int rung_resources(
         return 0;
 }
 
-/* The context that nodes of graphs name the rung by. */
+/* Gets the rung's context, which nodes of graphs name so that they run on the rung. */
 static int rung_context(ds_device *device, struct cuda_rung *rung)
 {
         CUresult result;
@@ -108,7 +108,7 @@ static int rung_context(ds_device *device, struct cuda_rung *rung)
         return result ? ds_cuda_failed(device, result, "cuCtxFromGreenCtx") : 0;
 }
 
-/* Largest cluster of a set of groups: as many blocks as one GPC of theirs has SMs. */
+/* Blocks of the largest cluster that a set of groups can run: as many as the set has SMs in one GPC. */
 static uint32_t coarse_clusters(const ds_device *device, const struct ds_rung_info *rung, uint32_t groups)
 {
         const struct ds_device_info *info = &device->info;
@@ -122,11 +122,11 @@ static uint32_t coarse_clusters(const ds_device *device, const struct ds_rung_in
         }
         if (most >= DS_DEVICE_CLUSTER_MAX && info->group_clusters >= DS_DEVICE_CLUSTER_MAX)
                 return DS_DEVICE_CLUSTER_MAX;
-        /* the last group consists of the remaining SMs, and is of no GPC */
+        /* the last group consists of the remaining SMs and lies in no GPC */
         return groups & ((1u << (info->n_groups - 1)) - 1) ? DS_MIN(full, DS_DEVICE_CLUSTER_MAX / 2) : per_tpc;
 }
 
-/* The device's resources of a set of groups. */
+/* Resources of SMs of a set of groups; fills info. */
 static int coarse_resources(ds_device *device, uint32_t groups, struct ds_rung_info *info, CUdevResource *resources)
 {
         uint32_t n = 0;
@@ -149,7 +149,7 @@ static int coarse_resources(ds_device *device, uint32_t groups, struct ds_rung_i
         return (int)n;
 }
 
-/* n: number of resources; 0: all of the device's */
+/* Makes the rung's green context and streams. n: number of resources; 0: all SMs of the device. */
 static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *resources, uint32_t n)
 {
         struct cuda_stream *stream;
@@ -170,7 +170,7 @@ static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *
         return r;
 }
 
-/* Consumes the rung, also on failure. */
+/* Builds the rung and adds it to the device. Consumes `rung`, also on failure. */
 static int rung_add(ds_device *device, struct cuda_rung *rung, CUdevResource *resources, uint32_t n, uint32_t *ret_rung)
 {
         uint64_t before = cuda_memory_free(device), after;

@@ -14,7 +14,7 @@
 #include "util/error.h"
 
 #define STAGING_SIZE DS_MIB(16)
-#define STAGING_LONG 256 /* entries of the hardware queue */
+#define STAGING_LONG 256 /* hardware queue entries above which a copy waits until its stream is empty */
 
 struct cuda_staging {
         CUmemGenericAllocationHandle handle;
@@ -80,7 +80,7 @@ static CUresult staging_make(ds_device *device, struct cuda_stream *stream)
         return result;
 }
 
-/* Copies a piece that fits the buffer: in, and out again. */
+/* Copies a piece that fits the buffer: host to buffer, then buffer to host. */
 static CUresult staging_piece(
         ds_device *device, struct cuda_stream *stream, const struct ds_copy *piece, uint32_t *entries)
 {

@@ -41,7 +41,7 @@ static CUresult tensor_wide(ds_device *device, const struct ds_tensor_map *ask, 
                 (CUtensorMapFloatOOBfill)ask->fill);
 }
 
-/* Arrays that the map requires; there is one stride less than dimensions. */
+/* Bits of the arrays that the map requires; `strides` has one element less than dimensions, so rank 1 needs none. */
 static uint32_t tensor_needs(const struct ds_tensor_map *ask)
 {
         uint32_t needs = DS_TENSOR_DIMS | DS_TENSOR_STEPS;
@@ -85,7 +85,7 @@ static CUresult tensor_make(ds_device *device, const struct ds_tensor_map *ask, 
 
 int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES])
 {
-        CUtensorMap copy; /* aligned as the driver requires */
+        CUtensorMap copy; /* aligned to 64 bytes, as the driver requires; the caller's `map` may not be */
         CUresult result;
 
         _Static_assert(sizeof(copy) == DS_TENSOR_MAP_BYTES, "the size of a tensor map");
@@ -96,7 +96,7 @@ int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t 
         memcpy(&copy, map, sizeof(copy));
         result = tensor_make(device, ask, &copy);
         if (result)
-                return (int)result; /* wrong arguments are the client's fault */
+                return (int)result; /* not logged: wrong arguments are the client's fault */
         memcpy(map, &copy, sizeof(copy));
         return 0;
 }

@@ -27,9 +27,10 @@
 #define RUNG_MAX DS_MIB(256)
 #define RESERVE DS_MIB(512)
 #define GROUP_SMS 8u
-/* measured on an H200, whose services lost 95 (MobileNetV3) to 125 (BERT); unknown for other GPUs */
+/* value of info.mask_permille, measured on an H200: its services lost 95 (MobileNetV3) to 125 (BERT) permille;
+ * unknown for other GPUs */
 #define MASK_PERMILLE 110u
-#define RESERVE_SHARE 16 /* 1 / this of all memory at most, on small GPUs */
+#define RESERVE_SHARE 16 /* the reserve takes at most 1 / this of all memory, which matters on small GPUs */
 
 /* --- the name --------------------------------------------------------------------------------------------------- */
 
@@ -103,7 +104,7 @@ int cuda_attribute_offered(int attribute)
 {
         /* the client library also hides some attributes (client-lib/cuda/device.c) */
         static const CUdevice_attribute not_offered[] = {
-                /* the daemon makes all memory: none migrates, is pageable, or belongs to another process */
+                /* the daemon makes all memory: none is managed, pageable, or shared with another process */
                 CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
                 CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
                 CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
@@ -114,7 +115,7 @@ int cuda_attribute_offered(int attribute)
                 CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
-                /* the supervisor owns exported memory */
+                /* the supervisor owns memory that is exported */
                 CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
@@ -137,7 +138,7 @@ static void topology_attributes(ds_device *device)
                 value = 0;
                 if (!cuda_attribute_offered(i) ||
                         CU(device, cuDeviceGetAttribute)(&value, (CUdevice_attribute)i, device->ordinal))
-                        continue; /* unknown to this driver */
+                        continue; /* 0: not offered, or unknown to this driver */
                 device->info.attributes[i] = value;
         }
 }
@@ -218,7 +219,7 @@ static CUresult tpcs_split(ds_device *device, CUdevResource *ret, unsigned *ret_
         return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* 1: an earlier worker has discovered the slow parts, and clients are waiting. */
+/* 1: an earlier worker has discovered the GPCs and groups, and clients are waiting, so that this one must open fast. */
 static int topology_again(void)
 {
         const char *value = getenv("DETSHARE_RESTARTED");
@@ -226,7 +227,8 @@ static int topology_again(void)
         return value && !strcmp(value, "1");
 }
 
-/* Tests the split: some drivers accept a split but make no green context of it. */
+/* Tests whether green contexts can be made from the split: some drivers accept a split but make no green context of
+ * it. */
 static CUresult tpcs_try(ds_device *device)
 {
         CUdevResourceDesc descriptor;
@@ -296,7 +298,7 @@ static void topology_groups(ds_device *device)
         device->info.group_clusters = DS_MIN(device->info.group_sms[0], DS_DEVICE_CLUSTER_MAX);
 }
 
-/* Takes the result of an earlier worker; an invalid text counts as no result. */
+/* Reads GPCs and groups as an earlier worker wrote them; an invalid text counts as none. */
 static void topology_told(ds_device *device)
 {
         const char *text = getenv("DETSHARE_TOPOLOGY");

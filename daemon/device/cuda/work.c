@@ -23,7 +23,7 @@
 #include "util/error.h"
 
 #define LATE_MAX 16      /* most jobs of a stream whose end the GPU reports together */
-#define WORK_EVENTS 1024 /* made before serving; a few more come when more is in flight */
+#define WORK_EVENTS 1024 /* events made before serving; more are made when more work is in flight */
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
 #define BLOCK_XY_MAX 1024u
@@ -97,7 +97,8 @@ void cuda_work_free(ds_device *device)
 
 /* --- submission to the GPU --- */
 
-/* Converts the result of a call on a stream: contract codes stay, a lost context gives the error of all other work. */
+/* Result to return for a driver call on a stream: contract codes stay, a lost context gives the error of all other
+ * work. */
 static int work_result(ds_device *device, CUresult result)
 {
         if (!result)
@@ -109,7 +110,8 @@ static int work_result(ds_device *device, CUresult result)
         return (int)result;
 }
 
-/* Called before the driver calls of a job: waits for what the job must follow, and takes the event that it needs. */
+/* Called before the driver calls of a job: makes the stream wait for memory that is being cleared, and takes the
+ * event that the job needs. */
 static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, uint32_t timed)
 {
         int r;
@@ -167,7 +169,7 @@ static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
         return result;
 }
 
-/* Called before a job that needs exact times: records its begin. Without memory for an event it has no such time. */
+/* Records an event before a job that needs exact times. If no event can be made, the job's start is not exact. */
 static CUresult job_begins(ds_device *device, const struct cuda_stream *stream, struct cuda_job *job)
 {
         job->begun = cuda_event_take(device, 1);
@@ -190,7 +192,8 @@ static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_jo
 {
         CUresult marked = result ? result : job_mark(device, stream, job, tell);
 
-        /* the driver took it and has lost the context since: it is a suspect */
+        /* the driver took the job and has lost the context since, so the job counts as submitted and may be the
+         * cause */
         if (!result && cuda_fault_ends(marked))
                 result = CUDA_SUCCESS;
         else
@@ -219,11 +222,13 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         job->status = status;
         job->entries = 0;
         job->submit_ns = cuda_now(device);
-        stream->marked += stream->marked == stream->issued; /* a job that the GPU never receives needs no report */
+        /* if the GPU reports all earlier jobs, this one needs no report: the GPU never receives it */
+        stream->marked += stream->marked == stream->issued;
         cuda_stream_push(device, stream, job);
 }
 
-/* Dynamic shared memory of a launch: the requested size, or with a limit on its blocks so much that no more fit. */
+/* Dynamic shared memory of a launch, bytes: the requested size; or with a limit on resident blocks, so much that no
+ * more blocks fit. */
 static uint32_t launch_shared(const ds_device *device, uint32_t rung, const struct ds_launch *launch)
 {
         const struct ds_kernel_info *info = cuda_kernel_info(launch->kernel);
@@ -236,7 +241,8 @@ static uint32_t launch_shared(const ds_device *device, uint32_t rung, const stru
                 &device->info, info, launch->shared_bytes, ds_bound_share(bound, device->rungs[rung]->info.n_sms));
 }
 
-/* The driver's configuration of a launch; attributes: space for the two that it may have. */
+/* The driver's configuration of a launch; attributes: space for two launch attributes, cluster size and cooperative
+ * launch. */
 static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute attributes[2])
 {
         uint32_t n = 0;
@@ -263,7 +269,8 @@ static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream str
 int cuda_issue_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
 {
-        size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer has padding at its end */
+        /* size that the kernel expects; a longer buffer from the caller has padding at its end */
+        size_t size = cuda_kernel_info(launch->kernel)->params_size;
         CUlaunchAttribute attributes[2];
         CUlaunchConfig config = launch_config(launch, stream->stream, attributes);
         void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
@@ -401,7 +408,8 @@ int cuda_issue_graph(
         return r;
 }
 
-/* A wait refers to its event's last record, so one event serves all fences; all work that it waits for is submitted. */
+/* Makes `to` wait for `from`. A wait refers to its event's last record, so one event serves all fences. All work
+ * that a fence waits for has been submitted. */
 int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to)
 {
         CUresult result;
@@ -417,7 +425,7 @@ int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_
         if (!result)
                 result = CU(device, cuStreamWaitEvent)(to->stream, device->fence, 0);
         if (result && cuda_fault_ends(result)) {
-                cuda_fault_note(device, result); /* lost() reports it */
+                cuda_fault_note(device, result); /* the owner learns of the lost context from lost() */
                 return 0;
         }
         return result ? ds_cuda_failed(device, result, "a fence") : 0;
@@ -464,7 +472,7 @@ static const struct cuda_mapping *mapping_at(const struct cuda_space *space, uin
         return NULL;
 }
 
-/* 1 when all of the range is mapped in the space and of one kind; *ret_host: host memory. */
+/* 1: all of the range is mapped in the space, and of one kind; *ret_host: 1 host memory, 0 device memory. */
 static int space_covers(ds_device *device, const struct cuda_space *space, uint64_t va, uint64_t size, int *ret_host)
 {
         const struct cuda_mapping *mapping = mapping_at(space, va);
@@ -485,7 +493,7 @@ static int space_covers(ds_device *device, const struct cuda_space *space, uint6
         return 1;
 }
 
-/* Checks rows of width bytes, pitch apart: all are in the space, and nothing overflows. */
+/* Checks rows of width bytes, pitch apart: all lie in the space, and no address overflows. */
 static int rows_ok(ds_device *device, const struct cuda_space *space, uint64_t va, uint64_t pitch, uint64_t width,
         uint64_t height, int *ret_host)
 {
@@ -530,7 +538,7 @@ int cuda_memset_check(ds_device *device, const struct cuda_space *space, const s
 
 /* --- submission --- */
 
-/* End of every submission; r: result of giving it to the GPU or holding it. */
+/* Ends a submission; r: result of submitting the job to the GPU or holding it back. */
 static int submitted(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int r)
 {
         if (!r)

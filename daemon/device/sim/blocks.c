@@ -22,7 +22,8 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#define BLOCK_RATE_MAX (UINT64_C(1) << 32) /* bytes per us; more than any device has, and sums stay below 64 bits */
+/* most bytes per us of a group; more than any device has, and small enough that sums stay below 64 bits */
+#define BLOCK_RATE_MAX (UINT64_C(1) << 32)
 
 /* --- initialisation --- */
 
@@ -37,7 +38,7 @@ static int order_key(const struct sim_model *model, uint32_t sm)
 int sim_blocks_init(ds_device *device)
 {
         const struct sim_model *model = device->model;
-        /* each group takes at least one block slot, so this is the most groups there can be; one more for a copy */
+        /* most groups on the device: each group takes at least one block slot; one more for a copy */
         uint32_t n_groups = model->n_tpcs * model->sms_per_tpc * model->sm_blocks + 1, at;
 
         assert(model->n_tpcs * model->sms_per_tpc <= SIM_SM_APART);
@@ -208,7 +209,7 @@ static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint3
         job->unplaced -= n;
 }
 
-/* Places the next n blocks of the job on one SM */
+/* Places the next n blocks of the job on one SM. */
 static void sm_take(ds_device *device, struct sim_job *job, uint32_t at, uint64_t n)
 {
         const struct sim_run *run;
@@ -267,7 +268,7 @@ static void candidates_find(const ds_device *device, const struct sim_job *job, 
         }
 }
 
-/* Assigns `want` blocks, fewer than there is room for, one by one to the emptiest SMs. */
+/* Assigns `want` blocks one by one to the emptiest SMs; want is less than the SMs have room for. */
 static void candidates_deal(const ds_device *device, struct sim_candidates *c, uint64_t want)
 {
         for (uint32_t level = c->level; want; level++) {
@@ -280,10 +281,11 @@ static void candidates_deal(const ds_device *device, struct sim_candidates *c, u
         }
 }
 
-/* Number of blocks that the job's own limit still allows: whole clusters, and at least one block. */
+/* Number of further blocks that the job's own limit allows: whole clusters, and at least one block. */
 static uint64_t job_allowance(const struct sim_job *job)
 {
-        uint32_t bound = job->max_resident ? DS_MAX(job->max_resident, job->cluster_blocks) : 0; /* 0 means paused */
+        /* max_resident 0: no blocks are placed until the limit is raised */
+        uint32_t bound = job->max_resident ? DS_MAX(job->max_resident, job->cluster_blocks) : 0;
 
         if (job->resident >= bound)
                 return 0;
@@ -360,7 +362,8 @@ static void round_job(ds_device *device, struct sim_job *job, uint64_t *claimed)
 {
         const uint64_t *mask = job_mask(device, job);
         uint64_t sms[SIM_SM_WORDS], any = 0;
-        bool bound, all = job->fresh || job->cluster_blocks > 1; /* a cluster's SMs need not become free at one time */
+        /* a cluster checks all SMs, since its SMs need not become free at the same time */
+        bool bound, all = job->fresh || job->cluster_blocks > 1;
 
         if (mask_subset(mask, claimed))
                 return;
@@ -378,7 +381,7 @@ static void round_job(ds_device *device, struct sim_job *job, uint64_t *claimed)
         if (bound && job->claiming)
                 mask_or(device->sms_freed, mask);
         job->claiming = !bound;
-        /* SMs that the job skipped because of its limit count as new in the next round */
+        /* a job that its limit stopped checks all its SMs again in the next round */
         job->fresh = bound;
         if (!bound)
                 mask_or(claimed, mask);
@@ -459,7 +462,7 @@ void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound)
         job->max_resident = bound;
         if (job->state != SIM_JOB_RUNNING || !job->unplaced)
                 return;
-        /* The job may look at every SM again, and may no longer need SMs that it has reserved */
+        /* The job may now look at every SM again, and may no longer need the SMs that it has reserved. */
         job->fresh = true;
         if (job->claiming)
                 mask_or(device->sms_freed, job_mask(device, job));

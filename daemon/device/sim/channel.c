@@ -47,9 +47,11 @@ static uint64_t mix(uint64_t x)
 #define CYCLES 8
 #define HUBS 4
 #define PAIR_SLOTS 94
-#define CHAIN(cycle, i) (uint8_t)((cycle)*5 + (i)) /* 0 and 4 are the chain's ends, 1 to 3 its interior */
+/* channel i of a cycle's chain: 0 and 4 are the chain's ends, 1 to 3 its interior */
+#define CHAIN(cycle, i) (uint8_t)((cycle)*5 + (i))
 #define HUB(i) (uint8_t)(CYCLES * 5 + (i))
-#define BRIDGE(i) (uint8_t)(CYCLES * 5 + HUBS + (i)) /* the last of the four is missing */
+/* channel number of bridge i, 0 to 2; the fourth bridge is missing */
+#define BRIDGE(i) (uint8_t)(CYCLES * 5 + HUBS + (i))
 
 #define CYCLE(c)                                                                                    \
         {HUB((c) / 2), CHAIN(c, 0)}, {CHAIN(c, 0), CHAIN(c, 1)}, {CHAIN(c, 1), CHAIN(c, 0)},        \
@@ -58,7 +60,7 @@ static uint64_t mix(uint64_t x)
         {                                                                                           \
                 CHAIN(c, 4), HUB((c) / 2)                                                           \
         }
-/* Bridge between the last chain ends of one hub and the first chain ends of the next hub */
+/* Bridge b: pairs with the last chain ends of one hub and with the first chain ends of the next hub. */
 #define JOIN(b)                                                                                                      \
         {BRIDGE(b), CHAIN((b)*2, 4)}, {CHAIN((b)*2 + 1, 4), BRIDGE(b)}, {BRIDGE(b), CHAIN(((b)*2 + 2) % CYCLES, 0)}, \
         {                                                                                                            \
@@ -70,7 +72,7 @@ static const uint8_t pairs[PAIR_SLOTS][2] = {CYCLE(0), CYCLE(1), CYCLE(2), CYCLE
 
 static uint32_t paired(uint64_t address)
 {
-        /* `step` is below 94 and coprime to it: neither even nor 47 */
+        /* `step` is below 94 and coprime to it (odd and not 47), so that the page uses all slots alike */
         uint64_t page = mix(address >> SIM_CHANNEL_PAGE_BITS), kib = (address & PAGE_MASK) >> 10;
         uint64_t step = 1 + 2 * (page % 46), first = (page >> 32) % PAIR_SLOTS;
 
@@ -102,9 +104,9 @@ static uint32_t grouped(const struct sim_channels *channels, uint64_t address)
 static uint32_t parities(uint64_t address)
 {
         static const uint64_t bits[] = {
-                UINT64_C(0x2a5529000), /* 12, 15, 17, 20, 22, 24, 26, 29, 31, 33 */
-                UINT64_C(0x4d2996000), /* 13, 14, 16, 19, 20, 23, 25, 28, 30, 31, 34 */
-                UINT64_C(0x3693cc000), /* 14, 15, 18..21, 24, 27, 29, 30, 32, 33 */
+                UINT64_C(0x2a5529000), /* address bits 12, 15, 17, 20, 22, 24, 26, 29, 31, 33 */
+                UINT64_C(0x4d2996000), /* address bits 13, 14, 16, 19, 20, 23, 25, 28, 30, 31, 34 */
+                UINT64_C(0x3693cc000), /* address bits 14, 15, 18..21, 24, 27, 29, 30, 32, 33 */
         };
         uint32_t channel = 0;
 

@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 #define SIM_CHANNELS_MAX 64
-#define SIM_CHANNEL_PAGE_BITS 21 /* log2 of the page size within which the pattern depends only on the low bits */
+/* log2 of the bytes of a page; inside a page only the low address bits select the channel */
+#define SIM_CHANNEL_PAGE_BITS 21
 
 enum sim_channel_hash {
         SIM_CHANNELS_PAIRED, /* 47 channels; pairs alternate every 256 bytes of a KiB */
@@ -26,7 +27,7 @@ enum sim_channel_hash {
 struct sim_channels {
         enum sim_channel_hash hash;
         uint32_t n;
-        uint32_t group; /* GROUPS: channels per group, a power of two; each has 1 KiB in turn */
+        uint32_t group; /* GROUPS: channels per group, a power of two; consecutive KiB use them in turn */
 };
 
 uint32_t sim_channel_of(const struct sim_channels *channels, uint64_t address);

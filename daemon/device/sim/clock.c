@@ -45,7 +45,7 @@ static void heap_put(ds_device *device, uint32_t index, struct sim_event *event)
         event->index = index;
 }
 
-/* Moves the event from the hole at `index` to its place in the heap. */
+/* Moves the event from the free place at `index` to its right place in the heap. */
 static void heap_sift(ds_device *device, uint32_t index, struct sim_event *event)
 {
         uint32_t child;
@@ -89,11 +89,11 @@ void sim_event_remove(ds_device *device, struct sim_event *event)
 
 /* --- processing of an instant --- */
 
-/* The job's start time has come, and its effect is there, unless it is a copy. */
+/* Runs a job whose start time has come and whose effect is complete (except for a copy). */
 static void job_run(ds_device *device, struct sim_job *job)
 {
         job->state = SIM_JOB_RUNNING;
-        /* given up: it has delayed the others long enough */
+        /* a job that was given up has delayed other sessions long enough: it ends without running */
         if (job->status == DS_CUDA_LAUNCH_TIMEOUT && atomic_load(&job->abort) == SIM_ABORT_TOO_LONG) {
                 job->start_ns = device->now;
                 sim_event_push(device, &job->event, SIM_EVENT_END, device->now);
@@ -151,7 +151,7 @@ static void job_start(ds_device *device, struct sim_job *job)
                 sim_pool_promote(device, job);
 }
 
-/* The front end takes a kernel: one at a time over the whole device. */
+/* Begins a kernel in the GPU's front end, which takes one kernel at a time over the whole device. */
 static void job_begin(ds_device *device, struct sim_job *job)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -161,7 +161,7 @@ static void job_begin(ds_device *device, struct sim_job *job)
         job->lead_ns = t->kernel_ns;
         if (device->resident != device->rungs[job->stream->rung]->resident)
                 job->lead_ns += t->beside_ns;
-        /* durations in a profile count from the kernel's begin */
+        /* a profile's duration includes the time before the first block */
         if (job->kernel->profile)
                 job->lead_ns = 0;
         if (job->kernel->profile && begin == device->now)
@@ -211,7 +211,7 @@ bool sim_others_wait(const ds_device *device, const struct sim_job *job, uint64_
         return limit_ns != UINT64_MAX;
 }
 
-/* Latest begin of a put-off job if the part executed so far were all of it, ns */
+/* Begin of a put-off job if it executed no further units, on the clock, ns. */
 static uint64_t put_off_until(const struct sim_job *job)
 {
         uint64_t executed = atomic_load(&job->executed);
@@ -227,7 +227,7 @@ void sim_put_off_done(ds_device *device, struct sim_job *job)
 
 void sim_put_off_remove(ds_device *device, struct sim_job *job)
 {
-        /* the other states wait only for their time, and are not in this list */
+        /* only jobs under execution are in the list; other PUT_OFF jobs wait just for their start time */
         if (job->effect == SIM_EFFECT_SUBMITTED)
                 line_remove(&device->put_off, job);
 }
@@ -259,7 +259,7 @@ static void waiting_put_off(ds_device *device, uint64_t limit_ns)
         }
 }
 
-/* Whether time may pass up to `time`. If not, an execution thread wakes the owner when it may. */
+/* Whether the clock may advance to `time`. If not, an execution thread wakes the owner when it may. */
 static bool put_off_allow(ds_device *device, uint64_t time)
 {
         struct sim_job *job;
@@ -335,7 +335,7 @@ static uint64_t next_time(const ds_device *device)
         return time;
 }
 
-/* Processes all events of this instant, with those that they cause at the same instant. */
+/* Processes all events of the current instant, including those that they cause at the same instant. */
 static void instant(ds_device *device)
 {
         struct sim_event *event;

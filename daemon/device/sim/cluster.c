@@ -41,7 +41,7 @@ static void mask_set(struct ds_tpc_mask *mask, uint32_t tpc)
         mask->word[tpc / 64] |= UINT64_C(1) << tpc % 64;
 }
 
-/* The TPCs of the GPC with these ranks; false if the GPC lacks one of them. */
+/* TPCs of the GPC number `of` with the ranks first .. first + n - 1 in it; false if the GPC lacks one of them. */
 static bool group_of(const struct sim_model *model, uint32_t of, uint32_t first, uint32_t n, struct ds_tpc_mask *ret)
 {
         uint32_t gpc, rank;
@@ -89,7 +89,7 @@ void sim_model_groups(const struct sim_model *model, struct ds_device_info *info
                 groups_add(info, &left, n_left * model->sms_per_tpc);
 }
 
-/* Largest cluster that a set of groups takes: the most SMs that it has of one GPC */
+/* Blocks of the largest cluster that a set of groups can run: the most SMs that the set has in one GPC. */
 static uint32_t coarse_max(const ds_device *device, const struct ds_tpc_mask *mask)
 {
         uint32_t sms[SIM_GPCS_MAX] = {}, most = 0;
@@ -127,7 +127,8 @@ int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, con
         if (r)
                 return r;
         for (int i = 0; i < 3; i++) {
-                if (grid[i] > (uint64_t)device->info.attributes[5 + i]) /* MAX_GRID_DIM_X, Y, Z */
+                /* attributes 5, 6 and 7: MAX_GRID_DIM_X, Y, Z */
+                if (grid[i] > (uint64_t)device->info.attributes[5 + i])
                         return DS_CUDA_INVALID_VALUE;
                 ret_grid[i] = (uint32_t)grid[i];
                 blocks *= ret_cluster[i];
@@ -136,7 +137,7 @@ int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, con
                 return DS_CUDA_NOT_SUPPORTED;
         if (blocks > rung->info.cluster_max)
                 return DS_CUDA_INVALID_CLUSTER_SIZE;
-        /* %is_explicit_cluster: set by the launch or by the kernel */
+        /* ret_cluster 0: without a cluster size of the launch or the kernel, %is_explicit_cluster reads 0 */
         if (blocks == 1 && !launch->kernel->info.cluster[0] && !launch->cluster[0])
                 memset(ret_cluster, 0, 3 * sizeof(*ret_cluster));
         return 0;
@@ -145,11 +146,11 @@ int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, con
 /* --- placing --- */
 
 struct gpcs {
-        uint32_t sms[SIM_GPCS_MAX];  /* candidate or full SMs */
+        uint32_t sms[SIM_GPCS_MAX];  /* number of SMs that are candidates or full */
         uint64_t room[SIM_GPCS_MAX]; /* blocks that fit on the candidates */
 };
 
-/* GPC that counts this SM for a cluster of n blocks; SIM_GPCS_MAX if none */
+/* GPC that counts this SM for clusters of n blocks; SIM_GPCS_MAX: none. */
 static uint32_t gpc_of(const ds_device *device, uint32_t sm, uint32_t n)
 {
         uint32_t gpc = device->sm[sm].gpc;
@@ -169,7 +170,7 @@ static void gpcs_sms(const ds_device *device, uint32_t n, const uint64_t *mask, 
         }
 }
 
-/* Assigns one cluster to SMs of the GPC, each block to the SM that is emptiest then. */
+/* Assigns one cluster of n blocks to SMs of the GPC, each block to the SM that is the emptiest at that point. */
 static void deal_one(const ds_device *device, struct sim_candidates *c, uint32_t gpc, uint32_t n)
 {
         for (; n; n--) {
@@ -183,7 +184,7 @@ static void deal_one(const ds_device *device, struct sim_candidates *c, uint32_t
                         best = i;
                         least = resident;
                 }
-                assert(best < c->n); /* the caller has checked the room */
+                assert(best < c->n); /* the caller has checked that the GPC has room for the cluster */
                 c->taken[best]++;
         }
 }

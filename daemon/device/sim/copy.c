@@ -24,7 +24,7 @@ static uint64_t job_bytes(const struct sim_job *job)
         return job->memset.width * job->memset.height * job->memset.element_size;
 }
 
-/* Units of execution that exec.c counts for the whole copy or memset. */
+/* Units of the whole copy or memset, as exec.c counts them. */
 static uint64_t job_units(const struct sim_job *job)
 {
         const bool copy = job->kind == SIM_JOB_COPY;
@@ -55,7 +55,7 @@ bool sim_copy_is_early(const struct sim_job *job)
         return job->kind != SIM_JOB_KERNEL && job_units(job) <= SIM_PATIENCE;
 }
 
-/* The copy's time begins at start_ns and takes move_ns or more. */
+/* Begins a copy whose time passes before its execution: from start_ns, for move_ns or more. */
 static void copy_moves(ds_device *device, struct sim_job *job, uint64_t move_ns)
 {
         if (job->effect == SIM_EFFECT_DONE)
@@ -81,8 +81,8 @@ void sim_copy_forget(ds_device *device, struct sim_job *job)
         job->moving = false;
 }
 
-/* How far the clock may go after the units executed so far: always before the copy's end, however the division
- * rounds. */
+/* Latest time to which the clock may advance after `units` executed units: always before the copy's end, however the
+ * division rounds. */
 static uint64_t moved_until(const struct sim_job *job, uint64_t units)
 {
         const uint64_t executed = DS_MIN(atomic_load(&job->executed), units);
@@ -90,8 +90,8 @@ static uint64_t moved_until(const struct sim_job *job, uint64_t units)
         return job->start_ns + (uint64_t)((unsigned __int128)(job->move_ns - job->move_ns / 64) * executed / units);
 }
 
-/* Sets the progress at which the thread must wake the owner, then checks once more: either side sees the other's
- * write. */
+/* Whether the clock may advance to `time`. Sets the progress at which the thread must wake the owner, then checks
+ * once more, so that one of the two sees the other's write. */
 static bool copy_allows(struct sim_job *job, uint64_t time)
 {
         const uint64_t units = job_units(job), most = job->move_ns - job->move_ns / 64;
@@ -186,7 +186,7 @@ void sim_copy_kill(ds_device *device, struct sim_job *job)
         for (; *at && *at != job; at = &(*at)->ready_next)
                 before = *at;
         if (!*at)
-                return; /* a transfer over the link: its event is already removed */
+                return; /* a transfer over the host link is not in this list, and its event is already removed */
         *at = job->ready_next;
         if (device->copies.tail == job)
                 device->copies.tail = before;

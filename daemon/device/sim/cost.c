@@ -26,13 +26,13 @@
 #define BYTES_MAX (UINT64_C(1) << 50)
 #define SECTOR 32
 
-/* issue slots beyond the one that every instruction takes; from units per SM: 128 FP lanes, 32 load/store, 16
- * special */
+/* issue slots of an instruction beyond the one that each takes, from the units of an SM: 128 FP lanes, 32
+ * load/store, 16 special */
 #define SLOTS_MEMORY 3
 #define SLOTS_SPECIAL 7
 #define SLOTS_TENSOR 31
 
-#define STATIC_SECTORS 4 /* per memory instruction of a warp: 32 adjacent lanes of 4 bytes */
+#define STATIC_SECTORS 4 /* sectors of 32 bytes per memory instruction of a warp: 32 adjacent lanes of 4 bytes */
 
 static uint64_t cycles_to_ns(const struct sim_model *model, uint64_t cycles)
 {
@@ -55,7 +55,7 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
                 (unsigned __int128)SLOTS_MEMORY * (cost->memory_instructions + cost->shared_instructions) +
                 (unsigned __int128)SLOTS_SPECIAL * cost->special_instructions +
                 (unsigned __int128)SLOTS_TENSOR * cost->tensor_instructions;
-        /* estimate of the longest warp's memory instructions and barriers: in proportion to its share of all
+        /* estimates the memory instructions and barriers of the longest warp: in proportion to its share of all
          * instructions */
         memory = (unsigned __int128)cost->memory_instructions * cost->critical_path / instructions;
         barriers = (unsigned __int128)cost->barriers * cost->critical_path / instructions;
@@ -69,7 +69,7 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
                 .bytes = saturate((unsigned __int128)cost->sectors * SECTOR, BYTES_MAX),
                 .n = 1,
         };
-        /* time that the SM's port to L2 needs; the part that overlaps with issuing costs nothing */
+        /* time that the SM's port to L2 needs for the bytes; only the part beyond the latency costs time */
         port = saturate((unsigned __int128)ret->bytes * 1000 / t->sm_mbps, LATENCY_MAX);
         if (port > latency)
                 latency = stall = port;
@@ -83,8 +83,8 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
 }
 
 /*
- * Estimates the waiting of a block with hints: a block that uses all of its part of the SM's L2 bandwidth is taken to
- * wait for memory all the time, a block that uses less for that fraction of its time.
+ * Estimates the memory waits of a block with hints: a block that uses all of its part of the SM's L2 bandwidth waits
+ * all the time, a block that uses a fraction of it waits for that fraction of its time.
  */
 static uint64_t hinted_stall(const struct sim_model *model, const struct sim_run *run, uint64_t threads)
 {
@@ -127,7 +127,7 @@ void sim_cost_times(struct sim_run *run, uint64_t n)
         run->bytes = saturate((unsigned __int128)run->bytes * n, BYTES_MAX);
 }
 
-/* The channels that a hint names, with equal shares. */
+/* Gives the channels that a hint names equal shares of the traffic. */
 static void hinted_channels(
         const struct sim_model *model, const struct ds_device_kernel *kernel, struct sim_traffic *ret)
 {
@@ -144,7 +144,8 @@ static void hinted_channels(
 void sim_traffic_static(
         const struct sim_model *model, const struct ds_device_kernel *kernel, uint64_t bytes, struct sim_traffic *ret)
 {
-        uint64_t written = 0, hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a (Fowler, Noll, Vo) */
+        /* initial value of the FNV-1a hash (Fowler, Noll, Vo) */
+        uint64_t written = 0, hash = UINT64_C(0xcbf29ce484222325);
 
         if (kernel->hint_bytes)
                 written = DS_MIN(kernel->hint_written, kernel->hint_bytes) * SIM_LOAD_ONE / kernel->hint_bytes;
@@ -205,7 +206,7 @@ void sim_costs_move(struct sim_costs *to, struct sim_costs *from)
         sim_costs_init(from);
 }
 
-/* Sets *run to the average of all blocks of both runs. */
+/* Sets *run to the weighted average of the blocks of *run and *more. */
 static void run_merge(struct sim_run *run, const struct sim_run *more)
 {
         unsigned __int128 n = (unsigned __int128)run->n + more->n;
@@ -305,8 +306,8 @@ void sim_costs_finish(struct sim_costs *costs, uint64_t limit)
         costs->n_blocks = 0;
         for (uint32_t i = 0; i < costs->n_runs; i++) {
                 run = &costs->runs[i];
-                /* A bundle is its blocks one after another. The last bundle of a run may be smaller; all bundles
-                 * share the run's total */
+                /* A bundle runs its blocks one after another. The last bundle of a run may be smaller; the run's
+                 * total is divided evenly among its bundles. */
                 n = DS_DIV_UP(run->n, factor);
                 run->latency_ns = DS_MAX(saturate((unsigned __int128)run->latency_ns * run->n / n, LATENCY_MAX), 1);
                 run->issue_ns = saturate((unsigned __int128)run->issue_ns * run->n / n, run->latency_ns);
@@ -320,7 +321,8 @@ void sim_costs_finish(struct sim_costs *costs, uint64_t limit)
 void sim_need_of(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
         uint32_t shared_bytes, struct sim_need *ret)
 {
-        /* CUDA's public occupancy rules: registers per warp in units of 256, warps in fours; shared memory in units */
+        /* CUDA's public occupancy rules: registers per warp in units of 256, warps in multiples of four, shared
+         * memory in `unit` bytes */
         uint32_t unit = model->cc_major >= 8 ? 128 : 256;
         uint32_t warps = DS_DIV_UP(block[0] * block[1] * block[2], 32);
         uint32_t shared = kernel->info.static_shared + shared_bytes;

@@ -30,19 +30,21 @@
 #define OWN_BASE (UINT64_C(1) << 43)
 #define OWN_MODULES 256u
 
-/* Most blocks (or clusters) of a cooperative launch: all of them are in memory while they are executed in turns */
+/* most blocks (or clusters) of a cooperative launch, since all of them are in memory while they are executed in
+ * turns */
 #define GRID_MAX 4096u
 
 #define GIVE_WAY_DEPTH 8u
 #define FILL_PIECE 8192u
-#define FILL_LARGE DS_KIB(64) /* size beyond which no program waits for one word of the fill */
+/* bytes above which a fill may store pieces instead of elements: no program waits for one word of so large a fill */
+#define FILL_LARGE DS_KIB(64)
 
-/* Extra memory that only this launch may touch, while it is executed */
+/* bytes of extra memory that a launch may touch while it is executed, and no other launch */
 #define OWN_BYTES DS_INTERP_WORKSPACE
 
 struct own {
         struct ds_interp_range *ranges;
-        uint64_t at; /* address; 0: none */
+        uint64_t at; /* address of the extra memory; 0: none */
         struct sim_probe *probe;
 };
 
@@ -57,13 +59,13 @@ struct grid {
 struct exec {
         ds_device *device;
         struct sim_job *job;
-        uint64_t executed; /* units that are complete: whole blocks, whole rows */
+        uint64_t executed; /* units executed completely: whole blocks, whole rows */
         uint64_t told;
         uint64_t budget;
-        struct sim_probe *probe;  /* NULL: none */
-        struct sim_waits *waits;  /* NULL: the launch reads no clock */
-        struct exec_tools *tools; /* NULL: executed by the owner's thread */
-        uint32_t depth;           /* number of copies on this stack that wait for it */
+        struct sim_probe *probe;  /* traffic counter; NULL: the traffic is not counted */
+        struct sim_waits *waits;  /* memory latency model; NULL: the launch reads no clock */
+        struct exec_tools *tools; /* tools of the thread; NULL: the owner's thread executes the job */
+        uint32_t depth;           /* number of interrupted copies below this job on the thread's stack */
 };
 
 /* --- progress of a job --- */
@@ -73,7 +75,7 @@ static void pool_news(ds_device *device)
 {
         uint64_t one = 1;
 
-        /* non-blocking; a full counter is readable already */
+        /* if the non-blocking write fails, the counter is full, so event_fd is readable anyway */
         if (!atomic_fetch_add(&device->pool.n_news, 1) && write(device->event_fd, &one, sizeof(one)) < 0)
                 return;
 }
@@ -85,7 +87,7 @@ void sim_pool_wake(ds_device *device)
         pthread_mutex_unlock(&device->pool.lock);
 }
 
-/* Marks the job as long: another may be executed in its place. */
+/* Marks the job as long, so that another job may be executed beside it. */
 static void exec_is_long(struct exec *x)
 {
         struct sim_pool *pool = &x->device->pool;
@@ -101,8 +103,8 @@ static bool passed(uint64_t before, uint64_t now, uint64_t mark)
         return before <= mark && now > mark;
 }
 
-/* Publishes that n units are executed. Pairs with the owner, which writes `wake` and then reads `executed`; the
- * order here is the reverse. */
+/* Publishes that n units are executed. The owner writes `wake` and then reads `executed`; the thread writes
+ * `executed` and then reads `wake`, so one of them sees the other's write. */
 static void exec_tell(struct exec *x, uint64_t n)
 {
         struct sim_job *job = x->job;
@@ -142,7 +144,8 @@ static void exec_print(void *user, int to_stderr, const char *text, size_t size)
 {
         struct exec *x = user;
 
-        /* Published with the next progress: formatting takes so much longer than the instructions around it */
+        /* the units of a text are published with the thread's next progress: formatting takes much longer than an
+         * instruction */
         x->executed += SIM_PRINT_UNITS + size / SIM_PRINT_BYTES;
         sim_text_add(x->device, x->job, to_stderr, text, size);
 }
@@ -179,7 +182,7 @@ static int32_t fault_status(enum ds_interp_fault fault)
         return DS_CUDA_LAUNCH_FAILED;
 }
 
-/* The interpreter's sentence without the kernel's name that it begins with. */
+/* The interpreter's message without the kernel's name at its beginning. */
 static const char *fault_sentence(const struct ds_interp_result *result)
 {
         const char *colon = strstr(result->message, ": ");
@@ -211,7 +214,7 @@ static uint64_t kernel_budget(const struct sim_model *model, const struct sim_jo
                                                   : SIM_BUDGET_INSTRUCTIONS;
 }
 
-/* Evaluates the result of one block; false when the launch ends with it. */
+/* Evaluates the result of one block; false: the launch ends with this block. */
 static bool kernel_result(struct exec *x, const struct ds_interp_result *result, const uint32_t *block)
 {
         struct sim_job *job = x->job;
@@ -224,12 +227,13 @@ static bool kernel_result(struct exec *x, const struct ds_interp_result *result,
                 return true;
         if (result->fault != DS_INTERP_FAULT_ABORTED)
                 fault_report(job, result, block);
-        /* lets other blocks run, and report an error too, for a limited number of units */
+        /* after a fault other blocks may run, and report an error too, for a limited number of units */
         x->budget = DS_MIN(x->budget, x->executed + SIM_PATIENCE);
         return result->fault == DS_INTERP_FAULT_ASSERT;
 }
 
-/* Evaluates the result of each block of the cluster that begins with `block`; false when the launch ends with them. */
+/* Evaluates the result of each block of the cluster that begins with `block`; false: the launch ends with these
+ * blocks. */
 static bool kernel_results(struct exec *x, const struct ds_interp_launch *launch, const uint32_t *block,
         const struct ds_interp_result *results)
 {
@@ -246,7 +250,7 @@ static bool kernel_results(struct exec *x, const struct ds_interp_launch *launch
         return good;
 }
 
-/* Runs the cluster, or the single block, that begins with `block`; false when the launch ends with it. */
+/* Runs the cluster, or the single block, that begins with `block`; false: the launch ends with it. */
 static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
 {
         char words[SIM_KERNEL_WORDS];
@@ -290,11 +294,11 @@ static uint32_t rung_sm_ids(const ds_device *device, uint32_t rung, uint32_t ids
         return n;
 }
 
-/* A thread's tools for the execution of kernels, made for its first one. */
+/* A thread's tools for the execution of kernels, made when the thread executes its first kernel. */
 struct exec_tools {
         ds_interp_block *work;
-        struct sim_probe *probe; /* NULL when memory was short: then all accesses count as VRAM accesses */
-        /* NULL until a kernel reads a clock, or when memory was short: then clocks show no memory waits */
+        struct sim_probe *probe; /* NULL: out of memory; then all accesses count as VRAM accesses */
+        /* NULL until a kernel reads a clock, or out of memory; without it clocks show no memory waits */
         struct sim_waits *waits;
 };
 
@@ -334,7 +338,8 @@ static void place_cluster(const struct sim_job *job, uint64_t index, const uint3
 
 /* --- extra memory of a launch --- */
 
-/* Its address depends on what else the process executes; the reported accesses are the same in every run. */
+/* Reports accesses to the extra memory. Its address depends on what else the process executes, so the addresses
+ * reported do not contain it: they are the same in every run. */
 static void own_told(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
         const struct own *own = user;
@@ -360,7 +365,7 @@ static void own_free(struct own *own)
         (void)ds_ix_area_free((void *)(uintptr_t)own->at, OWN_BYTES);
 }
 
-/* Gives the launch the job's memory ranges with the extra memory inserted by address. */
+/* Sets the launch's memory ranges: those of the job, and the extra memory, sorted by address. */
 static void own_grant(struct own *own, const struct sim_snapshot *snapshot, struct ds_interp_launch *launch)
 {
         size_t n = 0;
@@ -606,7 +611,8 @@ static void fill(void *p, uint64_t value, uint32_t size, uint64_t n)
         }
         switch (size) {
         case 1:
-                /* clearing a slab returns its pages, which then read as zeros, instead of touching all of them */
+                /* large zero fill of a slab: removes its pages, which then read as zeros, instead of writing all of
+                 * them */
                 if (value || n < SIM_COPY_CHUNK || madvise(p, n, MADV_REMOVE))
                         memset(p, (int)value, n);
                 break;
@@ -665,7 +671,7 @@ static void exec_transfer(struct exec *x)
                         job->kind == SIM_JOB_COPY ? "copy" : "memset");
 }
 
-/* Finishes the execution of the job; nothing of it is executed after this. */
+/* Ends the execution of the job: publishes its last progress. Nothing of the job is executed afterwards. */
 static void exec_end(struct exec *x)
 {
         char words[SIM_KERNEL_WORDS];
@@ -725,7 +731,7 @@ static struct sim_job *pool_take(struct sim_pool *pool)
         return job ? job : line_take(&pool->queue);
 }
 
-/* Adds the job to the running ones. */
+/* Adds the job to the list of running jobs. */
 static void pool_running(struct sim_pool *pool, struct sim_job *job)
 {
         pool->n_running++;
@@ -775,8 +781,8 @@ static void pool_execute(ds_device *device, struct sim_job *job, struct exec_too
 }
 
 /*
- * Executes, between two pieces of a copy, a job that the clock waits for and that finds no thread. Such a job can be a
- * copy, which does the same; the depth is limited to the number of copy engines and a few more.
+ * Executes, between two pieces of a copy, a job that the clock waits for and that no thread is free to execute. If that
+ * job is a copy it does the same in turn; the depth is limited to the number of copy engines and a few more.
  */
 static void exec_give_way(struct exec *x)
 {
@@ -842,7 +848,7 @@ int sim_pool_start(ds_device *device)
                 pool->n_threads += !r;
         }
         pthread_sigmask(SIG_SETMASK, &old, NULL);
-        /* one thread is enough to work */
+        /* the pool works if at least one thread was created */
         return r && !pool->n_threads ? ds_error_origin(-r) : 0;
 }
 
@@ -944,7 +950,7 @@ void sim_pool_collect(ds_device *device)
         pool->done = NULL;
         atomic_store(&pool->n_news, 0);
         if (read(device->event_fd, &count, sizeof(count)) < 0)
-                count = 0; /* another reader has emptied it: only the list counts */
+                count = 0; /* an earlier read has emptied the counter; only the list of finished jobs counts */
         pthread_mutex_unlock(&pool->lock);
         for (; job; job = next) {
                 next = job->pool_next;

@@ -73,7 +73,7 @@ int sim_form_make(struct sim_space *space, const struct ds_launch *launch, struc
         return 0;
 }
 
-/* Number of blocks of the job that fit on its rung at once. */
+/* Number of the job's blocks that fit on its rung at once. */
 static uint64_t rung_room(const ds_device *device, const struct sim_job *job, const struct sim_stream *stream)
 {
         const struct sim_model *model = device->model;
@@ -116,7 +116,7 @@ void sim_form_take(ds_device *device, const struct sim_stream *stream, struct si
                 resume(job, form->resumes);
 }
 
-/* The form that a kernel's name says; ret_length: length of the native kernel's name. */
+/* Form of a kernel according to the suffix of its name; ret_length: length of the native kernel's name. */
 static enum ds_ptx_form form_named(const char *name, size_t *ret_length)
 {
         static const char *const suffixes[_DS_PTX_FORM_MAX] = {[DS_PTX_FORM_SLICED] = DS_PTX_FORM_SLICED_SUFFIX,
@@ -207,7 +207,8 @@ bool sim_form_begins(struct sim_job *job)
         return true;
 }
 
-/* Blocks of the kernel that are done when `left` chunks are left; a launch of very many chunks is timed in bundles. */
+/* Blocks of the kernel that are done when workers->left chunks are left. A launch of very many chunks is timed in
+ * bundles of chunks. */
 static uint32_t blocks_done(const struct sim_workers *workers)
 {
         bool whole = workers->chunks == DS_DIV_UP(workers->blocks, workers->chunk);
@@ -274,7 +275,7 @@ int sim_evict(ds_device *device, uint64_t token)
                 job->workers.never = job->cancelled = job->effect == SIM_EFFECT_NONE;
                 return 0;
         }
-        /* a pending change of the limit has no meaning any more */
+        /* a pending change of the limit on resident blocks has no effect on an evicted launch */
         sim_event_remove(device, &job->bound);
         sim_event_push(device, &job->bound, SIM_EVENT_EVICT, device->now + device->model->timing.bound_ns);
         return 0;

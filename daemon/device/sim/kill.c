@@ -16,7 +16,7 @@
 #include "device/sim/internal.h"
 #include "util/alloc.h"
 
-#define KEPT_MAX 4096u /* kept kernels per space; a further one cannot be killed */
+#define KEPT_MAX 4096u /* most kernels per space whose results are kept; another executed kernel cannot be killed */
 
 static void kept_free(struct sim_kept *kept)
 {
@@ -54,7 +54,7 @@ bool sim_kept_take(struct sim_space *space, uint64_t token, struct sim_job *job)
         return true;
 }
 
-/* Keeps the costs of a job that is off the SMs and does not need them any more. */
+/* Moves the costs of a killed job, which is off the SMs, to the record for the kernel's next launch. */
 static void kept_add(struct sim_job *job, struct sim_kept *kept)
 {
         kept->token = job->token;
@@ -74,7 +74,8 @@ int sim_kill(ds_device *device, uint64_t token)
 
         if (!job || job->state == SIM_JOB_ENDING || job->cancelled)
                 return job ? 0 : DS_CUDA_NOT_FOUND;
-        if (job->workers.done) /* the state that it resumed from is gone: launched again it would do only the rest */
+        /* the state from which this launch resumed is gone: launched again it would do only the rest of the kernel */
+        if (job->workers.done)
                 return DS_CUDA_NOT_SUPPORTED;
         if (job->effect == SIM_EFFECT_DONE && !job->status && !device->timing_only) {
                 if (job->space->n_kept < KEPT_MAX)
@@ -86,13 +87,13 @@ int sim_kill(ds_device *device, uint64_t token)
         if (job == job->stream->head) {
                 sim_job_give_up(device, job, DS_DEVICE_KILLED);
         } else {
-                /* it ends when the stream reaches it */
+                /* a kernel behind the head of its stream ends when the stream reaches it */
                 job->cancelled = true;
                 atomic_store(&job->abort, SIM_ABORT_UNWANTED);
         }
         if (kept)
                 kept_add(job, kept);
-        /* No consequence before the next call: the caller may kill the kernels behind it as well */
+        /* The consequences follow in the next call, since the caller may also kill the kernels behind this one. */
         sim_pool_wake(device);
         return 0;
 }

@@ -27,7 +27,7 @@ void sim_l2_deinit(ds_device *device)
         device->l2.entries = ds_free(device->l2.entries);
 }
 
-/* Bytes that came into the part of L2 that the launch uses, and the size of that part. */
+/* Counter of bytes that came into the part of L2 that the launch uses; *ret_size: bytes of that part. */
 static uint64_t l2_filled(const ds_device *device, const struct sim_traffic *traffic, uint64_t *ret_size)
 {
         const struct sim_l2 *l2 = &device->l2;
@@ -50,7 +50,7 @@ static struct sim_l2_entry *l2_entry(const ds_device *device, uint64_t key)
         return &device->l2.entries[hash >> 32 & (SIM_L2_ENTRIES - 1)];
 }
 
-/* Fraction of a piece that L2 still holds, in 1024ths. */
+/* Share of a piece that L2 still holds, in 1024ths; since: bytes that came into L2 after the piece was last used. */
 static uint64_t l2_kept(uint64_t size, uint64_t since)
 {
         if (since <= size - size / 4)

@@ -30,7 +30,8 @@ static const struct sim_model models[] = {
                 .cc_minor = 0,
                 .n_tpcs = 66,
                 .sms_per_tpc = 2,
-                /* found with clusters of 16, which never leave their GPC; the last four TPCs host no large cluster */
+                /* TPCs of each GPC, found with clusters of 16 blocks, which never leave their GPC; no large cluster
+                 * runs on the last four TPCs */
                 .gpc_tpcs = {4, 8, 8, 8, 8, 8, 9, 9, 4},
                 .gpc_alone = 9,
                 .memory_bytes = UINT64_C(150109880320),

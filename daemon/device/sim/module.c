@@ -75,8 +75,8 @@ static bool module_reads_clock(const struct ds_ptx_module *ptx)
         return false;
 }
 
-/* The function of that name. Kernels have the order of functions, so the search continues from *at, where the last
- * one ended. */
+/* The PTX function of this name. Kernels are in the order of functions, so the search continues at *at, behind the
+ * function found last. */
 static const struct ds_ptx_function *find_function(const struct ds_ptx_module *ptx, const char *name, uint32_t *at)
 {
         for (uint32_t i = 0; i < ptx->n_functions; i++) {
@@ -193,7 +193,7 @@ static int kernel_init(ds_device *device, ds_device_module *module, struct ds_de
         return 0;
 }
 
-/* Stores the properties of kernels that schedulers use, from their text. */
+/* Stores the kernel properties that schedulers use (info.waits and others), as found in the PTX. */
 static int module_facts(ds_device_module *module)
 {
         ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0(module->ptx->n_functions, sizeof(*facts));
@@ -205,7 +205,8 @@ static int module_facts(ds_device_module *module)
 
                 if (!function->is_entry || !function->has_body)
                         continue;
-                info = &module->kernels[n++].info; /* the interpreter has kernels in this order */
+                /* the interpreter's kernels are in the order of the functions with bodies */
+                info = &module->kernels[n++].info;
                 info->waits = ds_ptx_fact(&facts[i], DS_PTX_FACT_WAITS);
                 info->idempotent = !ds_ptx_fact(&facts[i], DS_PTX_FACT_ONCE);
                 info->sees_shared = ds_ptx_fact(&facts[i], DS_PTX_FACT_SIZES);
@@ -242,7 +243,8 @@ static int kernel_order(const void *a, const void *b)
         const ds_device_kernel *const *x = a, *const *y = b;
         int order = strcmp((*x)->info.name, (*y)->info.name);
 
-        return order ? order : (*x > *y) - (*x < *y); /* a search must find the first of equal names */
+        /* if names are equal, the first kernel comes first, since a search must find it */
+        return order ? order : (*x > *y) - (*x < *y);
 }
 
 /* Sorts the kernels by name, once, when all are there. 0 or -ENOMEM. */
@@ -362,7 +364,7 @@ void sim_modules_free(ds_device *device)
         }
 }
 
-/* The PTX text for this device, or a contract code with a message in log. */
+/* The image's PTX text for this device, or a contract code with a message in log. */
 static int image_text(ds_device *device, const void *bytes, size_t size, char *log, size_t log_size, char **ret_text,
         size_t *ret_length)
 {
@@ -518,7 +520,8 @@ int sim_global_find(ds_device_module *module, const char *name, uint64_t *ret_va
         r = ds_interp_find_global(module->interp, name, &va, &size);
         if (r < 0)
                 return r;
-        /* a caller that knows the address may copy from and to it, and pass it to kernels of other modules */
+        /* if the caller requests the address, the variable joins its space: copies and kernels of other modules may
+         * use it */
         if (space) {
                 r = sim_space_add_global(space, module, va, size);
                 if (r < 0)

@@ -15,7 +15,7 @@
 
 #define PIECE_MAX DS_KIB(48)
 
-/* Header of one call's text, which follows it. */
+/* Header in front of the text of one printf call. */
 struct head {
         uint32_t size;
         uint32_t to_stderr;
@@ -25,7 +25,7 @@ struct sim_text {
         struct sim_text *next;
         uint32_t space;
         uint8_t *bytes;
-        size_t begin, end, capacity; /* whole calls in [begin, end) */
+        size_t begin, end, capacity; /* the bytes [begin, end) hold whole calls */
 };
 
 static struct sim_text *text_free(struct sim_text *text)
@@ -43,7 +43,7 @@ static size_t call_bytes(const struct sim_text *text)
         return sizeof(head) + head.size;
 }
 
-/* Reserves n more bytes behind the end; reuses the space of dropped calls. */
+/* Reserves n bytes behind `end`; reuses the space of calls that were dropped. */
 static bool text_reserve(struct sim_text *text, size_t n)
 {
         size_t used = text->end - text->begin, capacity = DS_MAX(text->capacity, (size_t)4096);
@@ -51,7 +51,7 @@ static bool text_reserve(struct sim_text *text, size_t n)
 
         if (n <= text->capacity - text->end)
                 return true;
-        /* moves at most every second byte for each byte that arrives */
+        /* moves the text to the front only if at least half is free, so that each byte moves few times */
         if (text->begin >= used && n <= text->capacity - used) {
                 memmove(text->bytes, text->bytes + text->begin, used);
         } else {
@@ -71,7 +71,8 @@ static bool text_reserve(struct sim_text *text, size_t n)
         return true;
 }
 
-/* Makes space for n more bytes in the space's limit; false when this job has no text left to drop for them. */
+/* Reserves n bytes of the space's limit, by dropping the job's oldest text if necessary; false: the job has no text
+ * to drop. */
 static bool text_charge(struct sim_space *space, struct sim_text *text, uint64_t limit, size_t n)
 {
         size_t oldest;
@@ -139,7 +140,8 @@ void sim_text_drop(ds_device *device, struct sim_job *job)
         job->text = text_free(job->text);
 }
 
-/* Copies the first calls of the text that have one destination, as many as fit a piece, to device->piece. */
+/* Copies the first calls of the text with the same destination (stdout or stderr), as many as fit a piece, to
+ * device->piece. */
 static void text_take(ds_device *device, struct sim_text *text, struct ds_device_output *ret)
 {
         size_t begin = text->begin, size = 0;

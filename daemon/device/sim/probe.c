@@ -23,12 +23,13 @@
 
 #define SAMPLE_BITS 5
 #define LINE_SECTOR_BITS 2
-#define GRANULE_BITS 18 /* log2 of the bytes of a piece of memory */
+#define GRANULE_BITS 18 /* log2 of the bytes of a piece of memory, the unit that l2.c remembers */
 #define GRANULE_SLOTS (SIM_GRANULES_MAX * 2)
-#define L1_LINES 1024      /* 128 KiB; on a GPU the size depends on the kernel's shared memory */
-#define UNEVEN_SECTORS 256 /* with fewer sectors the use of channels counts as even */
+#define L1_LINES 1024      /* lines of a block's L1, 128 KiB; on a GPU its size depends on the kernel's shared memory */
+#define UNEVEN_SECTORS 256 /* sectors of a launch below which its use of channels counts as even */
 
-/* A way: the line's number in the high bits, four bits of sectors present, four bits of sectors written. */
+/* A way of a cache set, in one word: the line's number in the high bits, four bits for the sectors present, four
+ * bits for the sectors written. */
 #define WAY_HAS 1u
 #define WAY_DIRTY 16u
 #define WAY_LINE_SHIFT 8
@@ -36,16 +37,19 @@
 struct sim_probe {
         const struct sim_model *model;
         uint32_t n_sets, n_ways, clock;
-        uint32_t exact;           /* sectors up to which all lines go through the cache; half of its capacity */
-        uint64_t told;            /* sectors since begin, before L1 */
-        uint64_t seen, sampled;   /* sectors since begin; those that went through the cache */
-        uint64_t missed, dirtied; /* sampled sectors: fetched; written for the first time */
+        /* number of sectors up to which all lines go through the cache, not only the sample; half of the cache's
+         * capacity */
+        uint32_t exact;
+        uint64_t told; /* sectors accessed since sim_probe_begin(), before L1 */
+        /* sectors that missed L1 since sim_probe_begin(); those of them that went through the cache */
+        uint64_t seen, sampled;
+        uint64_t missed, dirtied; /* sectors of the sample that were fetched; that were written for the first time */
         uint64_t channel[SIM_CHANNELS_MAX], n_channel;
         uint32_t n_granules, last;
         struct sim_granule granules[GRANULE_SLOTS];
         struct {
                 uint64_t line;
-                uint32_t block, sectors; /* sectors present, valid for that block */
+                uint32_t block, sectors; /* block that the entry belongs to; bits of the sectors present */
         } l1[L1_LINES];
         uint32_t block;
         uint64_t ways[];
@@ -89,11 +93,11 @@ void sim_probe_begin(struct sim_probe *probe)
 
 void sim_probe_block(struct sim_probe *probe)
 {
-        /* the number wraps after 2^32 blocks; then a line may wrongly count as this block's */
+        /* the block number wraps after 2^32 blocks; then an old line may wrongly count as this block's */
         probe->block++;
 }
 
-/* Copies to `to` the sectors that L1 does not have. Returns how many. */
+/* Copies to `to` those of the n sectors that L1 does not hold, and returns their number. */
 static uint32_t l1_look(struct sim_probe *probe, const uint64_t *sectors, uint32_t n, uint64_t *to)
 {
         uint32_t passed = 0, bit;
@@ -126,7 +130,7 @@ static bool line_sampled(uint64_t hash)
         return !(hash & ((1u << SAMPLE_BITS) - 1));
 }
 
-/* Switches from all lines to the sample: removes lines that the sample would not have. */
+/* Switches from counting all lines to counting the sample: removes the lines outside the sample from the cache. */
 static void ways_thin(struct sim_probe *probe)
 {
         for (uint32_t i = 0; i < probe->n_sets * probe->n_ways; i++)
@@ -134,7 +138,7 @@ static void ways_thin(struct sim_probe *probe)
                         probe->ways[i] = 0;
 }
 
-/* Counts bytes of this line that came in or were written. */
+/* Adds bytes that were fetched or written in this line to the piece of memory that contains it. */
 static void granule_add(struct sim_probe *probe, uint64_t line, uint32_t bytes)
 {
         uint64_t key = line >> (GRANULE_BITS - 7), at;
@@ -185,7 +189,7 @@ static void l2_look(struct sim_probe *probe, const uint64_t *sectors, uint32_t n
 
         for (uint32_t i = 0; i < n; i++) {
                 if (!exact && sectors[i] >> LINE_SECTOR_BITS == last)
-                        continue; /* a line outside the sample */
+                        continue; /* the same line as the last sector, which is outside the sample */
                 hash = line_hash(sectors[i] >> LINE_SECTOR_BITS);
                 last = sectors[i] >> LINE_SECTOR_BITS;
                 if (!exact && !line_sampled(hash))

@@ -41,7 +41,7 @@ static int bad(const struct reader *r, const char *fmt, ...)
 
 /* --- numbers --- */
 
-/* Reads digits up to `stop`; false when they are no number or not in the range. */
+/* Reads a decimal number up to the character `stop`; false: it is no number, or not between min and max. */
 static int number(const char **at, uint64_t min, uint64_t max, uint64_t *ret)
 {
         const char *s = *at;
@@ -90,7 +90,7 @@ static int read_extent(
 
 /* --- line of a kernel --- */
 
-/* Doubles an array; false when out of memory. */
+/* Makes room for element n of an array by doubling the array; false: out of memory. */
 static int grow(void **array, uint32_t n, uint32_t *capacity, size_t size)
 {
         uint32_t more = *capacity ? *capacity * 2 : 64;
@@ -408,7 +408,7 @@ static uint64_t scaled(uint64_t ns, uint64_t by, uint64_t of)
         return value > SIM_PROFILE_NS_MAX * 100 ? SIM_PROFILE_NS_MAX * 100 : (uint64_t)value;
 }
 
-/* Time on fewer SMs, from the time on ns_sms: in proportion to the blocks of the busiest SM. */
+/* Time on `sms` SMs from the time `ns` on ns_sms SMs, which are more: in proportion to the blocks of the busiest SM. */
 static uint64_t on_fewer(const struct sim_profile_kernel *kernel, uint64_t ns, uint32_t ns_sms, uint32_t sms)
 {
         uint64_t blocks = sim_profile_blocks(kernel), most = DS_DIV_UP(blocks, sms),

@@ -41,8 +41,8 @@
 #define SIM_PROFILE_VERSION 1
 #define SIM_PROFILE_TEXT_MAX (64u << 20)
 #define SIM_PROFILE_KERNELS_MAX (1u << 20)
-#define SIM_PROFILE_STAIRS_MAX 256u               /* points of one kernel */
-#define SIM_PROFILE_NS_MAX UINT64_C(100000000000) /* 100 s; keeps every product in bounds */
+#define SIM_PROFILE_STAIRS_MAX 256u               /* most points in the stair of one kernel */
+#define SIM_PROFILE_NS_MAX UINT64_C(100000000000) /* longest time, 100 s; keeps every product below 64 bits */
 #define SIM_PROFILE_BYTES_MAX (UINT64_C(1) << 50)
 
 struct sim_stair {
@@ -56,8 +56,9 @@ struct sim_profile_kernel {
         uint32_t registers, shared;
         uint64_t ns, bytes, block_ns; /* block_ns: 0 if not given */
         uint64_t issue_ns, written, reuse;
-        bool memory_bound;        /* bound=memory */
-        uint32_t stair, n_stairs; /* first and number of its points in the profile */
+        bool memory_bound; /* bound=memory */
+        /* index of the kernel's first point in the profile's `stairs`, and number of its points */
+        uint32_t stair, n_stairs;
 };
 
 struct sim_profile {
@@ -67,17 +68,18 @@ struct sim_profile {
         uint32_t n_kernels;
         struct sim_stair *stairs;
         uint32_t n_stairs;
-        char *text; /* holds the names */
+        char *text; /* copy of the profile's text; all names point into it */
 };
 
-/* Whether the image is meant to be a profile. */
+/* Whether the image begins like a profile, so that sim_profile_parse() should read it. */
 int sim_profile_is(const void *text, size_t size);
 /* Returns 0, -ENOMEM, or 1 if the text is wrong; then error says where ("line 7: regs=-1: not a number from 0 to
  * 255"). */
 int sim_profile_parse(const char *text, size_t size, char *error, size_t error_size, struct sim_profile **ret);
 struct sim_profile *sim_profile_free(struct sim_profile *profile);
-/* Time of the kernel on so many SMs of its own, at least one: its `ns` when those are all of the GPU. */
+/* Time of the kernel on `sms` SMs of its own, at least one; its `ns` if these are all SMs of the GPU. */
 uint64_t sim_profile_time(const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t sms);
-/* Time of the kernel when only `slots` of its blocks, fewer than it has, run at once; ns: time of that many blocks. */
+/* Time of the kernel when only `slots` of its blocks run at once, fewer than it has; ns: time of one wave of that
+ * many blocks. */
 uint64_t sim_profile_waves_time(const struct sim_profile_kernel *kernel, uint64_t ns, uint64_t slots);
 uint64_t sim_profile_blocks(const struct sim_profile_kernel *kernel);

@@ -76,7 +76,7 @@ static const struct sim_rung *rung_of(const ds_device *device, const struct sim_
         return device->rungs[job->stream->rung];
 }
 
-/* Blocks that the job's own limit allows to be resident. */
+/* Number of blocks that the job's own limit allows to be resident. */
 static uint32_t bound_of(const struct sim_job *job)
 {
         return job->max_resident ? job->max_resident : UINT32_MAX;
@@ -96,7 +96,8 @@ static uint32_t free_room(const struct sim_room *room, const struct sim_rung *ru
         return sum;
 }
 
-/* Moves `amount` of the `of` units in from[] to to[], from each atom in proportion. */
+/* Moves `amount` of `of` units of room in total from from[] to to[]: from each atom of the rung in proportion to its
+ * room. */
 static void move_room(uint32_t *from, uint32_t *to, const struct sim_rung *rung, uint32_t amount, uint32_t of)
 {
         uint64_t ratio = ((uint64_t)amount << 24) / of;
@@ -133,7 +134,7 @@ static void set_held(ds_device *device, struct sim_job *job, uint32_t held)
         device->room.n_short += is_short(job);
 }
 
-/* Takes free room that the job wants, in whole blocks; true when it got any. */
+/* Gives the job free room that it wants, in whole blocks; true: it got some. */
 static bool take(ds_device *device, struct sim_job *job)
 {
         const struct sim_rung *rung = rung_of(device, job);
@@ -171,8 +172,8 @@ static uint64_t alone_time(const ds_device *device, const struct sim_job *job)
         all = DS_MIN(shape(job)->blocks, (uint64_t)shape(job)->per_sm * sms);
         if (slots >= all)
                 return sim_profile_time(profile, kernel, sms);
-        /* If it would fill its rung, its room counts as a smaller rung. Else its blocks stay spread, but fewer run
-         * at once */
+        /* A kernel that would fill its rung gets the time of a rung with as many SMs as it has room of. The blocks
+         * of a smaller kernel stay spread over all SMs, but fewer run at once. */
         if (all == (uint64_t)shape(job)->per_sm * sms)
                 return sim_profile_time(profile, kernel, (uint32_t)(slots / shape(job)->per_sm));
         return sim_profile_waves_time(kernel, sim_profile_time(profile, kernel, sms), slots);
@@ -197,7 +198,7 @@ static void progress(const ds_device *device, struct sim_job *job)
         share->since_ns = device->now;
 }
 
-/* Schedules the end that follows from the work left and the pace. */
+/* Schedules the job's end from the work left and the present pace. */
 static void aim(ds_device *device, struct sim_job *job)
 {
         struct sim_share *share = &job->share;
@@ -231,7 +232,7 @@ static void aim_all(ds_device *device, const struct sim_job *but)
                 }
 }
 
-/* Changes the job's memory demand; other jobs that use the memory may get another pace. */
+/* Changes the job's memory demand, which may change the pace of other jobs that use the memory. */
 static void set_demand(ds_device *device, struct sim_job *job, uint64_t demand)
 {
         const uint64_t bears = device->model->timing.kernel_mbps;
@@ -245,7 +246,7 @@ static void set_demand(ds_device *device, struct sim_job *job, uint64_t demand)
 
 static void expect_tail(ds_device *device, struct sim_job *holder);
 
-/* Recomputes the job's pace after any change of its room. */
+/* Recomputes the job's pace after a change of its room. */
 static void pace(ds_device *device, struct sim_job *job)
 {
         const uint64_t bytes = job->kernel->profile->bytes;
@@ -273,7 +274,7 @@ static void pace(ds_device *device, struct sim_job *job)
 
 /* --- shortage of room --- */
 
-/* True before the job's last wave: some of its blocks have not begun. */
+/* True before the job's last wave, while some of its blocks have not begun. */
 static bool has_more(const ds_device *device, const struct sim_job *job)
 {
         return job->share.time_ns && !job->share.last_wave && job->share.waves > 1 && device->now < job->share.last_ns;
@@ -285,7 +286,7 @@ static bool before(const struct sim_job *a, const struct sim_job *b)
                                                           : a->order < b->order;
 }
 
-/* The part of the job's room that lies in the other's rung. */
+/* Room that the job holds inside the other job's rung. */
 static uint32_t overlap(const ds_device *device, const struct sim_job *job, const struct sim_job *other)
 {
         const struct sim_rung *rung = rung_of(device, other);
@@ -314,7 +315,7 @@ static void expect_yield(ds_device *device, struct sim_job *job, uint64_t ending
         sim_event_push(device, &job->yield, SIM_EVENT_ROOM_YIELD, device->now + DS_MAX(ns, 1));
 }
 
-/* For a job that wants more room than it has: finds the jobs from which it may expect room. */
+/* Finds the jobs from which a job that wants more room than it has may expect room. */
 static void seek(ds_device *device, struct sim_job *job)
 {
         uint64_t ending = 0, room = 0, block_ns = UINT64_MAX, n;
@@ -337,7 +338,7 @@ static void seek(ds_device *device, struct sim_job *job)
         expect_yield(device, job, ending, room, block_ns);
 }
 
-/* Gives returned room to the jobs that are short, in queue order. */
+/* Gives returned room to the jobs that want more, in queue order. */
 static void deal(ds_device *device)
 {
         struct sim_job *job;
@@ -421,7 +422,8 @@ void sim_room_tail(ds_device *device, struct sim_job *job)
         uint64_t last = shape(job)->blocks % job->share.slots;
         uint32_t keeps = last ? (uint32_t)last * shape(job)->part : job->share.held;
 
-        /* its room changed since, or it lost all of it: jobs that are still short search again */
+        /* the job's room changed since the event was scheduled, or it lost all of it: jobs that want more room
+         * search again */
         if (job->share.time_ns && !has_more(device, job)) {
                 job->share.last_wave = true;
                 set_want(device, job, job->share.held);

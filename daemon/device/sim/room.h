@@ -30,17 +30,17 @@
 
 #include "device/device.h"
 
-#define SIM_ROOM_SM 65536u                /* room of one SM */
-#define SIM_ATOMS_MAX DS_DEVICE_TPCS_MAX  /* an atom is a set of TPCs that no rung splits */
-#define SIM_SHARE_ONE (UINT64_C(1) << 30) /* all of a kernel's work */
-#define SIM_SHARE_PHASE 4                 /* 1 / this of a block's time passes before the first of many blocks ends */
+#define SIM_ROOM_SM 65536u                /* units of room of one SM */
+#define SIM_ATOMS_MAX DS_DEVICE_TPCS_MAX  /* most atoms; an atom is a set of TPCs that no rung splits */
+#define SIM_SHARE_ONE (UINT64_C(1) << 30) /* the whole work of a kernel, in fixed point */
+#define SIM_SHARE_PHASE 4                 /* when many blocks run, the first ends after 1 / this of a block's time */
 
 struct sim_job;
 
 /* SM resources of a profile's kernel, fixed when it is loaded. */
 struct sim_shape {
-        uint32_t per_sm; /* blocks on one SM */
-        uint32_t part;   /* room of one block */
+        uint32_t per_sm; /* blocks that fit on one SM */
+        uint32_t part;   /* room that one block takes */
         uint64_t blocks;
 };
 
@@ -48,15 +48,15 @@ struct sim_shape {
 struct sim_share {
         struct sim_job *next, *prev; /* neighbours in the queue */
         uint32_t want, held;
-        uint64_t left;     /* work left, of SIM_SHARE_ONE, as of since_ns */
+        uint64_t left;     /* work left at since_ns, as a fraction of SIM_SHARE_ONE */
         uint64_t since_ns; /* time of the last change of room or pace */
-        uint64_t alone_ns; /* time of the whole kernel with this room; 0: no room */
-        uint64_t time_ns;  /* the same, slowed by the memory's present load */
-        uint64_t slots;    /* blocks that run at once, at least 1 */
-        uint64_t waves;    /* waves of blocks with so many slots */
-        uint64_t last_ns;  /* time at which the last wave begins, at this pace */
-        uint64_t demand;   /* bytes per us at that pace, without slowing by memory */
-        bool last_wave;    /* returned the room that its last wave does not need */
+        uint64_t alone_ns; /* duration of the whole kernel with the room held, without slowing by memory; 0: no room */
+        uint64_t time_ns;  /* alone_ns, stretched by the present load of the memory */
+        uint64_t slots;    /* blocks that run at once with the room held, at least 1 */
+        uint64_t waves;    /* number of waves in which the kernel's blocks run, `slots` at a time */
+        uint64_t last_ns;  /* time at which the last wave begins at the present pace */
+        uint64_t demand;   /* bytes per us that the kernel moves at alone_ns */
+        bool last_wave;    /* true: the last wave runs, and the room that it does not need is returned */
 };
 
 /* The device's room */
@@ -66,8 +66,8 @@ struct sim_room {
         struct {
                 struct sim_job *head, *tail;
         } line[DS_DEVICE_PRIORITIES];
-        uint32_t n_short; /* kernels that want more than they have */
-        uint64_t demand;  /* all kernels, bytes per us */
+        uint32_t n_short; /* number of kernels that want more room than they hold */
+        uint64_t demand;  /* demand of all kernels together, bytes per us */
         bool profiles;    /* modules of this device are profiles */
         bool code;        /* modules of this device are PTX */
 };

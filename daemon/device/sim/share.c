@@ -22,7 +22,7 @@
 
 #include "device/sim/internal.h"
 
-#define RATE_MAX (UINT64_C(1) << 38) /* bytes per us of a group; keeps every sum and product below 64 bits */
+#define RATE_MAX (UINT64_C(1) << 38) /* most bytes per us of a group, which keeps every sum and product below 64 bits */
 #define STRETCH_MAX (UINT64_C(1) << 30)
 
 /* --- sums --- */
@@ -94,7 +94,7 @@ static uint32_t ratio(uint64_t asked, uint64_t there)
         return (uint32_t)DS_MIN(r, STRETCH_MAX);
 }
 
-/* Rounds to eight significant bits: an error of 1/128 at most. */
+/* Rounds to eight significant bits, with an error of 1/128 at most. */
 static uint32_t rounded(uint32_t stretch)
 {
         uint32_t step;
@@ -105,7 +105,7 @@ static uint32_t rounded(uint32_t stretch)
         return (stretch + step / 2) & ~(step - 1);
 }
 
-/* The fullest channel of those that shares[] uses (NULL: of all). */
+/* Slowdown of L2 and VRAM by the fullest channel among those that shares[] uses (NULL: all channels). */
 static void fullest(const ds_device *device, const uint16_t *shares, uint32_t *ret_l2, uint32_t *ret_vram)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -122,7 +122,7 @@ static void fullest(const ds_device *device, const uint16_t *shares, uint32_t *r
         *ret_vram = ratio(m->vram_rate + vram * n, t->kernel_mbps);
 }
 
-/* Demand on channels beyond their capacity, bytes per us. */
+/* Sum of the demand on each channel beyond the channel's capacity, bytes per us. */
 static uint64_t waiting_rate(const ds_device *device)
 {
         const struct sim_memory *m = &device->memory;
@@ -179,7 +179,7 @@ static uint64_t memory_stretch(const ds_device *device, const struct sim_group *
         stretch = DS_MAX(DS_MAX(l2, m->backlog), SIM_LOAD_ONE);
         if (vram > stretch)
                 stretch += (vram - stretch) * DS_MIN(traffic->fill, SIM_LOAD_ONE) / SIM_LOAD_ONE;
-        /* waiting must be so much longer for the average to reach this stretch */
+        /* the group's waits are stretched so much that the average over all groups reaches `stretch` */
         return SIM_LOAD_ONE + (stretch - SIM_LOAD_ONE) * group->stall / m->stall;
 }
 
@@ -208,7 +208,7 @@ void sim_share_unlink(ds_device *device, struct sim_group *group)
         } else if (!next) {
                 sim_event_remove(device, &group->event);
         } else {
-                /* the next group replaces it in the heap, for the rest of the list */
+                /* the next group takes the event's place in the heap, for the rest of the list */
                 next->prev = NULL;
                 next->event = group->event;
                 device->heap[next->event.index] = &next->event;
@@ -217,7 +217,8 @@ void sim_share_unlink(ds_device *device, struct sim_group *group)
         group->next = group->prev = NULL;
 }
 
-/* Groups that end at one time have one event; *bucket: group of the last scheduled event. */
+/* Schedules the group's end. Groups that end at one time share one event; *bucket: first group of the event
+ * scheduled last. */
 static void group_schedule(ds_device *device, struct sim_group *group, uint64_t end, struct sim_group **bucket)
 {
         if (*bucket && (*bucket)->event.time == end) {
@@ -253,7 +254,7 @@ static void group_settle(ds_device *device, struct sim_group *group, struct sim_
                 device->now + (uint64_t)((unsigned __int128)group->left_ns * stretch / SIM_LOAD_ONE), bucket);
 }
 
-/* Recomputes the ends of one SM's groups: of all, or only of new ones. */
+/* Recomputes when the groups of one SM end: all of them, or only new ones. */
 static void sm_settle(ds_device *device, struct sim_sm *sm, bool all, struct sim_group **bucket)
 {
         uint64_t stretch = DS_MAX(DS_MAX(sm->load, ratio(sm->port, device->model->timing.sm_mbps)), SIM_LOAD_ONE);

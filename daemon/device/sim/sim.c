@@ -59,7 +59,7 @@ static void sim_closep(ds_device **device)
         *device = sim_close(*device);
 }
 
-/* Reads the number behind a suffix that ends with =, at most `most`; false when it is invalid. */
+/* Reads the number of a suffix such as "+noise=5"; false: it is no number, or greater than `most`. */
 static bool spec_number(const char *suffix, size_t length, const char *name, uint64_t most, uint64_t *ret)
 {
         size_t prefix = strlen(name);
@@ -103,7 +103,7 @@ static int spec_suffixes(const char *spec, const char *suffix, ds_device *device
         return 0;
 }
 
-/* The model that a specification names; NULL with a line in the log if there is no such model. */
+/* The model that a specification names; NULL, with a line in the log: there is no such model. */
 static const struct sim_model *spec_model(const char *spec)
 {
         size_t length = strcspn(spec, "+"), first = strcspn(spec, ",+");
@@ -147,7 +147,7 @@ static int sim_open(const char *spec, ds_device **ret)
         if (!device)
                 return ds_error_origin(-ENOMEM);
         device->event_fd = -1;
-        device->limits[DS_LIMIT_STACK_SIZE] = 1024; /* the defaults of a new CUDA context */
+        device->limits[DS_LIMIT_STACK_SIZE] = 1024; /* limits of a new CUDA context */
         device->limits[DS_LIMIT_PRINTF_FIFO_SIZE] = DS_MIB(1);
         atomic_init(&device->text_limit, DS_MIB(1));
         device->limits[DS_LIMIT_MALLOC_HEAP_SIZE] = DS_MIB(8);
@@ -180,7 +180,7 @@ static const struct ds_device_info *sim_info(ds_device *device)
         return &device->info;
 }
 
-/* Makes a rung; info gives its TPCs, and the rest follows from them. */
+/* Makes a rung from the TPCs in info, and fills the rest of its information. */
 static int rung_make(ds_device *device, const struct ds_rung_info *info, uint32_t *ret_rung)
 {
         const struct sim_model *model = device->model;
@@ -210,7 +210,7 @@ static int rung_make(ds_device *device, const struct ds_rung_info *info, uint32_
                 if (info->mask.word[tpc / 64] >> tpc % 64 & 1)
                         rung->sms[i / 64] |= UINT64_C(1) << i % 64;
         }
-        /* a stream's head has an event of its own, a deadline, a limit, and two for a profile's kernel */
+        /* events per stream: its head's own, a deadline, a limit on blocks, and two for a profile's kernel */
         r = sim_heap_reserve(device, 5 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
         if (r < 0)
                 return ds_error_trace(r);
@@ -266,9 +266,9 @@ static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
         return limit >= 0 && limit < _DS_LIMIT_MAX ? device->limits[limit] : 0;
 }
 
-/* --- no operation here stops the device, see QUIESCE in device.h; new memory files are zero ----------------------- */
+/* --- operations of a device that never stops (QUIESCE in device.h) and whose new memory is zero ------------------- */
 
-/* Nothing to do: a slab is its file and is never reused. */
+/* Does nothing: a slab is its file, whose memory is never reused. */
 static int sim_mem_keep(ds_device *device, uint32_t space, uint64_t va)
 {
         return sim_space_find(device, space) ? 0 : -ENOENT;

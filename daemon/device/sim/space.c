@@ -58,7 +58,8 @@ static void slab_drop(ds_device *device, struct sim_slab *slab)
         *slab = device->slabs[--device->n_slabs];
 }
 
-/* Frees slabs that were closed without ever being mapped; they are noticed only here, when memory is short. */
+/* Frees slabs that were closed without ever being mapped. The device does not notice the closing, so it checks here,
+ * when memory is short. */
 static void slabs_sweep(ds_device *device)
 {
         struct sim_slab *slab;
@@ -109,7 +110,7 @@ int sim_mem_create(ds_device *device, uint64_t size, int *ret_fd)
 
 /* --- regions and snapshots --- */
 
-/* Whether the region holds address `at`. Lowers *next to where that changes. */
+/* Whether the region contains address `at`. Lowers *next to the region's next boundary above `at`. */
 static bool region_holds(const struct sim_region *region, uint64_t at, uint64_t *next)
 {
         const uint64_t end = region->va + region->size;
@@ -131,7 +132,7 @@ static bool going_holds(const struct sim_space *space, uint64_t at, uint64_t *ne
         return holds;
 }
 
-/* Unmaps the parts of [at, end) that neither a region of the space nor one being removed holds. */
+/* Unmaps those parts of [at, end) that belong to no region of the space and to no region being removed. */
 static void unmap_rest(const struct sim_space *space, uint64_t at, uint64_t end)
 {
         for (uint64_t next; at < end; at = next) {
@@ -247,7 +248,7 @@ bool sim_space_covers(struct sim_space *space, uint64_t va, uint64_t size)
         return covered;
 }
 
-/* Index at which a region at va belongs. */
+/* Index in the sorted array at which a region at va belongs. */
 static size_t region_place(const struct sim_space *space, uint64_t va)
 {
         size_t low = 0, high = space->n_regions, middle;
@@ -262,7 +263,8 @@ static size_t region_place(const struct sim_space *space, uint64_t va)
         return low;
 }
 
-/* Consumes the region's reference on success. The caller has checked that nothing overlaps. */
+/* Inserts the region, and takes over the caller's reference if it succeeds. The caller has checked that nothing
+ * overlaps. */
 static int region_insert(struct sim_space *space, struct sim_region *region)
 {
         size_t at = region_place(space, region->va);
@@ -358,7 +360,7 @@ static void space_free(ds_device *device, struct sim_space *space)
                 region_remove(space, space->n_regions - 1);
         }
         space_changed(space);
-        /* a job still lists them only while the device closes */
+        /* jobs still list these regions only while the device closes */
         for (struct sim_region *region = space->going; region; region = region->next_going)
                 region->going = NULL;
         ds_free(space->regions);
@@ -401,7 +403,7 @@ static int map_check(int fd, uint64_t va, uint64_t size, uint64_t granularity, s
         if (ret_st->st_size < 0 || (uint64_t)ret_st->st_size < size)
                 return ds_error_origin(-EINVAL);
         seals = fcntl(fd, F_GET_SEALS);
-        /* a process that can truncate the file can make this process fault */
+        /* only files sealed against shrinking: a process that truncates the file could make this process fault */
         if (seals < 0 || !(seals & F_SEAL_SHRINK))
                 return ds_error_origin(-EPERM);
         return 0;
@@ -421,7 +423,8 @@ static int map_over_going(const struct sim_space *space, int fd, uint64_t va, ui
                 void *p = mmap(want, next - at, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd, (off_t)(at - va));
                 int r = p == MAP_FAILED ? -errno : p != want ? -EEXIST : 0;
 
-                if (p != MAP_FAILED && p != want) /* a kernel that does not support MAP_FIXED_NOREPLACE */
+                /* the operating system's kernel does not support MAP_FIXED_NOREPLACE */
+                if (p != MAP_FAILED && p != want)
                         munmap(p, next - at);
                 if (r) {
                         unmap_rest(space, va, at);

@@ -24,14 +24,15 @@
 #define LINE_BYTES 128u
 #define BANKS 16u
 #define ROW_BYTES 2048u
-#define JITTER 15u /* cycles at most; no two reads take the same time */
+#define JITTER 15u /* most random cycles added to a read, so that reads do not all take the same time */
 
 struct sim_waits {
         const struct sim_model *model;
-        uint32_t n_sets, noise; /* n_sets: per channel */
-        uint64_t epoch;         /* number of the launch; lines of earlier ones are not in L2 */
+        /* n_sets: sets of L2 per channel; noise: percentage of VRAM reads that wait for another user's row */
+        uint32_t n_sets, noise;
+        uint64_t epoch; /* number of the launch; lines of earlier launches count as evicted */
         uint64_t random;
-        uint32_t channel, bank; /* target of the last read of VRAM */
+        uint32_t channel, bank; /* channel, bank and row of the last read of VRAM */
         uint64_t row;
         uint64_t waited;
         struct sim_way {
@@ -69,7 +70,7 @@ const uint64_t *sim_waits_begin(struct sim_waits *waits, uint32_t noise, uint64_
 
 static uint64_t mix(uint64_t x)
 {
-        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* the constants of channel.c */
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* multipliers of splitmix64, as in channel.c */
         x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
         return x ^ x >> 31;
 }
@@ -80,7 +81,7 @@ static uint32_t random_below(struct sim_waits *waits, uint32_t n)
         return (uint32_t)((mix(waits->random) >> 32) * n >> 32);
 }
 
-/* Whether L2 holds the line; afterwards it does, as the most recently used one. */
+/* Whether L2 holds the line. After the call L2 holds it in any case, as the most recently used one. */
 static bool l2_has(struct sim_waits *waits, uint64_t line, uint32_t channel)
 {
         uint32_t n_ways = waits->model->l2_ways, i;

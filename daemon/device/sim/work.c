@@ -129,7 +129,8 @@ static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct
                 job = ds_alloc(sizeof(*job));
         if (!job)
                 return NULL;
-        /* all but the message and the inline parameters, which are large and written before they are read */
+        /* all fields except the message and the inline parameters, which are large and are written before they are
+         * read */
         memset(job, 0, offsetof(struct sim_job, message));
         job->message[0] = 0;
         job->kind = kind;
@@ -198,7 +199,7 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
         sim_event_remove(device, &job->deadline);
         sim_event_remove(device, &job->bound);
         stream_pop(stream);
-        if (stream->effected < job->seq) { /* ended without being executed */
+        if (stream->effected < job->seq) { /* the job ends without having been executed */
                 stream->effected = job->seq;
                 sim_stream_effected(device, stream);
         }
@@ -276,13 +277,14 @@ static void ending_end(ds_device *device)
                 next = job->ready_next;
                 job->ready_next = NULL;
                 sim_job_end(device, job,
-                        !job->killed && !job->workers.never); /* an abort of a session does not wait for the clock */
+                        /* the end of an aborted session's jobs becomes visible without waiting for the clock */
+                        !job->killed && !job->workers.never);
         }
 }
 
 /* --- effects --- */
 
-/* Hands the job to a thread, or executes it here if that is quicker. Its effect is DONE or SUBMITTED afterwards. */
+/* Hands the job to a thread, or executes it here if it is short. Afterwards its effect is DONE or SUBMITTED. */
 static void job_effect(ds_device *device, struct sim_job *job)
 {
         struct sim_stream *stream = job->stream;
@@ -313,7 +315,7 @@ static void job_effect(ds_device *device, struct sim_job *job)
         sim_pool_submit(device, job, job->moving || (job->state == SIM_JOB_WAITING && !sim_copy_is_early(job)));
 }
 
-/* True when the cursor may pass the fence; else the stream waits for the other stream's effects. */
+/* True: the effects that the fence waits for are complete. False: the stream waits for the other stream's effects. */
 static bool fence_effected(struct sim_stream *stream, const struct sim_job *fence)
 {
         struct sim_stream *from = fence->from;
@@ -345,7 +347,9 @@ static void stream_effects(ds_device *device, struct sim_stream *stream)
                 }
                 stream->effect_next = job->next;
                 if (job->effect != SIM_EFFECT_DONE)
-                        return; /* a thread executes it; sim_pool_collect continues from here */
+                        /* a thread executes the job; sim_pool_collect() continues the stream when the effect is
+                         * complete */
+                        return;
                 stream->effected = job->seq;
                 sim_stream_effected(device, stream);
                 sim_job_unblock(device, job);
@@ -371,7 +375,7 @@ static void job_arm(ds_device *device, struct sim_job *job)
         sim_event_push(device, &job->event, SIM_EVENT_BEGIN, begin);
 }
 
-/* True when the head's fence has passed; else the stream waits for the other stream's ends. */
+/* True: the jobs that the head's fence waits for have ended. False: the stream waits for the other stream's ends. */
 static bool fence_ended(ds_device *device, struct sim_stream *stream, struct sim_job *fence)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -389,7 +393,7 @@ static bool fence_ended(ds_device *device, struct sim_stream *stream, struct sim
         return false;
 }
 
-/* Status of a job that never begins. */
+/* Status with which a cancelled job ends: it never begins. */
 static int32_t cancelled_verdict(const struct sim_job *job)
 {
         if (job->workers.never)
@@ -409,7 +413,7 @@ static void stream_arm(ds_device *device, struct sim_stream *stream)
                                 sim_job_give_up(device, job, cancelled_verdict(job));
                         continue;
                 }
-                /* ends come after effects, so the effect cursor is never behind the head */
+                /* a job ends only after its effect is complete, so the effect cursor is never behind the head */
                 if (!fence_ended(device, stream, job))
                         return;
                 stream_pop(stream);
@@ -446,7 +450,7 @@ static void stream_submit(ds_device *device, struct sim_stream *stream, struct s
         sim_settle(device);
 }
 
-/* The shape of a launch, computed from it and the kernel */
+/* Values derived from a launch and its kernel: resources of a block, grid, clusters. */
 struct shape {
         struct sim_need need;
         uint32_t grid[3], cluster[3];
@@ -477,7 +481,7 @@ static int launch_check(const ds_device *device, const struct ds_launch *l, uint
         return sim_clusters_check(device, device->rungs[rung], l, ret->grid, ret->cluster);
 }
 
-/* Checks that a launch has the one shape that the profile's durations are about. */
+/* Checks that a launch has the grid, block and shared memory for which the profile gives the duration. */
 static int profile_check(const struct ds_launch *l)
 {
         const struct sim_profile_kernel *profile = l->kernel->profile;
@@ -491,7 +495,8 @@ static int profile_check(const struct ds_launch *l)
 static int job_params(struct sim_job *job, const struct ds_launch *launch)
 {
         job->params = job->params_inline;
-        job->params_size = launch->kernel->info.params_size; /* a longer buffer has padding at its end */
+        /* size that the kernel expects; a longer buffer from the caller has padding at its end */
+        job->params_size = launch->kernel->info.params_size;
         if (job->params_size > sizeof(job->params_inline)) {
                 job->params = ds_alloc(job->params_size);
                 if (!job->params)
@@ -509,7 +514,7 @@ static uint64_t saturated_product(uint64_t a, uint64_t b)
         return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* Sets the cost of a timing-only device's blocks, or of the chunks that a worker takes. */
+/* Sets the cost of blocks, or of a worker's chunks, on a timing-only device. */
 static void job_static_cost(ds_device *device, struct sim_job *job)
 {
         const struct ds_device_kernel *kernel = sim_form_hinted(job->kernel);
@@ -555,7 +560,7 @@ static int job_of_launch(ds_device *device, struct sim_space *space, const struc
         return 0;
 }
 
-/* form: the form that this launch stands for; NULL if native */
+/* form: the sliced or persistent form of the launch; NULL for the native form */
 static int launch_plain(ds_device *device, struct sim_space *space, struct sim_stream *stream,
         const struct ds_launch *launch, struct sim_form *form, uint64_t token)
 {
@@ -599,7 +604,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         return launch_plain(device, space, stream, launch, NULL, token);
 }
 
-/* Checks rows of width bytes, pitch apart: all are in the space, and nothing overflows. */
+/* Checks rows of width bytes, pitch apart: all lie in the space, and no address overflows. */
 static bool rows_ok(struct sim_space *space, uint64_t va, uint64_t pitch, uint64_t width, uint64_t height)
 {
         uint64_t extent;
@@ -694,7 +699,7 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
         if (!job)
                 return DS_CUDA_NOT_FOUND;
         if (job->kernel->profile)
-                return DS_CUDA_NOT_SUPPORTED; /* a profile's kernel has no blocks */
+                return DS_CUDA_NOT_SUPPORTED; /* the kernels of a profile have no blocks to limit */
         if (job->state == SIM_JOB_ENDING || job->workers.evicted)
                 return 0;
         if (job->workers.n)
@@ -704,7 +709,7 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
                 job->max_resident = max_resident_blocks;
                 return 0;
         }
-        /* the last request wins, from the time when it takes effect */
+        /* the last of several pending changes counts */
         sim_event_remove(device, &job->bound);
         sim_event_push(device, &job->bound, SIM_EVENT_BOUND, device->now + device->model->timing.bound_ns);
         return 0;
@@ -740,7 +745,7 @@ void sim_abort(ds_device *device, uint32_t id)
         for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)
                 stream_abort(device, sim_stream_find(device, i), space);
         sim_settle(device);
-        /* aborted jobs complete without the clock */
+        /* completions of aborted jobs are available at once: wakes the owner, since the clock may stand */
         if (device->urgent.head)
                 sim_pool_wake(device);
 }

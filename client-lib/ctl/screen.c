@@ -111,7 +111,10 @@ void ctl_wrap(FILE *file, const char *text, size_t at, size_t indent, size_t wid
         do {
                 const size_t bytes = strcspn(text, "\n");
                 const size_t n = line_length(text, bytes, width > at ? width - at : 1);
-                put_harmless(file, text, n);
+                size_t shown = n;
+                while (n < bytes && shown && text[shown - 1] == ' ')
+                        shown--;
+                put_harmless(file, text, shown);
                 fputc('\n', file);
                 text += n;
                 if (n < bytes)

@@ -108,7 +108,6 @@ check "a daemon starts" start
 check "before the first run nothing is stored" ends 6 "sim:h200/132 was not calibrated" "$ctl" calibrate --show
 check "policies get no cells" told 0
 check "a policy that needs 90 cells is refused" ends 3 "cannot set policy" "$ctl" set-policy cells cells=90
-check "a terminal shows a progress bar and the time left" sh -c "tests/support/terminal.py 80 '$ctl' calibrate --seconds 1 | grep -aq 'calibrating \[#*\.*\] .* %  [0-9]*:[0-9][0-9] left'"
 check "calibration runs" sh -c "'$ctl' calibrate --seconds 1 --json >'$tmp/json'"
 check "90 cells are measured, marked as simulated" cells '(.cells | length) == 90 and .simulated and .gpu == "DetShare sim:h200/132" and (.in_memory | not)'
 check "every cell has at least 4 samples and a confidence interval" cells '[.cells[] | .samples >= 4 and .ls_permille_low <= .ls_permille and .ls_permille <= .ls_permille_high] | all'
@@ -188,6 +187,7 @@ else
 fi
 
 # --- forgetting -----------------------------------------------------------------------------------------------
+check "a terminal shows a progress bar and the time left" sh -c "tests/support/terminal.py 80 '$ctl' calibrate --seconds 1 | grep -aq 'calibrating \[#*\.*\] .* %  [0-9]*:[0-9][0-9] left'"
 check "--forget succeeds" "$ctl" calibrate --forget
 check "after --forget nothing is stored" ends 6 "was not calibrated" "$ctl" calibrate --show
 check "after --forget policies get no cells" told 0

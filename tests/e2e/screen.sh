@@ -106,6 +106,19 @@ check "wrapped names are complete" sh -c "'$build/detsharectl' clients | sed 's/
 check "JSON does not depend on COLUMNS" cmp <(COLUMNS=40 ctl policies --json) <(COLUMNS=400 ctl policies --json)
 check "JSON has whole names" sh -c "COLUMNS=40 '$build/detsharectl' clients --json | jq -e '[.clients[].name] | index(\"$service\")'"
 
+# --- names of kernels --------------------------------------------------------------------------------------------------------------
+
+mangled=_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIiEESt5arrayIPcLm1EEEEviT0_T1_
+{ printf 'detshare-profiles 1\ngpu\t%s\n' "$(ctl profile list --json | jq -r .gpu)"
+        printf '00000000000000aa\t64x1x1\t128x1x1\t0\t0\t132:5000/3\t%s\n' "$mangled"; } >"$tmp/profiles"
+check "a profile of a C++ kernel is imported" ctl profile import "$tmp/profiles"
+ctl profile list vectorized >"$tmp/plain"
+check "profile list has its name shortened" sh -c "sed 's/^| *//; s/ *|.*//' '$tmp/plain' | tr -d '\n' | grep -q '::vectorized_elementwise_kernel<[.][.][.]>'"
+check "profile list of it: 80 columns" fits 80 "$tmp/plain"
+check "profile list --wide has the template's arguments" sh -c "'$build/detsharectl' profile list --wide | grep -q ' at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>'"
+check "profile show has both names" sh -c "'$build/detsharectl' profile show 'FillFunctor<int>' | tr -d '\n' | grep -q 'void at::native::vectorized_elementwise_kernel<4, .*$mangled'"
+check "the JSON has both names" sh -c "'$build/detsharectl' profile list FillFunctor --json | jq -e '.profiles[0] | .kernel == \"$mangled\" and (.demangled | startswith(\"void at::native::vectorized\"))'"
+
 # --- colours --------------------------------------------------------------------------------------------------
 
 # has_escapes FILE: FILE contains escape sequences

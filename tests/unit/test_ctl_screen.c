@@ -30,6 +30,7 @@ Test(ctl_screen, lines_break_at_blanks)
         check_wrap("one two three", 8, "one two\nthree");
         check_wrap("one two three", 3, "one\ntwo\nthr\nee");
         check_wrap("abcdefgh", 3, "abc\ndef\ngh");
+        check_wrap("one   two", 5, "one\ntwo");
         check_wrap("", 3, "");
         check_wrap("a" CTL_HARD_BLANK "b c", 3, "a b\nc");
 }

@@ -315,7 +315,7 @@ static int someone(int go_fd, int done_fd)
         if (alloc(fd, 1, m, sizeof(m)) != DETSHARE__STATUS__QUOTA || !strstr(m, "limit of 1048576 would be exceeded"))
                 return 5;
         if (set_class(fd, DETSHARE__CLASS__LS, m, sizeof(m)) != DETSHARE__STATUS__DENIED ||
-                strcmp(m, "uid 65534 may not be of class ls ([user 65534] classes)"))
+                strcmp(m, "uid 65534 may not have class ls ([user 65534] classes)"))
                 return 6;
         if (write(done_fd, &session, sizeof(session)) < 0 || read(go_fd, &byte, 1) != 1)
                 return 7;

@@ -82,7 +82,7 @@ static int output_of(const char *command)
 
 static void check_tables(void)
 {
-        static const char *const commands[] = {"clients", "status", "top --once"};
+        static const char *const commands[] = {"clients --wide", "status", "top --once"};
         char command[600];
 
         for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {

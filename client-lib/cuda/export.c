@@ -261,8 +261,7 @@ static CUresult no_driver(void)
 
         if (!atomic_flag_test_and_set(&said))
                 fputs("detshare: NVIDIA's CUDA runtime, in this program or in a library of it, needs NVIDIA's driver, "
-                      "which "
-                      "is not here: link with nvcc -cudart shared\n",
+                      "which is not here: link the program with nvcc -cudart shared\n",
                         stderr);
         return CUDA_ERROR_NOT_FOUND;
 }

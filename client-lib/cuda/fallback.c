@@ -33,7 +33,9 @@ CUresult dcu_fallback_init(unsigned int flags, CUresult why)
         if (!symbol) {
                 if (!complained)
                         fprintf(stderr,
-                                "detshare: %s; DETSHARE_FALLBACK=native: this machine has no driver of its own\n",
+                                "detshare: %s; DETSHARE_FALLBACK=native finds no NVIDIA driver on this machine "
+                                "(DETSHARE_LIBCUDA "
+                                "names one)\n",
                                 dsc_message());
                 complained = 1;
                 return why;

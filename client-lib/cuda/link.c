@@ -103,7 +103,8 @@ static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data
         CUresult r;
 
         if (type > CU_JIT_INPUT_OBJECT)
-                return refuse(link, "the linker takes PTX, cubins and fatbins; not libraries of objects or NVVM code");
+                return refuse(link, "this input is not supported: the linker accepts PTX, cubins and fatbins, not "
+                                    "object libraries or NVVM code");
         if (link->inputs)
                 return refuse(link, "linking several images into one is not supported: compile them as one");
         if (!dcu_image_plausible(data, size))

@@ -153,7 +153,7 @@ Test(fallback, without_a_driver_it_is_an_error_and_one_line)
 
         surroundings("native", "/nonexistent/libcuda.so.1");
         cr_expect_eq(init_listening(words), CUDA_ERROR_NO_DEVICE);
-        one_line_with(words, "no driver of its own");
+        one_line_with(words, "DETSHARE_FALLBACK=native finds no NVIDIA driver on this machine");
 }
 
 Test(fallback, the_drop_in_is_no_driver)
@@ -162,7 +162,7 @@ Test(fallback, the_drop_in_is_no_driver)
 
         surroundings("native", LIBCUDA);
         cr_expect_eq(init_listening(words), CUDA_ERROR_NO_DEVICE);
-        one_line_with(words, "no driver of its own");
+        one_line_with(words, "DETSHARE_FALLBACK=native finds no NVIDIA driver on this machine");
 }
 
 /* The reported version is the driver's if that is newer, so that NVIDIA's runtime and its tables match. */

@@ -16,7 +16,7 @@
 
 #include "worker/internal.h"
 
-/* Answers a request that has no dsw_call. */
+/* Answers a request for which no struct dsw_call could be created. */
 static void call_reject(ds_worker *worker, uint64_t id, uint64_t request_id, int status, const char *why)
 {
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -89,7 +89,7 @@ static void call_free(struct dsw_call *call)
         assert(session->n_calls > 0);
         session->n_calls--;
         session->n_blocked -= call->row->blocks ? 1 : 0;
-        /* from here on its declared thread runs */
+        /* the client's thread that waited for this reply runs from now on, so the session counts as active */
         session->active_wall_ns = session->worker->wall_ns();
         ds_close(call->fd);
         ds_free(call->raw);
@@ -186,7 +186,8 @@ void dsw_call_settle(struct dsw_session *session)
         {
                 if (!call->ready(call))
                         continue;
-                /* also behind late requests of others: dsw_call_settle_late() chooses the order */
+                /* A ready request also waits while any session has late requests (ready ones that the supervisor's
+                 * backlog delays): dsw_call_settle_late() chooses their order. */
                 if (session->worker->late || dsw_message_full(session->worker)) {
                         call_set_late(session, 1);
                         return;
@@ -195,7 +196,8 @@ void dsw_call_settle(struct dsw_session *session)
         }
 }
 
-/* Picks the user whose late requests were answered longest ago, and likewise one of its sessions. */
+/* Late requests are ready ones that the supervisor's backlog delays. Picks the user whose late requests were
+ * answered longest ago, and of that user's sessions likewise the one answered longest ago. */
 static struct dsw_session *call_next_late(const ds_worker *worker)
 {
         struct dsw_session *session, *best = worker->late;
@@ -208,7 +210,7 @@ static struct dsw_session *call_next_late(const ds_worker *worker)
         return best;
 }
 
-/* Answers one request. 0: none is ready any more. */
+/* Answers one ready request of the session. Returns 0 if it has no ready request. */
 static int call_settle_one(struct dsw_session *session)
 {
         struct dsw_call *call;
@@ -249,7 +251,8 @@ void dsw_call_fail_all(struct dsw_session *session, int status, const char *why)
         call_set_late(session, 0);
 }
 
-/* Whether the ring has been read up to the request's tail. True without a ring. */
+/* Whether the worker has read the session's ring up to the tail that the request names. True for a session without a
+ * ring. */
 static int call_ring_reached(struct dsw_call *call)
 {
         struct dsw_session *session = call->session;

@@ -2,8 +2,8 @@
 /*
  * The table of the requests that the worker answers
  *
- * blocks: a declared thread that waits for the answer counts as waiting on the device clock. healthy: the request fails
- * with the session's sticky error, as the CUDA call behind it would.
+ * Column `blocks`: while a declared thread waits for the answer, it counts as waiting on the device clock. Column
+ * `healthy`: in a session with a sticky error the request fails with that error, as the CUDA call behind it would.
  */
 #include "worker/internal.h"
 

@@ -8,9 +8,9 @@
 #include "worker/internal.h"
 
 /*
- * Whether an allocation can be reported: its slab is clear, because no other process gets a new slab's file before
- * that. The slab may become clear between two checks, so an allocation in it also waits for the request that reports
- * the slab.
+ * Whether the worker may reply to an allocation: its slab must be cleared, because no other process gets the file of a
+ * new slab before that. The slab may become clear between two checks, so every other allocation in it also waits for
+ * the request that reports the slab to the supervisor.
  */
 static int memory_is_clear(const struct dsw_call *call)
 {
@@ -32,7 +32,7 @@ static void memory_finish_alloc(struct dsw_call *call)
         Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
         Detshare__Address address = DETSHARE__ADDRESS__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
-        int fd = call->fd; /* owned by the call until it is answered */
+        int fd = call->fd; /* owned by the call until the worker replies */
 
         range.va = address.address = call->address;
         range.bytes = address.bytes = call->target;
@@ -63,7 +63,7 @@ enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Requ
         call->target = request->mem_alloc->bytes;
         call->slab.va = note.va;
         call->slab.bytes = note.bytes;
-        /* also for an existing slab, which must have been reported before */
+        /* an allocation in an existing slab waits, too: another request must have reported that slab before */
         outcome = dsw_call_park(call, memory_is_clear, memory_finish_alloc);
         if (outcome == DSW_PARKED) {
                 call->slab.clearing = 1;

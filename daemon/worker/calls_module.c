@@ -16,11 +16,11 @@
 #define MODULE_NAME_BYTES_MAX (48u << 10) /* bytes of names per page, so that it fits a client's frame */
 #define MODULE_PARAMS_MAX 4096u
 #define MODULE_ENTRIES_MAX 64u             /* kernels returned with their module */
-#define MODULE_ENTRY_PARAMS_MAX 1024u      /* parameters of all of them */
-#define MODULE_ENTRY_BYTES_MAX (24u << 10) /* bytes of their names */
+#define MODULE_ENTRY_PARAMS_MAX 1024u      /* parameters of all kernels returned with their module */
+#define MODULE_ENTRY_BYTES_MAX (24u << 10) /* bytes of the names of all kernels returned with their module */
 
-/* Fills in a kernel's description for the client. params and pointers have room for its parameters; the caller keeps
- * both. */
+/* Fills in a kernel's description for the client. `params` and `pointers` have room for the kernel's parameters;
+ * both belong to the caller. */
 static void module_describe(const struct dsw_module *module, uint32_t index, Detshare__KernelParam *params,
         Detshare__KernelParam **pointers, Detshare__KernelReply *ret)
 {
@@ -231,7 +231,8 @@ enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__R
         return DSW_ANSWERED;
 }
 
-/* Libraries learn the GPU's cluster sizes by asking for clusters that are too large to run. */
+/* Checks a launch whose possible number of clusters the client wants to know. Its cluster may be too large to run:
+ * libraries find the largest size of the GPU that way. */
 static int check_counted(const ds_worker *worker, const struct ds_kernel_info *kernel, const struct ds_launch *launch,
         const char **ret_why)
 {

@@ -2,8 +2,8 @@
 /*
  * Requests about the pool
  *
- * A request for a slab is answered when the slab is clear. One slab at a time is cleared per session; the next such
- * request waits like one that finds no room.
+ * A request for a slab is answered when the slab is cleared. A session has at most one slab that is being cleared; its
+ * next request for a slab stays in its queue, like a request that finds no room.
  */
 #include "ptx/pass/colour.h"
 #include "worker/internal.h"

@@ -5,9 +5,9 @@
 #include "worker/internal.h"
 
 #define SESSION_UNSUPPORTED_LIMIT 215 /* CUDA_ERROR_UNSUPPORTED_LIMIT */
-#define SESSION_STACK_MAX DS_KIB(32)  /* bytes per thread; the device's own bound is lower */
+#define SESSION_STACK_MAX DS_KIB(32)  /* bytes of stack per thread; the device's own bound is lower */
 #define SESSION_FIFO_MAX DS_MIB(64)
-#define SESSION_HEAP_SHARE 16 /* divisor of the device's memory */
+#define SESSION_HEAP_SHARE 16 /* the malloc heap of kernels is at most this fraction (1/16) of the device's memory */
 
 static enum dsw_outcome session_reply_clock(struct dsw_call *call)
 {
@@ -33,7 +33,7 @@ enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Req
         return session_reply_clock(call);
 }
 
-/* Succeeds without a declaration, too: it may have been dropped meanwhile. */
+/* Ends a declaration. Succeeds without one, too: the worker may have dropped the session's declarations meanwhile. */
 enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request)
 {
         if (call->session->declared)
@@ -64,7 +64,8 @@ enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Re
         return dsw_call_park(call, session_slept, session_finish_sleep);
 }
 
-/* The ring was consumed up to this request, and its client submits nothing before it has the answer. */
+/* The worker has read the ring up to this request, and the client submits nothing before the answer: work before and
+ * after it belongs to different phases. */
 enum dsw_outcome dsw_calls_hint_phase(struct dsw_call *call, const Detshare__Request *request)
 {
         struct dsw_session *session = call->session;
@@ -91,7 +92,8 @@ enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Requ
         return DSW_ANSWERED;
 }
 
-/* Bound of a limit that a client may set, because no session's quota covers the device memory behind it. */
+/* Upper bound of a CUDA limit (cudaDeviceSetLimit) that a client may set. No session's quota covers the device
+ * memory behind such a limit. */
 static uint64_t session_limit_max(const ds_worker *worker, uint32_t limit)
 {
         switch (limit) {
@@ -126,7 +128,7 @@ enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Requ
         return r ? dsw_call_fail(call, r, "the limit cannot be raised") : dsw_call_ok(call);
 }
 
-/* Never ready: session.c answers when the session is empty. */
+/* The test `ready` of a parked reset: never true, because session.c answers it when the session is empty. */
 static int session_never(const struct dsw_call *call)
 {
         return 0;

@@ -86,7 +86,7 @@ enum dsw_outcome dsw_calls_sync(struct dsw_call *call, const Detshare__Request *
                 call->target = session->op_index;
                 return dsw_call_park(call, dsw_call_session_ended, stream_finish_sync);
         }
-        /* numbers of a destroyed stream can still be awaited */
+        /* a client can still wait for numbers of a destroyed stream */
         call->stream = sync->stream < session->n_streams ? session->streams[sync->stream] : NULL;
         if (!call->stream)
                 return stream_unknown(call, sync->stream);

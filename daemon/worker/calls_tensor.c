@@ -9,7 +9,8 @@
 
 #include "worker/internal.h"
 
-/* Copies a request's array, truncated to the destination's length; missing elements stay 0. */
+/* Copies an array of the request, truncated to the length of the destination; elements that the request lacks stay
+ * 0. */
 #define TAKE(to, ask, array)                                                                                    \
         do {                                                                                                    \
                 if ((ask)->n_##array)                                                                           \

@@ -133,7 +133,8 @@ enum dsw_outcome dsw_calls_mem_unmap(struct dsw_call *call, const Detshare__Requ
         return dsw_call_park(call, dsw_call_session_ended, vmm_finish_unmap);
 }
 
-/* The supervisor has the file. The worker only ensures that the memory outlives its owner's free. */
+/* Allows other sessions to import the memory. The supervisor already has its file; the worker only ensures that the
+ * memory outlives the free by its owner. */
 enum dsw_outcome dsw_calls_mem_export(struct dsw_call *call, const Detshare__Request *request)
 {
         const Detshare__MemExport *export = request->mem_export;

@@ -188,9 +188,9 @@ enum dsw_outcome dsw_calls_value(struct dsw_call *call, const Detshare__Request 
         return work_answer(call, status, seq, why);
 }
 
-/* --- through the bounce buffer ------------------------------------------------------------------------------------ */
+/* --- copies through the bounce buffer ----------------------------------------------------------------------------- */
 
-/* Data at an address of the bounce buffer, which is mapped at the same address here. */
+/* Pointer to the data at this address of the bounce buffer, which the worker maps at the same address as the device. */
 static uint8_t *work_bounce(uint64_t va)
 {
         return (uint8_t *)(uintptr_t)va;

@@ -136,9 +136,10 @@ static uint32_t clock_ring_waiters(const struct dsw_session *session)
         if (!session->ring || !session->stalled)
                 return 0;
         waiters = atomic_load_explicit(&session->ring->waiters, memory_order_relaxed);
-        /* one may be the thread for host functions, which never declares itself */
+        /* one of them may be the client's thread that runs host functions, which never declares itself */
         waiters -= waiters && (session->host.due || dsw_host_running(session));
-        /* if the largest record does not fit, a thread may be waiting without being counted */
+        /* if the ring has no room for the largest record, a thread may be waiting that is not counted in `waiters`
+         * yet */
         if (session->tail_seen - session->head + dsw_record_slots(DSW_RECORD_MAX) > DS_RING_SLOTS)
                 waiters = DS_MAX(waiters, 1u);
         return waiters;
@@ -149,20 +150,22 @@ static uint64_t clock_waiting(const struct dsw_session *session)
         return (uint64_t)session->n_blocked + session->n_queued_plain + clock_ring_waiters(session);
 }
 
-/* Whether the session holds the clock. A running host function counts as a running declared thread. */
+/* Whether the session holds the clock, i.e. stops virtual time. A running host function counts as a running declared
+ * thread. */
 static int clock_holds(const struct dsw_session *session)
 {
         return session->state == DSW_SESSION_OPEN &&
                (uint64_t)session->declared + dsw_host_running(session) > clock_waiting(session);
 }
 
-/* Real time of the session's last activity, or of the call of the host function that alone holds the clock. */
+/* Real time of the session's last activity. If only a host function holds the clock: real time at which that
+ * function was called. */
 static uint64_t clock_since_wall_ns(const struct dsw_session *session)
 {
         return session->declared > clock_waiting(session) ? session->active_wall_ns : session->host.called_wall_ns;
 }
 
-/* --- the bound per user ------------------------------------------------------------------------------------------- */
+/* --- bound on the time for which one user holds the clock --------------------------------------------------------- */
 
 static void clock_spend(ds_worker *worker, struct dsw_user *user, uint64_t held_ns)
 {
@@ -195,13 +198,14 @@ int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user)
         return user->hold_spent;
 }
 
-/* Whether other users need the clock to advance. */
+/* Whether users other than this one need the clock to advance. */
 static int clock_others(const ds_worker *worker, const struct dsw_user *user)
 {
         return worker->live_ops > user->n_live || worker->n_sleepers > user->n_sleeping;
 }
 
-/* Notes which session holds the clock from now on; NULL: none does, or no other user needs it. */
+/* Records the session that holds the clock from now on. NULL: no session holds it. Only time that another user loses
+ * is charged. */
 static void clock_hold(ds_worker *worker, struct dsw_session *session)
 {
         struct dsw_user *user = session && clock_others(worker, session->user) ? session->user : NULL;
@@ -224,14 +228,16 @@ static struct dsw_session *clock_find(ds_worker *worker)
         {
                 int silent = worker->wall_ns() - clock_since_wall_ns(session) >= DSW_HOLD_MAX_NS;
 
-                /* a host function of this length no longer holds the clock; the client's declarations stay valid */
+                /* a host function that has run for this long no longer holds the clock; the client's declarations
+                 * stay valid */
                 if (!clock_holds(session) || (silent && session->declared <= clock_waiting(session)))
                         continue;
                 if (clock_others(worker, session->user) && dsw_clock_user_spent(worker, session->user))
                         continue;
                 worker->clock_held_wall_ns = worker->wall_ns();
                 if (!silent) {
-                        /* likely to hold it next time too */
+                        /* this session probably holds the clock at the next check too, so it becomes the first of
+                         * the list */
                         DL_DELETE2(worker->declared, session, declared_prev, declared_next);
                         DL_PREPEND2(worker->declared, session, declared_prev, declared_next);
                         return session;
@@ -258,16 +264,17 @@ int dsw_clock_held(ds_worker *worker)
         return worker->ops->advance && !worker->stopping && clock_holder(worker);
 }
 
-/* --- time --------------------------------------------------------------------------------------------------------- */
+/* --- advancing virtual time --------------------------------------------------------------------------------------- */
 
-/* The next time on the device clock that something here waits for. */
+/* Earliest device time that the worker waits for: the first sleeper's or the scheduler's next timer. UINT64_MAX:
+ * none. */
 static uint64_t clock_next(const ds_worker *worker)
 {
         uint64_t next = worker->n_sleepers ? worker->sleepers[0]->wake_ns : UINT64_MAX, timer;
 
         if (worker->live_ops) {
                 timer = ds_sched_next_timer(worker->sched);
-                /* a timer that has already expired is not awaited again */
+                /* a timer that has already expired does not bound the advance */
                 if (timer > worker->now_ns)
                         next = DS_MIN(next, timer);
         }

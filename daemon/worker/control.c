@@ -18,7 +18,7 @@
 #include "worker/internal.h"
 
 #define CONTROL_POLICIES_MAX 12u /* per page; a page is one frame to a client */
-#define CONTROL_VALUES_MAX 4096u /* bytes of the parameters in force */
+#define CONTROL_VALUES_MAX 4096u /* bytes of the current parameter values of a policy */
 _Static_assert(CONTROL_POLICIES_MAX *(sizeof(struct ds_policy_listing) + 64) + CONTROL_VALUES_MAX < 65536 - 1024,
         "a page fits a frame");
 #define CONTROL_POLICIES_KNOWN_MAX 256u
@@ -33,7 +33,8 @@ struct control_message {
         size_t size;
         int fds[CONTROL_FDS_MAX];
         size_t n_fds;
-        int too_early; /* set by the handler: it did nothing, call it again in the next quiesce */
+        /* set by a handler that did nothing because it needs a quiesce: the next quiesce calls it again */
+        int too_early;
 };
 
 /* A message deferred to a quiesce, or queued behind such a message of its session. */
@@ -236,7 +237,7 @@ static void control_restore_graph(ds_worker *worker, struct control_message *mes
                 return;
         if (message->n_fds == 1 && restore->graph)
                 r = dsw_graph_create(session, restore->graph, message->fds[0], restore->bytes, &id, &why);
-        /* a module or memory that it names may already be gone: a launch of the graph then fails */
+        /* a module or memory that the graph names may already be gone: then only a launch of the graph fails */
         control_answer(worker, message, r == DS_CUDA_INVALID_HANDLE || r == DS_CUDA_INVALID_VALUE ? 0 : r,
                 "restoring a graph");
 }
@@ -254,7 +255,7 @@ static int control_restore_slot(struct dsw_session *session, const Detshare__Int
                 if (r)
                         return ds_error_trace(r);
         }
-        /* the restored page, if it has a number, has the same one */
+        /* the client's completion page may already hold the stream's number: both must be the same */
         if (restored->submitted == seq)
                 return 0;
         if (restored->submitted)
@@ -559,7 +560,7 @@ static void control_handle(ds_worker *worker, struct control_message *message)
 
 /* --- deferred messages -------------------------------------------------------------------------------------------- */
 
-/* The session that a message is about; NULL: none that exists. */
+/* The session that a message is about; NULL if the message names no existing session. */
 static struct dsw_session *control_about(ds_worker *worker, const Detshare__Internal__ToWorker *body)
 {
         switch (body->body_case) {
@@ -618,7 +619,7 @@ static int control_hold(struct dsw_session *session, struct control_message *mes
         return 0;
 }
 
-/* Handles a deferred message. 1: done and freed. */
+/* Handles a deferred message. Returns 1 if it is done and freed, 0 if it needs another quiesce. */
 static int control_release(struct dsw_session *session, struct dsw_held *held)
 {
         ds_worker *worker = session->worker;
@@ -631,7 +632,8 @@ static int control_release(struct dsw_session *session, struct dsw_held *held)
         }
         memcpy(message.fds, held->fds, sizeof(message.fds));
         control_handle(worker, &message);
-        memcpy(held->fds, message.fds, sizeof(message.fds)); /* without the fds that the handler took */
+        /* the fds that remain: those that the handler took are -1 */
+        memcpy(held->fds, message.fds, sizeof(message.fds));
         if (message.too_early)
                 return 0;
         DL_DELETE(session->held, held);

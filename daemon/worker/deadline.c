@@ -20,9 +20,9 @@
 #include "worker/internal.h"
 
 #define DEADLINE_LOOK_NS (100 * DS_NS_PER_MS)
-#define DEADLINE_ABORT_NS DS_NS_PER_S /* time that aborted work has to end */
+#define DEADLINE_ABORT_NS DS_NS_PER_S /* real time after which work that was aborted must have ended */
 
-/* Whether one of the conditions can apply. */
+/* Whether one of the three conditions above can apply now. */
 static int deadline_wanted(const ds_worker *worker)
 {
         if (!worker->live_ops || worker->lost.status || worker->ending)
@@ -51,7 +51,7 @@ static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall, 
         return busy ? wall - DS_MAX(stream->stuck_wall_ns, held) : 0;
 }
 
-/* The longest such time of the session's streams; 0 = all make progress. */
+/* Longest time for which one of the session's streams has made no progress, ns of real time; 0: all make progress. */
 static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
 {
         uint64_t most = 0, stuck;
@@ -64,7 +64,7 @@ static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
                                 : 0;
                 most = DS_MAX(most, stuck);
         }
-        /* the work to be aborted has ended; the current work began later */
+        /* the work that the worker wanted to abort has ended: what runs now began later */
         if (!most || wall - most > session->aborted_wall_ns)
                 session->aborted_wall_ns = 0;
         return most;
@@ -102,7 +102,7 @@ static void deadline_judge(struct dsw_session *session, uint64_t stuck, uint64_t
 
         if (session->state == DSW_SESSION_CLOSING) {
                 closed = wall - DS_MAX(session->close_wall_ns, session->worker->clock_held_wall_ns);
-                /* a bound that already applied while the client was connected is not extended by its leaving */
+                /* a bound that already applied while the client was connected still applies after it has left */
                 if (closed < session->worker->orphan_ns &&
                         (closed < DEADLINE_ABORT_NS || stuck < deadline_limit(session, wall, &why)))
                         return;

@@ -19,7 +19,7 @@ static struct dsw_event *event_add(struct dsw_session *session, uint64_t id)
                 return NULL;
         event->id = id;
         HASH_ADD(hh, session->events, id, sizeof(id), event);
-        /* uthash clears the table pointer if it had no memory to add the element */
+        /* if uthash had no memory to add the event, it has set the pointer to its table to NULL */
         if (!event->hh.tbl)
                 return ds_free(event);
         return event;

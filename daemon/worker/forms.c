@@ -106,9 +106,9 @@ int dsw_forms_hides(const struct dsw_module *module, const char *name)
                (ends_with(name, DS_PTX_FORM_SLICED_SUFFIX) || ends_with(name, DS_PTX_FORM_PERSISTENT_SUFFIX));
 }
 
-/* --- which forms a kernel has ------------------------------------------------------------------------------------- */
+/* --- the forms that each kernel has ------------------------------------------------------------------------------- */
 
-/* Whether the form has the same parameters at the same offsets, and one more. */
+/* Whether the form has the kernel's parameters at the same offsets, plus exactly one more parameter. */
 static int forms_fit(const struct ds_kernel_info *native, const struct ds_kernel_info *form)
 {
         if (form->n_params != native->n_params + 1)
@@ -139,7 +139,8 @@ static const ds_device_kernel *forms_find(ds_worker *worker, ds_device_module *d
         return forms_fit(kernel->info, worker->ops->kernel_info(form)) ? form : NULL;
 }
 
-/* Connects the forms in the report, once. Of a kernel that is not loaded, only the name is known. */
+/* Connects the kernel with the forms in the report, once. Does nothing while the kernel is not loaded, because only
+ * its name is known then. */
 static void forms_connect_kernel(ds_worker *worker, struct dsw_kernel *kernel)
 {
         struct dsw_kernel_forms *forms = kernel->forms;
@@ -222,7 +223,8 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
         forms->kernels = ds_alloc0(DS_MAX(module->n_kernels, 1u), sizeof(*forms->kernels));
         if (!words || !sorted || !forms->kernels)
                 return ds_error_origin(-ENOMEM);
-        /* a line's strings need no more space than the line, so they are stored one after another */
+        /* the strings of a report line need no more space than the line itself, so the buffer of the report's size
+         * holds all of them */
         while (ds_forms_report_next(forms->report, size, &at, words + before, &line)) {
                 struct dsw_kernel **found =
                         bsearch(line.kernel, sorted, module->n_kernels, sizeof(*sorted), forms_order_name);
@@ -232,7 +234,7 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
                         kernel->forms = &forms->kernels[kernel - module->kernels];
                         forms_take_line(module, kernel->forms, &line);
                         kernel->sched.waits = line.waits != 0;
-                        /* the same identity as when it is loaded without forms */
+                        /* a kernel has the same identity with its forms in the module as without */
                         if (forms->instead)
                                 kernel->sched.identity = XXH3_64bits_withSeed(
                                         kernel->info->name, strlen(kernel->info->name), forms->native);
@@ -311,7 +313,8 @@ void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, st
 
 /* --- a second module ---------------------------------------------------------------------------------------------- */
 
-/* 1: the image may be loaded now. */
+/* Whether the image of the second module may be loaded now. 0: the session continues when the load is prepared or a
+ * quiesce runs. */
 static int forms_may_load(struct dsw_session *session, const struct dsw_forms *forms, const void *image)
 {
         ds_worker *worker = session->worker;
@@ -350,14 +353,14 @@ static int forms_load(struct dsw_session *session, struct dsw_forms *forms, char
 {
         ds_worker *worker = session->worker;
 
-        /* even if the image is loaded already, its kernels may still have to be */
+        /* even if the device has loaded the image already, the kernels in it may still have to be loaded */
         if ((!worker->info->stops || dsw_quiesce_runs(worker)) && worker->ops->module_again &&
                 worker->ops->module_again(worker->device, session->space, forms->fd, forms->bytes, &forms->second) == 0)
                 return 0;
         return forms_load_bytes(session, forms, log, log_size);
 }
 
-/* The reason why a module has no forms, as one line for many kernels. NULL: out of memory. */
+/* A module-wide reason why no kernel has a form, as one line that all its kernels share. NULL: out of memory. */
 static char *forms_words(const char *why)
 {
         char *words = ds_strndup(why, FORMS_WHY_MAX);
@@ -383,7 +386,8 @@ static void forms_try(struct dsw_session *session, struct dsw_module *module)
         if (r && !log[0])
                 snprintf(log, sizeof(log), "it cannot be loaded");
         if (r)
-                forms->why = forms_words(log); /* NULL: explain then says that the forms are being made */
+                /* if the copy failed (NULL), explain says that the forms are still being made */
+                forms->why = forms_words(log);
         forms_drop_pending(session, module, r, log);
 }
 
@@ -397,7 +401,7 @@ void dsw_forms_resume(struct dsw_session *session)
         }
 }
 
-/* Handles an answer with reasons but no usable image. */
+/* Handles an answer of the supervisor that has reasons but no image that the worker could use. */
 static int forms_only_words(ds_worker *worker, struct dsw_module *module, const Detshare__Internal__ModuleForms *come)
 {
         struct dsw_forms *forms = &module->forms;
@@ -409,7 +413,7 @@ static int forms_only_words(ds_worker *worker, struct dsw_module *module, const 
         return forms->why ? 0 : ds_error_origin(-ENOMEM);
 }
 
-/* Whether the report has a form that can be used from a second module. */
+/* Whether the report names a form that may be used from a second module: of a kernel without module variables. */
 static int forms_of_use(const char *report)
 {
         ds_cleanup(ds_freep) char *buffer = ds_alloc(strlen(report) + 1);
@@ -457,7 +461,7 @@ struct forms_page {
         char names[FORMS_PAGE][FORMS_NAME_MAX + 1];
 };
 
-/* The reason why a kernel has no form, as far as it is known here. */
+/* The reason why a kernel has no form, as far as the worker knows it; `why` is the report's reason for it, or NULL. */
 static const char *forms_why(const ds_worker *worker, const struct dsw_kernel *kernel, const char *why)
 {
         const struct dsw_forms *forms = &kernel->module->forms;
@@ -489,7 +493,7 @@ static void forms_entry(ds_worker *worker, const struct dsw_kernel *kernel, Dets
                         (char *)(uintptr_t)forms_why(worker, kernel, forms ? forms->why_persistent : NULL);
 }
 
-/* Adds the form chosen at the latest launch that had a choice. */
+/* Adds to an entry the form that the scheduler chose at the kernel's latest launch with a choice of forms. */
 static void forms_entry_choice(ds_worker *worker, const struct dsw_kernel *kernel, Detshare__FormsEntry *entry)
 {
         struct ds_sched_form_choice choice;

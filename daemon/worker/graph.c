@@ -25,15 +25,17 @@
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 
-/* One ring record takes the worker about as long as this many nodes. */
+/* The time that the worker needs for one ring record is also enough to check 4 nodes of a graph, or to visit 32
+ * nodes. */
 #define GRAPH_CHECKED_PER_RECORD 4u
 #define GRAPH_SEEN_PER_RECORD 32u
-#define GRAPH_CUT_LAUNCHES 4u /* launches in parts before it is cut; by then its kernels' times are known */
-#define GRAPH_CUT_UPDATES 4u  /* a graph with more updates is not cut, because each would need all its pieces again */
+/* launches kernel by kernel before the graph is cut; by then its kernels' times are known */
+#define GRAPH_CUT_LAUNCHES 4u
+#define GRAPH_CUT_UPDATES 4u /* a graph with more updates is not cut, because each would need all its pieces again */
 
 struct graph_node {
         uint32_t offset;           /* offset of its struct ds_graph_node in file */
-        uint8_t nothing;           /* it is empty, disabled, or copies no bytes */
+        uint8_t nothing;           /* the node is empty, disabled, or copies no bytes */
         struct dsw_kernel *kernel; /* LAUNCH; valid because its module is not unloaded before its launches end */
 };
 
@@ -50,8 +52,8 @@ struct dsw_graph {
         uint64_t checked;                    /* value of session->n_taken at the last successful check */
         uint32_t n_odd;                      /* nodes that cannot be part of a device graph */
         uint32_t n_events;
-        uint32_t n_launches, n_updates; /* n_launches: only launches in parts */
-        struct dsw_pieces *pieces;      /* NULL: not cut */
+        uint32_t n_launches, n_updates; /* n_launches counts only launches kernel by kernel */
+        struct dsw_pieces *pieces;      /* NULL: the graph is not cut into pieces */
         struct ds_sched_graph sched;
 };
 
@@ -175,7 +177,7 @@ static int graph_charge(struct dsw_session *session, struct dsw_graph *graph, ui
         return 0;
 }
 
-/* Reads the header and charges the memory for each node beside its bytes. */
+/* Reads the header and charges the session for the memory that each node needs beside its bytes in the file. */
 static int graph_load(
         struct dsw_session *session, struct dsw_graph *graph, int fd, uint64_t bytes, const char **ret_why)
 {
@@ -199,11 +201,11 @@ static int graph_load(
         if (graph_read(fd, graph->file, bytes))
                 return graph_bad(ret_why, "the graph's file is too short");
         graph->bytes = bytes;
-        graph->n_nodes = header.n_nodes; /* a later change of the file has no effect */
+        graph->n_nodes = header.n_nodes; /* a later change of the client's file has no effect: the count is copied */
         return 0;
 }
 
-/* Checks the frame of one node. `left` bytes of the copied file follow its offset. */
+/* Checks the header of one node, at whose offset `left` bytes of the copied file remain. */
 static int graph_frame(const struct dsw_graph *graph, uint32_t index, uint64_t left, const char **ret_why)
 {
         const struct ds_graph_node *node = node_at(graph, index);
@@ -292,7 +294,8 @@ static int check_launch(struct dsw_session *session, struct graph_node *node, co
         struct dsw_kernel *kernel = dsw_module_kernel(session, record->kernel);
         struct ds_launch launch;
 
-        /* a module being unloaded waits for launches in flight, which keep their kernel */
+        /* a module that is being unloaded stays until the launches in flight end, but new launches of its kernels
+         * are refused */
         if (!kernel)
                 return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph launches an unknown kernel");
         node->kernel = kernel;
@@ -307,7 +310,7 @@ static int check_copy(
         int empty, r = dsw_check_copy(&copy, dsw_memory_where, session, &empty, ret_why);
 
         node->nothing = !r && empty;
-        record->kind = copy.kind; /* as the two addresses imply */
+        record->kind = copy.kind; /* the kind of copy that follows from the two addresses */
         return r;
 }
 
@@ -330,7 +333,7 @@ static int check_event(struct dsw_session *session, struct graph_node *node, con
         return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph records an unknown event");
 }
 
-/* Whether all that the node names exists and its arguments are valid. */
+/* Whether everything that the node names (kernel, memory, event) exists and its arguments are valid. */
 static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph, uint32_t index, const char **ret_why)
 {
         struct graph_node *node = &graph->nodes[index];
@@ -370,7 +373,7 @@ static int graph_check(struct dsw_session *session, struct dsw_graph *graph, con
         return r;
 }
 
-/* --- the device's graph ------------------------------------------------------------------------------------------- */
+/* --- the graph of the device -------------------------------------------------------------------------------------- */
 
 static void device_node_fill(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret)
 {
@@ -430,7 +433,7 @@ const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, ui
 /* Fills in the counts, and the attributes that a policy sees. */
 static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
 {
-        /* the same graph of another session has the same key in the statistics */
+        /* the base of the key: graphs of equal nodes get the same key in the statistics, also in different sessions */
         graph->sched.key = 1;
         for (uint32_t i = 0; i < graph->n_nodes; i++) {
                 const struct ds_record *record = node_record(graph, i);
@@ -457,7 +460,8 @@ static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
         }
 }
 
-/* Creates the device's graph if possible. Returns 0, also if the graph must be launched in parts; or OUT_OF_MEMORY. */
+/* Creates the device's graph if possible. Returns 0, also if the graph must be launched kernel by kernel; or
+ * OUT_OF_MEMORY. */
 static int graph_offer(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
 {
         ds_worker *worker = session->worker;
@@ -517,8 +521,8 @@ static int graph_add(struct dsw_session *session, struct dsw_graph *graph, const
         return 0;
 }
 
-/* Instantiates a graph on the session's rung before its first launch, if it will be launched as a whole. 0: not
- * possible now. */
+/* Instantiates a graph on the session's rung before its first launch, if it will be launched as a whole. Returns 0
+ * if a quiesce is needed first, else 1. */
 static int graph_build(struct dsw_session *session, const struct dsw_graph *graph)
 {
         ds_worker *worker = session->worker;
@@ -527,7 +531,7 @@ static int graph_build(struct dsw_session *session, const struct dsw_graph *grap
                 return 1;
         if (!dsw_quiesce_may(session))
                 return 0;
-        /* a graph that cannot be instantiated is launched in parts */
+        /* a graph whose instantiation fails is launched kernel by kernel */
         (void)ds_sched_graph_build(session->sched, &graph->sched);
         return 1;
 }
@@ -555,7 +559,7 @@ int dsw_graph_create(
         return 0;
 }
 
-/* Whether two graphs have the same nodes except for parameters. */
+/* Whether two graphs have the same number of nodes, with equal types and dependencies. Parameters may differ. */
 static int graph_is_alike(const struct dsw_graph *a, const struct dsw_graph *b)
 {
         if (a->n_nodes != b->n_nodes)
@@ -588,7 +592,8 @@ int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t 
                 session->n_graphs--;
                 r = graph_add(session, graph, ret_why);
                 if (r && graph_add(session, old, ret_why))
-                        dsw_graph_put(session, old); /* not even the old one fits into memory again: it is gone */
+                        /* not even the old graph fits into memory any more: the session loses it */
+                        dsw_graph_put(session, old);
         }
         if (r) {
                 dsw_graph_put(session, graph);
@@ -621,13 +626,14 @@ int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **r
         return 0;
 }
 
-/* Whether to cut now: after GRAPH_CUT_LAUNCHES launches, and again whenever their number has doubled. */
+/* Whether to cut the graph after this many launches: at GRAPH_CUT_LAUNCHES, and then whenever the number has
+ * doubled. */
 static int graph_cut_is_due(uint32_t n_launches)
 {
         return n_launches >= GRAPH_CUT_LAUNCHES && !(n_launches & (n_launches - 1));
 }
 
-/* After a launch in parts: cuts the graph if that is due. */
+/* Called after a launch kernel by kernel: cuts the graph into pieces if that is due. */
 static void graph_cut(struct dsw_session *session, struct dsw_graph *graph)
 {
         const ds_worker *worker = session->worker;
@@ -645,7 +651,7 @@ void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, str
         graph_cut(session, graph);
         op->graph = &graph->sched;
         op->whole.graph = graph->sched.device;
-        /* the administrator's time bound applies to each kernel */
+        /* the administrator's time bound applies to each kernel, so the graph must run kernel by kernel */
         op->parts_only = session->worker->kernel_ns != 0;
 }
 
@@ -713,7 +719,7 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
         dsw_op_set_session(part);
 }
 
-/* Makes a part from a piece, which can be unfolded in turn. */
+/* Makes an operation that launches a piece as a small graph. The scheduler can unfold it into single nodes in turn. */
 static void part_fill_piece(struct dsw_op *whole, const struct dsw_piece *piece, struct dsw_op *part)
 {
         part->graph = whole->graph;

@@ -15,7 +15,7 @@ struct dsw_pieces {
         uint32_t n, n_used;
         struct dsw_pieces **home, *prev, *next; /* in the session's list, ordered by the latest launch of a piece */
         struct dsw_piece *at;                   /* sorted by first node */
-        struct ds_device_node *nodes;           /* one per node of the graph, at the node's index */
+        struct ds_device_node *nodes;           /* all nodes of the graph, by index */
         uint32_t *deps;                         /* dependencies of all nodes, one node after another */
         uint64_t charge;
 };
@@ -26,7 +26,7 @@ struct cut {
         uint64_t ns;
 };
 
-/* --- expected duration, and whether a node may share a piece ------------------------------------------------------ */
+/* --- expected duration of a node, and whether it may be part of a piece ------------------------------------------- */
 
 static uint64_t node_expected_ns(
         struct dsw_session *session, const struct ds_device_node *node, const struct dsw_kernel *kernel)
@@ -67,7 +67,8 @@ static int node_is_alone(
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
 
-/* Collects a node's dependencies inside the piece; those outside have ended before the piece begins. */
+/* Collects a node's dependencies on nodes of the same piece. Nodes outside the piece have ended before the piece
+ * begins. */
 static uint32_t piece_deps(const struct dsw_piece *piece, struct ds_device_node *node, uint32_t *deps)
 {
         const uint32_t *all = node->deps;
@@ -81,7 +82,7 @@ static uint32_t piece_deps(const struct dsw_piece *piece, struct ds_device_node 
         return n;
 }
 
-/* Frees the pieces of the graph that was not launched for longest. 0: none can be freed. */
+/* Frees the pieces of that graph of the session whose latest launch of a piece is oldest. 0: all pieces are in use. */
 static int pieces_give_way(struct dsw_session *session)
 {
         struct dsw_pieces *pieces;
@@ -99,7 +100,7 @@ static int pieces_give_way(struct dsw_session *session)
 
 static void piece_describe(struct dsw_session *session, struct dsw_pieces *pieces, struct dsw_piece *piece, uint64_t ns)
 {
-        piece->sched.key = 2; /* distinct from keys of whole graphs */
+        piece->sched.key = 2; /* base of the keys of pieces, which must differ from the keys of whole graphs */
         for (uint32_t i = piece->first; i < piece->end; i++) {
                 const struct ds_device_node *node = &pieces->nodes[i];
 
@@ -112,7 +113,8 @@ static void piece_describe(struct dsw_session *session, struct dsw_pieces *piece
         ds_sched_graph_piece(session->worker->sched, &piece->sched, ns);
 }
 
-/* Makes a piece of the collected nodes if they are enough and the device accepts it; otherwise they run singly. */
+/* Makes a piece of the collected nodes if there are enough of them and the device accepts it. Otherwise these nodes
+ * run singly. */
 static void cut_close(struct dsw_session *session, struct dsw_pieces *pieces, struct cut *cut, uint32_t **deps)
 {
         struct dsw_piece *piece = &pieces->at[pieces->n];
@@ -172,7 +174,7 @@ static void cut_all(struct dsw_session *session, const struct dsw_graph *graph, 
 
 /* --- cutting a graph ---------------------------------------------------------------------------------------------- */
 
-/* 1: the durations of all its device work are known. */
+/* Whether the durations of all device work in the graph are known. */
 static int graph_is_known(struct dsw_session *session, const struct dsw_graph *graph, struct ds_device_node *nodes,
         uint64_t *expected_ns, size_t *ret_deps)
 {
@@ -189,14 +191,16 @@ static int graph_is_known(struct dsw_session *session, const struct dsw_graph *g
         return 1;
 }
 
-/* Whether there would be no room even without the session's other pieces; then they must not be freed in vain. */
+/* Whether the bytes exceed a limit even if the session freed the pieces of all its other graphs. Then freeing them
+ * would not help. */
 static int pieces_never_fit(const struct dsw_session *session, uint64_t bytes)
 {
         return bytes > DSW_SESSION_PIECE_BYTES ||
                session->user->piece_bytes - session->piece_bytes + bytes > DSW_USER_PIECE_BYTES;
 }
 
-/* Charges the bytes to the session, freeing other pieces if necessary. 1: charged. */
+/* Charges the bytes to the session. Frees pieces of its other graphs if necessary. Returns 1 if the bytes are
+ * charged. */
 static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces, uint64_t bytes)
 {
         if (pieces_never_fit(session, bytes))
@@ -211,7 +215,8 @@ static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces,
         return 1;
 }
 
-/* Reserves the most pieces that this many nodes can give. 0, or not 0: there is no room. */
+/* Allocates arrays for the largest number of pieces that this many nodes can give. Returns 0; anything else: there
+ * is no room. */
 static int pieces_reserve(struct dsw_session *session, struct dsw_pieces *pieces, uint32_t n_nodes, size_t n_deps)
 {
         uint32_t most = n_nodes / 2;
@@ -240,7 +245,7 @@ void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, 
                 return;
         DL_APPEND(session->pieces, pieces);
         pieces->home = home;
-        pieces->n_used = 1; /* in use, so that it is not freed for itself */
+        pieces->n_used = 1; /* marks these pieces as in use, so that making room for them does not free them */
         pieces->nodes = ds_alloc0(n, sizeof(*pieces->nodes));
         if (expected_ns && pieces->nodes && graph_is_known(session, graph, pieces->nodes, expected_ns, &n_deps) &&
                 !pieces_reserve(session, pieces, n, n_deps))

@@ -36,23 +36,23 @@ struct dsw_session;
 struct dsw_pieces;
 
 #define DSW_PIECE_NS (150 * 1000ULL)
-#define DSW_PIECE_NODES_MAX 4096u    /* nodes of a graph that can be cut: the worker is blocked during the cut */
+#define DSW_PIECE_NODES_MAX 4096u    /* largest graph that is cut, in nodes: the worker serves nobody during the cut */
 #define DSW_SESSION_PIECES_MAX 1024u /* pieces of all graphs of a session */
 #define DSW_SESSION_PIECE_BYTES DS_MIB(32)
 #define DSW_USER_PIECE_BYTES DS_MIB(128)
 
 struct dsw_piece {
-        struct ds_sched_graph sched; /* its device graph is never NULL */
+        struct ds_sched_graph sched; /* the piece as a small graph; its device graph is never NULL */
         uint32_t first, end;         /* range of the graph's nodes */
         struct dsw_pieces *of;
 };
 
-/* --- functions of graph.c about its nodes ------------------------------------------------------------------------- */
+/* --- functions of graph.c that describe its nodes to this file ---------------------------------------------------- */
 
 enum dsw_node_class {
-        DSW_NODE_EMPTY, /* no work; can be in any piece */
-        DSW_NODE_WORK,  /* a launch, copy or memset of the device */
-        DSW_NODE_ODD,   /* only the worker can carry it out */
+        DSW_NODE_EMPTY, /* node without work, which can be in any piece */
+        DSW_NODE_WORK,  /* a launch, copy or memset that the device carries out */
+        DSW_NODE_ODD,   /* node that only the worker can carry out (event, host function, value) */
 };
 
 uint32_t dsw_graph_n_nodes(const struct dsw_graph *graph);
@@ -64,12 +64,14 @@ const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, ui
 
 /* --- functions that graph.c calls --------------------------------------------------------------------------------- */
 
-/* Cuts the graph and stores its pieces in *home, which must be NULL and live as long as the graph. It stays NULL if
- * times, memory or pieces are lacking. It becomes NULL again when the pieces are freed for others. */
+/* Cuts the graph and stores its pieces in *home, which must be NULL at first and live as long as the graph. *home
+ * stays NULL if times, memory or pieces are lacking. It becomes NULL again when the pieces are freed to make room
+ * for other graphs. */
 void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces **home);
-void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces); /* NULL is allowed; none may be in use */
-/* The piece that begins with this node, or NULL; pieces may be NULL. */
+/* NULL is allowed; no piece may be in use */
+void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces);
+/* The piece whose first node has this index, or NULL. `pieces` may be NULL. */
 const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, uint32_t node);
-/* Marks a piece as used by an operation until that ends; meanwhile the pieces of its graph are not freed. */
+/* Marks a piece as used by an operation until dsw_piece_unuse(). Meanwhile no piece of the same graph is freed. */
 void dsw_piece_use(struct dsw_session *session, const struct dsw_piece *piece);
 void dsw_piece_unuse(const struct dsw_piece *piece);

@@ -117,7 +117,7 @@ static struct dsw_slab *heap_slab_of(const struct dsw_heap *heap, uint64_t addre
         return heap->slabs[i];
 }
 
-/* Reserves memory for one more allocation before anything changes. */
+/* Reserves room in the arrays for one more allocation, before any of them changes. */
 static int heap_reserve_one(struct dsw_heap *heap, struct dsw_slab *slab)
 {
         int r = heap_reserve(&heap->ranges, &heap->cap_ranges, heap->n_ranges + 1, sizeof(*heap->ranges));
@@ -127,7 +127,7 @@ static int heap_reserve_one(struct dsw_heap *heap, struct dsw_slab *slab)
         return ds_error_trace(heap_reserve(&slab->holes, &slab->cap_holes, slab->n_allocs + 2, sizeof(*slab->holes)));
 }
 
-/* Cuts [va, va + bytes) out of hole i, which contains it. */
+/* Removes the range [va, va + bytes) from hole i, which contains it. */
 static void heap_carve(struct dsw_slab *slab, size_t i, uint64_t va, uint64_t bytes)
 {
         struct dsw_hole *hole = &slab->holes[i];
@@ -301,7 +301,7 @@ int dsw_heap_gap(const struct dsw_heap *heap, uint64_t from, uint64_t bytes, uin
         return DSW_HEAP_E_FULL;
 }
 
-/* NULL when out of memory */
+/* Creates a slab of one hole. Returns NULL when out of memory. */
 static struct dsw_slab *heap_slab_new(uint64_t va, uint64_t bytes)
 {
         struct dsw_slab *slab = ds_alloc0(1, sizeof(*slab));

@@ -17,9 +17,9 @@
 
 struct dsw_slab;
 
-/* Contract codes */
-#define DSW_HEAP_E_FULL 1    /* no slab (alloc) or no gap (gap) is large enough */
-#define DSW_HEAP_E_OVERLAP 2 /* the range is in use, or outside the heap or every slab */
+/* Positive return codes of the functions below */
+#define DSW_HEAP_E_FULL 1    /* no slab (dsw_heap_alloc) or no gap between slabs (dsw_heap_gap) is large enough */
+#define DSW_HEAP_E_OVERLAP 2 /* the range is in use, lies outside the heap, or lies in no slab */
 #define DSW_HEAP_E_UNKNOWN 3 /* no allocation or slab begins at that address */
 
 struct dsw_range {
@@ -46,15 +46,15 @@ int dsw_heap_alloc(struct dsw_heap *heap, uint64_t bytes, uint64_t *ret_va);
 /* Restores an allocation at a known address. Returns 0, OVERLAP, or -ENOMEM. */
 int dsw_heap_place(struct dsw_heap *heap, uint64_t va, uint64_t bytes);
 /*
- * Frees an allocation. *ret_empty_slab is the address of its slab if that is empty now, else 0. The slab stays until
- * dsw_heap_remove_slab(). Returns 0 or UNKNOWN.
+ * Frees an allocation. If its slab has no allocation left, *ret_empty_slab is the slab's address, else 0. The slab
+ * stays until dsw_heap_remove_slab(). Returns 0 or UNKNOWN.
  */
 int dsw_heap_free(struct dsw_heap *heap, uint64_t va, uint64_t *ret_empty_slab);
 
 /* Finds the lowest free address for a slab at or above `from`. bytes and the result are multiples of align (a power
  * of two). Returns 0 or FULL. */
 int dsw_heap_gap(const struct dsw_heap *heap, uint64_t from, uint64_t bytes, uint64_t align, uint64_t *ret_va);
-/* Returns 0, OVERLAP, or -ENOMEM. */
+/* Adds a slab at this address. Returns 0, OVERLAP, or -ENOMEM. */
 int dsw_heap_add_slab(struct dsw_heap *heap, uint64_t va, uint64_t bytes);
 /* Removes an empty slab. Returns 0 and its size, or UNKNOWN. */
 int dsw_heap_remove_slab(struct dsw_heap *heap, uint64_t va, uint64_t *ret_bytes);

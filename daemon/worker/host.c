@@ -100,7 +100,7 @@ void dsw_host_call(struct dsw_session *session)
         if (host->called == before)
                 return;
         atomic_store(&page->host_calls, host->called);
-        host->called_wall_ns = session->worker->wall_ns(); /* its function holds the virtual clock from now on */
+        host->called_wall_ns = session->worker->wall_ns(); /* the called function holds the virtual clock from now on */
 }
 
 int dsw_host_waits(const struct dsw_session *session)
@@ -133,7 +133,7 @@ size_t dsw_host_poll(struct dsw_session *session)
         return n;
 }
 
-/* --- by request --------------------------------------------------------------------------------------------------- */
+/* --- through requests, without page and ring ---------------------------------------------------------------------- */
 
 static int host_next_ready(const struct dsw_call *call)
 {

@@ -51,14 +51,14 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Bounds on the resources that one client can make the worker hold. The supervisor has limits of its own. */
+/* Bounds on the resources that the worker holds for one client. The supervisor has limits of its own. */
 #define DSW_SESSION_OPS_MAX 8192u         /* operations not yet ended */
-#define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* parameters too large to be stored in the operation itself */
+#define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* kernel parameters too large to be stored in the operation */
 #define DSW_USER_OPS_MAX 65536u           /* operations of all sessions of a user, not yet ended */
 #define DSW_USER_PARAM_BYTES DS_MIB(32)
 #define DSW_USER_STREAMS_MAX 1024u /* streams of a user that have operations */
 #define DSW_SESSION_GRAPHS_MAX 4096u
-#define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* everything kept for its graphs */
+#define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* memory of everything kept for its graphs */
 #define DSW_USER_GRAPH_BYTES DS_MIB(512)
 #define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
 #define DSW_SESSION_MODULES_MAX 4096u
@@ -74,14 +74,14 @@
 #define DSW_ALLOC_ALIGN 512u
 #define DSW_PAGE_ALIGN 4096u
 #define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* bound of a sleep: no client may drive the virtual clock to its end */
-#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)  /* real time for which a silent declared thread may hold the virtual clock */
-#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S) /* real time for which one user may hold it while others wait */
-#define DSW_HOLD_BACK 4u                   /* the user regains 1 ns of that time per 4 ns of real time */
-#define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS) /* regained time from which a user that used all may hold it again */
-#define DSW_RING_BATCH 256u                  /* records of one user and class per round of the loop */
-#define DSW_SPIN_NS (50 * DS_NS_PER_US)      /* the loop polls this long after an LS session's last activity */
-#define DSW_VALUE_BATCH 256u                 /* checks of awaited memory values, of one user and class per round */
-#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS) /* processor time for which full rings may stop virtual time */
+#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)     /* real time for which a silent session may hold the virtual clock */
+#define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)    /* real time for which a user may hold it while others wait */
+#define DSW_HOLD_BACK 4u                      /* the user regains 1 ns of that time per 4 ns of real time */
+#define DSW_HOLD_ANEW_NS (50 * DS_NS_PER_MS)  /* regained time from which a user that used all may hold it again */
+#define DSW_RING_BATCH 256u                   /* records of one user and class per round of the loop */
+#define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* polling time of the loop after an LS session's last activity */
+#define DSW_VALUE_BATCH 256u                  /* checks of awaited memory values, of one user and class per round */
+#define DSW_TURNS_TIME_NS (2 * DS_NS_PER_MS)  /* processor time for which full rings may stop virtual time */
 #define DSW_MESSAGE_MAX 4096u
 #define DSW_SUSPECTS_MAX 256u
 #define DSW_SESSION_HANDLES_MAX 4u /* duplicate file descriptors of pinned memory, see dsw_pages_hold() */
@@ -89,7 +89,7 @@
 #define DSW_ORPHAN_NS (10 * DS_NS_PER_S)  /* default of ds_worker.orphan_ns, see deadline.c */
 #define DSW_QUIESCE_NS (60 * DS_NS_PER_S) /* default of ds_worker.quiesce_ns, see deadline.c */
 
-#define DSW_SESSION_ID_END (UINT64_MAX - 15) /* ids from here on are reserved for the loop */
+#define DSW_SESSION_ID_END (UINT64_MAX - 15) /* end of the session ids; the loop uses the ids above */
 #define DSW_ID_BASE_SHIFT 28                 /* see ds_worker_config.id_base */
 
 #define DSW_PARAMS_INLINE 192u
@@ -123,23 +123,23 @@ struct dsw_stream {
         ds_coroutine *coroutine;
         uint64_t submitted, done; /* sequence numbers as the client counts them */
         uint64_t base;            /* the client's number minus the coroutine's number */
-        /* operations counted in submitted but never given to the scheduler, not yet ended */
+        /* operations that count in `submitted` and have not ended, but never reached the scheduler */
         uint64_t dropped;
         uint32_t live;                      /* operations that the scheduler owns */
-        uint64_t stuck_done, stuck_wall_ns; /* see deadline.c */
+        uint64_t stuck_done, stuck_wall_ns; /* `done` at the last check; real time since which it is unchanged */
 };
 
-/* The kind of external condition that an operation of kind DS_OP_OUTSIDE waits for, and its progress. */
+/* The external condition that an operation of kind DS_OP_OUTSIDE waits for, and how far it is. */
 enum dsw_outside { DSW_OUTSIDE_HOST, DSW_OUTSIDE_VALUE };
 enum dsw_due {
         DSW_DUE_NOT,
-        DSW_DUE_WAITING, /* in host.due or in values */
-        DSW_DUE_CALLED,  /* in host.calls */
-        DSW_DUE_GIVEN,   /* in host.given */
+        DSW_DUE_WAITING, /* before it in its stream all has ended: in host.due or in values */
+        DSW_DUE_CALLED,  /* the client was called through the page: in host.calls */
+        DSW_DUE_GIVEN,   /* the client got it by request: in host.given */
 };
 
 struct dsw_op {
-        struct ds_op op; /* the part that the scheduler sees */
+        struct ds_op op; /* first member: the part that the scheduler sees */
         struct dsw_session *session;
         struct dsw_stream *stream;
         struct dsw_op *prev, *next; /* links in the session's list `live`, in order of submission */
@@ -148,19 +148,19 @@ struct dsw_op {
         uint64_t event;             /* MARK: id of the event to record, 0 = none */
         struct dsw_call *call;      /* the Read request that this operation answers */
         uint64_t bounce;            /* Write: bounce buffer, freed when the operation ends */
-        struct dsw_kernel *kernel;  /* LAUNCH; valid because its module is not unloaded before its launches end */
+        struct dsw_kernel *kernel;  /* LAUNCH; its module stays loaded until its launches end */
         void *large_params;
         uint32_t large_size;
-        int ls;                        /* counted in ls_live */
+        int ls;                        /* 1: counted in ls_live */
         struct dsw_graph *graph;       /* GRAPH: holds a reference */
-        uint32_t graph_next;           /* GRAPH: index of the next node to be sent */
+        uint32_t graph_next;           /* GRAPH: index of the next node to be submitted */
         const struct dsw_piece *piece; /* GRAPH: piece to run, owned by the graph; NULL = all nodes */
         enum dsw_outside outside;
         enum dsw_due due;
         struct dsw_op *due_prev, *due_next;
         union {
                 struct {
-                        /* the client's id and number; for functions called by request, the worker's */
+                        /* the client's id and number of the function; if called by request, the worker's */
                         uint64_t host_id, host_number;
                 };
                 struct {
@@ -196,8 +196,8 @@ struct dsw_kernel_forms {
 
 /* Forms (transformed variants) of a module's kernels; see forms.c. All zero and fd -1: nothing is known. */
 struct dsw_forms {
-        int asked;                        /* the worker has requested them from the supervisor */
-        int instead;                      /* the module itself contains them */
+        int asked;                        /* the worker has requested the forms */
+        int instead;                      /* the module's own image contains the forms */
         ds_device_module *second;         /* otherwise the second module that contains them; NULL if none is loaded */
         struct dsw_kernel_forms *kernels; /* by kernel; NULL until the supervisor has sent a report */
         uint64_t native;                  /* from the report: hash of the native code that the forms were made from */
@@ -220,7 +220,7 @@ struct dsw_module {
 struct dsw_physical { /* memory that the client maps at addresses of its choice */
         uint64_t id, bytes;
         int fd;
-        int owned; /* 0: another session owns and pays for it */
+        int owned; /* 0: another session owns the memory and is charged for it */
         uint32_t n_mapped;
         UT_hash_handle hh;
 };
@@ -228,7 +228,7 @@ struct dsw_physical { /* memory that the client maps at addresses of its choice 
 struct dsw_mapped {
         uint64_t va, bytes;
         struct dsw_physical *physical;
-        int going; /* its client has unmapped it */
+        int going; /* unmapped by its client; work in flight may still use it */
 };
 
 struct dsw_memory {
@@ -241,8 +241,8 @@ struct dsw_memory {
         struct dsw_mapped *mapped;     /* sorted by address */
         size_t n_mapped, cap_mapped;
         uint64_t physical_id, physical_bytes; /* last id given; bytes of the memory that this session owns */
-        size_t n_pinned;                      /* n_gone included */
-        size_t n_gone;                        /* freed but still registered: unmapping waits for a quiesce */
+        size_t n_pinned;                      /* pinned allocations, n_gone included */
+        size_t n_gone;                        /* freed, but registered until a quiesce unmaps them */
 };
 
 struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has, see pages.c */
@@ -250,7 +250,7 @@ struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has,
         int fd;
 };
 
-/* Remaining share of a user in this round, by class; see turns.c. */
+/* Remaining share of a user in this round of the loop, by class; see turns.c. */
 struct dsw_turn {
         uint32_t records, looks;
 };
@@ -261,25 +261,25 @@ struct dsw_user {
         uint32_t uid, refs;         /* number of sessions */
         uint32_t n_live, n_streams; /* operations not yet ended; streams that have operations */
         uint64_t param_bytes, graph_bytes, piece_bytes;
-        int waiting;                /* a session of this user found no room */
+        int waiting;                /* a session of this user waits for room in the user's limits */
         uint32_t n_sleeping;        /* requests that wait for a time on the device clock */
         uint64_t hold_ns;           /* real time that it held the clock while others waited, less the time regained */
         uint64_t hold_wall_ns;      /* real time of the last update of hold_ns */
         uint64_t hold_said_wall_ns; /* real time of the last log line about holding the clock too long, 0 = never */
         int hold_spent;             /* its declared threads do not hold the clock now */
-        uint64_t answered;          /* value of worker->n_answered at its last answered late request */
-        uint64_t turn_number;       /* number of the round to which `turns` belongs */
+        uint64_t answered;          /* value of worker->n_answered when a late request of this user was last answered */
+        uint64_t turn_number;       /* the round for which `turns` is valid */
         struct dsw_turn turns[_DSW_TURN_CLASSES];
         uint64_t value_pass; /* number of the current pass over its sessions' awaited values */
-        int value_spent;     /* some of its sessions were not checked in this round */
+        int value_spent;     /* some of its sessions' values were not checked in this round */
         UT_hash_handle hh;
 };
 
 /* Host functions of a session; see host.c. */
 struct dsw_host {
         struct dsw_op *due;                  /* functions not called yet, in the order in which they became due */
-        struct dsw_op *calls[DS_HOST_CALLS]; /* functions called through the page; NULL: dropped or ended */
-        uint64_t called, ended;              /* counters as in page and header */
+        struct dsw_op *calls[DS_HOST_CALLS]; /* functions called through the page; NULL: free, or dropped */
+        uint64_t called, ended;              /* total of functions called (page) and returned (ring header) */
         struct dsw_op *given;                /* functions called by request */
         uint64_t called_wall_ns;             /* real time of the latest call, through the page or by request */
         uint64_t number;
@@ -295,21 +295,21 @@ struct dsw_probe {
 
 enum dsw_session_state {
         DSW_SESSION_OPEN,
-        DSW_SESSION_RESETTING, /* draining; then emptied and open again */
+        DSW_SESSION_RESETTING, /* waits until nothing of it runs; then it is emptied and open again */
         DSW_SESSION_FAULTED,   /* violated the protocol; the supervisor will close it */
-        DSW_SESSION_CLOSING,   /* draining; then freed */
+        DSW_SESSION_CLOSING,   /* waits until nothing of it runs; then it is freed */
         _DSW_SESSION_STATE_MAX,
 };
 
-/* Request durations of an LS session on the device, over requests of equal kernel count. See stirs.c. Zero at first. */
+/* How long requests of an LS session take on the device. Compares requests of equal kernel count; see stirs.c. */
 struct dsw_pace {
         uint64_t begin_ns;          /* device time at which the current request began */
         uint32_t running;           /* kernels of the current request so far */
         uint32_t kernels;           /* kernel count of the compared requests; 0: none yet */
-        uint32_t n, others;         /* compared requests in this window; requests of other counts since the last one */
-        uint64_t least_ns, best_ns; /* shortest duration in this window, and in a good window; 0: none */
-        uint32_t good;              /* good windows since the last slow one */
-        uint64_t late_ns, apart_ns; /* earliest time of the next report of slowness; minimum interval after it */
+        uint32_t n, others;         /* compared requests in this window; since the last one, requests of other counts */
+        uint64_t least_ns, best_ns; /* shortest request of this window; shortest one of the good windows; 0: none */
+        uint32_t good;              /* windows in a row that were not slow */
+        uint64_t late_ns, apart_ns; /* earliest next report of slowness; minimum interval after that report */
 };
 
 struct dsw_session {
@@ -325,7 +325,7 @@ struct dsw_session {
         enum detshare_class class_;
         uint64_t slo_ns;
 
-        ds_sched_session *sched;            /* NULL only in a faulted session whose reset failed */
+        ds_sched_session *sched;            /* NULL only in a faulted session that could not be reset */
         struct ds_sched_session_stats past; /* statistics of the scheduler sessions before the last reset */
         struct dsw_memory memory;
         struct dsw_loan loan;        /* memory borrowed from the pool */
@@ -341,13 +341,13 @@ struct dsw_session {
         uint64_t graph_id, graph_bytes;
         struct dsw_pieces *pieces; /* pieces of its graphs, least recently launched first */
         uint64_t piece_bytes;
-        size_t graph_cost; /* worker time spent on graph launches, in equivalent ring records */
-        uint64_t n_taken;  /* how often memory, modules or events were freed: a change makes graphs be checked again */
+        size_t graph_cost; /* worker time spent on its graph launches, as a number of ring records */
+        uint64_t n_taken;  /* counts frees of memory, modules and events: after a change, graphs are checked again */
 
         struct dsw_op *live; /* operations that the scheduler owns, oldest first */
         uint32_t n_live;
         struct dsw_pace pace;
-        uint64_t op_index; /* index given last */
+        uint64_t op_index; /* index of the latest operation */
         uint64_t param_bytes;
 
         struct ds_completion_page *page;
@@ -363,14 +363,14 @@ struct dsw_session {
         int cancel_due, cancelled;
 
         struct dsw_host host;
-        struct dsw_op *values; /* due waits for values in memory */
+        struct dsw_op *values; /* waits for values in memory whose turn in their stream has come */
         struct dsw_probe probe;
         struct dsw_opened *opened; /* shared events, hash by id */
 
         struct dsw_call *queue;  /* requests not started */
         struct dsw_call *parked; /* requests started, not yet answered */
         uint32_t n_calls, n_queued_plain, n_blocked;
-        int retry; /* an operation or request ended since the queue was last tried */
+        int retry; /* an operation or request has ended since the last attempt to start a queued request */
         struct dsw_call *reset_call;
         uint64_t close_id, close_wall_ns;
         uint32_t declared;
@@ -384,10 +384,10 @@ struct dsw_session {
 
         int is_active, is_dirty, is_declared; /* membership in the worker's lists */
         int is_late;
-        uint64_t value_pass; /* the user's value_pass at its last check */
+        uint64_t value_pass; /* the user's value_pass at the last check of this session's values */
         struct dsw_session *late_prev, *late_next;
         int load_waits, load_prepared; /* see modules.c */
-        int forms_wait;                /* same for the loads of forms.c */
+        int forms_wait;                /* the session waits for a prepared load of forms.c */
         uint32_t n_forms;              /* modules whose second image waits to be loaded */
         int waits_stop;                /* in quiesce.waiting: the next quiesce serves it */
         struct dsw_session *active_prev, *active_next;
@@ -408,29 +408,29 @@ struct dsw_call {
         uint8_t *raw; /* queued: the frame */
         size_t raw_size;
         int fd;                                    /* fd received with it, -1 = none */
-        int (*ready)(const struct dsw_call *call); /* parked: whether it can be answered */
+        int (*ready)(const struct dsw_call *call); /* parked: whether the reply can be sent now */
         void (*finish)(struct dsw_call *call);     /* parked: sends the reply */
-        /* inputs of ready and finish */
+        /* inputs of ready() and finish() */
         struct dsw_stream *stream;
         uint64_t target; /* sequence number or operation index */
         uint64_t address;
         uint32_t bytes;
         uint64_t bounce; /* Read: destination of the data, 0 = none */
         uint64_t wake_ns;
-        struct { /* MemAlloc: the slab that it created */
+        struct { /* MemAlloc: the slab that the request created */
                 uint64_t va, bytes;
                 int clearing; /* counted in n_clearing */
         } slab;
         size_t sleeper; /* index among the sleepers + 1, 0 = none */
         struct dsw_op *op;
         int status;
-        int shared; /* counted in n_shared_syncs */
+        int shared; /* 1: counted in n_shared_syncs */
 };
 
 enum dsw_outcome {
         DSW_ANSWERED,
         DSW_PARKED,
-        DSW_STALLED, /* no room now and nothing was done: start the request again later */
+        DSW_STALLED, /* no room; nothing was done, and the request starts again later */
 };
 
 struct dsw_call_row {
@@ -438,39 +438,39 @@ struct dsw_call_row {
         const char *name;
         enum dsw_outcome (*handler)(struct dsw_call *call, const Detshare__Request *request);
         int blocks;  /* a declared thread with this request counts as waiting */
-        int healthy; /* fails with the sticky error of the session, if there is one */
+        int healthy; /* fails with the session's sticky error if there is one */
 };
 
 enum dsw_quiesce_state {
         DSW_QUIESCE_OPEN,
-        DSW_QUIESCE_DRAINING, /* BE is held and drains */
-        DSW_QUIESCE_GAP,      /* BE has drained; LS continues */
-        DSW_QUIESCE_EMPTYING, /* both classes are held */
+        DSW_QUIESCE_DRAINING, /* the worker holds back new BE work, and BE work in flight ends */
+        DSW_QUIESCE_GAP,      /* no BE work in flight; LS continues */
+        DSW_QUIESCE_EMPTYING, /* the worker holds back new work of both classes */
         _DSW_QUIESCE_STATE_MAX,
 };
 
-/* State of stirs.c, zero at first. Zero means that the worker's own start-up counts as a reason to switch contexts. */
+/* State of stirs.c (requests to switch contexts). All zero means that the worker's own start is a reason to switch. */
 struct dsw_stirs {
-        uint64_t seen, told;       /* reasons counted so far; value at the last request for a switch */
-        uint64_t seen_ns, told_ns; /* device time of the last change; device time of the last request; 0: never */
-        uint64_t alive_wall_ns;    /* real time of LS's last activity seen here, 0: none */
+        uint64_t seen, told;       /* reasons for a switch so far; value at the last request */
+        uint64_t seen_ns, told_ns; /* device time of the last new reason; of the last request for a switch; 0: never */
+        uint64_t alive_wall_ns;    /* real time of the last LS activity that stirs.c has seen; 0: none */
         uint64_t back_ns;          /* device time at which LS began or resumed activity */
-        uint64_t n_slow;           /* how often LS requests were found slow; each counts as a reason */
+        uint64_t n_slow;           /* number of times that LS requests were found slow */
 };
 
 struct dsw_quiesce {
         enum dsw_quiesce_state state;
         int running;                 /* nothing is in flight: calls that stop the device are allowed */
-        int begun, beside_ls;        /* current stop: a call was made; LS was active when it began */
-        uint64_t bound_ns;           /* real time within which BE's calls must begin */
-        uint64_t empty_ns, run_ns;   /* device time since LS is held; device time since the device is empty */
-        uint64_t pause_ns;           /* minimum interval from the last stop to the next one for BE */
-        struct dsw_session *waiting; /* sessions, in order of arrival */
-        uint64_t drained_ns;         /* device time at which BE had drained */
+        int begun, beside_ls;        /* in this stop a call was made; LS was active at its begin */
+        uint64_t bound_ns;           /* real time from the stop's begin within which BE's calls must begin */
+        uint64_t empty_ns, run_ns;   /* device time since which LS is held; since which the device is empty */
+        uint64_t pause_ns;           /* minimum interval from the last stop to the next stop for BE */
+        struct dsw_session *waiting; /* sessions that wait for a quiesce, in order of arrival */
+        uint64_t drained_ns;         /* device time at which the last BE work ended */
         uint64_t last_ns;            /* device time at which the last stop ended */
         uint64_t held_wall_ns, run_wall_ns;
         uint64_t chores_wall_ns;  /* real time since deferred background work exists; 0 = none */
-        int chores_go_on;         /* the last stop ended before all background work was done */
+        int chores_go_on;         /* the last stop ended with background work left */
         uint64_t count, total_ns; /* stops so far; their real time from holding BE to releasing it */
 };
 
@@ -497,7 +497,7 @@ struct dsw_totals {
 
 struct ds_worker {
         uint64_t (*wall_ns)(void);
-        uint64_t (*cpu_ns)(void); /* processor time of the worker's thread; wall_ns in tests that give one */
+        uint64_t (*cpu_ns)(void); /* processor time of the worker's thread; wall_ns in tests that give no other clock */
         uint64_t id_base;
         const struct ds_device_ops *ops;
         ds_device *device;
@@ -505,14 +505,14 @@ struct ds_worker {
         struct dsw_limits limits;
         ds_sched *sched;
         int sched_due;   /* an event occurred since the last ds_sched_step() */
-        uint64_t now_ns; /* device clock at the beginning of this round */
+        uint64_t now_ns; /* device clock at the beginning of this round of the loop */
         ds_conn *conn;
         int epoll_fd, device_fd, signal_fd;
         uint32_t conn_events; /* epoll events requested for the supervisor's socket; 0 before the first round */
         int frames_left;      /* frames read from the supervisor but not handled yet */
-        int more;             /* the last round made progress */
-        uint64_t turn;        /* number of the round */
-        uint64_t busy_cpu_ns; /* cpu_ns since which every round made progress; 0 = the last did not */
+        int more;             /* 1: the last round of the loop made progress */
+        uint64_t turn;        /* number of the current round of the loop */
+        uint64_t busy_cpu_ns; /* cpu_ns since which every round made progress; 0: the last one did not */
 
         struct dsw_session *sessions; /* hash by id */
         struct dsw_user *users;       /* hash by uid */
@@ -521,7 +521,7 @@ struct ds_worker {
         struct dsw_session *declared; /* sessions with declared threads */
         /* sessions with requests that are ready but not answered, because the supervisor does not read */
         struct dsw_session *late;
-        uint64_t n_answered; /* number of such requests answered so far */
+        uint64_t n_answered; /* number of late requests answered so far */
         uint32_t next_space, n_modules;
         uint32_t n_transformed; /* modules with forms */
         enum ds_sched_transform transform;
@@ -530,27 +530,27 @@ struct ds_worker {
         uint64_t ls_active_wall_ns; /* real time of the last activity of an LS session, 0 = never */
         uint64_t ls_active_ns;      /* device time of the last activity of an LS session */
         uint32_t at_work;           /* bit set of the classes that have work, as published in the pages */
-        uint64_t active_wall_ns;    /* real time of the last activity of any session or last completion */
+        uint64_t active_wall_ns;    /* real time of the last activity of any session or completion */
         uint64_t waited_wall_ns;    /* real time of the last check of the sockets */
-        uint64_t spin_ns;           /* polling time, see loop.c */
+        uint64_t spin_ns;           /* polling time of the loop */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
         struct dsw_stirs stirs;
-        uint64_t piece_ns;           /* expected duration of one piece of a graph that runs in pieces */
+        uint64_t piece_ns;           /* expected duration of a graph piece, see graph_piece.h */
         struct dsw_user *clock_user; /* user that holds the virtual clock while others wait; NULL: none */
-        /* real time when a client was last seen to hold the virtual clock, which lets nothing end */
+        /* real time when a client was last seen to hold the virtual clock; while it does, no work ends */
         uint64_t clock_held_wall_ns;
-        uint32_t n_closing, n_clearing; /* sessions that close; sum over sessions */
+        uint32_t n_closing, n_clearing; /* sessions that close; n_clearing of all sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
-        uint32_t n_due;                 /* operations that wait for a client or a value, see host.c */
-        uint32_t n_values;              /* due waits for values, sum over sessions */
+        uint32_t n_due;                 /* operations that wait for a host function or a value */
+        uint32_t n_values;              /* waits for values that are due, of all sessions */
         uint32_t n_shared_syncs;        /* requests that wait for a shared event */
         struct dsw_shared *shared;      /* hash by token */
         uint64_t shared_id;
         struct dsw_lost lost;
         struct dsw_pages *pages; /* NULL if no call stops the device */
-        size_t n_gone;           /* sum over sessions */
-        size_t n_preparing;      /* sessions whose loads are being prepared */
-        uint64_t n_prepared;     /* the device's count of prepared loads when last read */
+        size_t n_gone;           /* n_gone of all sessions */
+        size_t n_preparing;      /* sessions that wait for a load being prepared */
+        uint64_t n_prepared;     /* number of loads that the device has prepared, at the last look */
         uint64_t ls_end_ns;      /* device time at which the last LS operation ended */
         struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
@@ -562,23 +562,23 @@ struct ds_worker {
 
         struct ds_log_budgets log;
         int stopping, cancelled_all, gone;
-        int ending; /* the worker ends and sends no more notifications */
+        int ending; /* 1: the worker ends and sends no more notifications */
         uint64_t stop_id, stop_wall_ns;
-        int fatal; /* first fatal errno found where it could not be returned */
+        int fatal; /* first fatal errno of a function that cannot return it */
         struct dsw_unpack *unpack;
-        uint8_t *out;                       /* DS_WORKER_FRAME_MAX bytes, for one message */
-        struct ds_policy_listing *policies; /* see control.c: result of the last search for policies */
+        uint8_t *out;                       /* buffer for one message, DS_WORKER_FRAME_MAX bytes */
+        struct ds_policy_listing *policies; /* result of the last search for policies, see control.c */
         size_t n_policies;
         uint64_t policies_wall_ns;
 };
 
-/* message.c: protobuf with a memory bound. A message is valid until the next unpack. */
+/* message.c: protobuf with a memory bound. An unpacked message is valid until the next unpack. */
 int dsw_message_init(ds_worker *worker);
 void dsw_message_deinit(ds_worker *worker);
 Detshare__Internal__ToWorker *dsw_message_unpack(ds_worker *worker, const uint8_t *payload, size_t size);
 /* Sends a message; the caller keeps the fds. A failure is stored in worker->fatal. */
 void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message, const int *fds, size_t n_fds);
-/* 1 while the supervisor's unread backlog is so long that no request may be accepted, started or answered. */
+/* 1 while the supervisor has left so many bytes unread that no request may be accepted, started or answered. */
 int dsw_message_full(const ds_worker *worker);
 /* Answers a ToWorker message that is not a Call with a status and one sentence; id 0 = no answer wanted. */
 void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
@@ -587,7 +587,7 @@ void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *
 int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size);
 void dsw_control_ready(ds_worker *worker);
 void dsw_control_fault(struct dsw_session *session, const char *reason);
-void dsw_control_resume(struct dsw_session *session); /* in a quiesce: handles the deferred messages of the session */
+void dsw_control_resume(struct dsw_session *session); /* in a quiesce: handles the session's deferred messages */
 void dsw_control_forget(struct dsw_session *session);
 
 /* call.c */
@@ -603,14 +603,14 @@ void dsw_call_settle(struct dsw_session *session);
 size_t dsw_call_settle_late(ds_worker *worker);
 /* Answers all requests of the session with this status. */
 void dsw_call_fail_all(struct dsw_session *session, int status, const char *why);
-/* Sends the only reply and frees the call. reply and ledger may be NULL; n_kept of the fds belong to the ledger. */
+/* Sends the only reply and frees the call. reply and ledger may be NULL; the first n_kept fds go with the ledger. */
 void dsw_call_reply(struct dsw_call *call, Detshare__Reply *reply, Detshare__Internal__Ledger *ledger, const int *fds,
         size_t n_fds, size_t n_kept);
-/* Reply with a status and a sentence, with success, and with the sticky error. All return DSW_ANSWERED. */
+/* Reply with a status and a sentence; with success; with the sticky error. All return DSW_ANSWERED. */
 enum dsw_outcome dsw_call_fail(struct dsw_call *call, int status, const char *fmt, ...) ds_printf(3, 4);
 enum dsw_outcome dsw_call_ok(struct dsw_call *call);
 enum dsw_outcome dsw_call_sticky(struct dsw_call *call);
-/* for `ready`: whether every operation up to target has ended */
+/* a `ready` function: whether every operation of the session up to call->target has ended */
 int dsw_call_session_ended(const struct dsw_call *call);
 
 /* calls.c */
@@ -681,16 +681,16 @@ void dsw_session_close(struct dsw_session *session, uint64_t close_id);
 void dsw_session_fail(struct dsw_session *session, int status, const char *text);
 /* Marks the session as faulted: its client violated the rules of the ring. */
 void dsw_session_fault(struct dsw_session *session, const char *reason);
-/* the sticky error, also one that the supervisor wrote into the page */
+/* The sticky error, 0 = none; also one that the supervisor wrote into the page. */
 int dsw_session_error(struct dsw_session *session);
 void dsw_session_dirty(struct dsw_session *session);
 void dsw_session_activate(struct dsw_session *session);
 void dsw_session_deactivate(struct dsw_session *session);
-void dsw_session_alive(struct dsw_session *session); /* records activity of the client */
+void dsw_session_alive(struct dsw_session *session); /* records that the client shows activity */
 /* Does the work that follows from ended operations: wakes waiters, answers requests, finishes resets and closes. */
-int dsw_settle(ds_worker *worker); /* returns how many sessions had such work */
+int dsw_settle(ds_worker *worker); /* returns the number of sessions with such work */
 void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats);
-/* at the worker's end: frees it even with operations in flight */
+/* at the end of the worker: frees a session even with operations in flight */
 void dsw_session_abandon(struct dsw_session *session);
 
 /* user.c */
@@ -700,7 +700,7 @@ void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NUL
 void dsw_users_free(ds_worker *worker);
 /* Whether a user's sessions may have one more operation. If not, dsw_user_ended() makes its sessions try again. */
 int dsw_user_room(struct dsw_user *user, uint32_t large_params, int new_stream);
-void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* an operation of the user has ended */
+void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* reports that an operation of the user has ended */
 
 /* stream.c */
 struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* open streams only */
@@ -708,10 +708,10 @@ struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); 
 int dsw_stream_open(
         struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret);
 void dsw_stream_close(struct dsw_stream *stream);
-void dsw_stream_reap(struct dsw_session *session); /* frees closed streams that nothing refers to any more */
+void dsw_stream_reap(struct dsw_session *session); /* frees closed streams that no operation or request refers to */
 /* Forgets all coroutines after the scheduler has freed its session; keep_slots: sequence numbers continue. */
 void dsw_stream_forget_all(struct dsw_session *session, int keep_slots);
-/* Assigns a number to an operation that will not run. Returns the number. */
+/* Assigns a number to an operation that is dropped because the session has failed. Returns the number. */
 uint64_t dsw_stream_drop(struct dsw_stream *stream);
 void dsw_stream_ended(struct dsw_stream *stream, uint64_t seq);
 
@@ -721,12 +721,12 @@ int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stre
 struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size);
 void dsw_op_free(struct dsw_op *op);
 void dsw_op_set_session(struct dsw_op *op); /* copies the session's attributes that the device needs */
-/* see work.c; makes it a MEMSET or OUTSIDE */
+/* makes the operation a MEMSET or OUTSIDE; see work.c */
 void dsw_op_set_value(struct dsw_op *op, const struct ds_record_value *value);
 /* Consumes the operation. Returns 0 and its number, or DS_SCHED_E_FULL: the operation is freed and has no number. */
 int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq);
 void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
-/* whether all operations up to index have ended */
+/* whether all operations of the session up to index have ended */
 int dsw_session_ended(const struct dsw_session *session, uint64_t index);
 void dsw_op_pool_free(ds_worker *worker);
 
@@ -757,7 +757,7 @@ int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **r
 void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is allowed */
 /* Fills in the fields of a graph launch that the scheduler needs. */
 void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, struct ds_op *op);
-/* after submission: records the graph's events */
+/* after submission of a graph: records the graph's events */
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph);
 int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret); /* see ds_op_unfold_fn */
 /* Reports that memory, a module or an event was freed: graphs that may name it must be checked again. */
@@ -776,40 +776,40 @@ int dsw_work_wait_shared(struct dsw_stream *stream, uint64_t event, uint64_t *re
 
 /* host.c */
 int dsw_op_due(void *user, struct ds_op *scheduled); /* callback of the scheduler */
-void dsw_host_forget(struct dsw_op *op);             /* removes it: it ended or was dropped */
-/* calls due functions while there is room; before the page is flushed */
+void dsw_host_forget(struct dsw_op *op);             /* removes an operation that ended or was dropped */
+/* calls functions that are due while there is room; must precede dsw_page_flush() */
 void dsw_host_call(struct dsw_session *session);
-size_t dsw_host_poll(struct dsw_session *session);            /* number of functions that have returned since */
+size_t dsw_host_poll(struct dsw_session *session);            /* number of functions returned since the last poll */
 int dsw_host_waits(const struct dsw_session *session);        /* whether dsw_host_poll() has something to do */
-void dsw_host_attach(struct dsw_session *session);            /* after a ring was attached */
+void dsw_host_attach(struct dsw_session *session);            /* to be called after a ring is attached */
 uint32_t dsw_host_running(const struct dsw_session *session); /* functions that the client runs now */
 
 /* value.c */
 int dsw_value_due(struct dsw_op *op); /* 1: the value has the awaited state */
 void dsw_value_forget(struct dsw_op *op);
-void dsw_value_probed(struct dsw_op *op, int status); /* an operation without a stream has ended */
-void dsw_value_reset(struct dsw_session *session);    /* its coroutines are about to be freed */
-void dsw_value_serve(struct dsw_session *session);    /* in a quiesce: does the part that stops the device */
+void dsw_value_probed(struct dsw_op *op, int status); /* for the probe's operation, when it has ended */
+void dsw_value_reset(struct dsw_session *session);    /* must precede the freeing of the session's coroutines */
+void dsw_value_serve(struct dsw_session *session);    /* in a quiesce: checks values, which may stop the device */
 size_t dsw_value_step(ds_worker *worker);             /* checks awaited values; number of waits that ended */
 uint64_t dsw_value_wait_ns(const ds_worker *worker);
 
 /* shared.c */
-size_t dsw_shared_step(ds_worker *worker); /* number of requests answered */
+size_t dsw_shared_step(ds_worker *worker); /* returns the number of answered requests */
 void dsw_shared_close_all(struct dsw_session *session);
 
 /* quiesce.c */
 /* Whether a call marked [stops] may be made for this session now. If not, the caller must do nothing yet: the next
  * quiesce starts the session's queued requests again and continues its close or reset. */
 int dsw_quiesce_may(struct dsw_session *session);
-int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; requests no quiesce */
+int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; does not request a quiesce */
 void dsw_quiesce_forget(struct dsw_session *session);
-void dsw_quiesce_chore(ds_worker *worker);             /* background work was deferred: do it when it delays nobody */
-int dsw_quiesce_step(ds_worker *worker);               /* 1 if the state changed */
+void dsw_quiesce_chore(ds_worker *worker);             /* requests that deferred background work is done */
+int dsw_quiesce_step(ds_worker *worker);               /* 1 if the state advanced */
 uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step that depends on time alone */
 uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* real time until the next such step */
 
 /* lost.c */
-/* Checks the completions of one poll for a lost context. 1: it is lost; only dsw_lost_say() remains to be called. */
+/* Returns 1 if the context is lost, after handling these and all further completions: now call dsw_lost_say(). */
 int dsw_lost_poll(ds_worker *worker, const struct ds_completion *completions, size_t n);
 void dsw_lost_op(struct dsw_session *session, int status, const char *message); /* an operation ended with this error */
 /* Gives up the context because a session's kernel cannot be stopped. */
@@ -821,54 +821,55 @@ void dsw_deadline_step(ds_worker *worker);
 uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
 
 /* stirs.c */
-/* An operation of an LS session with this many kernels ended; last: the session has no more operations. */
+/* An operation of an LS session with this many kernels ended. `last`: the session has no more operations. */
 void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t start_ns, uint64_t end_ns, int last);
 void dsw_stirs_step(ds_worker *worker);
-uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time until the next step */
+uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time until the next step of stirs.c */
 
 /* observe.c: answers to queries of the supervisor; id is that of the ToWorker message */
 void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionActivity *ask);
 void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain *ask);
 void dsw_observe_trace_start(ds_worker *worker, uint64_t id, const Detshare__TraceStart *ask);
 void dsw_observe_trace_stop(ds_worker *worker, uint64_t id);
-void dsw_observe_free(ds_worker *worker); /* after the scheduler was freed */
+void dsw_observe_free(ds_worker *worker); /* to be called after the scheduler is freed */
 
 /* profile.c: exchanges kernel profiles with the supervisor */
 void dsw_profile_step(ds_worker *worker);
-void dsw_profile_flush(ds_worker *worker); /* sends all now */
+void dsw_profile_flush(ds_worker *worker); /* sends all refined profiles now */
 uint64_t dsw_profile_wait_ns(const ds_worker *worker);
 void dsw_profile_put(ds_worker *worker, const Detshare__Internal__ProfilePut *put);
 int dsw_profile_calibration(ds_worker *worker, const Detshare__Internal__Calibration *calibration);
 
-/* output.c: sends printf output; must precede the report of completions */
+/* output.c: sends the text that kernels printed; to be called before their completions are reported */
 void dsw_output_drain(ds_worker *worker);
 
-/* pages.c: every function does nothing in a worker without the thread */
+/* pages.c: in a worker without the thread for pinned pages, these functions do nothing */
 int dsw_pages_new(ds_worker *worker);
 void dsw_pages_free(ds_worker *worker);
 int dsw_pages_fd(const ds_worker *worker);      /* readable when dsw_pages_step() has something to do */
-size_t dsw_pages_step(ds_worker *worker);       /* number of files that became ready */
+size_t dsw_pages_step(ds_worker *worker);       /* returns the number of files that became ready */
 int dsw_pages_awaited(const ds_worker *worker); /* whether a session waits for a file */
-/* Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns it, or -1 if a new file is as good;
- * STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno. */
+/* Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns the file, or -1 if a new one is as
+ * good; STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno. */
 int dsw_pages_ready(struct dsw_session *session, uint64_t bytes);
 int dsw_pages_take(struct dsw_session *session);
 void dsw_pages_forget(struct dsw_session *session);
-void dsw_pages_drop(ds_worker *worker, int fd); /* closes it in the thread */
+void dsw_pages_drop(ds_worker *worker, int fd); /* closes a file's descriptor in the thread */
 /* Keeps a duplicate descriptor of the file mapped at va, to be closed in the thread after the unmapping. */
 void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, int fd);
 void dsw_pages_release(struct dsw_session *session, uint64_t va);
 
 /* event.c */
 struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
-int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* 0, QUOTA, -ENOMEM */
+int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* returns 0, QUOTA or -ENOMEM */
 void dsw_event_destroy(struct dsw_session *session, struct dsw_event *event);
 void dsw_event_destroy_all(struct dsw_session *session);
 
 /* turns.c */
-size_t dsw_turns_records(const struct dsw_session *session); /* records that its user may still submit in this round */
+/* records that the session's user may still submit in this round */
+size_t dsw_turns_records(const struct dsw_session *session);
 void dsw_turns_spend_records(struct dsw_session *session, size_t n);
-/* checks of values that its user may still make in this round */
+/* checks of values that the session's user may still make in this round */
 size_t dsw_turns_looks(const struct dsw_session *session);
 void dsw_turns_spend_looks(struct dsw_session *session, size_t n);
 /* Begins a round: calls `pump` for each active session and returns the sum of its results. */
@@ -876,62 +877,62 @@ size_t dsw_turns_pump(ds_worker *worker, size_t (*pump)(struct dsw_session *sess
 /* Whether virtual time stands still after a round; busy: the round took in records, or the policy has unseen events. */
 int dsw_turns_hold_time(ds_worker *worker, int busy);
 
-/* ring.c: returns the number of records consumed, at most `budget` and at most its user's remaining share */
+/* ring.c: returns the number of records consumed, at most `budget` and the remaining share of the session's user */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
-uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; an impossible value faults the session */
+uint64_t dsw_ring_tail(struct dsw_session *session); /* tail of the ring; an impossible one faults the session */
 /* Returns 1, and informs the policy, if the client newly reports that it has the results of all its work. */
 int dsw_ring_synchronised(struct dsw_session *session);
 
-/* memory.c: CUDA errors as positive codes; DSW_WORK_E_STALLED: retry in the next quiesce */
-struct dsw_slab_note { /* entry for the ledger; fd -1 = no new slab */
+/* memory.c: these functions return CUDA errors as positive codes, and DSW_WORK_E_STALLED: retry in the next quiesce */
+struct dsw_slab_note { /* a new slab for the supervisor's ledger; fd -1 = no new slab */
         uint64_t va, bytes;
         int fd;
 };
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit);
 void dsw_memory_free_all(struct dsw_session *session);
-void dsw_memory_free_device(struct dsw_session *session); /* only the part that never stops the device */
+void dsw_memory_free_device(struct dsw_session *session); /* frees the device memory that can be freed without a stop */
 int dsw_memory_has_pinned(const struct dsw_session *session);
-int dsw_memory_host_file(uint64_t bytes, int *ret_fd); /* 0, OUT_OF_MEMORY, or a negative errno */
-int dsw_memory_leave(struct dsw_session *session);     /* on close: gives up all pinned memory; 0: there is none */
-int dsw_memory_sweep(struct dsw_session *session);     /* in a quiesce: unmaps one freed piece; 0: there is none */
+int dsw_memory_host_file(uint64_t bytes, int *ret_fd); /* returns 0, OUT_OF_MEMORY, or a negative errno */
+int dsw_memory_leave(struct dsw_session *session);     /* on close: marks all pinned memory as freed; 0: none */
+int dsw_memory_sweep(struct dsw_session *session);     /* in a quiesce: unmaps one freed allocation; 0: none left */
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
-/* the client learns the address and may use it from now on */
+/* records that the client learns the address and may use the allocation from now on */
 void dsw_memory_publish(struct dsw_session *session, uint64_t va);
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(
         struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);
-int dsw_memory_cleared(
-        struct dsw_session *session, uint64_t va); /* whether the slab of the allocation at va is cleared */
+/* Whether the slab that contains the allocation at va is cleared. */
+int dsw_memory_cleared(struct dsw_session *session, uint64_t va);
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va);
 /* Marks the allocation that begins at va as being freed. 0; -ENOENT: there is none, or it is already marked. */
 int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned);
 int dsw_memory_restore_slab(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned, int fd);
 int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned);
-/* Allocates staging space for Write and Read, mapped here and on the device. DSW_HEAP_E_FULL if all of it is in use. */
+/* Allocates part of the bounce buffer for a Write or Read. DSW_HEAP_E_FULL if all of the buffer is in use. */
 int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va);
 void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va);
 void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total);
-void dsw_memory_tell(const struct dsw_session *session); /* reports the session's use to the scheduler */
-/* callback ds_sched_config.memory_cap; user: the worker */
+void dsw_memory_tell(const struct dsw_session *session); /* reports to the scheduler how much memory the session uses */
+/* the callback ds_sched_config.memory_cap; user: the worker */
 void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes);
 uint64_t dsw_memory_used(const struct dsw_session *session); /* bytes of device memory that count towards its limit */
-/* whether the limit allows this many more bytes */
+/* whether the session's limit allows this many more bytes */
 int dsw_memory_may(const struct dsw_session *session, uint64_t bytes);
-/* the slab of the allocation at va is also used by another session */
+/* marks the slab of the allocation at va as used by another session too */
 int dsw_memory_keep(struct dsw_session *session, uint64_t va);
-/* Creates memory at an address of the worker's own, to be cleared; scrub_end unmaps it. *ret_fd is its file. */
+/* Creates memory at an address that no client knows, to be cleared; scrub_end unmaps it. *ret_fd: its file. */
 int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd);
 void dsw_memory_scrub_end(struct dsw_session *session, uint64_t va);
 /* Classifies an address range for the record checker; see record.h. */
 enum dsw_where dsw_memory_where(void *session, uint64_t va, uint64_t bytes);
 
-/* vmm.c: memory without an address, and its mappings chosen by the client. Return codes as in memory.c. */
+/* vmm.c: memory without an address, and the mappings that the client chooses for it. Return codes as in memory.c. */
 struct dsw_physical *dsw_vmm_find(struct dsw_session *session, uint64_t id);
-/* Consumes the fd and charges the memory to the session. id 0 = assign a new one. */
+/* Adds memory to the session, consumes its fd and charges the session. id 0 = assign a new one. */
 int dsw_vmm_add(struct dsw_session *session, uint64_t id, uint64_t bytes, int *fd, int owned, uint64_t *ret_id);
 int dsw_vmm_release(struct dsw_session *session, uint64_t id);
 int dsw_vmm_map(struct dsw_session *session, uint64_t id, uint64_t va, uint64_t bytes);
-int dsw_vmm_begin_unmap(struct dsw_session *session, uint64_t va); /* 0 or -ENOENT */
+int dsw_vmm_begin_unmap(struct dsw_session *session, uint64_t va); /* returns 0 or -ENOENT */
 void dsw_vmm_unmap(struct dsw_session *session, uint64_t va);
 int dsw_vmm_covers(const struct dsw_session *session, uint64_t va, uint64_t bytes);
 void dsw_vmm_free_all(struct dsw_session *session);
@@ -939,13 +940,13 @@ void dsw_vmm_free_all(struct dsw_session *session);
 /* modules.c */
 struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
 struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
-/* NULL: there is no such kernel, or it is not loaded. */
+/* The kernel with this id. NULL: there is no such kernel, or it is not loaded. */
 struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
 int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel);
-/* Returns 0, STALLED, a CUDA error, or a negative errno. */
+/* Loads a kernel. Returns 0, STALLED, a CUDA error, or a negative errno. */
 int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kernel);
-size_t dsw_module_step(ds_worker *worker);           /* number of sessions whose prepared loads can continue */
-void dsw_module_forget(struct dsw_session *session); /* the session waits for no load any more */
+size_t dsw_module_step(ds_worker *worker); /* returns the number of sessions whose prepared loads can continue */
+void dsw_module_forget(struct dsw_session *session); /* the session no longer waits for a load */
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
 /* Loads a module; id 0 = assign a new one. Returns a CUDA error or daemon status with a text in log; DSW_WORK_E_STALLED
  * (new modules: retry in the next quiesce); or a negative errno. */
@@ -958,23 +959,23 @@ int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_
 
 /* forms.c */
 void dsw_forms_init(struct dsw_forms *forms);
-/* Reads the report behind an image that contains forms, if any. Call it before kernels are listed. 0 or -ENOMEM. */
+/* Reads the report appended to an image with forms, if any; before the kernels are listed. Returns 0 or -ENOMEM. */
 int dsw_forms_instead(struct dsw_module *module, int fd, uint64_t bytes);
-int dsw_forms_hides(const struct dsw_module *module, const char *name); /* the name is a form, not a kernel */
-int dsw_forms_connect(
-        struct dsw_session *session, struct dsw_module *module);     /* after its kernels are listed. 0 or -ENOMEM */
-void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel); /* the kernel is loaded now */
+int dsw_forms_hides(const struct dsw_module *module, const char *name); /* whether the name is a form's */
+/* Connects a module's kernels with their forms, after the kernels are listed. Returns 0 or -ENOMEM. */
+int dsw_forms_connect(struct dsw_session *session, struct dsw_module *module);
+void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel); /* connects a loaded kernel with its forms */
 void dsw_forms_free(struct dsw_session *session, struct dsw_module *module);
 /* Adds to a launch the forms that it may use. */
 void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op);
-/* Receives a module's forms from the supervisor; takes the fd. answer: id of the message to answer once loaded. */
+/* Loads a module's forms that the supervisor sent; takes the fd. answer: id of the message to answer when done. */
 void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__ModuleForms *come, int *fd, uint64_t answer);
-void dsw_forms_resume(struct dsw_session *session); /* continues loads that wait */
+void dsw_forms_resume(struct dsw_session *session); /* continues the loads of forms that wait for a quiesce */
 void dsw_forms_list(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionForms *ask);
 
 /* page.c */
-void dsw_page_flush(struct dsw_session *session); /* publishes completions and wakes waiting threads */
-/* Publishes in all pages, when it changed, whether the other class has work. */
+void dsw_page_flush(struct dsw_session *session); /* publishes completions and wakes the client's threads */
+/* Publishes in all pages whether the other class has work, if that has changed. */
 void dsw_page_tell_beside(ds_worker *worker);
 /* Publishes the time of an event that operation seq of the stream recorded. */
 void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns);
@@ -982,17 +983,17 @@ void dsw_page_sleeps(struct dsw_session *session, int asleep);
 
 /* clock.c */
 void dsw_clock_declare(struct dsw_session *session, int change);
-int dsw_clock_sleep(struct dsw_call *call); /* 0 or -ENOMEM */
-void dsw_clock_wake(struct dsw_call *call); /* removes it from the sleepers */
-int dsw_clock_fire(ds_worker *worker);      /* answers sleepers whose time has come; returns how many */
-/* Advances virtual time if allowed. Returns 1 if something happened, 0 if not, or a fatal errno. */
+int dsw_clock_sleep(struct dsw_call *call); /* adds a request to the sleepers; returns 0 or -ENOMEM */
+void dsw_clock_wake(struct dsw_call *call); /* removes a request from the sleepers */
+int dsw_clock_fire(ds_worker *worker);      /* answers sleepers whose time has come; returns their number */
+/* Advances virtual time if no client holds it. Returns 1 if something happened, 0 if not, or a fatal errno. */
 int dsw_clock_advance(ds_worker *worker);
-/* Updates the time for which the user held the clock; returns 1 while its declared threads may not hold it. */
+/* Updates the time for which the user held the virtual clock. Returns 1 while its declared threads may not hold it. */
 int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user);
 int dsw_clock_held(ds_worker *worker); /* whether a client stops virtual time */
 
 /* loop.c */
-/* Sets the configured times, also at run time; 0 = none. See worker.h. */
+/* Sets the time bounds of worker.h, also at run time; 0 = none. */
 void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
 /* Nanoseconds of real time after which the loop must check the clock again; UINT64_MAX = never. */
 uint64_t dsw_clock_wait_ns(ds_worker *worker);

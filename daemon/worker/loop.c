@@ -24,23 +24,25 @@
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 
-#define LOOP_ROUNDS 64                      /* rounds before the sockets are checked again */
-#define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* time after which no further round begins before that */
+#define LOOP_ROUNDS 64                      /* rounds per turn before the worker checks the sockets */
+#define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* real time after which a turn begins no further round */
 #define LOOP_ADVANCES 32                    /* advances of virtual time per round while clients keep the worker busy */
-#define LOOP_COMPLETIONS 128                /* completions per poll of the device */
+#define LOOP_COMPLETIONS 128                /* completions read in one poll of the device */
 #define LOOP_FRAMES 64                      /* frames from the supervisor per turn */
-#define LOOP_EVENTS 64                      /* epoll events per wait */
-#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* interval at which a sleeping worker polls a device that cannot wake it */
-#define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* poll interval while the device prepares a load */
+#define LOOP_EVENTS 64                      /* epoll events read in one wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* interval at which a waiting worker polls a device that cannot wake it */
+#define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* interval of polls while the device prepares a load */
 #define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* interval of socket checks while the worker polls the device */
-#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)  /* polling of the device after activity of any session */
-/* polling after LS activity if there are enough CPUs: a wake-up takes longer than a short request */
+/* time for which the worker polls the device after activity of any session */
+#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)
+/* time for which the worker polls after LS activity if there are at least LOOP_SPIN_CPUS CPUs: a wake-up takes
+ * longer than a short request */
 #define LOOP_SPIN_GPU_NS (20 * DS_NS_PER_MS)
 #define LOOP_SPIN_CPUS 4
-/* bytes queued for the supervisor, far above the bound of dsw_message_full() */
+/* bound of the bytes queued for the supervisor, far above the bound of dsw_message_full() */
 #define LOOP_OUT_MAX ((size_t)64 << 20)
-#define LOOP_WINDOW ((size_t)128 << 10)    /* bytes in the socket's buffer */
-#define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* time that aborted work has to end when the worker stops */
+#define LOOP_WINDOW ((size_t)128 << 10)    /* size of the socket's buffer, bytes */
+#define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* when the worker stops: real time that aborted work has to end */
 #define LOOP_FLUSH_MS 200
 
 /* epoll ids of the sources other than sessions */
@@ -150,7 +152,8 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         r = dsw_pool_make(worker, config);
         if (r)
                 return ds_error_trace(r);
-        worker->info = worker->ops->info(worker->device); /* read again: the rungs have taken memory */
+        /* the building of the rungs has taken device memory, so the device's figures have changed */
+        worker->info = worker->ops->info(worker->device);
         r = worker->info->stops ? dsw_pages_new(worker) : 0;
         if (!r)
                 r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
@@ -175,7 +178,7 @@ static uint64_t loop_spin_ns(const ds_worker *worker)
 {
         if (worker->device_fd >= 0)
                 return DSW_SPIN_NS;
-        /* with few CPUs, polling would take one from the clients */
+        /* with few CPUs, a polling worker would take one of them from the clients */
         return loop_cpus() >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
 }
 
@@ -227,7 +230,7 @@ static size_t loop_pump_session(struct dsw_session *session)
         if (session->state != DSW_SESSION_OPEN || session->worker->stopping)
                 return n;
         limit = dsw_ring_tail(session);
-        /* earlier requests come before later records */
+        /* a queued request comes before records that the client wrote after it */
         if (session->queue)
                 limit = DS_MIN(limit, DS_MAX(session->queue->ring_tail, session->head));
         n += dsw_ring_consume(session, limit, DSW_RING_BATCH);
@@ -241,7 +244,7 @@ static size_t loop_pump_session(struct dsw_session *session)
 static size_t loop_pump_device(ds_worker *worker)
 {
         struct ds_completion completions[LOOP_COMPLETIONS];
-        /* also when nothing is in flight: only a poll clears the device's descriptor */
+        /* the poll is necessary even when nothing is in flight: only a poll clears the device's descriptor */
         size_t n = worker->ops->poll(worker->device, completions, LOOP_COMPLETIONS);
 
         if (dsw_lost_poll(worker, completions, n))
@@ -262,8 +265,8 @@ static int loop_step(ds_worker *worker)
         if (!worker->sched_due && (!worker->live_ops || ds_sched_next_timer(worker->sched) > worker->now_ns))
                 return 0;
         /*
-         * While a declared thread runs, it may submit more at this instant of virtual time. A decision now would see a
-         * part of it that depends on the speed of the client and of the machine.
+         * While a declared thread runs, it may submit more work at this instant of virtual time. A decision now would
+         * depend on how much it has submitted so far, that is, on the speed of the client and of the machine.
          */
         if (dsw_clock_held(worker))
                 return 0;
@@ -272,7 +275,7 @@ static int loop_step(ds_worker *worker)
         return r ? ds_error_fold(r) : 0;
 }
 
-/* Polls slabs being cleared, and wakes sessions that wait for one. */
+/* Polls the slabs that are being cleared, and wakes sessions that wait for one of them. */
 static size_t loop_pump_clearing(ds_worker *worker)
 {
         struct dsw_session *session;
@@ -288,7 +291,7 @@ static size_t loop_pump_clearing(ds_worker *worker)
         return before - worker->n_clearing;
 }
 
-/* Runs one round. 1 if something moved, DS_WORKER_E_LOST if the device is lost. */
+/* Runs one round. Returns 1 if something moved, 0 if not, DS_WORKER_E_LOST if the device is lost, or a fatal errno. */
 static int loop_round(ds_worker *worker)
 {
         size_t taken, moved;
@@ -314,7 +317,7 @@ static int loop_round(ds_worker *worker)
         if (worker->info->stops)
                 moved += (size_t)dsw_quiesce_step(worker);
         dsw_page_tell_beside(worker);
-        /* virtual time advances only when there is no input left and nothing was just answered */
+        /* virtual time advances only in a round that took in no input and answered nothing */
         busy = taken || (ds_sched_behind(worker->sched) && !dsw_clock_held(worker));
         if (dsw_turns_hold_time(worker, busy) || (moved && !busy))
                 return 1;
@@ -332,12 +335,13 @@ static int loop_pump(ds_worker *worker)
 
         for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++) {
                 r = loop_round(worker);
-                /* a call may have failed because the context is lost, which is not an internal error */
+                /* a device call may have failed because the context is lost; then the error is not an internal one */
                 if (r < 0 && dsw_lost_poll(worker, NULL, 0))
                         r = DS_WORKER_E_LOST;
                 if (r == DS_WORKER_E_LOST)
                         return r;
-                /* a quiesce may take longer; the work that it delayed continues first */
+                /* a quiesce in this round may have exceeded the time; then the work that the quiesce delayed
+                 * continues first */
                 if (worker->wall_ns() >= until && worker->quiesce.count == stops)
                         break;
         }
@@ -375,7 +379,7 @@ static void loop_cancel_all(ds_worker *worker)
         worker->more = 1;
 }
 
-/* Sends the last answers, waiting at most LOOP_FLUSH_MS at a time. */
+/* Sends the last answers. Waits at most LOOP_FLUSH_MS each time for the supervisor to read. */
 static void loop_flush(ds_worker *worker)
 {
         struct pollfd pfd = {.fd = ds_conn_fd(worker->conn), .events = POLLOUT};
@@ -412,7 +416,8 @@ static int loop_stop_step(ds_worker *worker)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------ */
 
-/* Sets page->asleep for all polled clients and checks their rings once more. 1 if there is no work. */
+/* Sets page->asleep for all polled clients and checks their rings once more. Returns 1 if the worker may sleep, 0 if
+ * a ring has work. */
 static int loop_fall_asleep(ds_worker *worker)
 {
         struct dsw_session *session, *next;
@@ -455,7 +460,7 @@ static int loop_device_works(const ds_worker *worker)
 /*
  * Whether to poll instead of sleeping. Sleep and wake-up take longer than a small kernel, so the worker polls for a
  * while after every LS activity. A device that cannot wake the worker is also polled while LS has work, and briefly
- * after any session's activity, so that a loop of launch and wait never meets a sleeping worker.
+ * after any session's activity. So a client that launches and waits in a loop never meets a sleeping worker.
  */
 static int loop_spins(const ds_worker *worker, uint64_t now)
 {
@@ -467,14 +472,14 @@ static int loop_spins(const ds_worker *worker, uint64_t now)
                now - worker->active_wall_ns < DS_MIN(worker->spin_ns, LOOP_SPIN_BE_NS);
 }
 
-/* Whether received frames can be handled now. */
+/* Whether the worker has received frames that it can handle now. */
 static int loop_has_frames(const ds_worker *worker)
 {
         return worker->frames_left && !dsw_message_full(worker);
 }
 
-/* While it polls such a device, the worker checks the sockets only now and then: a system call takes as long as many
- * polls. */
+/* While it polls a device that cannot wake it, the worker checks the sockets only now and then: a system call takes
+ * as long as many polls. */
 static int loop_skips_wait(ds_worker *worker)
 {
         uint64_t now;
@@ -514,8 +519,8 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         return wait;
 }
 
-/* Reads the supervisor's frames. While the supervisor does not read, they stay in the socket, which throttles its
- * clients' requests. */
+/* Reads the supervisor's frames. While the supervisor reads no answers, its frames stay in the socket, which
+ * throttles the requests of its clients. */
 static int loop_read_supervisor(ds_worker *worker)
 {
         const uint8_t *payload;
@@ -547,7 +552,8 @@ static int loop_read_supervisor(ds_worker *worker)
         return 0;
 }
 
-/* Selects the epoll events of the supervisor's socket: room to write, or input. */
+/* Selects the epoll events of the supervisor's socket: writable while answers are queued, readable while frames may
+ * be read. */
 static int loop_watch_supervisor(ds_worker *worker)
 {
         struct epoll_event event = {.data.u64 = DSW_SESSION_ID_END + SOURCE_SUPERVISOR};
@@ -646,9 +652,10 @@ int ds_worker_turn(ds_worker *worker, int timeout_ms)
         return ds_error_trace(loop_watch_supervisor(worker));
 }
 
-/* --- ending ------------------------------------------------------------------------------------------------------- */
+/* --- the end of the worker ---------------------------------------------------------------------------------------- */
 
-/* Waits until nothing is in flight, so that scheduler and device can be freed. 0 when nothing is. */
+/* Waits until nothing is in flight, so that scheduler and device can be freed. Returns 0 when nothing is in flight
+ * any more. */
 static int loop_drain(ds_worker *worker)
 {
         uint64_t until = worker->wall_ns() + 2 * DS_NS_PER_S;
@@ -674,7 +681,7 @@ static void loop_free_device(ds_worker *worker)
         struct dsw_session *session, *next;
 
         if (worker->sched && loop_drain(worker)) {
-                /* the process is about to end, which frees everything */
+                /* the process is about to end, and its end frees everything */
                 ds_log(DS_LOG_WARNING, "the worker ends with work still in flight");
                 return;
         }

@@ -13,7 +13,7 @@
 #include "worker/internal.h"
 
 #define LOST_COMPLETIONS 128
-#define LOST_STUCK_MAX 900 /* bytes of text that fit a log line after its prefix */
+#define LOST_STUCK_MAX 900 /* bytes of the device's state that fit a log line after its prefix */
 
 static void lost_suspect(struct dsw_lost *lost, uint64_t id)
 {
@@ -54,7 +54,7 @@ int dsw_lost_poll(ds_worker *worker, const struct ds_completion *first, size_t n
         return 1;
 }
 
-/* Logs the device's state of the work that does not end; no other record of it remains. */
+/* Logs what the device reports about the work that does not end; this line is the only record of it. */
 static void lost_log_stuck(struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
@@ -77,7 +77,7 @@ void dsw_lost_give_up(struct dsw_session *session, int status, const char *messa
         lost->status = status;
         snprintf(lost->message, sizeof(lost->message), "%s", message);
         lost_suspect(lost, session->id);
-        /* a closing session has nobody to report the error to */
+        /* records the error, although a closing session has no client that reads it */
         dsw_session_fail(session, status, message);
 }
 
@@ -94,7 +94,7 @@ static void lost_log(const struct dsw_lost *lost)
                 lost->n_suspects ? "it was work of session" : "nobody's work carried it", ids);
 }
 
-/* Fails the waiting requests of suspects. The supervisor informs the others. */
+/* Answers the waiting requests of suspects with the error. The supervisor informs the other sessions. */
 static void lost_tell(ds_worker *worker)
 {
         struct dsw_lost *lost = &worker->lost;

@@ -36,9 +36,10 @@
 
 #define WORKER_FD 3
 #define WORKER_LIFE_PER_S 256
-#define MAIN_E_ROOT 1 /* the reason is already logged */
+#define MAIN_E_ROOT 1 /* root cannot change to the worker's user; the reason is already logged */
 #define WORKER_USER "detshare"
-/* if that user does not exist; not 65534, because other processes of `nobody` could kill the worker */
+/* uid of the worker if the user `detshare` does not exist; not 65534, because other processes of `nobody` could kill
+ * the worker */
 #define WORKER_UID 65533u
 
 #define WORKER_GROUPS_MAX 64
@@ -135,7 +136,8 @@ static int main_transform(const char *name, uint32_t *ret)
         return -EINVAL;
 }
 
-/* The first one is policy_dir, "" among the others is none. 0, or -EINVAL: too many. */
+/* Adds a policy directory. The first one is policy_dir, where "" means none; further ones must not be "". Returns 0,
+ * or -EINVAL: too many. */
 static int main_policy_dir(const char *path, struct ds_worker_config *config)
 {
         if (!config->policy_dir[0])
@@ -216,7 +218,8 @@ static int main_signal_fd(int *ret)
         int fd;
 
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE applies to memfds, too; an error code is enough */
+        /* writes to memfds beyond RLIMIT_FSIZE must fail with an error instead of this signal */
+        signal(SIGXFSZ, SIG_IGN);
         sigemptyset(&set);
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
@@ -239,7 +242,7 @@ static void main_add_group(gid_t *groups, int *n, gid_t gid)
                 groups[(*n)++] = gid;
 }
 
-/* Adds the groups of the GPU's device nodes that not everybody may open; root's own group is never added. */
+/* Adds to the worker's groups those of the GPU's device nodes that not everybody may open; never root's own group. */
 static int main_device_groups(uid_t uid)
 {
         gid_t groups[WORKER_GROUPS_MAX];
@@ -266,7 +269,8 @@ static int main_device_groups(uid_t uid)
         return setgroups((size_t)n, groups) < 0 ? ds_error_origin(-errno) : 0;
 }
 
-/* Handles a failed change of user: root in a container may lack the right to do so. */
+/* Handles a failed change of user. Returns MAIN_E_ROOT after a log line if root lacks the right to change, as it may in
+ * a container; otherwise a negative errno. */
 static int main_stays_root(uid_t uid)
 {
         if (errno != EPERM && errno != EINVAL)
@@ -306,10 +310,10 @@ static int main_process(void)
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
-        /* the default timer slack adds 50 us to a wait of a few */
+        /* the default timer slack of Linux would add 50 us to a wait of a few us */
         (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
         if (geteuid() == 0) {
-                /* pinned memory counts as locked memory, and there may be much of it */
+                /* the driver locks pinned memory, of which the sessions may have much */
                 (void)setrlimit(RLIMIT_MEMLOCK, &locked);
                 r = main_become_nobody();
                 if (r)
@@ -321,7 +325,8 @@ static int main_process(void)
         return 0;
 }
 
-/* Number of this worker's life. No client survives a reboot, and this clock never goes back. */
+/* The value of `life` in the configuration: 1/256 s since the boot. No client survives a reboot, and this clock
+ * never goes back. */
 static uint64_t main_life(void)
 {
         struct timespec ts;
@@ -330,7 +335,7 @@ static uint64_t main_life(void)
         return (uint64_t)ts.tv_sec * WORKER_LIFE_PER_S + (uint64_t)ts.tv_nsec / (DS_NS_PER_S / WORKER_LIFE_PER_S);
 }
 
-/* Opens a directory. -1: not available; its later user reports that. */
+/* Opens a directory. Returns -1 if that fails; the function that needs the directory reports it. */
 static int main_directory(const char *path, int flags)
 {
         return path && path[0] ? open(path, flags | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -345,7 +350,8 @@ static int main_run(struct ds_worker_config *config)
         int r;
 
         config->policy_dir_fd = DS_MAX(policy_dir_fd, 0);
-        /* open for the life of the process: the sandbox may forbid to open them later */
+        /* these descriptors stay open for the life of the process: the sandbox may forbid to open the directories
+         * later */
         for (size_t i = 0; i < config->n_more_dirs; i++)
                 config->more_dirs[i].fd = DS_MAX(main_directory(config->more_dirs[i].path, O_PATH | O_NOFOLLOW), 0);
         config->lut_dir_fd = DS_MAX(lut_dir_fd, 0);
@@ -364,16 +370,18 @@ static int main_run(struct ds_worker_config *config)
         do
                 r = ds_worker_turn(worker, -1);
         while (!r);
-        /* clients see the loss of the daemon at their sockets; an orderly cancellation would report less */
+        /* when the supervisor has gone, clients notice it at their sockets; cancelling their work in order would
+         * give them less information */
         if (r == DS_WORKER_E_DONE && ds_worker_orphaned(worker))
                 _exit(0);
-        /* the driver takes long to destroy a broken context; the next worker starts meanwhile */
+        /* the driver needs long to destroy a broken context; meanwhile the next worker starts */
         if (r == DS_WORKER_E_LOST)
                 _exit(EXIT_FAILURE);
         return r == DS_WORKER_E_DONE ? 0 : ds_error_trace(r);
 }
 
-/* Runs in a second process with the worker's rights: creates a context beside the worker's so that the GPU switches. */
+/* Runs in a second process with the worker's rights: creates a context beside that of the worker, so that the GPU
+ * switches contexts. */
 static int main_settle(const char *device)
 {
         const char *spec;
@@ -407,7 +415,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);
-        /* this process starts often, so its routine lines are suppressed */
+        /* the process of main_settle() starts often, so its routine lines are suppressed */
         ds_log_setup(name, settle ? DS_LOG_ERROR : DS_LOG_INFO);
         return (settle ? main_settle(config.device) : main_run(&config)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

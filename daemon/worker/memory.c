@@ -18,13 +18,13 @@
 #include "worker/internal.h"
 
 #define MEMORY_SLAB_ALIGN DS_MIB(2)
-#define MEMORY_PLACES_MAX 64 /* addresses tried for a slab */
+#define MEMORY_PLACES_MAX 64 /* number of addresses tried for a slab */
 
 enum {
-        RANGE_FREEING = 1,  /* its client freed it; work in flight may still use it */
-        RANGE_INTERNAL = 2, /* the bounce buffer */
-        RANGE_GONE = 4,     /* pinned: freed, to be unmapped in a quiesce */
-        RANGE_NEW = 8,      /* its client does not know the address yet and can only guess it */
+        RANGE_FREEING = 1,  /* flag: its client has freed the allocation; work in flight may still use it */
+        RANGE_INTERNAL = 2, /* flag: part of the bounce buffer */
+        RANGE_GONE = 4,     /* flag of pinned memory: freed, and unmapped in a quiesce */
+        RANGE_NEW = 8,      /* flag: its client does not know the address yet and can only guess it */
 };
 
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit)
@@ -58,7 +58,7 @@ int dsw_memory_has_pinned(const struct dsw_session *session)
         return session->memory.pinned.n_slabs > 0;
 }
 
-/* Unmaps it. The last close frees the pages, which takes longer; it happens elsewhere. */
+/* Unmaps pinned memory. The last close of its file frees the pages, which takes longer, so another thread does it. */
 static void memory_host_forget(struct dsw_session *session, uint64_t va, uint64_t bytes)
 {
         ds_worker *worker = session->worker;
@@ -91,8 +91,8 @@ static uint64_t memory_slab_align(const ds_worker *worker)
 }
 
 /*
- * Maps a slab at the lowest address that the device accepts; one that was just unmapped may still be in use. Returns 0,
- * OUT_OF_MEMORY, or a negative errno.
+ * Maps a slab at the lowest address that the device accepts: it may refuse addresses that were just unmapped. Returns
+ * 0, OUT_OF_MEMORY, or a negative errno.
  */
 static int memory_map_slab(struct dsw_session *session, int fd, uint64_t bytes, uint64_t *ret_va)
 {
@@ -268,8 +268,8 @@ int dsw_memory_keep(struct dsw_session *session, uint64_t address)
 }
 
 /*
- * Clearing needs an address, and no client may have the file before it is clear. So new memory is first mapped in the
- * session's own half of the window, as a slab with one allocation that the client does not know.
+ * Memory can be cleared only at an address, and no client may have the file before that. So new memory is first mapped
+ * in the session's own half of the window, as a slab with one allocation that the client does not know.
  */
 int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd)
 {
@@ -334,7 +334,8 @@ void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_sla
 
 /* --- pinned memory ------------------------------------------------------------------------------------------------ */
 
-/* Creates a file of fixed size. Later workers must be able to map it writable, so no other seal is set. */
+/* Creates a file of fixed size. Later workers must be able to map it writable, so it is sealed against changes of
+ * its size only. */
 int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("detshare-pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -387,7 +388,7 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
 
         if (dsw_heap_gap(heap, 0, bytes, DSW_PAGE_ALIGN, &va))
                 return DS_CUDA_OUT_OF_MEMORY;
-        /* allocate the pages first, which needs no quiesce */
+        /* allocates the file's pages before the quiesce, because only the registration needs one */
         r = dsw_pages_ready(session, bytes);
         if (r)
                 return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
@@ -443,8 +444,8 @@ static void memory_host_free(struct dsw_session *session, uint64_t va)
                 memory_host_unmap(session, empty);
 }
 
-/* Frees pinned memory that nothing uses any more. Unregistering may have to wait; until then its addresses stay
- * taken. */
+/* Frees pinned memory that nothing uses any more. If unregistering it must wait for a quiesce, its addresses stay in
+ * use until then. */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
 {
         struct dsw_memory *memory = &session->memory;
@@ -562,7 +563,7 @@ int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_
                 r = memory_bounce_make(session);
         if (r == DSW_WORK_E_STALLED)
                 return DSW_HEAP_E_FULL;
-        /* positive codes of its creation are CUDA's and must not be mistaken for FULL */
+        /* positive codes of memory_bounce_make() are CUDA errors, which must not be mistaken for DSW_HEAP_E_FULL */
         if (r)
                 return r < 0 ? ds_error_trace(r) : ds_error_origin(-ENOMEM);
         return ds_error_trace(dsw_heap_alloc(&session->memory.bounce, bytes, ret_va));
@@ -589,7 +590,7 @@ void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint
         available = total - DS_MIN(total, worker->slab_bytes) + (memory->device.slab_bytes - memory->device.used);
         if (memory->limit)
                 total = DS_MIN(total, memory->limit);
-        /* a temporary cap reduces the free memory, not the device's size */
+        /* the policy's temporary cap reduces the free memory that the client sees, but not the size of the device */
         available = DS_MIN(available, limit - DS_MIN(limit, dsw_memory_used(session)));
         *ret_free = DS_MIN(available, total);
         *ret_total = total;

@@ -22,13 +22,13 @@
 
 #define MESSAGE_BLOCK ((size_t)256 << 10)
 #define MESSAGE_BUDGET ((size_t)8 << 20)
-/* bytes; beyond that the supervisor counts as behind, see dsw_message_full() */
+/* bytes that the supervisor has not read; with more of them, dsw_message_full() is true */
 #define MESSAGE_QUEUED_MAX ((size_t)32 << 10)
 
 struct dsw_unpack {
         ProtobufCAllocator allocator;
         size_t used;
-        ds_arena *more; /* used when the block is full */
+        ds_arena *more; /* memory beyond `block`, used when the block is full */
         _Alignas(16) uint8_t block[MESSAGE_BLOCK];
 };
 
@@ -49,7 +49,7 @@ static void *message_alloc(void *data, size_t size)
 
 static void message_free(void *data, void *p)
 {
-        /* the next unpack frees everything at once */
+        /* nothing to do: the next unpack frees the whole block at once */
 }
 
 int dsw_message_init(ds_worker *worker)

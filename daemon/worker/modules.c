@@ -35,7 +35,7 @@ static void module_image_unmap(struct module_image *image)
                 munmap(image->bytes, image->size);
 }
 
-/* Maps an image during the load. The helper has sealed it, so it cannot shrink. */
+/* Maps an image for the time of the load. The helper has sealed its file, so the file cannot shrink. */
 static int module_image_map(int fd, uint64_t bytes, struct module_image *ret)
 {
         struct stat st;
@@ -188,8 +188,8 @@ static void module_free(struct dsw_session *session, struct dsw_module *module)
 /* --- preparation of loads ----------------------------------------------------------------------------------------- */
 
 /*
- * Does the part of a load that stops nothing in parallel to other work, before the session waits for a quiesce. 1:
- * done. It is tried only once; the load itself repeats and reports an error.
+ * Does the part of a load that stops nothing in parallel to other work, before the session waits for a quiesce. Returns
+ * 1 when this part is over. It is tried only once: if it fails, the load does it again and reports the error.
  */
 static int module_is_prepared(struct dsw_session *session, int fd, size_t size)
 {
@@ -283,7 +283,8 @@ static int module_load_device(struct dsw_session *session, uint64_t id, int fd, 
         return module_load_bytes(session, id, fd, bytes, log, log_size, ret);
 }
 
-/* Loads all kernels: a restored session knows them and may launch any. Returns 0, STALLED, or the error of a load. */
+/* Loads all kernels of a restored module: its client knows their ids and may launch any of them. Returns 0, STALLED,
+ * or the error of a load. */
 static int module_restore_kernels(struct dsw_session *session, const struct dsw_module *module)
 {
         int r = 0;

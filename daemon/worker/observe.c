@@ -15,7 +15,7 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define OBSERVE_SESSIONS_MAX 128u /* per page */
+#define OBSERVE_SESSIONS_MAX 128u /* entries per page of an answer */
 #define OBSERVE_REQUESTS_MAX (DS_HISTORY_REQUESTS + 1)
 
 /* --- current activity --------------------------------------------------------------------------------------------- */

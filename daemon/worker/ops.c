@@ -20,7 +20,7 @@ static uint32_t op_large(uint32_t params_size)
 int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stream, uint32_t params_size)
 {
         if (session->error)
-                return 1; /* will be dropped */
+                return 1; /* there is always room in a failed session, because its operation will be dropped */
         if (session->n_live >= DSW_SESSION_OPS_MAX)
                 return 0;
         if (session->param_bytes + op_large(params_size) > DSW_SESSION_PARAM_BYTES)
@@ -85,7 +85,8 @@ void dsw_op_pool_free(ds_worker *worker)
         }
 }
 
-/* Exact times have a cost on a GPU, so only sessions with timed events get them. */
+/* Copies the session's attributes that the device needs. Exact times cost time on a GPU, so only sessions with timed
+ * events get them. */
 void dsw_op_set_session(struct dsw_op *op)
 {
         const uint32_t timed = op->session->events != NULL;
@@ -156,7 +157,7 @@ int dsw_session_ended(const struct dsw_session *session, uint64_t index)
         return !session->live || session->live->index > index;
 }
 
-/* Ends an operation of kind OUTSIDE: its client or value need not report any more. */
+/* Ends an operation of kind OUTSIDE: the client's host function or the awaited value no longer matters. */
 static void op_end_outside(struct dsw_op *op)
 {
         if (!op->op.outside.due)
@@ -172,7 +173,7 @@ static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
 {
         struct dsw_event *event = op->event ? dsw_event_find(op->session, op->event) : NULL;
 
-        /* the event was recorded again since; the later record counts */
+        /* ignore a record that a later record of the same event has replaced */
         if (!event || event->index != op->index)
                 return;
         event->ns = end_ns;
@@ -180,7 +181,7 @@ static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
         dsw_page_time(op->session, event->id, op->stream->slot, op->seq, end_ns);
 }
 
-/* Kernels, copies and memsets in an operation, as the scheduler counts a session's work. */
+/* Number of kernels, copies and memsets in an operation, as the scheduler counts a session's work. */
 static uint32_t op_works(const struct ds_op *op)
 {
         switch (op->kind) {
@@ -208,7 +209,7 @@ static void op_status(struct dsw_op *op, int status, uint64_t end_ns, const char
         dsw_session_fail(session, status, message);
 }
 
-/* Ends a part of a graph; the graph itself ends later. */
+/* Ends an operation that is one part of a graph; the operation of the graph itself ends later. */
 static void op_part_done(struct dsw_op *op, int status, uint64_t end_ns, const char *message)
 {
         struct dsw_session *session = op->session;
@@ -260,9 +261,10 @@ void dsw_op_done(
         worker->totals.completed += op_works(scheduled);
         op_status(op, status, end_ns, message);
         if (scheduled->kind == DS_OP_GRAPH)
-                dsw_quiesce_chore(worker); /* it may have been launched where the device had not instantiated it */
+                /* background work: the device may have launched the graph on a rung where it had no instance of it */
+                dsw_quiesce_chore(worker);
         if (op->call) {
-                /* a Read: the reply copies the data from the bounce buffer */
+                /* the operation was a Read, whose reply copies the data from the bounce buffer */
                 op->call->op = NULL;
                 op->call->status = status;
         } else if (op->bounce) {

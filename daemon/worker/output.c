@@ -9,8 +9,9 @@
  */
 #include "worker/internal.h"
 
-#define OUTPUT_PIECE 49152u                    /* bytes per message */
-#define OUTPUT_QUEUED_MAX ((size_t)DS_MIB(24)) /* bound of the bytes that the supervisor has not read yet */
+#define OUTPUT_PIECE 49152u /* bytes of text per message */
+/* the worker drops text while the supervisor has more bytes than this to read */
+#define OUTPUT_QUEUED_MAX ((size_t)DS_MIB(24))
 
 static struct dsw_session *output_session(ds_worker *worker, uint32_t space)
 {

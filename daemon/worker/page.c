@@ -55,13 +55,13 @@ void dsw_page_flush(struct dsw_session *session)
         if (!session->ring || !atomic_load_explicit(&session->ring->waiters, memory_order_relaxed))
                 return;
         atomic_fetch_add_explicit(&page->wake, 1, memory_order_release);
-        /* shared between processes, so not FUTEX_PRIVATE */
+        /* the futex is shared with the client's process, so the wake must not be FUTEX_PRIVATE */
         syscall(SYS_futex, &page->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /*
- * Writes an event's time (a seqlock). The client reads `turn` before and after: equal and even values mean a consistent
- * time. Each store is a release, so that none is seen before the odd `turn`.
+ * Writes an event's time under a sequence lock. The client reads `turn` before and after: equal and even values mean a
+ * consistent time. Each store is a release, so that the client sees none of them before the odd `turn`.
  */
 void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns)
 {

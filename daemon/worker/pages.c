@@ -32,21 +32,23 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define PAGES_LEAST_BYTES DS_KIB(256) /* smaller files are made by the loop */
+#define PAGES_LEAST_BYTES DS_KIB(256) /* the loop itself makes smaller files */
 #define PAGES_WRITE_BYTES DS_KIB(64)
-#define PAGES_SLICE_BYTES DS_MIB(4) /* written to one file before the next awaited file gets its share */
+/* bytes that the thread writes to one file before the next awaited file gets its share */
+#define PAGES_SLICE_BYTES DS_MIB(4)
 #define PAGES_SPARES 4u
-#define PAGES_CLOSES_MAX 64u /* queued closes; beyond that the caller closes */
-#define PAGES_NICE 10        /* nice value: on a machine with few CPUs, other work comes first */
+#define PAGES_CLOSES_MAX 64u /* descriptors queued for the thread to close; with more, the loop closes them itself */
+#define PAGES_NICE 10        /* nice value of the thread: on a machine with few CPUs, other work comes first */
 
-/* A file being prepared. The thread reads fd, bytes and written of the files in `todo`; only the loop uses the rest. */
+/* A file being prepared. Of the files in `todo`, the thread reads fd, bytes and written. Only the loop uses the
+ * other fields. */
 struct dsw_file {
         struct dsw_file *prev, *next;
         uint64_t bytes, written;
         int fd;
-        int failed;    /* out of memory */
-        int cancelled; /* no session waits for it any more; under the lock */
-        int spare;     /* no session waits for it yet; under the lock */
+        int failed;    /* 1: there was no memory for the file */
+        int cancelled; /* 1: no session waits for the file any more; protected by the lock */
+        int spare;     /* 1: a spare file, for which no session waits yet; protected by the lock */
         int ready;
         struct dsw_session *session;
 };
@@ -55,26 +57,26 @@ struct dsw_pages {
         pthread_t thread;
         pthread_mutex_t lock;
         pthread_cond_t work;
-        int event_fd; /* readable: `done` is not empty */
+        int event_fd; /* readable while `done` has files */
         _Atomic int any_done;
 
-        /* protected by the lock */
+        /* fields protected by the lock */
         int ending;
         struct dsw_file *todo, *done;
         int closes[PAGES_CLOSES_MAX];
         size_t n_closes;
 
-        /* used by the loop only */
+        /* fields that only the loop uses */
         struct dsw_file *spares; /* complete spare files */
-        size_t n_spares;         /* spare files, including those in preparation */
+        size_t n_spares;         /* spare files, both complete and in preparation */
         size_t n_awaited;        /* files that sessions wait for */
         size_t n_handles;
-        int broken; /* out of memory: no more spare files for now */
+        int broken; /* 1: the last spare file failed for lack of memory, so no further ones are made for now */
 };
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-/* Writes one slice. Only the thread uses the file meanwhile. */
+/* Writes one slice of zeros. The thread holds no lock here: only it uses the file meanwhile. */
 static void pages_fill(struct dsw_file *file)
 {
         static const char zeros[PAGES_WRITE_BYTES];
@@ -124,7 +126,9 @@ static int pages_turn(struct dsw_pages *pages)
         struct dsw_file *file = pages_next(pages);
         int fd;
 
-        if (pages->n_closes) { /* first, because pages that were just freed are the fastest to allocate */
+        /* descriptors are closed before files are filled, because pages that were just freed are the fastest to
+         * allocate */
+        if (pages->n_closes) {
                 fd = pages->closes[--pages->n_closes];
                 pthread_mutex_unlock(&pages->lock);
                 close(fd);
@@ -148,7 +152,7 @@ static void *pages_run(void *arg)
 {
         struct dsw_pages *pages = arg;
 
-        /* a failure is harmless */
+        /* a failure to set the nice value is harmless */
         setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), PAGES_NICE);
         pthread_mutex_lock(&pages->lock);
         while (!pages->ending) {
@@ -161,14 +165,14 @@ static void *pages_run(void *arg)
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* Frees the file; the thread closes its descriptor. */
+/* Frees the structure of a file; the thread closes its descriptor. */
 static void pages_file_free(ds_worker *worker, struct dsw_file *file)
 {
         dsw_pages_drop(worker, file->fd);
         ds_free(file);
 }
 
-/* Orders a file for `session`, NULL = a spare one. Returns 0, OUT_OF_MEMORY, or a negative errno. */
+/* Orders a file for `session`; NULL: a spare file. Returns 0, OUT_OF_MEMORY, or a negative errno. */
 static int pages_order(ds_worker *worker, struct dsw_session *session, uint64_t bytes, struct dsw_file **ret)
 {
         struct dsw_pages *pages = worker->pages;
@@ -244,7 +248,7 @@ size_t dsw_pages_step(ds_worker *worker)
         pages->done = NULL;
         atomic_store(&pages->any_done, 0);
         if (read(pages->event_fd, &count, sizeof(count)) < 0)
-                count = 0; /* nothing had been signalled */
+                count = 0; /* the thread had not signalled anything */
         pthread_mutex_unlock(&pages->lock);
         DL_FOREACH_SAFE(done, file, next)
         {
@@ -375,7 +379,7 @@ void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, in
                         continue;
                 copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
                 if (copy < 0)
-                        return; /* without a duplicate, the last close may happen in the loop */
+                        return; /* without a duplicate, the last close of the file may happen in the loop */
                 *handle = (struct dsw_handle){.va = va, .fd = copy};
                 pages->n_handles++;
                 return;

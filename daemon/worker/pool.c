@@ -164,7 +164,8 @@ static int pool_map(struct dsw_session *session, uint32_t slab)
 
         if (r)
                 return r;
-        /* its memory must not be given to another session when it is unmapped */
+        /* the memory of a pool slab stays allocated when it is unmapped: the device must not reuse it for another
+         * session */
         r = worker->ops->mem_keep(worker->device, session->space, va);
         if (r) {
                 (void)ds_error_trace(
@@ -304,7 +305,7 @@ void dsw_pool_cleared(struct dsw_op *op, int status)
                 op->call->status = status;
         }
         dsw_op_free(op);
-        /* another request may wait for the clearing */
+        /* another request for a slab may wait until this clearing has ended */
         session->retry = 1;
         dsw_session_activate(session);
         dsw_session_dirty(session);

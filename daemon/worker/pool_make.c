@@ -22,11 +22,11 @@
 
 #define PAGE DS_PROBE_PAGE
 #define CLEAR_MAX_NS (60 * DS_NS_PER_S)
-#define POOL_E_NONE 1             /* contract code: there will be no pool; the reason is in maker.why */
+#define POOL_E_NONE 1             /* return code: the worker gets no pool, for the reason in maker.why */
 #define SAID_NS (5 * DS_NS_PER_S) /* interval between two progress lines */
 #define STEPS_MAX 8u
 
-/* A step of the work, and the time it took so far. */
+/* A step of making the pool, and the time that the step has taken so far. */
 struct step {
         const char *what;
         uint64_t ns;
@@ -38,11 +38,11 @@ struct maker {
         uint32_t space;
         int has_space;
         struct ds_sectors_share share;
-        int measured; /* the share comes from a calibration */
+        int measured; /* 1: the share comes from a calibration of this GPU model, 0: from the configuration */
         uint64_t *pages;
         size_t n_pages;
         struct ds_pages_labels labels;
-        /* times of the first step, of the last log line, and of the current step's beginning */
+        /* times when the first step began, of the last log line, and when the current step began */
         uint64_t begin_ns, said_ns, step_ns;
         struct step steps[STEPS_MAX];
         uint32_t n_steps, step;
@@ -63,7 +63,7 @@ static int none(struct maker *maker, const char *fmt, ...)
 
 /* --- progress ----------------------------------------------------------------------------------------------------- */
 
-/* The step's index in the list; if the list is full, the last step's. */
+/* Index of the step in the list. A step that no longer fits into the list gets the index of the last one. */
 static uint32_t step_of(struct maker *maker, const char *what)
 {
         uint32_t i = 0;
@@ -77,7 +77,7 @@ static uint32_t step_of(struct maker *maker, const char *what)
         return i;
 }
 
-/* Begins a step, or continues it. The time since the last call counts for the previous step. */
+/* Begins a step, or continues an earlier one. The time since the last call is added to the step that ran until now. */
 static void step_count(struct maker *maker, const char *what, uint64_t now_ns)
 {
         if (maker->n_steps)
@@ -86,7 +86,8 @@ static void step_count(struct maker *maker, const char *what, uint64_t now_ns)
         maker->step_ns = now_ns;
 }
 
-/* Logs progress every few seconds, because no session is served meanwhile. of: total, 0 = unknown. */
+/* Logs progress every few seconds, because the worker serves no session meanwhile. `of`: the total of `done`, 0 =
+ * unknown. */
 static void make_progress(void *user, const char *what, uint64_t done, uint64_t of)
 {
         struct maker *maker = user;
@@ -116,7 +117,7 @@ static void steps_text(const struct maker *maker, char *ret, size_t size)
 
 /* --- slabs -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses slabs of whole pages, as small as the number of files allows. */
+/* Chooses slabs of whole pages. They are as small as the limit on the number of files allows. */
 static void make_sizes(struct maker *maker, uint64_t bytes)
 {
         struct ds_pool_file *facts = &maker->pool->facts;
@@ -259,7 +260,7 @@ static int make_plan(struct maker *maker, uint8_t **ret_classes)
         return 0;
 }
 
-/* The share measured on this GPU model, for example "15/47" (channels). NULL: no share pays off. */
+/* The share of the channels measured on this GPU model, for example "15/47". NULL: no share is worth it there. */
 static const char *pool_measured(const ds_worker *worker, const struct ds_worker_config *config)
 {
         const struct ds_device_info *info = worker->info;
@@ -292,7 +293,7 @@ static int make_all(struct maker *maker, const struct ds_worker_config *config, 
         return r ? r : ds_error_trace(dsw_pool_file_make(&maker->pool->facts, classes, &maker->pool->file));
 }
 
-/* Unmaps the slabs: those without a borrower are mapped nowhere. */
+/* Unmaps the slabs: a slab without a borrower is mapped in no space. */
 static void make_end(struct maker *maker)
 {
         const struct ds_device_ops *ops = maker->worker->ops;
@@ -301,7 +302,7 @@ static void make_end(struct maker *maker)
 
         ds_free(maker->pages);
         ds_pages_deinit(&maker->labels);
-        /* removing the space unmaps all in it */
+        /* removing the space unmaps all slabs in it */
         if (maker->has_space)
                 (void)ds_error_trace(ops->space_remove(device, maker->space));
         if (maker->why[0] || maker->pool->file < 0)

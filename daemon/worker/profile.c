@@ -12,10 +12,10 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define PROFILE_ROWS 64u                  /* rows per message */
-#define PROFILE_ASK_NS (5 * DS_NS_PER_MS) /* interval between two messages */
+#define PROFILE_ROWS 64u                  /* profiles per message */
+#define PROFILE_ASK_NS (5 * DS_NS_PER_MS) /* minimum interval between two messages with profiles */
 #define PROFILE_SAY_NS (2 * DS_NS_PER_S)  /* interval between two reports of all refined profiles */
-#define PROFILE_FLUSH 64u                 /* messages sent at once on request */
+#define PROFILE_FLUSH 64u                 /* most messages that a request for all profiles sends at once */
 
 /* Buffer of one message, which is filled and sent at once. */
 static struct {
@@ -120,7 +120,7 @@ void dsw_profile_step(ds_worker *worker)
         if (now - worker->profile.said_wall_ns < PROFILE_SAY_NS ||
                 worker->active_wall_ns < worker->profile.said_wall_ns)
                 return;
-        /* the next message carries the rest */
+        /* if the message is full, the next one carries the other refined profiles */
         if (profile_say_refined(worker) < PROFILE_ROWS)
                 worker->profile.said_wall_ns = now;
 }

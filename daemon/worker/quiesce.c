@@ -40,9 +40,10 @@
 
 #include "worker/internal.h"
 
-#define QUIESCE_PAUSE 200 /* interval to the next stop for BE, as a multiple of the time LS was held */
+/* after a long stop: interval to the next stop for BE, as a multiple of the time for which LS was held */
+#define QUIESCE_PAUSE 200
 #define QUIESCE_PAUSE_MIN_NS (100 * DS_NS_PER_MS)
-#define QUIESCE_PAUSE_SHORT 100 /* the same after a short stop */
+#define QUIESCE_PAUSE_SHORT 100 /* after a short stop: the same multiple */
 #define QUIESCE_PAUSE_SHORT_MIN_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_PAUSE_MAX_NS (2 * DS_NS_PER_S)
 /* LS idle time before a stop: the kernels of one request follow each other faster */
@@ -50,12 +51,16 @@
 /* longest time for which LS work may delay a quiesce after BE has drained */
 #define QUIESCE_GAP_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_LS_NS (50 * DS_NS_PER_MS) /* LS counts as active this long after its last activity */
-/* beside active LS, no call of a BE session begins later than this in a stop */
+/* while LS is active, no call of a BE session begins later than this after the beginning of a stop */
 #define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)
-#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* bound of a short stop, and the latest start of background work in it */
-#define QUIESCE_IDLE_NS (5 * DS_NS_PER_MS)    /* the bound for both while LS is idle */
-#define QUIESCE_CHORES_MAX 64u                /* pieces of background work; more get a stop of their own */
-#define QUIESCE_CHORES_MANY 512u              /* pieces; more get a long stop */
+/* bound of a short stop; background work begins no later than this in a stop */
+#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US)
+/* both bounds (of BE's calls and of background work) while LS sessions are idle */
+#define QUIESCE_IDLE_NS (5 * DS_NS_PER_MS)
+/* pieces of background work; with more of them, background work gets a stop of its own */
+#define QUIESCE_CHORES_MAX 64u
+/* pieces of background work; with more of them, a stop may last QUIESCE_MANY_NS */
+#define QUIESCE_CHORES_MANY 512u
 #define QUIESCE_MANY_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_CHORES_NS (5 * DS_NS_PER_S) /* real time; older background work gets a stop of its own */
 
@@ -165,7 +170,7 @@ static int quiesce_ls_waits(const ds_worker *worker)
         return 0;
 }
 
-/* Device time from which a quiesce for BE may begin. */
+/* Device time from which a quiesce for BE sessions may begin. */
 static uint64_t quiesce_be_turn(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -190,7 +195,8 @@ static int quiesce_is_due(const ds_worker *worker)
         return (quiesce->waiting || quiesce_chores_press(worker)) && quiesce_be_turn(worker) <= worker->now_ns;
 }
 
-/* Device time from which both classes may be held: shortly after LS's last work, but at most QUIESCE_GAP_NS later. */
+/* Device time from which both classes may be held: QUIESCE_QUIET_NS after LS's last work, but at most QUIESCE_GAP_NS
+ * after BE has drained. */
 static uint64_t quiesce_gap_end(const ds_worker *worker)
 {
         uint64_t end = worker->quiesce.drained_ns + QUIESCE_GAP_NS;
@@ -226,7 +232,7 @@ uint64_t dsw_quiesce_wait_ns(const ds_worker *worker)
         until = quiesce->chores_wall_ns + QUIESCE_CHORES_NS;
         if (!worker->live_ops)
                 until = DS_MIN(until, worker->ls_active_wall_ns + QUIESCE_LS_NS);
-        /* urgent background work waits for its time on the device clock, as queued sessions do */
+        /* urgent background work waits for the device clock, like queued sessions: check again after this time */
         return until > now ? until - now : QUIESCE_LS_NS;
 }
 
@@ -262,8 +268,9 @@ static int quiesce_chore_do(ds_worker *worker)
 }
 
 /*
- * Whether another piece of background work may begin. Urgent work gets at least one piece per stop. For a very long
- * backlog the time of BE's calls does not count: otherwise calls longer than a stop could block it forever.
+ * Whether another piece of background work may begin in this stop. Urgent work (`press`) gets at least one piece per
+ * stop. For a very long backlog, the time that BE's calls took in this stop does not count: otherwise calls longer than
+ * a stop could block it forever.
  */
 static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_done, uint64_t since_wall_ns)
 {
@@ -296,7 +303,8 @@ static void quiesce_chores(ds_worker *worker)
                 quiesce->chores_wall_ns = 0;
         } else if (n_done) {
                 quiesce->chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
-                /* without LS activity the rest continues in the next stop, so that arriving LS work gets in between */
+                /* without LS activity, the next stop continues with the rest, so that LS work that arrives gets in
+                 * between */
                 quiesce->chores_go_on = !quiesce->beside_ls;
         }
 }
@@ -330,7 +338,7 @@ static uint64_t quiesce_pause_ns(const ds_worker *worker)
         return DS_MIN(DS_MAX(QUIESCE_PAUSE * held, QUIESCE_PAUSE_MIN_NS), QUIESCE_PAUSE_MAX_NS);
 }
 
-/* Real time that the stop may have lasted when BE's next call begins. */
+/* Real time after the beginning of the stop within which BE's next call must begin. */
 static uint64_t quiesce_bound(const ds_worker *worker)
 {
         const struct dsw_session *session;
@@ -386,7 +394,7 @@ static void quiesce_close(ds_worker *worker)
         worker->sched_due = 1;
 }
 
-/* Advances by one state if nothing must be awaited. 1 if it advanced. */
+/* Advances by one state if its condition holds now. Returns 1 if it advanced. */
 static int quiesce_move(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -432,7 +440,7 @@ int dsw_quiesce_step(ds_worker *worker)
                 quiesce_close(worker);
                 moved = 1;
         } else if (!quiesce->waiting && !quiesce->chores_wall_ns) {
-                quiesce_open(worker); /* the sessions that waited have gone */
+                quiesce_open(worker); /* the sessions that waited are gone, so there is nothing to stop for */
                 return 1;
         }
         while (quiesce->state != DSW_QUIESCE_OPEN && quiesce_move(worker))

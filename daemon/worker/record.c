@@ -43,7 +43,7 @@ void dsw_limits_init(struct dsw_limits *limits, const struct ds_device_info *inf
         limits->clusters = limits_attribute(info, ATTR_CLUSTERS, 0);
 }
 
-/* Exact size of a record type; of a launch, the minimum. 0 = unknown type. */
+/* Exact size of a record of this type; for a launch, the minimum size. 0: unknown type. */
 static uint32_t record_size(uint16_t type)
 {
         switch (type) {
@@ -162,7 +162,7 @@ int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_inf
                 if (!launch->block[i] || launch->block[i] > limits->block[i])
                         return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a block dimension is out of range");
         }
-        /* each factor is at most a few thousand, so there is no overflow */
+        /* each of the three dimensions was checked to be at most a few thousand, so the product does not overflow */
         threads *= launch->block[2];
         if (threads > limits->block_threads)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "too many threads per block for the device");
@@ -198,7 +198,8 @@ static enum dsw_where check_extent(
 int dsw_check_copy(struct ds_copy *copy, dsw_where_fn where, void *user, int *ret_empty, const char **ret_why)
 {
         static const enum ds_copy_kind kinds[2][2] = {
-                {DS_COPY_DTOD, DS_COPY_DTOH}, /* source on the device; destination on device or host */
+                /* row: the source is on the device (0) or host (1); column: the same for the destination */
+                {DS_COPY_DTOD, DS_COPY_DTOH},
                 {DS_COPY_HTOD, DS_COPY_HTOH},
         };
         enum dsw_where dst, src;

@@ -16,16 +16,16 @@
 
 #define DSW_RECORD_MAX (sizeof(struct ds_record_launch) + DS_RECORD_PARAMS_MAX)
 
-/* The device's limits, from its attributes. */
+/* The limits of the device for launches, from its attributes. */
 struct dsw_limits {
         uint32_t block_threads;
         uint32_t block[3], grid[3];
-        uint32_t shared_bytes; /* per block, static plus dynamic, after opt-in */
-        uint32_t clusters;     /* 1: the device supports clusters */
+        uint32_t shared_bytes; /* shared memory per block, static plus dynamic, bytes, with the opt-in maximum */
+        uint32_t clusters;     /* 1: the device supports thread-block clusters */
 };
 
 enum dsw_where {
-        DSW_WHERE_NOWHERE, /* not wholly inside one live allocation */
+        DSW_WHERE_NOWHERE, /* the range is not wholly inside one live allocation */
         DSW_WHERE_DEVICE,
         DSW_WHERE_PINNED,
 };
@@ -41,8 +41,8 @@ static inline uint32_t dsw_record_slots(uint32_t size)
 }
 
 /*
- * Checks a header at slot `position` (0..DS_RING_SLOTS - 1) with `available` slots published. NULL if it is well
- * formed, else the reason why no correct client writes it.
+ * Checks the header of a record at slot `position` (0..DS_RING_SLOTS - 1), when the client has published `available`
+ * slots from there. Returns NULL if it is well formed, else the reason why no correct client writes it.
  */
 const char *dsw_record_check_head(const struct ds_record *head, uint64_t position, uint64_t available);
 /* Checks a whole record whose header is valid. Returns NULL or the reason. */
@@ -51,14 +51,14 @@ const char *dsw_record_check_body(const struct ds_record *record);
 const char *dsw_record_check_node(const struct ds_record *record, uint64_t available);
 
 /*
- * Return a CUDA error number, 0 = valid. *ret_why is set with an error. The launch's parameters (params_size bytes) are
- * not checked.
+ * These functions return a CUDA error number with *ret_why, or 0 if the arguments are valid. dsw_check_launch() does
+ * not check the bytes of the launch's parameters.
  */
 int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_info *kernel,
         const struct ds_launch *launch, const char **ret_why);
 /*
- * Both ranges must lie in live allocations. The kind is set to what the two addresses imply. *ret_empty is 1 if there
- * is nothing to copy; then the addresses are not checked.
+ * Checks a copy: both ranges must lie in live allocations. Sets copy->kind to the kind that the two addresses imply.
+ * *ret_empty is 1 if there is nothing to copy; then the addresses are not checked.
  */
 int dsw_check_copy(struct ds_copy *copy, dsw_where_fn where, void *user, int *ret_empty, const char **ret_why);
 int dsw_check_memset(

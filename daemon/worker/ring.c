@@ -52,8 +52,8 @@ uint64_t dsw_ring_tail(struct dsw_session *session)
 }
 
 /*
- * Only the number given out last counts; an older one says nothing about later work. The scheduler knows whether all
- * work has ended.
+ * The client reports the number up to which it has synchronised. Only the number of the latest work counts: an older
+ * one says nothing about later work. The scheduler knows whether all work has ended.
  */
 int dsw_ring_synchronised(struct dsw_session *session)
 {
@@ -87,7 +87,7 @@ static struct ds_record ring_read_head(const uint8_t *slot)
         return head;
 }
 
-/* Makes the only copy of a record's fixed part, with the header that was checked. */
+/* Copies a record's fixed part once, with the header that was checked instead of the one in the ring. */
 static void ring_copy(const uint8_t *slot, const struct ds_record *head, union ring_record *ret)
 {
         size_t size = head->type == DS_RECORD_LAUNCH ? sizeof(ret->launch) : head->size;
@@ -146,7 +146,7 @@ static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t 
         if (why)
                 return ring_fault(session, why);
         if (!stream) {
-                /* no stream, so there is no number to keep */
+                /* without a stream there is no sequence number that must stay equal on both sides */
                 dsw_session_fail(session, DS_CUDA_INVALID_HANDLE, "work for an unknown stream");
                 return RING_TAKEN;
         }
@@ -166,7 +166,7 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
         uint64_t before = session->head;
         size_t n = 0;
 
-        /* a record newly in the ring was written after the client had awaited the earlier work */
+        /* the client wrote this new record after it had waited for the earlier work, so that wait is reported first */
         (void)dsw_ring_synchronised(session);
         budget = DS_MIN(budget, dsw_turns_records(session));
         if (!budget)

@@ -59,7 +59,8 @@ static void session_detach(struct dsw_session *session)
 
 int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, uint64_t head)
 {
-        /* edge triggered: the worker never reads it, so a client that manipulates it cannot block the worker */
+        /* edge triggered: the worker never reads the eventfd, so a client that manipulates it cannot block the
+         * worker */
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = session->id};
         ds_cleanup(ds_closep) int owned = event_fd;
         void *ring;
@@ -87,7 +88,7 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         return 0;
 }
 
-/* --- lists -------------------------------------------------------------------------------------------------------- */
+/* --- membership in the worker's lists ----------------------------------------------------------------------------- */
 
 void dsw_session_dirty(struct dsw_session *session)
 {
@@ -134,7 +135,7 @@ static void session_set_error(struct dsw_session *session, int status, const cha
 {
         session->error = status;
         snprintf(session->error_text, sizeof(session->error_text), "%s", text);
-        ds_text_make_safe(session->error_text); /* it quotes a kernel's name, which is the client's */
+        ds_text_make_safe(session->error_text); /* the text quotes a kernel's name, which the client chose */
         session->cancel_due = 1;
         dsw_session_dirty(session);
 }
@@ -210,7 +211,7 @@ static int session_space_add(struct dsw_session *session)
         return ds_error_trace(r);
 }
 
-/* Initialises all fields that session_free() needs to undo a half-built session. */
+/* Frees a session, also a half-built one whose remaining fields are zero. */
 static void session_free(struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
@@ -360,8 +361,9 @@ static int session_idle(const struct dsw_session *session)
 }
 
 /*
- * The memory unmapped next may belong to another session long before this reset is answered. This message prevents the
- * supervisor from restoring it to this session if the worker ends in between.
+ * Informs the supervisor that the session's memory is gone. The memory may belong to another session long before the
+ * reset is answered. Without this message, the supervisor would restore it to this session if the worker ended in
+ * between.
  */
 static void session_tell_emptied(struct dsw_session *session)
 {
@@ -377,7 +379,8 @@ static void session_tell_emptied(struct dsw_session *session)
         dsw_message_send(session->worker, &message, NULL, 0);
 }
 
-/* Whether everything of the session can be freed now. Memory that never stops the device is freed before a quiesce. */
+/* Whether everything of the session can be freed now. Frees the memory that can be freed without a stop before it
+ * waits for a quiesce. */
 static int session_may_empty(struct dsw_session *session)
 {
         if (!session_idle(session))
@@ -428,7 +431,7 @@ static void session_finish_reset(struct dsw_session *session)
         session->cancelled = session->cancel_due = 0;
         atomic_store(&session->page->error, 0);
         if (session_sched_new(session)) {
-                /* the session is unusable */
+                /* without a scheduler session, this session is unusable */
                 session->state = DSW_SESSION_OPEN;
                 dsw_session_fault(session, "the session could not be reset: the daemon is out of memory");
                 return;
@@ -489,7 +492,7 @@ static void session_settle(struct dsw_session *session)
         if (session->state == DSW_SESSION_FAULTED)
                 dsw_call_fail_all(session, DETSHARE__STATUS__BAD_REQUEST, "the session broke the ring's rules");
         dsw_call_settle(session);
-        /* first handle operations ended by the cancel, and requests that wait for the supervisor */
+        /* operations that the cancel has ended, and requests that wait for the supervisor, come first */
         if (session->is_dirty || session->is_late)
                 return;
         if (session->state == DSW_SESSION_RESETTING && session_may_empty(session))

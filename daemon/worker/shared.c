@@ -16,12 +16,12 @@
 #include "worker/internal.h"
 
 #define SHARED_TOKEN 32u
-#define SHARED_OPEN_MAX 4096u /* per session */
+#define SHARED_OPEN_MAX 4096u /* shared events that one session may have open */
 
 struct dsw_shared {
         uint8_t token[SHARED_TOKEN];
         uint32_t uid, refs;
-        ds_coroutine *coroutine; /* NULL: nothing to wait for */
+        ds_coroutine *coroutine; /* NULL: the event has recorded no work to wait for */
         uint64_t seq;
         UT_hash_handle hh;
 };
@@ -71,7 +71,8 @@ void dsw_shared_close_all(struct dsw_session *session)
         shared_close(session, opened);
 }
 
-/* Assigns an id. Returns 0, QUOTA or -ENOMEM; on 0 the opened event holds the reference. */
+/* Assigns an id to a shared event that the session opens. Returns 0, QUOTA or -ENOMEM; on 0 the session's entry
+ * holds the reference. */
 static int shared_open(struct dsw_session *session, struct dsw_shared *shared, uint64_t *ret_id)
 {
         ds_worker *worker = session->worker;

@@ -21,22 +21,24 @@
  */
 #include "worker/internal.h"
 
-#define STIRS_QUIET_NS (300 * DS_NS_PER_US) /* delay after the last cause: others may follow */
-#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* LS idle time; gaps inside a request are shorter */
-#define STIRS_LATE_NS (5 * DS_NS_PER_MS)    /* longest wait for LS to become idle */
+/* time without a further cause before a switch is requested: other causes may follow the last one */
+#define STIRS_QUIET_NS (300 * DS_NS_PER_US)
+/* time without LS work before a switch; the gaps inside one LS request are shorter */
+#define STIRS_IDLE_NS (100 * DS_NS_PER_US)
+#define STIRS_LATE_NS (5 * DS_NS_PER_MS) /* longest wait for LS to become idle */
 #define STIRS_APART_NS (20 * DS_NS_PER_MS)
 #define STIRS_LS_NS (60 * DS_NS_PER_S) /* LS counts as absent after this time without activity */
-#define PACE_WINDOW 16u                /* requests per window */
-/* kernels; requests with fewer lose little by late beginnings and are not timed */
+#define PACE_WINDOW 16u                /* requests that one window compares */
+/* Minimum kernels of a request that is timed: shorter requests lose little by kernels that begin late. */
 #define PACE_KERNELS 32u
-#define PACE_OTHERS 64u   /* requests of other kernel counts after which the reference is discarded */
-#define PACE_GOOD 8u      /* windows in a row without slowness */
-#define PACE_SLOW 25u     /* slow: longer than the best by more than 1/25 */
-#define PACE_FORGET 1024u /* the best duration grows by 1/1024 of the difference per window */
+#define PACE_OTHERS 64u   /* number of requests with other kernel counts after which the best duration is discarded */
+#define PACE_GOOD 8u      /* good windows in a row after which the interval between reports halves */
+#define PACE_SLOW 25u     /* a window is slow if its shortest request exceeds the best duration by more than 1/25 */
+#define PACE_FORGET 1024u /* per slow window, the best duration grows by 1/1024 of the difference to that window */
 #define PACE_APART_NS (50 * DS_NS_PER_MS)
 #define PACE_APART_MAX_NS DS_NS_PER_S
 
-/* Evaluates a complete window. 1: its requests were slow and a report is due. */
+/* Evaluates a complete window. Returns 1 if its requests were slow and a report is due. */
 static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
 {
         const uint64_t least = pace->least_ns;
@@ -45,7 +47,8 @@ static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
         pace->least_ns = 0;
         if (!pace->best_ns || least <= pace->best_ns + pace->best_ns / PACE_SLOW) {
                 pace->best_ns = pace->best_ns ? DS_MIN(pace->best_ns, least) : least;
-                if (++pace->good % PACE_GOOD == 0) /* intermittent slowness does not reset the interval each time */
+                /* intermittent slowness does not reset the interval between reports at each good window */
+                if (++pace->good % PACE_GOOD == 0)
                         pace->apart_ns = DS_MAX(pace->apart_ns / 2, PACE_APART_NS);
                 return 0;
         }
@@ -58,7 +61,7 @@ static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
         return 1;
 }
 
-/* Records the duration of a request with this many kernels. 1: a report of slowness is due. */
+/* Records the duration of a request with this many kernels. Returns 1 if a report of slowness is due. */
 static int pace_learn(struct dsw_pace *pace, uint32_t kernels, uint64_t ns, uint64_t now_ns)
 {
         if (pace->kernels && kernels != pace->kernels && ++pace->others < PACE_OTHERS)
@@ -88,8 +91,8 @@ void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t sta
                 worker->stirs.n_slow += (uint64_t)pace_learn(pace, kernels, end_ns - pace->begin_ns, worker->now_ns);
 }
 
-/* Detects that LS returned after an absence. Uses real time, because virtual time may pass arbitrarily while LS is
- * absent. */
+/* Detects that LS returned after an absence, which it measures in real time: virtual time may pass arbitrarily while
+ * LS is absent. */
 static void stirs_look_for_ls(ds_worker *worker)
 {
         struct dsw_stirs *stirs = &worker->stirs;
@@ -99,7 +102,8 @@ static void stirs_look_for_ls(ds_worker *worker)
         stirs->alive_wall_ns = worker->ls_active_wall_ns;
 }
 
-/* Whether something changed since the last switch and nothing that would cancel its effect is running. */
+/* Whether a reason for a switch has come since the last one, and nothing that would cancel the effect of a switch is
+ * running. */
 static int stirs_wanted(ds_worker *worker)
 {
         struct dsw_stirs *stirs = &worker->stirs;

@@ -19,7 +19,8 @@ struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot)
         return stream && stream->state == DSW_STREAM_OPEN ? stream : NULL;
 }
 
-/* Its numbers continue from the page's value, which an earlier worker may have written. */
+/* Opens a stream in this slot. Its numbers continue from the value in the page, which an earlier worker may have
+ * written. */
 static void stream_begin(struct dsw_session *session, struct dsw_stream *stream, uint32_t slot)
 {
         stream->session = session;
@@ -27,7 +28,7 @@ static void stream_begin(struct dsw_session *session, struct dsw_stream *stream,
         stream->submitted = stream->done = atomic_load(&session->page->stream_done[slot]);
 }
 
-/* The slot's structure, created on first use; NULL when out of memory. */
+/* The structure of the slot, created on first use. Returns NULL when out of memory. */
 static struct dsw_stream *stream_slot(struct dsw_session *session, uint32_t slot)
 {
         struct dsw_stream **grown;

@@ -24,7 +24,7 @@ static void user_free(ds_worker *worker, struct dsw_user *user)
 }
 
 /* Frees users without sessions, but only after they have regained all of their time of the virtual clock: otherwise
- * a new session would renew it. */
+ * a user could renew that time with a new session. */
 static void users_sweep(ds_worker *worker)
 {
         struct dsw_user *user, *next;
@@ -48,7 +48,8 @@ void dsw_users_free(ds_worker *worker)
                 user_free(worker, user);
 }
 
-/* streams that must be free again; not a quarter of the bound, because the rest may stay blocked for long */
+/* Number of streams of a user that must be free again before its queues are tried again. Not a quarter of the bound,
+ * because the other streams may stay blocked for long. */
 #define USER_STREAMS_ROOM 32u
 
 int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
@@ -62,7 +63,8 @@ int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
                 if (!user)
                         return ds_error_origin(-ENOMEM);
                 user->uid = uid;
-                user->value_pass = 1; /* no session has this number, so none counts as checked */
+                /* no session of the user has this number, so none counts as checked in this round */
+                user->value_pass = 1;
                 user->hold_wall_ns = worker->wall_ns();
                 HASH_ADD(hh, worker->users, uid, sizeof(user->uid), user);
                 if (!user->hh.tbl) {

@@ -41,7 +41,7 @@ static int value_holds(const struct dsw_op *op, uint64_t there)
         return 1;
 }
 
-/* Reads a word of pinned memory or of the bounce buffer, which are mapped here at their own addresses. */
+/* Reads a word of pinned memory or of the bounce buffer. The worker maps both at the addresses that the device uses. */
 static uint64_t value_read(uint64_t address, uint32_t bytes)
 {
         const void *p = (const void *)(uintptr_t)address;
@@ -92,7 +92,7 @@ static void value_over(struct dsw_op *op)
 
 /* --- probes ------------------------------------------------------------------------------------------------------- */
 
-/* Submits a probe. Returns 0, or an error of this attempt, which will be repeated. */
+/* Submits a probe for a waiting operation. Returns 0, or an error of this attempt, which the worker repeats later. */
 static int probe_submit(struct dsw_session *session, struct dsw_op *target)
 {
         struct dsw_probe *probe = &session->probe;
@@ -149,7 +149,7 @@ void dsw_value_probed(struct dsw_op *op, int status)
                 if (value_holds(target, there)) {
                         value_over(target);
                 } else {
-                        /* the next wait's turn */
+                        /* the value is not reached yet, so the next probe serves the next wait of the session */
                         DL_DELETE2(session->values, target, due_prev, due_next);
                         DL_APPEND2(session->values, target, due_prev, due_next);
                 }
@@ -199,7 +199,8 @@ void dsw_value_serve(struct dsw_session *session)
 }
 
 /*
- * Bounds each user's checks per round. Sessions of the user that were not checked come first in the next round.
+ * Whether the session may check its values now, within the user's share of checks per round. Sessions of the user that
+ * had no check in this round come first in the next one.
  */
 static int value_may_look(struct dsw_session *session)
 {

@@ -107,7 +107,8 @@ static int vmm_reserve(struct dsw_memory *memory)
         return 0;
 }
 
-/* Whether the range is outside the window, whose addresses the session's heaps assign. */
+/* Whether the range lies outside the session's window. Addresses inside the window are assigned by the session's
+ * heaps. */
 static int vmm_is_place(const struct dsw_session *session, uint64_t va, uint64_t bytes)
 {
         uint64_t granularity = session->worker->info->slab_granularity;
@@ -184,7 +185,7 @@ void dsw_vmm_unmap(struct dsw_session *session, uint64_t va)
         memory->n_mapped--;
 }
 
-/* Adjacent mappings count as one range of memory. */
+/* Whether mappings cover the whole range. Adjacent mappings count as one range of memory. */
 int dsw_vmm_covers(const struct dsw_session *session, uint64_t va, uint64_t bytes)
 {
         const struct dsw_memory *memory = &session->memory;

@@ -25,7 +25,7 @@ static int work_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *r
 {
         if (!dsw_op_submit(stream, op, ret_seq))
                 return 0;
-        /* with nothing queued the cause is lack of memory, and no completion would cause a retry */
+        /* if the session has nothing in flight, only memory can be lacking, and no completion would cause a retry */
         return stream->session->live ? DSW_WORK_E_STALLED : work_no_memory(ret_why);
 }
 
@@ -65,7 +65,7 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         return work_submit(stream, op, ret_seq, ret_why);
 }
 
-/* Submits an operation without work, which may record an event. */
+/* Submits a MARK operation, which does no work but may record an event. */
 static int work_mark(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why)
 {
         struct dsw_op *op;
@@ -198,7 +198,7 @@ int dsw_work_wait(struct dsw_stream *stream, uint32_t slot, uint64_t seq, uint64
         struct dsw_session *session = stream->session;
         struct dsw_stream *other = slot < session->n_streams ? session->streams[slot] : NULL;
 
-        /* a destroyed stream can still be awaited: its numbers stay valid */
+        /* a client can still wait for a destroyed stream: its sequence numbers stay valid */
         if (!other || seq > other->submitted)
                 return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "wait for work that was not submitted");
         if (other == stream || seq <= other->done)
@@ -235,7 +235,7 @@ int dsw_work_host(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, con
         return work_submit(stream, op, ret_seq, ret_why);
 }
 
-/* A write of one word is a memset of one element. */
+/* Turns a write of one word into a memset of one element, and a wait for a value into an operation of kind OUTSIDE. */
 void dsw_op_set_value(struct dsw_op *op, const struct ds_record_value *value)
 {
         if (value->kind == DS_VALUE_WRITE) {

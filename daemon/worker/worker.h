@@ -20,7 +20,7 @@
 typedef struct ds_worker ds_worker;
 struct ds_device_ops;
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_WORKER_E_DONE 1    /* orderly end: the supervisor has gone, or a stop is complete */
 #define DS_WORKER_E_LOST 3    /* the device's context is lost and reported: end the process at once, free nothing */
 #define DS_WORKER_E_REFUSED 2 /* the named device or policy cannot be used; a log line gives the reason */
@@ -37,28 +37,32 @@ struct ds_worker_config {
         const char *policy;     /* initial policy */
         const char *policy_dir; /* "" = only built-in policies */
         int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
-        struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* searched after policy_dir, in order */
+        /* further policy directories, searched in this order after policy_dir */
+        struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX];
         size_t n_more_dirs;
         uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */
         /*
-         * Increases from one worker process to the next (it counts 1/256 s since the boot), below 2^36. Ids given out
-         * by this process are above those of earlier ones, so that an old id is never mistaken for a new one.
+         * Number of this worker process. It increases from one process to the next (it counts 1/256 s since the boot),
+         * below 2^36. Ids that this process assigns are above those of earlier processes, so no id is used twice.
          */
         uint64_t life;
-        uint64_t spin_ns;        /* polling time after LS activity; 0 = 50 us, or 20 ms on a GPU with CPUs to spare */
+        /* time for which the loop polls after LS activity; 0 = 50 us, or 20 ms on a GPU with CPUs to spare */
+        uint64_t spin_ns;
         uint64_t orphan_ns;      /* time bound of a closing session's work; 0 = 10 s. See deadline.c */
         uint64_t kernel_ns;      /* time bound of any kernel; 0 = none */
         uint64_t quiesce_ns;     /* time bound of a kernel while a quiesce is pending; 0 = 60 s */
-        uint64_t evict_bound_ns; /* longest time of an eviction; 0 = the scheduler's default */
-        uint64_t piece_ns;       /* duration of a graph piece, see graph_piece.h; 0 = 150 us */
-        uint32_t ladder_steps;   /* 0 = the scheduler's default */
-        uint32_t ladder_by_gpc;  /* 1: rungs are built GPC by GPC */
-        /* NULL = found by the device's name; otherwise `device` is the argument of open */
+        uint64_t evict_bound_ns; /* time bound of an eviction; 0 = the scheduler's default */
+        uint64_t piece_ns;       /* expected duration of a graph piece, see graph_piece.h; 0 = 150 us */
+        uint32_t ladder_steps;   /* number of rungs of the ladder; 0 = the scheduler's default */
+        uint32_t ladder_by_gpc;  /* 1: the ladder adds SMs to its rungs one GPC after another */
+        /* device functions; NULL = found by the device's name. If set, `device` is the argument of their open() */
         const struct ds_device_ops *ops;
         uint32_t transform; /* enum ds_sched_transform */
-        /* memory whose channels are to be known, bytes; 0 = none, or passed on by an earlier worker */
+        /* bytes of the pool, i.e. memory whose channels the worker finds out; 0 = no pool, or one passed on by an
+         * earlier worker */
         uint64_t pool_bytes;
-        const char *pool_be; /* best effort's share of the channels: "1/3", "15"; "auto": from pool_for */
+        /* share of the channels for best effort: "1/3", "15", or "auto": the entry for this GPU in pool_for */
+        const char *pool_be;
         uint32_t n_pool_for;
         const char
                 /* "GPU/SMS=15/47": share for that GPU model; without an entry there is no pool */
@@ -79,7 +83,7 @@ ds_worker *ds_worker_free(ds_worker *worker);
  * wait), and handles it. Returns 0, DS_WORKER_E_DONE, DS_WORKER_E_LOST, or a fatal errno.
  */
 int ds_worker_turn(ds_worker *worker, int timeout_ms);
-/* Refuses new work and ends when idle, at the latest after grace_ns of real time. */
+/* Refuses new work. The worker ends when it is idle, at the latest after grace_ns of real time. */
 void ds_worker_stop(ds_worker *worker, uint64_t grace_ns);
 /* 1 if the worker ends because the supervisor has gone, so that nobody reports the fate of the clients' work. */
 int ds_worker_orphaned(const ds_worker *worker);

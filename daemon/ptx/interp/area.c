@@ -8,17 +8,17 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define PAGE UINT64_C(65536) /* a multiple of the page size of every machine */
+#define PAGE UINT64_C(65536) /* size of the area's pages, bytes; a multiple of the page size of every machine */
 
 struct piece {
-        uint64_t at, size; /* bytes; at: from the area's begin */
+        uint64_t at, size; /* offset from the begin of the area, and size, both in bytes */
 };
 
 static struct {
         pthread_mutex_t lock;
         struct piece *free; /* sorted by address; adjacent pieces are merged */
         size_t n_free, capacity;
-        uint64_t mapped; /* bytes from the area's begin */
+        uint64_t mapped; /* bytes mapped so far, from the area's begin */
 } area = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *at_offset(uint64_t offset)
@@ -52,7 +52,7 @@ static uint64_t take_free(uint64_t size)
         return UINT64_MAX;
 }
 
-/* Without memory for the record the addresses are never reused. */
+/* Adds a free piece to the list. If there is no memory for the record, the addresses are never reused. */
 static void put_free(uint64_t at, uint64_t size)
 {
         struct piece *pieces;
@@ -100,7 +100,7 @@ static uint64_t grow(uint64_t size)
         p = mmap(want, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (p == MAP_FAILED)
                 return UINT64_MAX;
-        if (p != want) { /* a kernel that does not support MAP_FIXED_NOREPLACE */
+        if (p != want) { /* the operating system's kernel does not support MAP_FIXED_NOREPLACE */
                 munmap(p, more);
                 return UINT64_MAX;
         }
@@ -133,7 +133,7 @@ void *ds_ix_area_free(void *p, uint64_t size)
                 return NULL;
         size = DS_ALIGN_UP(size, PAGE);
         (void)pthread_mutex_lock(&area.lock);
-        if (madvise(p, size, MADV_DONTNEED) < 0) /* afterwards the pages read as zeros */
+        if (madvise(p, size, MADV_DONTNEED) < 0) /* frees the pages, which then read as zeros */
                 memset(p, 0, size);
         put_free(at, size);
         (void)pthread_mutex_unlock(&area.lock);

@@ -15,10 +15,10 @@
 
 #include <stdint.h>
 
-#if defined(__SANITIZE_THREAD__) /* ThreadSanitizer's own memory lies in between */
+#if defined(__SANITIZE_THREAD__) /* ThreadSanitizer's own memory lies between the session windows and the usual base */
 #define DS_IX_AREA_BASE UINT64_C(0x007000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 36)
-#elif defined(__SANITIZE_ADDRESS__) /* AddressSanitizer may have its heap above the windows */
+#elif defined(__SANITIZE_ADDRESS__) /* AddressSanitizer's heap may lie above the session windows */
 #define DS_IX_AREA_BASE UINT64_C(0x480000000000)
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 42)
 #else
@@ -26,7 +26,7 @@
 #define DS_IX_AREA_BYTES (UINT64_C(1) << 42)
 #endif
 
-/* `size` bytes, zeroed, aligned to a page; NULL: no memory. The caller frees them with the same size. */
+/* Allocates `size` zeroed bytes, aligned to a page; NULL: out of memory. The caller frees them with the same size. */
 void *ds_ix_area_new(uint64_t size);
-/* p may be NULL. Returns NULL. */
+/* Frees memory of ds_ix_area_new(). p may be NULL. Returns NULL. */
 void *ds_ix_area_free(void *p, uint64_t size);

@@ -10,7 +10,8 @@
 #define TX_BITS 21
 #define MISSING_SHIFT 43
 #define PHASE_SHIFT 63
-#define IDLE_ROUNDS 1024 /* consecutive rounds of a block's waits after which a wait takes a time slice */
+/* consecutive rounds in which a block only waits, after which each further wait takes a time slice */
+#define IDLE_ROUNDS 1024
 
 struct mbarrier {
         uint32_t missing, expected, phase;
@@ -18,7 +19,7 @@ struct mbarrier {
 };
 
 /* --- the mbarrier object --- */
-/* The object's 64 bits at a generic address. NULL: faulted. */
+/* Host address of the mbarrier's 64 bits at a generic address. NULL: the access faulted. */
 static uint64_t *object(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address)
 {
         uint8_t *p = NULL;
@@ -59,7 +60,7 @@ static uint64_t pack(const struct mbarrier *m)
                (uint64_t)m->phase << PHASE_SHIFT;
 }
 
-/* Adds to the bytes still expected; negative: subtracts */
+/* Adds to the bytes that the phase still expects; negative: subtracts. 0: faulted. */
 static int add_bytes(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, struct mbarrier *m, int64_t bytes)
 {
         int64_t sum = m->bytes + bytes, most = COUNT_MAX;
@@ -84,7 +85,7 @@ static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, struct mbarr
         return 1;
 }
 
-/* Stores the object. If all expected arrivals and bytes have come, the next phase begins. */
+/* Stores the mbarrier in memory. If all expected arrivals and bytes have come, the next phase begins. */
 static void put(ds_ix_warp *w, uint64_t *to, struct mbarrier *m)
 {
         if (m->missing == 0 && m->bytes == 0) {
@@ -101,7 +102,7 @@ static uint32_t value32(const ds_ix_warp *w, uint32_t slot, uint32_t lane, uint3
         return slot == DS_IX_NO_SLOT ? otherwise : ((const uint32_t *)ds_ix_lanes(w, slot))[lane];
 }
 
-/* Runs `what` on the object lane by lane, in order; it returns 0 after a fault. */
+/* One lane's operation on an mbarrier; returns 0 after a fault. */
 typedef int (*one_fn)(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *object);
 
 DS_IX_INLINE const ds_ix_op *each(ds_ix_warp *w, const ds_ix_op *op, one_fn what)
@@ -287,7 +288,7 @@ const ds_ix_op *ds_ix_address_of(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* Checks one end of a copy. NULL: faulted. */
+/* Checks the memory at one end of a copy. Returns its host address; NULL: the access faulted. */
 static uint8_t *end_of(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, uint32_t size, int shared,
         enum ds_ix_intent intent)
 {
@@ -323,7 +324,7 @@ static void move_bytes(const ds_ix_op *op, uint8_t *to, const uint8_t *from, uin
         }
 }
 
-/* Copies the bytes to one block and counts them at its mbarrier */
+/* Copies the bytes to one block of the cluster and counts them at that block's mbarrier. */
 static int deliver(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t target, uint64_t mbarrier,
         const uint8_t *from, uint32_t size, uint32_t mask)
 {
@@ -339,7 +340,7 @@ static int deliver(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t ta
         return op->f == DS_IX_NO_SLOT || ds_ix_mbarrier_bytes(w, op, lane, mbarrier, size);
 }
 
-/* The same location in another block of the cluster */
+/* The address of the same location in another block's shared memory. */
 static uint64_t in_block(uint64_t address, uint32_t rank)
 {
         return (address & ~(UINT64_C(255) << DS_IX_RANK_SHIFT)) | (uint64_t)rank << DS_IX_RANK_SHIFT;
@@ -390,7 +391,8 @@ const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op)
         return w->fuel < 0 ? ds_ix_expire(w, op + 1) : op + 1;
 }
 
-/* One lane of cp.async that copies `some` of op->n bytes. Sectors that the previous lane read are not counted again. */
+/* Copies for one lane of cp.async: `some` bytes from memory, and zeros up to op->n bytes. Sectors that the previous
+ * lane read are not counted again. */
 static int some_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint32_t some, uint64_t *last)
 {
         uint64_t source = ((const uint64_t *)ds_ix_lanes(w, op->a))[lane];

@@ -26,48 +26,48 @@
 #include "ptx/interp/decode.h"
 
 enum ds_ix_arrival {
-        DS_IX_ARRIVE_DROP = 1 << 0, /* later phases expect that many fewer arrivals */
+        DS_IX_ARRIVE_DROP = 1 << 0, /* later phases expect fewer arrivals, by the count of this arrival */
 };
 
-/* a f imm space: address of the object; b: count of init, bytes of expect_tx and complete_tx, count of arrive
- * (NO_SLOT: 1) */
+/* Operands of the mbarrier operations: a f imm space: address of the mbarrier; b: count of init, bytes of expect_tx
+ * and complete_tx, or count of arrive (NO_SLOT: 1). */
 const ds_ix_op *ds_ix_mbarrier_init(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_mbarrier_inval(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_mbarrier_expect(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_mbarrier_complete(ds_ix_warp *w, const ds_ix_op *op);
-/* c: bytes to expect, or NO_SLOT; d: returned state; mode: enum ds_ix_arrival */
+/* Arrival. c: bytes to expect, or NO_SLOT; d: returned state; mode: enum ds_ix_arrival */
 const ds_ix_op *ds_ix_mbarrier_arrive(ds_ix_warp *w, const ds_ix_op *op);
 /* cp.async.mbarrier.arrive without .noinc: an arrival that is expected in addition */
 const ds_ix_op *ds_ix_mbarrier_touch(ds_ix_warp *w, const ds_ix_op *op);
-/* A control operation. b: the state, or the parity if mode is set; d: the predicate */
+/* Wait, a control operation. b: the state, or the phase's parity if mode is set; d: the resulting predicate */
 const ds_ix_op *ds_ix_mbarrier_wait(ds_ix_warp *w, const ds_ix_op *op);
-/* a: state; d: its missing arrivals */
+/* pending_count. a: state; d: the number of missing arrivals in it */
 const ds_ix_op *ds_ix_mbarrier_pending(ds_ix_warp *w, const ds_ix_op *op);
-/* Counts arrived bytes at the object at a generic address. 0: faulted. */
+/* Counts bytes that have arrived at the mbarrier at a generic address. 0: faulted. */
 int ds_ix_mbarrier_bytes(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, uint32_t bytes);
 
-/* d: generic addresses of the operand in a f imm space */
+/* Computes the generic address of the operand in a f imm space. d: the result */
 const ds_ix_op *ds_ix_address_of(ds_ix_warp *w, const ds_ix_op *op);
 
 enum ds_ix_bulk {
         DS_IX_BULK_FROM_SHARED = 1 << 0,
         DS_IX_BULK_TO_SHARED = 1 << 1,
-        DS_IX_BULK_MULTICAST = 1 << 2, /* to the same location in every block whose bit is set in e */
+        DS_IX_BULK_MULTICAST = 1 << 2, /* copies to the same location in every block whose bit is set in e */
 };
 /*
- * A control operation. a: source, b: destination, f: mbarrier or NO_SLOT, all generic addresses; c: bytes; e: mask of
- * the bytes of each 16, or NO_SLOT; mode: enum ds_ix_bulk; ext: the reduction of elements, or NULL
+ * Bulk copy, a control operation. a: source, b: destination, f: mbarrier or NO_SLOT, all generic addresses; c: bytes;
+ * e: mask of the bytes of each 16, or NO_SLOT; mode: enum ds_ix_bulk; ext: the reduction of elements, or NULL
  */
 const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op);
 
-/* a: source, b: destination, as above; n: bytes; c: bytes to copy, the others become zeros; e: predicate to copy
- * none */
+/* cp.async of a part. a: source, b: destination, both generic addresses; n: bytes to write; c: bytes to copy, the
+ * rest become zeros; e: predicate that is true to copy none */
 const ds_ix_op *ds_ix_copy_some(ds_ix_warp *w, const ds_ix_op *op);
 
-/* atom.c: one element of a reduction. alone: in shared memory, where no other thread writes */
+/* Reduction of one element. alone: 1 if the cell is in shared memory, where no other thread writes at the same time */
 struct ds_ix_reduction {
         void (*apply)(void *cell, const void *with, int alone);
         uint32_t bytes;
 };
-/* NULL: no such reduction */
+/* Reduction for an operation and a type; NULL: there is none. */
 const struct ds_ix_reduction *ds_ix_find_reduction(enum ds_ptx_modifier what, enum ds_ptx_type type);

@@ -20,8 +20,8 @@ static uint32_t float_add(uint32_t a, uint32_t b, int flush)
         return ds_ix_canonical(ds_ix_ftz(ds_ix_ftz(x) + ds_ix_ftz(y)));
 }
 
-/* NaN: on global memory it passes unchanged, the operand first; on shared memory it becomes quiet, the old value
- * first. */
+/* Adds two doubles. A NaN: on global memory it passes unchanged, the operand first; on shared memory it becomes
+ * quiet, the old value first. */
 static uint64_t double_add(uint64_t old, uint64_t b, int shared)
 {
         double x = ds_ix_double(old), y = ds_ix_double(b), r = x + y;
@@ -69,7 +69,7 @@ HALF_ORDER(bf16_max, 0x7f80u, 1)
 #define HIGH(v) ((uint16_t)((v) >> 16))
 #define PAIR(f) ((uint32_t)f(LOW(old), LOW(b)) | (uint32_t)f(HIGH(old), HIGH(b)) << 16)
 
-/* NAME, type of the memory cell, value to store computed from old and the operands b and c */
+/* list of the handlers: name, type of the memory cell, value to store, computed from `old` and the operands b and c */
 #define ATOMICS(X)                                                \
         X(add_32, uint32_t, old + b)                              \
         X(add_64, uint64_t, old + b)                              \
@@ -168,7 +168,7 @@ typedef struct {
         uint64_t word[2];
 } b128;
 
-/* Stores `new` if the cell holds `old`. Returns whether it did; *old receives the previous value. */
+/* Stores `new` if the cell holds `old`. Returns 1 if it stored it; *old receives the previous value. */
 static int exchange_128(b128 *cell, b128 *old, const b128 *new)
 {
 #if defined(__x86_64__)
@@ -180,7 +180,8 @@ static int exchange_128(b128 *cell, b128 *old, const b128 *new)
                          : "memory", "cc");
         return done;
 #else
-        static atomic_flag busy = ATOMIC_FLAG_INIT; /* the flag makes these operations atomic only among each other */
+        /* without 128-bit atomics of the host, this flag makes these operations atomic, but only among each other */
+        static atomic_flag busy = ATOMIC_FLAG_INIT;
         int done;
 
         while (atomic_flag_test_and_set(&busy))
@@ -195,7 +196,7 @@ static int exchange_128(b128 *cell, b128 *old, const b128 *new)
 #endif
 }
 
-/* exch without operand c, cas with it */
+/* Handler of atom.exch.b128 (no operand c) and atom.cas.b128 (operand c). */
 static const ds_ix_op *atomic_128(ds_ix_warp *w, const ds_ix_op *op)
 {
         const b128 *pb = ds_ix_lanes(w, op->b), *pc = op->c == DS_IX_NO_SLOT ? NULL : ds_ix_lanes(w, op->c);

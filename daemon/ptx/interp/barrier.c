@@ -34,7 +34,7 @@ static void write_result(ds_ix_warp *w, const struct ds_ix_group *g, const ds_ix
         w->mask = mask;
 }
 
-/* Releases all groups that wait at barrier `id`, if it is complete. */
+/* Releases all groups that wait at barrier `id` if it is complete. Returns 1 if it was. */
 static int release(ds_ix_block *block, uint32_t id)
 {
         struct ds_ix_barrier *b = &block->barrier[id];
@@ -60,8 +60,8 @@ static int release(ds_ix_block *block, uint32_t id)
         return 1;
 }
 
-/* Counts exited lanes as arrived at the barrier where the lowest remaining lane waits, as if they had exited before
- * it. */
+/* Counts exited lanes as arrived at the barrier where the lowest remaining lane of their warp waits, as if they had
+ * exited before it. */
 static void count_leavers(ds_ix_warp *w, uint32_t leaving)
 {
         for (uint32_t i = 0; w->live && i < w->n_groups; i++) {
@@ -100,7 +100,7 @@ static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
         b->active = 1;
         b->lanes += lanes;
         b->arrived += lanes;
-        /* lanes that the warp lacks (any more) count together with its lowest lane */
+        /* lanes that have exited, or that the warp never had, count as arrived together with the warp's lowest lane */
         if (w->mask >> __builtin_ctz(w->live) & 1)
                 b->arrived += DS_IX_LANES - (uint32_t)__builtin_popcount(w->live);
         b->voted += lanes;
@@ -108,7 +108,8 @@ static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
         return (int)id;
 }
 
-/* Makes the running group wait: either it completes the barrier or another group continues. */
+/* The running group arrives and waits. Returns the next operation: the group's own if it completes the barrier, else
+ * another group's. */
 static const ds_ix_op *wait_for(ds_ix_warp *w, const ds_ix_op *op, uint32_t votes)
 {
         int id = arrive(w, op, votes);
@@ -123,7 +124,7 @@ static const ds_ix_op *wait_for(ds_ix_warp *w, const ds_ix_op *op, uint32_t vote
         g->barrier = (uint8_t)id;
         if (!release(w->block, (uint32_t)id))
                 return ds_ix_pick(w);
-        /* the only group of its warp: no need to choose */
+        /* the group is the only one of its warp, so it continues */
         if (w->n_groups == 1) {
                 g->state = DS_IX_RUNNING;
                 w->others = 0;

@@ -51,7 +51,7 @@ DS_IX_INLINE uint32_t lop3_of(uint32_t a, uint32_t b, uint32_t c, uint32_t lut)
 
 DS_IX_OP3(lop3, uint32_t, uint32_t, uint32_t, uint32_t, lop3_of(x, y, z, (uint32_t)op->imm))
 
-/* d|p: p = (d != 0) combined with the predicate operand */
+/* lop3 with a predicate result: p = (d != 0), combined with the predicate operand */
 DS_IX_INLINE void lop3_bool_body(ds_ix_warp *w, const ds_ix_op *op)
 {
         DS_IX_BUFFER(uint32_t, buffer);
@@ -99,7 +99,7 @@ DS_IX_INLINE uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
 
 DS_IX_OP3(prmt, uint32_t, uint32_t, uint32_t, uint32_t, permute(x, y, z))
 
-/* A named mode is one of four permutations, chosen by the two low bits of the selector. */
+/* Selectors of prmt's named modes: the two low bits of the third operand choose one of a mode's four permutations. */
 static const uint16_t prmt_modes[6][4] = {
         {0x3210, 0x4321, 0x5432, 0x6543}, /* f4e */
         {0x5670, 0x6701, 0x7012, 0x0123}, /* b4e */
@@ -167,7 +167,8 @@ DS_IX_INLINE uint32_t reverse_32(uint32_t v)
         return __builtin_bswap32(v);
 }
 
-/* Position of the offset-th set bit at or above base (below for negative offsets); all ones if there is none. */
+/* fns: position of the offset-th set bit of mask at or above base (below base for negative offsets); all ones if
+ * there is none. */
 static uint32_t nth_set(uint32_t mask, uint32_t base, int32_t offset)
 {
         int64_t left = offset, step = offset > 0 ? 1 : -1;

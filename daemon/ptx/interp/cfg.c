@@ -16,22 +16,23 @@
 #include "util/error.h"
 
 #define NONE UINT32_MAX
-#define EFFORT_PER_BLOCK 64 /* steps of loop analysis per block, after which it is abandoned */
+#define EFFORT_PER_BLOCK 64 /* most steps of loop analysis per block; beyond that the analysis is abandoned */
 
 struct block {
-        uint32_t first, last;  /* indices of operations */
+        uint32_t first, last;  /* indices of the first and the last operation */
         uint32_t n_next, next; /* successors: n_next entries of graph.edges from index next */
         uint32_t order;        /* position in reverse postorder; NONE: unreachable */
-        uint32_t dominator;    /* immediate dominator, a block */
-        uint32_t loop;         /* header of the innermost loop; NONE: in no loop */
-        uint32_t outer;        /* for a header: header of the enclosing loop */
+        uint32_t dominator;    /* number of the immediate dominator block */
+        /* number of the header block of the innermost loop around this block; NONE: in no loop */
+        uint32_t loop;
+        uint32_t outer; /* if the block is a loop's header: header of the enclosing loop */
 };
 
 struct graph {
         const ds_ix_func *func;
         uint32_t n, n_edges;
         struct block *block;
-        uint32_t *of; /* block of each operation */
+        uint32_t *of; /* number of the block that contains each operation */
         uint32_t *edges;
         uint32_t *sequence; /* blocks in reverse postorder */
         uint32_t n_sequence;
@@ -49,7 +50,7 @@ static uint32_t index_of(const ds_ix_func *func, const ds_ix_op *op)
         return (uint32_t)(op - func->ops);
 }
 
-/* Targets of op, besides the next operation; returns their number. */
+/* Jump targets of op, without the next operation; returns their number. */
 static uint32_t targets_of(const ds_ix_op *op, const ds_ix_op *const **ret)
 {
         if (op->fn == ds_ix_bra || op->fn == ds_ix_bra_if) {
@@ -143,7 +144,7 @@ static int in_loop(struct graph *g, uint32_t inner, uint32_t loop)
         return 0;
 }
 
-/* The k-th successor to visit: successors that leave b's innermost loop come first. */
+/* The k-th successor of block b to visit: successors that leave b's innermost loop come first. */
 static uint32_t successor(struct graph *g, uint32_t b, uint32_t k)
 {
         const struct block *block = &g->block[b];
@@ -160,7 +161,8 @@ static int too_much(const struct graph *g)
         return g->effort > (uint64_t)EFFORT_PER_BLOCK * (g->n + 1024);
 }
 
-/* stack: pairs of block and its next successor to visit. If it takes too long, blocks get no order. */
+/* Depth-first traversal that sets the blocks' order. stack: pairs of a block and its next successor to visit. If it
+ * takes too many steps, the blocks get no order. */
 static void postorder(struct graph *g, uint32_t *stack)
 {
         uint32_t depth = 1, left = g->n;
@@ -205,7 +207,7 @@ static uint32_t intersect(struct graph *g, uint32_t a, uint32_t b)
         return a;
 }
 
-/* Immediate dominators by iteration to a fixed point; 0 if it takes too long */
+/* Finds immediate dominators by iteration to a fixed point; returns 0 if it takes too many steps. */
 static int dominators(struct graph *g)
 {
         int changed = 1;
@@ -240,7 +242,7 @@ static int dominates(struct graph *g, uint32_t a, uint32_t b)
         return a == b;
 }
 
-/* Header of the outermost known loop around b; b itself if there is none */
+/* Header of the outermost loop around b that is known so far; b itself if there is none. */
 static uint32_t outermost(struct graph *g, uint32_t b)
 {
         uint32_t l = g->block[b].loop;
@@ -252,7 +254,8 @@ static uint32_t outermost(struct graph *g, uint32_t b)
         return l;
 }
 
-/* Adds all blocks that reach `latch` without passing `header` to header's loop, as parts of the loops inside it. */
+/* Adds all blocks that reach `latch` without passing `header` to the header's loop; loops found earlier among them
+ * become inner loops. */
 static void mark_loop(struct graph *g, uint32_t header, uint32_t latch, const uint32_t *before_of,
         const uint32_t *before, uint32_t *stack)
 {
@@ -276,7 +279,7 @@ static void mark_loop(struct graph *g, uint32_t header, uint32_t latch, const ui
         }
 }
 
-/* Predecessors of all blocks, as an array of arrays */
+/* Lists the predecessors of every block: before[before_of[b] .. before_of[b + 1]) for block b. */
 static void invert(const struct graph *g, uint32_t *before_of, uint32_t *before)
 {
         for (uint32_t b = 0; b < g->n; b++) {
@@ -293,7 +296,7 @@ static void invert(const struct graph *g, uint32_t *before_of, uint32_t *before)
         before_of[0] = 0;
 }
 
-/* Finds natural loops, inner ones first: headers in descending order */
+/* Finds natural loops, inner ones first, by visiting headers in descending order. */
 static int find_loops(struct graph *g)
 {
         uint32_t *before_of = ds_alloc0(g->n + 2, sizeof(*before_of)),
@@ -351,7 +354,7 @@ static int order_graph(ds_ix_func *func, struct graph *g)
         if (dominators(g)) {
                 r = find_loops(g);
                 if (!r && !too_much(g)) {
-                        /* the traversal searches nested loops, and gets the full number of steps again */
+                        /* the second traversal searches nested loops, so it may again use the full number of steps */
                         g->effort = 0;
                         postorder(g, stack);
                         if (!too_much(g))

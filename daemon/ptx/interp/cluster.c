@@ -10,7 +10,7 @@
  */
 #include "ptx/interp/lane.h"
 
-/* If all have arrived, releases the waiting groups; lanes that wait later will not block. */
+/* If all threads of the cluster have arrived, releases the waiting groups; lanes that wait later do not block. */
 static int release(struct ds_ix_cluster *cluster)
 {
         if (!cluster->arrived || cluster->arrived < cluster->live_threads)
@@ -33,7 +33,7 @@ static int release(struct ds_ix_cluster *cluster)
         return 1;
 }
 
-/* Exited lanes are not waited for, and their earlier arrivals do not count. */
+/* Counts exited lanes out: barrier.cluster no longer waits for them, and their earlier arrivals do not count. */
 void ds_ix_cluster_exit(ds_ix_warp *w, uint32_t leaving)
 {
         struct ds_ix_cluster *cluster = w->block->cluster;
@@ -70,7 +70,7 @@ const ds_ix_op *ds_ix_cluster_wait(ds_ix_warp *w, const ds_ix_op *op)
                         "a thread waits at the cluster's barrier without having arrived");
         if (!complete)
                 return ds_ix_wait(w, op + 1, DS_IX_WAIT_CLUSTER);
-        /* lanes of two consecutive barriers in one group: the later ones wait here */
+        /* the group has lanes of two consecutive barriers: those of the later one wait here */
         if (complete != w->mask)
                 ds_ix_split(w, w->mask & ~complete, op);
         w->cluster_arrived &= ~complete;
@@ -82,7 +82,8 @@ const ds_ix_op *ds_ix_cluster_wait(ds_ix_warp *w, const ds_ix_op *op)
 #define RANK_MAX 255u
 #define RANK_BITS ((uint64_t)RANK_MAX << DS_IX_RANK_SHIFT)
 
-/* The same location in the block of another rank. Accesses with a rank that does not exist fault. */
+/* mapa: the address of the same location in the block with another rank. Accesses with a rank that does not exist
+ * fault. */
 #define MAPA(x, rank) (((x) & ~RANK_BITS) | (uint64_t)((rank) < RANK_MAX ? (rank) : RANK_MAX) << DS_IX_RANK_SHIFT)
 DS_IX_OP2(mapa_32, uint32_t, uint32_t, uint32_t, MAPA((uint64_t)x, y))
 DS_IX_OP2(mapa_64, uint64_t, uint64_t, uint32_t, MAPA(x, y))

@@ -34,16 +34,17 @@
 #define DS_IX_FULL UINT32_MAX
 #define DS_IX_WARPS 32
 #define DS_IX_BARRIERS 16
-#define DS_IX_SLICE 16384 /* warp instructions between two checks of the abort flag and turns of warps */
+#define DS_IX_SLICE 16384 /* warp instructions after which a warp checks the abort flag and another warp has its turn */
 #define DS_IX_PATIENCE 64 /* slices that a diverged group runs alone without touching shared state */
 #define DS_IX_DEFAULT_BUDGET (UINT64_C(1) << 40)
-#define DS_IX_MAX_FRAME (UINT32_C(4) << 20) /* bytes of registers of one function */
+#define DS_IX_MAX_FRAME (UINT32_C(4) << 20) /* most bytes of registers of one function, for all lanes of a warp */
 #define DS_IX_MAX_DEPTH 512                 /* most nested calls */
-/* bytes of registers of all frames of a block; twice that for a cluster */
+/* most bytes of registers in all frames of a block; twice that for a cluster */
 #define DS_IX_MAX_FRAMES_BYTES (UINT64_C(256) << 20)
-#define DS_IX_MAX_LOCAL (UINT32_C(512) << 10)       /* bytes of local memory per thread, as on the hardware */
-#define DS_IX_MAX_LOCAL_BLOCK (UINT64_C(256) << 20) /* bytes of local memory of all threads of a block or cluster */
-#define DS_IX_MAX_SHARED (UINT32_C(256) << 10)      /* bytes of shared memory of a block */
+#define DS_IX_MAX_LOCAL (UINT32_C(512) << 10) /* most bytes of local memory per thread, as on the hardware */
+/* most bytes of local memory of all threads of a block or cluster */
+#define DS_IX_MAX_LOCAL_BLOCK (UINT64_C(256) << 20)
+#define DS_IX_MAX_SHARED (UINT32_C(256) << 10) /* most bytes of shared memory of a block */
 /* bytes of local memory per thread reserved for recursion and indirect calls */
 #define DS_IX_RECURSION_LOCAL (UINT32_C(64) << 10)
 #define DS_IX_PARAM_BASE (UINT64_C(3) << 56) /* generic address of a kernel's parameters */
@@ -78,20 +79,21 @@ enum { DS_IX_IN_FRAME, DS_IX_IN_POOL, DS_IX_IN_SREGS, DS_IX_IN_SCRATCH, _DS_IX_B
 struct ds_ix_op {
         /* function that the main loop calls: the handler, or a wrapper (guard, counter) around `inner` */
         ds_ix_fn fn;
-        ds_ix_fn inner; /* the handler behind a wrapper */
-        uint32_t d, e;  /* destinations; e: the second one (shfl's predicate, setp's complement) */
+        ds_ix_fn inner; /* handler that the wrapper in `fn` calls */
+        uint32_t d, e;  /* slots of the destinations; e: the second one (shfl's predicate, setp's complement) */
         uint32_t a, b, c, f;
-        uint32_t guard; /* predicate of @p; DS_IX_NO_SLOT: unconditional */
+        uint32_t guard; /* slot of the predicate of @p; DS_IX_NO_SLOT: unconditional */
         uint32_t line;
         union {
-                uint64_t imm; /* address offset, lookup table of lop3, ... */
+                uint64_t imm; /* constant of the instruction: an address offset, lop3's lookup table, ... */
                 const ds_ix_op *target;
                 const void *ext; /* ds_ix_call, struct ds_ix_table, struct ds_ix_convert */
         };
-        uint16_t count; /* control operations: instructions since the last one, including itself */
+        /* in control operations: number of instructions since the previous control operation, including this one */
+        uint16_t count;
         uint8_t guard_not;
-        uint8_t size;  /* bytes of one memory element */
-        uint8_t n;     /* elements of a vector access */
+        uint8_t size;  /* bytes of one element in memory */
+        uint8_t n;     /* number of elements of a vector access */
         uint8_t mode;  /* rounding, comparison, kind of shuffle, ... */
         uint8_t flags; /* bits: DS_IX_FTZ and others */
         uint8_t space; /* enum ds_ix_space */
@@ -102,7 +104,7 @@ _Static_assert(sizeof(ds_ix_op) == 64, "one cache line");
 enum ds_ix_flag {
         DS_IX_FTZ = 1 << 0,
         DS_IX_SAT = 1 << 1,
-        DS_IX_VOLATILE = 1 << 2,     /* a memory access that may be part of a spin loop */
+        DS_IX_VOLATILE = 1 << 2,     /* memory access that may be part of a spin loop */
         DS_IX_WIDE_ADDRESS = 1 << 3, /* the address register has 64 bits */
         DS_IX_RELU = 1 << 4,
         DS_IX_BACKWARD = 1 << 5,
@@ -112,12 +114,12 @@ enum ds_ix_round { DS_IX_RN, DS_IX_RZ, DS_IX_RM, DS_IX_RP, DS_IX_RNA };
 
 enum ds_ix_space {
         DS_IX_GENERIC,
-        DS_IX_GLOBAL, /* host addresses */
-        DS_IX_CONST,  /* host addresses in the module's constants */
+        DS_IX_GLOBAL, /* global memory; addresses are host addresses */
+        DS_IX_CONST,  /* the module's constants; addresses are host addresses */
         DS_IX_SHARED,
         DS_IX_LOCAL,
         DS_IX_PARAM,   /* a kernel's parameters */
-        DS_IX_ARGS,    /* param variables of a frame */
+        DS_IX_ARGS,    /* param variables in a frame's args area */
         DS_IX_CLUSTER, /* shared memory of any block of the cluster */
 };
 
@@ -128,18 +130,20 @@ struct ds_ix_table { /* jump table of brx.idx */
         const ds_ix_op *target[];
 };
 
-/* Location of an argument or result in a frame's args area; `slot` if it is passed in a register or as a constant */
+/* Place of an argument or result: a frame's args area, or a slot if it is passed in a register or as a constant. */
 struct ds_ix_arg {
         uint32_t caller_offset, callee_offset, size;
-        uint32_t slot;        /* DS_IX_NO_SLOT: in the caller's args area */
-        uint32_t callee_slot; /* DS_IX_NO_SLOT: in the callee's args area */
+        uint32_t slot;        /* slot in the caller; DS_IX_NO_SLOT: in the caller's args area */
+        uint32_t callee_slot; /* slot in the callee; DS_IX_NO_SLOT: in the callee's args area */
 };
 
 struct ds_ix_call {
         ds_ix_func *func; /* NULL for an indirect call */
         uint32_t target;  /* slot of an indirect callee's address */
         uint32_t n_args, n_rets;
-        struct ds_ix_arg *args; /* callee offsets: all functions lay out their formals in the same way */
+        /* arguments; the callee's offsets are valid for every callee, since all functions lay out their formals in
+         * the same way */
+        struct ds_ix_arg *args;
         struct ds_ix_arg *rets;
 };
 
@@ -150,13 +154,15 @@ struct ds_ix_func {
         uint32_t *rank; /* rank of each operation in the execution order, see cfg.c */
         uint32_t *reg;  /* slot of each register */
         uint32_t frame_bytes;
-        uint8_t *pool;       /* constants */
-        uint32_t args_bytes; /* bytes per lane: formals first, then the param variables of its calls */
-        /* by index in ir->vars: offset in the args area or local memory, shared symbol, or address */
+        uint8_t *pool; /* values of the function's constants */
+        /* bytes of the args area per lane: formals first, then the param variables of the function's calls */
+        uint32_t args_bytes;
+        /* value of each variable, by index in ir->vars: offset in the args area or local memory, shared symbol, or
+         * address */
         uint64_t *var_value;
         uint32_t *param_offset, *ret_offset;
         uint32_t local_bytes;
-        uint32_t *shared; /* shared symbols that the function uses */
+        uint32_t *shared; /* symbols of the shared variables that the function uses */
         uint32_t n_shared, shared_capacity;
         ds_ix_func **callees;
         uint32_t n_callees, callees_capacity;
@@ -177,7 +183,7 @@ struct ds_ix_frame {
         const ds_ix_call *call;
         uint8_t *regs;
         uint8_t *args; /* [lane][func->args_bytes] */
-        uint32_t refs; /* groups in the frame, and frames called from it */
+        uint32_t refs; /* number of groups in the frame, plus number of frames called from it */
         uint32_t depth;
         uint32_t local_base;
         uint64_t bytes;
@@ -189,67 +195,69 @@ struct ds_ix_group {
         const ds_ix_op *pc;
         ds_ix_frame *frame;
         uint32_t mask;
-        uint32_t turn;    /* times that it spun and was put back */
-        uint32_t need;    /* lanes it waits for (WAIT_SYNC) */
-        uint32_t granted; /* lanes present at the meeting, once it takes place; else 0 */
+        uint32_t turn;    /* number of times that the group spun and had to let others run first */
+        uint32_t need;    /* WAIT_SYNC: lanes that the group waits for */
+        uint32_t granted; /* once the lanes waited for have come: all lanes that are present; else 0 */
         uint8_t state;
         uint8_t barrier;
-        uint8_t kind; /* kind of meeting: lanes at different operations of one kind may meet */
+        uint8_t kind; /* kind of the operation: lanes that wait at different operations of one kind may meet */
 };
 
 struct ds_ix_barrier {
-        uint32_t arrived;      /* arrived lanes; with a count, each warp counts as 32 */
-        uint32_t lanes;        /* lanes that have really arrived */
-        uint32_t expected;     /* 0: all threads that have not exited */
-        uint32_t votes, voted; /* bar.red: lanes whose predicate holds, lanes that voted */
+        uint32_t arrived;      /* number of arrived lanes; at a barrier with a count, each warp counts as 32 */
+        uint32_t lanes;        /* number of lanes that have really arrived */
+        uint32_t expected;     /* number of lanes to wait for; 0: all threads that have not exited */
+        uint32_t votes, voted; /* bar.red: number of lanes whose predicate holds, number of lanes that voted */
         uint8_t active;
 };
 
-/* Blocks that run together; a single block is a cluster of one. It is a member of the caller's block, which is
- * block[0]. */
+/* Blocks that run together; a single block is a cluster of one. The structure is a member of block[0], the block
+ * that the caller supplied. */
 struct ds_ix_cluster {
         uint32_t n, dim[3];
         /* threads that have not exited; those of them that have arrived at barrier.cluster */
         uint32_t live_threads, arrived;
         ds_ix_block *block[DS_INTERP_CLUSTER_MAX];
-        uint64_t left;           /* instructions left in the budget */
-        uint64_t executed, told; /* told: the last value given to the caller's progress function */
-        uint64_t elsewhere;      /* instructions executed by other clusters of a cooperative grid */
-        uint64_t frames_bytes;   /* bytes of all blocks' frames */
-        uint8_t faulted;         /* 1: one of the blocks has faulted */
-        uint8_t moved;           /* 1: in this round a warp did more than wait for an mbarrier that was not complete */
-        uint32_t idle_rounds;    /* consecutive rounds in which no warp did */
+        uint64_t left; /* instructions left in the budget */
+        /* instructions executed by the cluster; value last given to the caller's progress function */
+        uint64_t executed, told;
+        uint64_t elsewhere;    /* instructions executed by other clusters of a cooperative grid */
+        uint64_t frames_bytes; /* bytes of the frames of all blocks */
+        uint8_t faulted;       /* 1: one of the blocks has faulted */
+        uint8_t moved;         /* 1: in this round a warp did more than wait for an incomplete mbarrier */
+        uint32_t idle_rounds;  /* number of consecutive rounds in which all warps only waited for mbarriers */
 };
 
 struct ds_ix_warp {
         uint8_t *base[_DS_IX_BASES];
         uint32_t mask;   /* lanes of the running group */
         uint32_t live;   /* lanes that have not exited */
-        uint32_t others; /* number of ready groups besides the running one */
+        uint32_t others; /* number of ready groups of the warp, without the running one */
         int64_t fuel;    /* instructions left in the slice */
         ds_ix_frame *frame;
-        uint64_t lo, size; /* the last range of global memory that was accessed */
+        uint64_t lo, size; /* range of global memory that the warp accessed last */
         ds_ix_block *block;
         uint32_t n_groups, current;
         uint32_t index;
-        uint32_t cc; /* carry flag of every lane */
-        /* lanes that a synchronising operation of the running group may take as present; 0: only its own */
+        uint32_t cc; /* carry flags, one bit per lane */
+        /* lanes that are present for the synchronising operation that the running group repeats; 0: only the group's
+         * own lanes */
         uint32_t granted;
-        /* lanes that have arrived at barrier.cluster and not waited; those of them whose barrier is complete */
+        /* lanes that have arrived at barrier.cluster and not waited yet; those of them whose barrier is complete */
         uint32_t cluster_arrived, cluster_complete;
-        uint64_t local_limit; /* bytes of local memory of the frame and its callers */
+        uint64_t local_limit; /* bytes of local memory that the frame and its callers have */
         uint8_t *local;       /* local memory of lane 0 */
-        /* offset of the lowest alloca allocation; grows down from the end */
+        /* offset of each lane's lowest alloca allocation; allocations grow down from the end */
         uint32_t stack[DS_IX_LANES];
-        uint8_t spun; /* 1: touched state that another thread may change */
-        uint8_t idle; /* 1: since it was picked last it has only waited for an mbarrier */
+        uint8_t spun; /* 1: the warp accessed state that another thread may change */
+        uint8_t idle; /* 1: since its last turn began the warp has only waited for an mbarrier */
         uint8_t patience;
         uint64_t slice, executed;
         struct ds_interp_cost cost;
         struct ds_ix_group group[DS_IX_LANES];
-        uint64_t exchange[DS_IX_LANES]; /* operands of lanes that meet at different operations */
+        uint64_t exchange[DS_IX_LANES]; /* operands for lanes that wait at other operations of the same kind */
         uint32_t exchange_pred;
-        uint8_t scratch[512] __attribute__((__aligned__(64))); /* destination of sinks */
+        uint8_t scratch[512] __attribute__((__aligned__(64))); /* destination of results that the program discards */
 };
 
 struct ds_interp_block {
@@ -257,34 +265,35 @@ struct ds_interp_block {
         const ds_interp_kernel *kernel;
         const ds_interp *interp;
         struct ds_interp_result *result;
-        ds_ix_warp *warp; /* [DS_IX_WARPS] */
+        ds_ix_warp *warp; /* array of DS_IX_WARPS warps */
         struct ds_ix_cluster *cluster;
-        uint32_t rank;                                        /* rank in the cluster */
-        uint32_t n_warps, n_threads, live_threads, n_started; /* n_started: warps that have a frame */
+        uint32_t rank;                                        /* rank of the block in its cluster */
+        uint32_t n_warps, n_threads, live_threads, n_started; /* n_started: number of warps that have a frame */
         uint32_t ctaid[3];
         uint64_t executed;
         uint8_t *shared;
         void *shared_memory, *local_memory;
         uint32_t shared_size;
-        uint32_t shared_base; /* address of its first byte; contains the rank */
+        uint32_t shared_base; /* address of the first byte of the block's shared memory; contains the block's rank */
         uint64_t shared_capacity;
         uint8_t *local;
         uint32_t local_stride;
         uint64_t local_capacity;
-        uint64_t frames_of;        /* serial of the interpreter whose functions own the free frames */
-        ds_ix_frame **free_frames; /* one list per function */
+        uint64_t frames_of;        /* serial of the interpreter to which the functions of the free frames belong */
+        ds_ix_frame **free_frames; /* lists of free frames, one per function */
         uint32_t n_free_frames;
         uint8_t faulted;
         struct ds_ix_barrier barrier[DS_IX_BARRIERS];
-        uint8_t *sregs; /* [DS_IX_WARPS][DS_IX_SREGS_BYTES] */
-        void *memory;   /* memory that contains warp and sregs */
+        uint8_t *sregs; /* special registers of all warps, [DS_IX_WARPS][DS_IX_SREGS_BYTES] */
+        void *memory;   /* allocation that contains `warp` and `sregs` */
         char *text;     /* text of one printf, DS_IX_TEXT_MAX bytes; allocated by the first one */
         struct ds_ix_cluster own;
         /* working memory for the other blocks of its clusters; [0] is NULL */
         ds_ix_block *other[DS_INTERP_CLUSTER_MAX];
         uint32_t params_size;
         uint8_t params[DS_PTX_MAX_PARAM_BYTES + 4]
-                __attribute__((__aligned__(16))); /* an aligned copy that only this block uses */
+                /* copy of the launch's parameters, aligned, used by this block only */
+                __attribute__((__aligned__(16)));
 };
 
 struct ds_interp_kernel {
@@ -307,20 +316,23 @@ struct ds_ix_shared_var {
 
 struct ds_interp {
         const struct ds_ptx_module *module;
-        uint64_t serial; /* distinguishes interpreters that had the same address one after the other */
+        uint64_t serial; /* number of this interpreter, since a later one may have the same address */
         ds_arena *arena;
         ds_ix_func *funcs; /* one per entry of module->functions */
         ds_interp_kernel *kernels;
         uint32_t n_kernels;
         struct ds_ix_shared_var *shared; /* indices 0 and 1 are unused, as for symbols */
         uint32_t n_shared, shared_capacity;
-        uint64_t *var_value; /* by index in module->vars: offset in its area, or shared symbol */
+        /* value of each module variable, by index in module->vars: offset in its area, or shared symbol */
+        uint64_t *var_value;
         uint8_t *globals, *consts;
-        uint64_t globals_size, consts_size, areas_size; /* areas_size: of both, which are one piece of area.h */
-        uint64_t sregs_used;                            /* one bit per slot of sregs.c */
-        uint8_t stack;                                  /* 1: some function has `stack` set */
-        ds_ix_heap *heap;                               /* NULL: no function calls malloc or free */
-        uint8_t prints;                                 /* 1: calls vprintf or __assertfail somewhere */
+        /* areas_size: bytes of the areas of globals and constants together, which are one piece of area.h */
+        uint64_t globals_size, consts_size, areas_size;
+        /* special registers that the module reads, one bit per slot of sregs.c */
+        uint64_t sregs_used;
+        uint8_t stack;    /* 1: some function has `stack` set */
+        ds_ix_heap *heap; /* NULL: no function calls malloc or free */
+        uint8_t prints;   /* 1: some function calls vprintf or __assertfail */
         int isa;
         struct ds_ix_watch *watch; /* watch.c; NULL: no thread is watched */
 };
@@ -336,7 +348,7 @@ static inline void *ds_ix_lanes(const ds_ix_warp *w, uint32_t slot)
         return __builtin_assume_aligned(w->base[slot & 3] + (slot & ~UINT32_C(3)), 64);
 }
 
-/* bit mask of a predicate */
+/* lanes in which a predicate holds, as a bit mask */
 static inline uint32_t ds_ix_pred(const ds_ix_warp *w, uint32_t slot)
 {
         return *(const uint32_t *)ds_ix_at(w, slot);
@@ -354,8 +366,9 @@ int ds_ix_isa(void);
 /* For tests: interpreters made from now on use this instruction set; -1: the processor's best. */
 void ds_ix_force_isa(int isa);
 /*
- * For tests, from now on: warps take turns after `slice` instructions (0: normal), the last warp first if backwards,
- * and shared and local memory starts with the byte `fill`. A correct kernel depends on none of these.
+ * For tests: how warps run from now on. They take turns after `slice` instructions (0: normal), the last warp first if
+ * `backwards` is set, and shared and local memory starts with the byte `fill`. The results of a correct kernel do not
+ * depend on any of these.
  */
 void ds_ix_force_turns(uint32_t slice, int backwards, uint8_t fill);
 uint64_t ds_ix_slice(void); /* DS_IX_SLICE, unless a test has set another value */
@@ -364,16 +377,17 @@ uint64_t ds_ix_slice(void); /* DS_IX_SLICE, unless a test has set another value 
 #define DS_IX_SREGS_SLOT 128u
 #define DS_IX_SREGS_SLOTS 48u
 #define DS_IX_SREGS_BYTES (DS_IX_SREGS_SLOT * DS_IX_SREGS_SLOTS)
-uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component); /* DS_IX_NO_SLOT: not constant, see ds_ix_clock */
+/* slot of a special register; DS_IX_NO_SLOT: it is not constant, see ds_ix_clock */
+uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component);
 void ds_ix_sregs_fill(const ds_ix_block *block, ds_ix_warp *w);
-const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op); /* mode: enum ds_ptx_sreg, n: bytes */
+/* reads a clock; op's mode: enum ds_ptx_sreg, n: bytes of the result */
+const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op);
 void ds_ix_enter_frame(ds_ix_warp *w, ds_ix_frame *frame);
 
-/* Ends the block with a fault. lane: the first that faulted; fmt becomes the client's error text. Always returns
- * NULL. */
+/* Ends the block with a fault. lane: the first lane that faulted; fmt: the client's error text. Always returns NULL. */
 const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane,
         uint64_t address, const char *fmt, ...) ds_printf(6, 7);
-/* Records a fault; the block continues. The first fault stays. */
+/* Records a fault, while the block continues. Only the first fault is kept. */
 void ds_ix_record(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane, uint64_t address,
         const char *fmt, ...) ds_printf(6, 7);
 
@@ -399,9 +413,10 @@ void ds_ix_frames_free(ds_ix_block *block);
 void ds_ix_barrier_exit(ds_ix_warp *w, uint32_t leaving);
 const ds_ix_op *ds_ix_barrier_sync(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_arrive(ds_ix_warp *w, const ds_ix_op *op);
-const ds_ix_op *ds_ix_barrier_red(ds_ix_warp *w, const ds_ix_op *op); /* mode: enum ds_ix_vote */
+const ds_ix_op *ds_ix_barrier_red(ds_ix_warp *w, const ds_ix_op *op); /* op's mode: enum ds_ix_vote */
 
-/* cluster.c: lanes of w have exited; barrier.cluster; handlers by the width of the address, NULL if none */
+/* cluster.c: ds_ix_cluster_exit(): lanes of w have exited. Then the handlers of barrier.cluster, and those of mapa
+ * and getctarank by the width of the address; NULL: there is none. */
 void ds_ix_cluster_exit(ds_ix_warp *w, uint32_t leaving);
 const ds_ix_op *ds_ix_cluster_arrive(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_cluster_wait(ds_ix_warp *w, const ds_ix_op *op);
@@ -409,8 +424,8 @@ const struct ds_ix_impl *ds_ix_find_mapa(uint32_t bytes);
 const struct ds_ix_impl *ds_ix_find_getctarank(uint32_t bytes);
 
 /*
- * Host pointer of the bytes at an address of shared::cluster (a generic one without its window); NULL if they are not
- * in one block of the cluster. *ret_block (may be NULL): the block that owns that memory.
+ * Host pointer of the bytes at a shared::cluster address (or a generic one without its window bits); NULL if they are
+ * not all in one block of the cluster. *ret_block (may be NULL): the block that owns that memory.
  */
 static inline uint8_t *ds_ix_cluster_at(const ds_ix_warp *w, uint64_t address, uint64_t bytes, ds_ix_block **ret_block)
 {
@@ -433,56 +448,63 @@ int ds_ix_order(ds_ix_func *func, ds_arena *arena);
 /* Estimate, from the text, of a thread's 32-bit registers that hold live values at once */
 int ds_ix_estimate_registers(const struct ds_ptx_function *function, uint32_t *ret_registers);
 
-/* mem.c: host addresses that the active lanes access; 0 if a fault was recorded */
+/* mem.c: ds_ix_resolve() computes the host addresses that the active lanes access. It returns 0 if it recorded a
+ * fault. */
 struct ds_ix_access {
         uint64_t p[DS_IX_LANES];
-        uint8_t contiguous; /* all lanes are active, at consecutive addresses */
+        uint8_t contiguous; /* 1: all lanes are active, at consecutive addresses */
 };
-enum ds_ix_intent { DS_IX_READ, DS_IX_WRITE, DS_IX_ATOMIC }; /* the first values of enum ds_interp_access */
+enum ds_ix_intent { DS_IX_READ, DS_IX_WRITE, DS_IX_ATOMIC }; /* values as in enum ds_interp_access */
 int ds_ix_resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *access);
 /* Host pointer of [address, address + size) in global memory; NULL if it is not all in one range. */
 uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent);
-/* Counts `size` bytes of global memory moved without ds_ix_resolve, and reports them to the launch. */
+/* Counts `size` bytes of global memory that a handler moved without ds_ix_resolve(), and reports the access to the
+ * launch. */
 void ds_ix_touch(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent);
 /* Values of op's address operand for every lane, as generic addresses; op->space is global, shared or generic. */
 void ds_ix_addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *ret_addresses);
-/* Host pointer of `size` bytes at a generic address that the lane may access, all in one range; NULL: it may not. */
+/* Host pointer of `size` bytes at a generic address that the lane may access, all in one range; NULL: the lane may
+ * not. */
 uint8_t *ds_ix_reach(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent, uint32_t lane);
 /* Host pointer of the byte at a generic address that the lane may read, or NULL. */
 const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane);
-/* Handler of a load or store, set up in *op; NULL if there is none for these widths. */
+/* Handler of a load or store, whose fields it sets in *op; NULL: there is no handler for these widths. */
 const struct ds_ix_impl *ds_ix_find_load(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_store(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *instr, ds_ix_op *op); /* atom.c */
 
-/* stack.c. alloca, a control operation: d: address, a: size, imm: alignment; n: bytes of the registers */
+/* stack.c: alloca, a control operation. d: slot of the address, a: slot of the size, imm: alignment, n: bytes of the
+ * registers */
 const ds_ix_op *ds_ix_alloca(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_stack_save(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_stack_restore(ds_ix_warp *w, const ds_ix_op *op);
-/* Lowest stack pointer of the running lanes */
+/* Lowest alloca stack pointer of the running lanes, bytes. */
 uint32_t ds_ix_stack_least(const ds_ix_warp *w);
-/* At a call and at its return: saves the stack pointers of the running lanes in the frame, and restores them. */
+/* ds_ix_stack_enter(), at a call: saves the stack pointers of the running lanes in the frame. ds_ix_stack_leave(),
+ * at its return: restores them. */
 void ds_ix_stack_enter(const ds_ix_warp *w, const ds_ix_frame *frame);
 void ds_ix_stack_leave(ds_ix_warp *w, const ds_ix_frame *frame);
 
-/* heap.c: address and size of the kernels' heap; 0 and a size of 0 before the first allocation */
+/* heap.c: address and size in bytes of the kernels' heap; both 0 before the first allocation */
 uint64_t ds_ix_heap_base(ds_ix_heap *heap, uint64_t *ret_size);
 
-/* print.c: for one lane, argument k of a call of a driver's function, and its result; up to 8 bytes */
+/* print.c: argument k of one lane's call of a driver function, and the call's result; up to 8 bytes */
 uint64_t ds_ix_call_argument(const ds_ix_warp *w, const ds_ix_call *call, uint32_t k, uint32_t lane);
 void ds_ix_call_result(const ds_ix_warp *w, const ds_ix_call *call, uint32_t lane, uint64_t value);
-/* ext: the call */
+/* Handlers of calls of vprintf and __assertfail; op's ext: the ds_ix_call. */
 const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op);
 
-/* trap.c: operations that are rare in programs */
+/* trap.c: handlers of rare operations */
 const ds_ix_op *ds_ix_nop(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_trap(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op);
-const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op); /* f, imm, n: bytes of the register */
+/* f, imm: symbol and offset; n: bytes of the register */
+const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op);
 
-/* The function behind a name: its definition, or the target of an alias. Its ops are NULL if it is not defined. */
+/* The function that a name stands for: its definition, or the target of an alias. Its ops are NULL if it is not
+ * defined. */
 static inline ds_ix_func *ds_ix_behind(const ds_interp *interp, const struct ds_ptx_function *function)
 {
         ds_ix_func *f = &interp->funcs[function->definition ? function->definition->index : function->index];
@@ -494,8 +516,8 @@ const ds_ix_op *ds_ix_guarded(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_counted(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_guarded_counted(ds_ix_warp *w, const ds_ix_op *op);
 
-/* Handlers by instruction: NULL if there is none. They read opcode, types and modifiers, and set op's mode and
- * flags. */
+/* Handlers by instruction; NULL: there is none. These functions read opcode, types and modifiers, and set op's mode
+ * and flags. */
 const struct ds_ix_impl *ds_ix_find_int(const struct ds_ptx_instr *instr, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_bits(const struct ds_ptx_instr *instr, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_float(const struct ds_ptx_instr *instr, ds_ix_op *op);
@@ -507,12 +529,12 @@ const struct ds_ix_impl *ds_ix_find_compare(const struct ds_ptx_instr *instr, ds
 /* select.c */
 const struct ds_ix_impl *ds_ix_set_result(uint32_t bytes, int packed);
 const struct ds_ix_impl *ds_ix_convert_address(int to);
-const struct ds_ix_impl *ds_ix_move(uint32_t bytes); /* 0: a predicate */
+const struct ds_ix_impl *ds_ix_move(uint32_t bytes); /* bytes 0: a predicate */
 const struct ds_ix_impl *ds_ix_pack(const ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_unpack(ds_ix_op *op);
-/* cvt.c: from_bytes and to_bytes are register widths */
+/* cvt.c: from_bytes and to_bytes are the widths of the registers */
 const struct ds_ix_impl *ds_ix_find_cvt(
         const struct ds_ptx_instr *instr, uint32_t from_bytes, uint32_t to_bytes, ds_ix_op *op);
-/* cvt_narrow.c: .satfinite, formats of 8 bits */
+/* cvt_narrow.c: conversions with .satfinite, and conversions to or from formats of 8 bits */
 const struct ds_ix_impl *ds_ix_find_narrow(const struct ds_ptx_instr *instr, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_warp(const struct ds_ptx_instr *instr, ds_ix_op *op);

@@ -48,7 +48,7 @@ DS_IX_OP1(f32_f16, uint32_t, uint16_t, ds_ix_canonical(ds_ix_from_half(x)))
 DS_IX_OP1(f16_f32, uint16_t, float, ds_ix_to_half(x))
 DS_IX_OP1(bf16_f32, uint16_t, float, ds_ix_to_bf16(x))
 
-/* float to s32 by truncation: values out of range are clamped, NaN is 0 */
+/* float to s32 by truncation: clamps values out of range, and gives 0 for NaN */
 DS_IX_INLINE int32_t cut_s32(float x)
 {
         float in = x > -0x1p31f ? (x < 0x1p31f ? x : 0.0f) : 0.0f;
@@ -59,7 +59,7 @@ DS_IX_INLINE int32_t cut_s32(float x)
 }
 DS_IX_OP1(s32_f32_rzi, int32_t, float, cut_s32(x))
 
-/* to integral values of the same type */
+/* rounding to integral values of the same floating-point type */
 #define INTEGRALS(t, U, F, suffix, out)                           \
         DS_IX_OP1(t##_rni, U, F, out(__builtin_rint##suffix(x)))  \
         DS_IX_OP1(t##_rzi, U, F, out(__builtin_trunc##suffix(x))) \
@@ -70,7 +70,7 @@ INTEGRALS(f32, uint32_t, float, f, ds_ix_canonical)
 INTEGRALS(f64, uint64_t, double, , OUT64)
 DS_IX_OP1(f32_sat, float, float, ds_ix_saturate(x))
 
-/* two floats to a pair, the first in the upper half */
+/* two floats become a pair of halves, the first one in the upper half */
 DS_IX_INLINE float relu(float x, const ds_ix_op *op)
 {
         return op->flags & DS_IX_RELU && x <= 0 ? 0.0f : x;
@@ -80,8 +80,8 @@ DS_IX_OP2(f16x2_f32, uint32_t, float, float, PAIR(ds_ix_to_half(relu(y, op)), ds
 DS_IX_OP2(bf16x2_f32, uint32_t, float, float, PAIR(ds_ix_to_bf16(relu(y, op)), ds_ix_to_bf16(relu(x, op))))
 
 /* --- general conversion --- */
-/* A conversion in its operation: size and n are the registers' bytes, mode is the rounding to a float format, space
- * the rounding to an integral value (DS_IX_INTEGRAL_*), imm the types. */
+/* Fields of a general conversion's operation: size and n are the registers' bytes, mode is the rounding to a float
+ * format, space the rounding to an integral value (enum below), imm the types. */
 enum { INTEGRAL_NONE, INTEGRAL_NEAREST, INTEGRAL_ZERO, INTEGRAL_DOWN, INTEGRAL_UP };
 #define FROM(op) ((enum ds_ptx_type)((op)->imm & 0xff))
 #define TO(op) ((enum ds_ptx_type)((op)->imm >> 8 & 0xff))
@@ -94,7 +94,7 @@ static uint64_t read_register(const uint8_t *p, uint32_t bytes)
         return u;
 }
 
-/* Truncates to the type's width and extends by its sign */
+/* Truncates u to the type's width and extends it by the type's sign. */
 static uint64_t cut(uint64_t u, enum ds_ptx_type type)
 {
         uint32_t up = 64 - ds_ptx_type_bits(type);
@@ -135,7 +135,8 @@ static double integral(double x, uint32_t how)
         }
 }
 
-/* Rounds to a sign-magnitude pattern, from u, which is rounded to nearest; back: value of u; exact: value to round. */
+/* Corrects a sign-magnitude pattern u, which is rounded to nearest, to another rounding. back: value of u; exact:
+ * value to round. */
 static uint64_t redirect(uint64_t u, double back, long double exact, uint32_t mode)
 {
         int negative = exact<0, over = back> exact, under = back < exact;
@@ -163,7 +164,7 @@ static uint32_t to_tf32(float f, uint32_t mode)
         return (u + 0xfffu + (u >> 13 & 1)) & 0xffffe000u;
 }
 
-/* exact: 64-bit integers and doubles are both exact as long double */
+/* Writes a value to a float format in op's rounding. 64-bit integers and doubles are both exact in a long double. */
 static uint64_t write_float(long double exact, const ds_ix_op *op)
 {
         double d = (double)exact;
@@ -220,7 +221,8 @@ static uint64_t convert_nan(uint64_t u, enum ds_ptx_type from, enum ds_ptx_type 
         }
 }
 
-/* Always clamped to the destination's range. For NaN see the PTX manual, cvt, "float-to-integer". */
+/* Rounds x to an integer and clamps it to the destination's range. For NaN see the PTX manual, cvt,
+ * "float-to-integer". */
 static uint64_t write_integer(double x, const ds_ix_op *op)
 {
         enum ds_ptx_type to = TO(op), from = FROM(op);
@@ -237,7 +239,7 @@ static uint64_t write_integer(double x, const ds_ix_op *op)
         return x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x;
 }
 
-/* clamps for .sat between integers */
+/* .sat between integers: clamps u to the destination's range. */
 static uint64_t clamp(uint64_t u, const ds_ix_op *op)
 {
         uint32_t bits = ds_ptx_type_bits(TO(op));
@@ -314,7 +316,7 @@ struct quick {
         const struct ds_ix_impl *impl;
 };
 
-/* conversions without any modifier */
+/* handlers of conversions without any modifier */
 static const struct quick plain[] = {
         {T(U64), T(U32), 8, 4, &u64_u32},
         {T(S64), T(U32), 8, 4, &u64_u32},
@@ -340,7 +342,7 @@ static const struct quick plain[] = {
         {T(F32), T(F16), 4, 2, &f32_f16},
 };
 
-/* Infinities and NaN keep their bits. */
+/* Rounds to tf32; infinities and NaN keep the bits that tf32 has. */
 #define TF32(rounded) ((((x)&0x7f800000u) == 0x7f800000u ? (x) : (rounded)) & 0xffffe000u)
 DS_IX_OP1(tf32_f32_rn, uint32_t, uint32_t, TF32(x + 0xfffu + (x >> 13 & 1)))
 DS_IX_OP1(tf32_f32_rz, uint32_t, uint32_t, TF32(x))
@@ -348,7 +350,7 @@ DS_IX_OP1(tf32_f32_rna, uint32_t, uint32_t, TF32(x + 0x1000u))
 static const struct ds_ix_impl *const tf32_f32[] = {
         [DS_IX_RN] = &tf32_f32_rn, [DS_IX_RZ] = &tf32_f32_rz, [DS_IX_RNA] = &tf32_f32_rna};
 
-/* conversions with .rn */
+/* handlers of conversions with .rn */
 static const struct quick nearest[] = {
         {T(F32), T(S32), 4, 4, &f32_s32},
         {T(F32), T(U32), 4, 4, &f32_u32},
@@ -359,7 +361,7 @@ static const struct quick nearest[] = {
         {T(BF16), T(F32), 2, 4, &bf16_f32},
 };
 
-/* indexed by op->space */
+/* handlers of roundings to integral values, indexed by op->space */
 static const struct ds_ix_impl *const f32_integral[] = {NULL, &f32_rni, &f32_rzi, &f32_rmi, &f32_rpi};
 static const struct ds_ix_impl *const f64_integral[] = {NULL, &f64_rni, &f64_rzi, &f64_rmi, &f64_rpi};
 
@@ -401,7 +403,7 @@ static const struct ds_ix_impl *find_scalar(const struct ds_ptx_instr *in, ds_ix
         uint32_t special = op->flags & (DS_IX_FTZ | DS_IX_SAT | DS_IX_RELU);
 
         op->space = (uint8_t)(whole ? whole - DS_PTX_ROUND_INT_RNI + INTEGRAL_NEAREST : INTEGRAL_NONE);
-        /* integral values by .rn, .rz etc.: older compilers' syntax for equal float types */
+        /* older compilers' syntax: .rn, .rz etc. between equal float types round to an integral value */
         if (!whole && round && ds_ptx_type_is_float(FROM(op)) && !ds_ptx_type_is_float(TO(op)))
                 op->space = (uint8_t)(op->mode + INTEGRAL_NEAREST);
         if (!special && TO(op) == T(TF32) && FROM(op) == T(F32) && op->n == 4 && op->size == 4)

@@ -23,12 +23,13 @@ static const struct format formats[] = {
         [E5M2] = {2, 15, 0, 0x7b, 0x7c, 0x7f, 8},
         [TF32] = {10, 127, 13, 0, 0, 0, 19},
 };
-#define TF32_MOST 0x3fbffu /* exceeds the range of the table's entries */
+#define TF32_MOST 0x3fbffu /* TF32's largest number, which does not fit the table's 16-bit entries */
 
-/* op->mode: the format; op->flags: .relu; op->size: these flags */
+/* fields of a narrowing operation: op->mode is the format, op->flags contains .relu, op->size contains these bits */
 enum { FINITE = 1 << 0, PAIR = 1 << 1, HALVES = 1 << 2, TO_ZERO = 1 << 3, AWAY = 1 << 4 };
 
-/* Magnitude of a finite float in units of the format's last bit, as its bits; too large ones exceed the format. */
+/* Rounds the magnitude of a finite float to the format, and returns its bits. The result may exceed the format's
+ * largest number. */
 static uint32_t round_to(uint32_t size, const struct format *f, uint32_t how)
 {
         int exponent = (int)(size >> 23) - 127, least = 1 - f->bias, shift;
@@ -54,7 +55,8 @@ static uint32_t narrow(uint32_t u, const ds_ix_op *op)
         uint32_t most = op->mode == TF32 ? TF32_MOST : f->most, infinity = f->infinity;
 
         if (size > 0x7f800000u)
-                return op->mode == TF32 ? (u & 0xffffe000u) - 0x2000u : f->nan; /* one unit less, as on hardware */
+                /* tf32: a NaN is the truncated one minus one unit, as on hardware */
+                return op->mode == TF32 ? (u & 0xffffe000u) - 0x2000u : f->nan;
         if (op->flags & DS_IX_RELU && sign)
                 return 0;
         if (size == 0x7f800000u)
@@ -65,7 +67,7 @@ static uint32_t narrow(uint32_t u, const ds_ix_op *op)
         return (sign | r) << f->shift;
 }
 
-/* Converts one source, or two, the first above the second */
+/* Handler: converts one source, or two sources into a pair with the first in the upper part. */
 static const ds_ix_op *narrow_lanes(ds_ix_warp *w, const ds_ix_op *op)
 {
         const uint32_t *pa = ds_ix_lanes(w, op->a), *pb = op->size & PAIR ? ds_ix_lanes(w, op->b) : NULL;
@@ -95,7 +97,8 @@ static uint16_t half_of_e4m3(uint32_t v)
 {
         uint32_t sign = (v & 0x80u) << 8, rest = v & 0x7fu;
 
-        /* as a half the number has 2^-8 of its value, so subnormals come out right */
+        /* the bits below, read as a half, are 2^-8 of the number, also for subnormals; a multiplication corrects
+         * that */
         if (rest == 0x7fu)
                 return DS_IX_NAN16;
         return (uint16_t)(sign | ds_ix_to_half(ds_ix_from_half((uint16_t)(rest << 7)) * 256.0f));

@@ -14,7 +14,7 @@
 #include "util/error.h"
 
 #define T(name) DS_PTX_TYPE_##name
-#define COUNT_MAX 60000 /* instructions between control operations */
+#define COUNT_MAX 60000 /* most instructions between two control operations */
 
 /* --- appending operations --- */
 int ds_ix_refuse(ds_ix_decoder *d, const struct ds_ptx_instr *in, const char *fmt, ...)
@@ -222,7 +222,7 @@ uint32_t ds_ix_constant_slot(ds_ix_decoder *d, uint64_t bits, uint32_t bytes)
         return d->constants[d->n_constants - 1].offset + DS_IX_IN_POOL;
 }
 
-/* A predicate operand with negation */
+/* Slot with the negated value of a predicate operand. */
 static uint32_t negate(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t slot)
 {
         const struct ds_ptx_instr not_pred = {.op = DS_PTX_OP_NOT, .types = {T(PRED)}, .guard = DS_PTX_NO_REG};
@@ -234,7 +234,7 @@ static uint32_t negate(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t
         return op.d;
 }
 
-/* Reads a clock into a temporary. */
+/* Appends an operation that reads a clock into a temporary slot. */
 static int read_clock(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes,
         uint32_t *ret_slot)
 {
@@ -266,7 +266,7 @@ static int special_register(ds_ix_decoder *d, const struct ds_ptx_instr *in, con
         return 1;
 }
 
-/* The address of a variable as an operand */
+/* Slot with the address of a variable that is an operand. */
 static int variable_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         uint32_t bytes, uint32_t *ret_slot)
 {
@@ -293,7 +293,7 @@ static int variable_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, con
         return 1;
 }
 
-/* A number in the form that an instruction of this width takes: decimal numbers are doubles in the text */
+/* Bits of a number for an instruction of this width; decimal numbers in the text are doubles. */
 static uint64_t number(const struct ds_ptx_operand *o, uint32_t bytes)
 {
         double x;
@@ -374,7 +374,7 @@ int ds_ix_destination(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
         return register_slot(d, in, o->reg, bytes, ret_slot);
 }
 
-/* d|p: a value and a predicate; either may be missing */
+/* Destination d|p: slots for a value and a predicate; either may be missing. */
 static int pair_destination(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes, ds_ix_op *op)
 {
@@ -387,7 +387,7 @@ static int pair_destination(
 }
 
 /* --- instructions that compute --- */
-/* Bytes of an operand descriptor's width letter, see opcodes.def */
+/* Register bytes of an operand whose width is described by this letter of opcodes.def. */
 static uint32_t described_bytes(const struct ds_ptx_instr *in, char width)
 {
         switch (width) {
@@ -481,7 +481,7 @@ static int decode_simple(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         impl = find_handler(in, &op);
         if (!impl)
                 return ds_ix_refuse(d, in, "not supported by the simulated device");
-        /* lanes that wait for each other must not be in a wrapper */
+        /* no wrapper around operations whose lanes wait for each other: lanes without the guard jump over them */
         if (ds_ptx_op_info((enum ds_ptx_op)in->op)->flags & DS_PTX_CONVERGE && in->op != DS_PTX_OP_ACTIVEMASK) {
                 struct ds_ptx_instr always = *in;
 
@@ -528,7 +528,7 @@ static int decode_isspacep(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* set: a comparison into a temporary predicate, then a selection of two constants */
+/* Decodes set: a comparison into a temporary predicate, then a selection of two constants. */
 static int decode_set(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         enum ds_ptx_type to = in->types[0], from = in->types[1];
@@ -585,7 +585,8 @@ static int decode_cvt(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         if (!impl || to < ds_ix_type_bytes((enum ds_ptx_type)in->types[0]) || !to || !from ||
                 from < ds_ix_type_bytes((enum ds_ptx_type)in->types[1]))
                 return ds_ix_refuse(d, in, "not supported by the simulated device");
-        /* cvt.pack's third operand is a 32-bit word; a pair's second one has the source's type */
+        /* the third operand of cvt.pack is a 32-bit word; the second source of a pair conversion has the first one's
+         * type */
         if (!ds_ix_destination(d, in, &in->operands[0], to, &op.d) ||
                 !ds_ix_source(d, in, &in->operands[1], from, &op.a) ||
                 (in->n_operands > 2 && !ds_ix_source(d, in, &in->operands[2], from, &op.b)) ||
@@ -650,7 +651,7 @@ static void mark_leaders(ds_ix_decoder *d)
                 d->leader[d->ir->labels[i].instr] = 1;
 }
 
-/* Ends a block of code without a jump, unless the last operation was one. */
+/* Ends a block of code with an operation that counts its instructions, unless it ends with a jump. */
 static void close_block(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);

@@ -13,15 +13,15 @@
 
 typedef struct ds_ix_decoder ds_ix_decoder;
 
-struct ds_ix_fix { /* a jump whose target must be filled in */
+struct ds_ix_fix { /* a jump whose target the decoder fills in at the end */
         uint32_t op;
-        uint32_t label;   /* UINT32_MAX: the operation with index op->imm */
-        uint32_t targets; /* UINT32_MAX, or the target list of a brx */
+        uint32_t label;   /* label of the target; UINT32_MAX: the target is the operation with index op->imm */
+        uint32_t targets; /* target list of a brx; UINT32_MAX: not a brx */
 };
 
 struct ds_ix_constant {
         uint64_t bits;
-        uint32_t bytes; /* 0: a predicate */
+        uint32_t bytes; /* bytes per lane; 0: a predicate */
         uint32_t offset;
 };
 
@@ -35,25 +35,25 @@ struct ds_ix_decoder {
         uint32_t n_ops, n_fixes, n_constants;
         struct ds_ix_fix *fixes;
         struct ds_ix_constant *constants;
-        uint32_t *table; /* open-addressed hash of constants: index + 1 */
+        uint32_t *table; /* open-addressed hash table: index + 1 of each constant */
         uint32_t table_size;
         uint32_t pool_bytes;
-        uint32_t *start; /* first operation of each instruction */
-        uint8_t *leader; /* 1 for instructions that are jump targets */
-        uint32_t count;  /* instructions since the last control operation */
+        uint32_t *start; /* index of the first operation of each instruction */
+        uint8_t *leader; /* 1 for each instruction that is a jump target */
+        uint32_t count;  /* number of instructions since the last control operation */
         uint32_t regs_bytes, temps, temps_most;
         int out_of_memory;
-        int failed; /* 1: something was reported */
+        int failed; /* 1: the decoder has reported an instruction that it cannot decode */
 };
 
-/* Adds a diagnostic for the instruction. Returns 0, so that a decoder may return its result. */
+/* Adds a diagnostic for the instruction. Returns 0, so that a decoder function may return this call's result. */
 int ds_ix_refuse(ds_ix_decoder *d, const struct ds_ptx_instr *in, const char *fmt, ...) ds_printf(3, 4);
-/* An operation of `in` with every slot empty. */
+/* An operation of `in` with every slot empty (DS_IX_NO_SLOT). */
 ds_ix_op ds_ix_blank(const struct ds_ptx_instr *in);
 /* Appends op with its handler; adds wrappers for guard and counter. */
 void ds_ix_emit(ds_ix_decoder *d, const struct ds_ptx_instr *in, ds_ix_op op, const struct ds_ix_impl *impl);
 void ds_ix_emit_fn(ds_ix_decoder *d, const struct ds_ptx_instr *in, ds_ix_op op, ds_ix_fn fn);
-void ds_ix_emit_plain(ds_ix_decoder *d, ds_ix_op op); /* unchanged */
+void ds_ix_emit_plain(ds_ix_decoder *d, ds_ix_op op); /* appends op unchanged */
 /* Appends a control operation unchanged, with the number of instructions since the last one. */
 ds_ix_op *ds_ix_emit_control(ds_ix_decoder *d, ds_ix_op op);
 /* Before an operation that may wait or switch lanes: appends a jump over it for lanes without the guard. Returns the
@@ -63,29 +63,30 @@ void ds_ix_end_skip(ds_ix_decoder *d, uint32_t skip);
 void ds_ix_fix(ds_ix_decoder *d, uint32_t op, uint32_t label, uint32_t targets);
 uint32_t ds_ix_temp(ds_ix_decoder *d); /* a slot for up to 8 bytes per lane, valid until the instruction's end */
 
-/* Slots of operands; bytes: 0 for predicates. Returns 0 if refused. */
+/* Slot of a source or destination operand; bytes: width of the register, 0 for a predicate. Returns 0 if the operand
+ * is refused. */
 int ds_ix_source(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes,
         uint32_t *ret_slot);
 int ds_ix_destination(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, uint32_t bytes,
         uint32_t *ret_slot);
 uint32_t ds_ix_constant_slot(ds_ix_decoder *d, uint64_t bits, uint32_t bytes);
 uint32_t ds_ix_register_bytes(const ds_ix_decoder *d, uint32_t reg);
-uint32_t ds_ix_type_bytes(enum ds_ptx_type type); /* 0: predicate */
+uint32_t ds_ix_type_bytes(enum ds_ptx_type type); /* register bytes of a type; 0: a predicate */
 
-/* Location of a variable: its space as accesses see it, value (address or offset) and symbol */
+/* Place of a variable: the space of accesses to it, its value (address or offset) and its symbol. */
 struct ds_ix_place {
         enum ds_ix_space space;
         uint64_t value;
         uint32_t symbol;
 };
-/* Stores [reg + offset], [variable + offset] or [number] of that space in op's a, f, imm, space and flags. Returns 0
- * if refused. */
+/* Stores the address [reg + offset], [variable + offset] or [number] of that space in op's a, f, imm, space and
+ * flags. Returns 0 if the address is refused. */
 int ds_ix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         enum ds_ptx_space space, ds_ix_op *op);
 int ds_ix_place_of(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_var *var, struct ds_ix_place *ret);
 
-/* Families of instructions. Each returns 0 if it refused, else 1. */
+/* Decoders of families of instructions. Each returns 0 if it refused the instruction, else 1. */
 int ds_ix_decode_move(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_memory(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in);
@@ -99,5 +100,5 @@ int ds_ix_decode_video(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* vid
 
 /* decode.c: fills func->ops and related fields. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */
 int ds_ix_decode(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);
-/* layout.c: registers, parameters and variables of a function. Same results. */
+/* layout.c: places registers, parameters and variables of a function. Returns as ds_ix_decode(). */
 int ds_ix_layout(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);

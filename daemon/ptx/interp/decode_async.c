@@ -21,7 +21,7 @@ static int decode_counted(ds_ix_decoder *d, const struct ds_ptx_instr *in, ds_ix
         return 1;
 }
 
-/* [state,] [object] [, count or bytes] */
+/* Decodes mbarrier.arrive; operands: [state,] [mbarrier] [, count or bytes] */
 static int decode_arrive(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_operand *o = in->operands;
@@ -42,7 +42,8 @@ static int decode_arrive(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* A wait may yield: lanes that do not take part jump over it. Its time limit is only a hint. */
+/* Decodes a wait. It may yield, so lanes that do not take part jump over it. Its time limit is only a hint, and is
+ * ignored. */
 static int decode_wait(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         uint32_t skip = ds_ix_emit_skip(d, in);
@@ -72,7 +73,7 @@ static int decode_pending(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- copies --- */
-/* Puts the generic address of an operand into a temporary */
+/* Appends an operation that puts the generic address of an operand into a temporary slot. */
 static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         enum ds_ptx_space space, uint32_t *ret_slot)
 {
@@ -89,8 +90,8 @@ static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
 }
 
 /*
- * [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; then a cache policy. A copy may take as
- * long as thousands of instructions, so it may end the slice.
+ * Decodes a bulk copy; operands: [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; then a
+ * cache policy. A copy may take as long as thousands of instructions, so it may end the time slice.
  */
 static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
@@ -126,7 +127,8 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* cp.async [to], [from], size, then the number of bytes to copy, or a predicate to copy none */
+/* Decodes cp.async with operands [to], [from], size, and the number of bytes to copy or a predicate that is true to
+ * copy none. */
 int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_operand *o = in->operands;
@@ -141,7 +143,7 @@ int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* st.async, red.async: the same as without .async, and their bytes are counted */
+/* Decodes st.async and red.async as st and red, and then counts their bytes at the mbarrier. */
 static int decode_remote(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         struct ds_ptx_instr plain = *in;
@@ -189,7 +191,7 @@ int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return decode_remote(d, in);
         case DS_PTX_OP_CP_BULK_COMMIT:
         case DS_PTX_OP_CP_BULK_WAIT:
-        case DS_PTX_OP_CP_BULK_PREFETCH: /* a hint: invalid addresses have no effect */
+        case DS_PTX_OP_CP_BULK_PREFETCH: /* a prefetch is a hint: even invalid addresses have no effect */
                 ds_ix_emit_fn(d, in, ds_ix_blank(in), ds_ix_nop);
                 return 1;
         default:

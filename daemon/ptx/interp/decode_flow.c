@@ -45,7 +45,8 @@ static int decode_brx(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- calls --- */
-/* The first target that an indirect call lists; the others have the same parameters. NULL: it lists none. */
+/* The first target in the list of an indirect call; all targets have the same parameters. NULL: the call has no
+ * list. */
 static const struct ds_ptx_function *first_target(const ds_ix_decoder *d, const struct ds_ptx_call *call)
 {
         const struct ds_ptx_targets *list = call->targets != UINT32_MAX ? &d->ir->targets[call->targets] : NULL;
@@ -53,7 +54,7 @@ static const struct ds_ptx_function *first_target(const ds_ix_decoder *d, const 
         return list && list->functions && list->n ? list->functions[0] : NULL;
 }
 
-/* Size of formal k: of the callee, or of the prototype or the targets of an indirect call */
+/* Size of formal k in bytes: of the callee, or for an indirect call of the prototype or of the listed targets. */
 static uint64_t formal_size(const ds_ix_decoder *d, const struct ds_ptx_call *call, uint32_t k, int ret)
 {
         const struct ds_ptx_function *target = call->function ? call->function : first_target(d, call);
@@ -114,7 +115,7 @@ static int decode_arguments(
         return 1;
 }
 
-/* Records a callee, for the size of stacks and shared memory. */
+/* Records a callee, for the computation of stack sizes and shared memory. */
 static int add_callee(ds_ix_decoder *d, ds_ix_func *callee)
 {
         ds_ix_func *func = d->func;
@@ -135,11 +136,11 @@ static int add_callee(ds_ix_decoder *d, ds_ix_func *callee)
         return 1;
 }
 
-/* Functions that only the driver defines, with the sizes in nvcc's declarations */
+/* functions that only the driver defines, with the sizes of arguments and result in nvcc's declarations, bytes */
 static const struct driver_function {
         const char *name;
         ds_ix_fn fn;
-        uint32_t n_args, args[5], ret; /* ret: size of the result; 0: none */
+        uint32_t n_args, args[5], ret; /* ret: bytes of the result; 0: no result */
         uint8_t prints, heap, needs_ret;
 } driver_functions[] = {
         {"vprintf", ds_ix_vprintf, 2, {8, 8}, 4, 1, 0, 0},
@@ -148,7 +149,7 @@ static const struct driver_function {
         {"free", ds_ix_free, 1, {8}, 0, 0, 1, 0},
 };
 
-/* NULL if it is none of them, or declared differently */
+/* The driver's function of this name; NULL: there is none, or the program declares it differently. */
 static const struct driver_function *driver_function(const char *name, const ds_ix_call *call)
 {
         const struct driver_function *f = driver_functions;
@@ -167,7 +168,7 @@ static const struct driver_function *driver_function(const char *name, const ds_
         return call->n_rets && call->rets[0].size != f->ret ? NULL : f;
 }
 
-/* Adds the module's resources for the function. 0: no memory */
+/* Adds the module's resources (heap, printing) that the function needs. 0: out of memory */
 static int use_driver_function(ds_ix_decoder *d, const struct driver_function *f)
 {
         d->interp->prints |= f->prints;
@@ -273,7 +274,7 @@ int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- barriers --- */
-/* Operands from `k` on: the barrier, and a count if there is one more operand */
+/* Decodes operands from number k on: the barrier, and a count if there is one more operand. */
 static int barrier_operands(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, int count, ds_ix_op *op)
 {
         if (!ds_ix_source(d, in, &in->operands[k], 4, &op->a))

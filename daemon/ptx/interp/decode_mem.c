@@ -66,14 +66,14 @@ static uint8_t volatile_flag(const struct ds_ptx_instr *in)
 }
 
 /* --- loads and stores --- */
-/* The elements of a vector, or the operand itself */
+/* The elements of a vector operand, or the operand itself as the only element; returns their number. */
 static uint32_t elements_of(const struct ds_ptx_operand *o, const struct ds_ptx_operand **ret)
 {
         *ret = o->kind == DS_PTX_OPERAND_VECTOR ? o->elements : o;
         return o->kind == DS_PTX_OPERAND_VECTOR ? o->n_elements : 1;
 }
 
-/* Bytes of each register in a vector; the type's bytes if none is a register. 0 if they differ. */
+/* Bytes of the registers of a vector; the type's bytes if no element is a register. 0: the registers differ in size. */
 static uint32_t common_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand *o, enum ds_ptx_type type)
 {
         const struct ds_ptx_operand *e;
@@ -92,7 +92,7 @@ static uint32_t common_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand
         return bytes ? bytes : ds_ix_type_bytes(type) == 1 ? 2 : ds_ix_type_bytes(type);
 }
 
-/* Splits eight elements into two times four; `vector` and `address`: indices of the operands. */
+/* Decodes an access to eight elements as two accesses to four; `vector` and `address`: indices of these operands. */
 static int decode_eight(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t vector, uint32_t address)
 {
         struct ds_ptx_operand o[DS_PTX_MAX_OPERANDS];
@@ -172,7 +172,7 @@ static int decode_store(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* alloca, stacksave, stackrestore: addresses of local memory */
+/* Decodes alloca, stacksave, stackrestore, whose operands are addresses of local memory. */
 static int decode_stack(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);
@@ -195,13 +195,13 @@ static int decode_stack(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 ds_ix_emit_fn(d, in, op, in->op == DS_PTX_OP_STACKSAVE ? ds_ix_stack_save : ds_ix_stack_restore);
                 return 1;
         }
-        op.fn = op.inner = ds_ix_alloca; /* a control operation, because it may have many bytes to zero */
+        op.fn = op.inner = ds_ix_alloca; /* alloca is a control operation, because it may zero many bytes */
         (void)ds_ix_emit_control(d, op);
         ds_ix_end_skip(d, skip);
         return 1;
 }
 
-/* A cache policy is a number that this interpreter never reads. */
+/* Decodes createpolicy: a cache policy is a number that this interpreter never reads. */
 static int decode_policy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);
@@ -241,7 +241,7 @@ int ds_ix_decode_memory(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- atomics --- */
-/* One element of an atomic; operands from index k: [destination,] address, b [, c] */
+/* Decodes the atomic on one element; operands from index k: [destination,] address, b [, c] */
 static int decode_one_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, int has_result)
 {
         const struct ds_ptx_operand *o = in->operands, *e;
@@ -294,7 +294,7 @@ int ds_ix_decode_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- cp.async --- */
-/* Copies at once, which is one of the permitted orders: a load into a temporary and a store. */
+/* Decodes cp.async as a load into a temporary and a store: the copy happens at once, which PTX permits. */
 static int decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         static const enum ds_ptx_type types[] = {[4] = T(B32), [8] = T(B64), [16] = T(B128)};
@@ -381,7 +381,7 @@ static int decode_unpack(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32
         return 1;
 }
 
-/* Vector to vector: element by element, through temporaries, because they may overlap */
+/* Decodes a move from vector to vector: element by element through temporaries, because the vectors may overlap. */
 static int decode_vector(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t bytes)
 {
         const struct ds_ptx_operand *to = &in->operands[0], *from = &in->operands[1];
@@ -430,7 +430,7 @@ static int decode_mov(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* The parameter space of a device function has no window of generic addresses. */
+/* Decodes cvta. It refuses the parameter space of a device function, which has no generic addresses. */
 static int decode_cvta(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);
@@ -457,7 +457,8 @@ static int decode_cvta(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* mapa and getctarank: an address of shared memory, and the rank of a block of the cluster */
+/* Decodes mapa and getctarank, which convert between an address of shared memory and the rank of a block in the
+ * cluster. */
 static int decode_rank(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         uint32_t bytes = ds_ix_type_bytes((enum ds_ptx_type)in->types[0]);

@@ -33,9 +33,9 @@ static int kind_of(enum ds_ptx_type type)
 }
 
 struct types {
-        uint8_t kind, bits, unit; /* unit: elements along k in a register's tile, which is the smallest shape's k */
-        uint8_t accumulators;     /* 1: f16, 2: f32, 4: s32, 8: f64 */
-        uint8_t group;            /* elements along k added at once, see tensor.c */
+        uint8_t kind, bits, unit; /* unit: elements along k in a register's tile; this is k of the smallest shape */
+        uint8_t accumulators;     /* types allowed for accumulators, bits: 1: f16, 2: f32, 4: s32, 8: f64 */
+        uint8_t group;            /* number of elements along k whose products are added at once, see tensor.c */
 };
 
 static const struct types all_types[] = {
@@ -66,8 +66,9 @@ static uint8_t accumulator_bit(int kind)
 }
 
 /*
- * Fragments of A: blocks of 16 rows, each with the tiles of one piece along k first. Fragments of B: the tiles of eight
- * columns along k first. wmma's fragments of halves have more registers than tiles: the tiles repeat.
+ * Sets the tiles of a fragment of A: blocks of 16 rows, and in each the tiles of one piece along k first. A fragment of
+ * B has the tiles of eight columns along k first. wmma's fragments of halves have more registers than tiles, so the
+ * tiles repeat.
  */
 static void tiles_of_a(struct ds_ix_fragment *f, unsigned outer, unsigned inner)
 {
@@ -93,7 +94,8 @@ static void tiles_of_b(struct ds_ix_fragment *f, unsigned outer, unsigned inner)
         }
 }
 
-/* Accumulators: 8 x 8 results in one register of pairs of halves, else in two registers; rows first */
+/* Sets the tiles of accumulators: an 8 x 8 tile of results is one register of pairs of halves, or two registers;
+ * tiles along the rows come first. */
 static void tiles_of_c(struct ds_ix_fragment *f, unsigned rows, unsigned columns)
 {
         unsigned each = f->kind == KIND(F16) ? 1 : 2;
@@ -123,7 +125,8 @@ static int fragment(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struc
         return 1;
 }
 
-/* Lanes that wait for each other must not be in a wrapper. */
+/* Appends a matrix operation without a guard wrapper: its lanes wait for each other, so lanes without the guard jump
+ * over it. */
 static int emit(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ix_matrix *m,
         const struct ds_ix_impl *impl, uint32_t skip)
 {
@@ -149,7 +152,7 @@ static int refuse_form(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- mma --- */
-/* d, a, b, c types; false if the accumulators do not fit them */
+/* Sets the types of d, a, b and c; false: the accumulators do not fit the types of a and b. */
 static int mma_types(const struct ds_ptx_instr *in, struct ds_ix_matrix *m)
 {
         int kinds[4];
@@ -175,7 +178,7 @@ static int mma_types(const struct ds_ptx_instr *in, struct ds_ix_matrix *m)
         return (accumulator_bit(kinds[0]) & t->accumulators) && (accumulator_bit(kinds[3]) & t->accumulators);
 }
 
-/* Modifiers that only some types have; false if another type has one */
+/* Sets the modifiers that only some types have; false: these types do not have one that the instruction has. */
 static int modifiers(const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
         enum ds_ptx_modifier round = ds_ptx_mod(in, DS_PTX_ROUND_RN), bits = ds_ptx_mod(in, DS_PTX_BITOP_XOR);
@@ -187,7 +190,7 @@ static int modifiers(const struct ds_ptx_instr *in, const struct types *t, struc
                (!m->saturate || t->accumulators == 4) && (bits != 0) == (t->kind == KIND(B1));
 }
 
-/* Shapes of mma.sync and mma.sp with these types */
+/* Whether mma.sync or mma.sp has this shape for these types; sets the number of tiles. */
 static int mma_shape(const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
         unsigned unit = t->unit * (m->sparse ? 2u : 1u), pieces;
@@ -198,7 +201,7 @@ static int mma_shape(const struct ds_ptx_instr *in, const struct types *t, struc
         if (m->n != 8 || (m->m != 8 && m->m != 16) || m->k % unit)
                 return 0;
         pieces = m->k / unit;
-        if (m->m == 8) /* only 8-bit and smaller integers and f64 have m8 */
+        if (m->m == 8) /* m = 8: only f64 and integers of at most 8 bits have such shapes */
                 return !m->sparse && pieces == 1 && (t->accumulators & 12) != 0;
         if (m->sparse && (t->kind == KIND(E4M3) || t->kind == KIND(E5M2)))
                 return pieces == 2 && m->d.kind == KIND(F32);
@@ -210,7 +213,7 @@ static int mma_shape(const struct ds_ptx_instr *in, const struct types *t, struc
 static int metadata(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
         const struct ds_ptx_operand *o = in->operands;
-        /* bits: of a row, 16, 32 or 64; lanes: number of choices */
+        /* bits: bits of metadata in a row, 16, 32 or 64; lanes: number of values of the selector */
         unsigned bits = m->k / (2u * t->unit) * 16, lanes = 4 / (bits / 16);
 
         if (t->bits == 8 || t->bits == 4)
@@ -238,7 +241,7 @@ static int decode_m8n8k4(ds_ix_decoder *d, const struct ds_ptx_instr *in, struct
                emit(d, in, m, &ds_ix_mma_m8n8k4, skip);
 }
 
-/* Decodes the rest of mma and wmma.mma once the shape is known: a and b have the right number of registers */
+/* Decodes the rest of mma and wmma.mma, when the shape is known and a and b have the right number of registers. */
 static int decode_product(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct types *t, int swapped, struct ds_ix_matrix *m)
 {
@@ -277,8 +280,8 @@ static int decode_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 
 /* --- wmma --- */
 /*
- * Shapes of wmma. The fragments of m8n32k16 are those of m32n8k16 transposed: the transposed product is computed, with
- * rows of C in place of columns.
+ * Whether wmma has this shape for these types. The fragments of m8n32k16 are those of m32n8k16 transposed: the
+ * transposed product is computed, with the rows of C in place of columns.
  */
 static int wmma_shape(const struct ds_ptx_instr *in, const struct types *t, int *ret_swapped, struct ds_ix_matrix *m)
 {
@@ -314,7 +317,7 @@ static int decode_wmma_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         const struct types *t;
         int swapped;
 
-        if (in->n_types == 2) { /* halves: d and c */
+        if (in->n_types == 2) { /* wmma of halves names only the types of d and c */
                 full.n_types = 4;
                 full.types[3] = in->types[1];
                 full.types[1] = full.types[2] = T(F16);
@@ -329,7 +332,7 @@ static int decode_wmma_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return decode_product(d, in, t, swapped, &m);
 }
 
-/* Finds the other types by the type of C; one possible set is enough to identify the shape. */
+/* Types of A and B that can be multiplied into this type of C; one such set is enough to identify the shape. */
 static const struct types *multiplied_with(const struct ds_ptx_instr *in, int kind)
 {
         if (kind == KIND(S32))
@@ -339,7 +342,7 @@ static const struct types *multiplied_with(const struct ds_ptx_instr *in, int ki
         return types_of(kind == KIND(F32) && in->shape[2] == 8 ? KIND(TF32) : KIND(F16));
 }
 
-/* Registers of a moved matrix, and their tiles; columns: the layout is .col */
+/* Sets the registers of a loaded or stored matrix, and their tiles; columns: the layout is .col */
 static int wmma_fragment(const struct ds_ptx_instr *in, int what, int columns, struct ds_ix_matrix *m)
 {
         int kind = in->n_types ? kind_of((enum ds_ptx_type)in->types[0]) : -1, swapped;
@@ -362,7 +365,7 @@ static int wmma_fragment(const struct ds_ptx_instr *in, int what, int columns, s
         return t->bits >= 8 || what == 'c' || !m->across;
 }
 
-/* The address of a matrix must be in a register: a variable's address is moved to one. */
+/* Decodes the address of a matrix, which must be in a register: moves a variable's address to a temporary one. */
 static int matrix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, ds_ix_op *at)
 {
         struct ds_ptx_operand variable = *o;
@@ -398,7 +401,7 @@ static int decode_wmma_access(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         m.at.n = 1;
         if (!matrix_address(d, in, &o[store ? 0 : 1], &m.at) || !fragment(d, in, &o[store ? 1 : 0], !store, &m.d))
                 return 0;
-        if (in->n_operands < 3) /* rows lie next to each other */
+        if (in->n_operands < 3) /* without a stride operand, rows lie next to each other */
                 m.stride = ds_ix_constant_slot(d,
                         in->shape[what == 'a'   ? (columns ? 0 : 2)
                                   : what == 'b' ? (columns ? 2 : 1)

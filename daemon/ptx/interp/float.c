@@ -75,11 +75,12 @@ FLUSHED(mul_f32_ftz, (void)0, F(pa[i]) * F(pb[i]), (double)F(pa[i]) * F(pb[i]))
 FLUSHED(fma_f32_ftz, const float *pc = ds_ix_lanes(w, op->c), __builtin_fmaf(F(pa[i]), F(pb[i]), F(pc[i])),
         ds_ix_add_odd((double)F(pa[i]) * F(pb[i]), F(pc[i])))
 
-/* double-precision result of inf - inf and similar operations */
+/* NaN that double-precision operations such as inf - inf give */
 #define DS_IX_NAN64 UINT64_C(0xfff8000000000000)
 
 /* --- other roundings, single precision --- */
-/* Narrows `exact` in op's rounding. exact: the value itself, or odd in its last bit; down_zero: 0 becomes -0 in .rm */
+/* Narrows `exact` to a float in op's rounding. exact: the value itself, or the value rounded to odd; down_zero: 1 if
+ * 0 becomes -0 in .rm */
 DS_IX_INLINE uint32_t narrow(double exact, const ds_ix_op *op, int down_zero)
 {
         uint32_t mode = op->mode;
@@ -141,7 +142,8 @@ static uint32_t directed_fma(float x, float y, float z, const ds_ix_op *op)
         return finish(narrow(ds_ix_add_odd(a * b, c), op, signbit(a * b) || signbit(c)), op->flags);
 }
 
-/* A quotient or root of floats that is not a float is never rounded to one in double, so no correction is needed. */
+/* Division and square root in directed roundings, computed in double: a result that is not a float never becomes one
+ * by the rounding in double, so no correction is needed. */
 static uint32_t directed_quotient(float x, float y, const ds_ix_op *op)
 {
         double a = start(x, op->flags), b = start(y, op->flags);
@@ -165,7 +167,8 @@ DS_IX_OP1(rcp_f32_directed, uint32_t, float, directed_quotient(1.0f, x, op))
 DS_IX_OP1(sqrt_f32_directed, uint32_t, float, directed_root(x, op))
 
 /* --- double precision --- */
-/* NaN operands become quiet, with priority y, z, x; a NaN from numbers is the default one. */
+/* NaN result of a double-precision operation: a NaN operand becomes quiet, with priority y, z, x; a NaN from numbers
+ * is the default one. */
 DS_IX_INLINE uint64_t quiet(double r, double x, double y, double z)
 {
         uint64_t q = UINT64_C(1) << 51;
@@ -188,7 +191,7 @@ DS_IX_OP1(sqrt_f64, uint64_t, double, OUT64(__builtin_sqrt(x), x, 0.0, 0.0))
 
 enum { ADD64, SUB64, MUL64, FMA64, DIV64, RCP64, SQRT64 };
 
-/* volatile keeps the operations between the mode changes */
+/* Computes in the processor's rounding mode; volatile keeps the computation between the two mode changes. */
 static uint64_t directed64(int what, double x, double y, double z, const ds_ix_op *op)
 {
         static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD, FE_TONEAREST};
@@ -220,7 +223,7 @@ static uint64_t directed64(int what, double x, double y, double z, const ds_ix_o
                 break;
         }
         (void)fesetround(before);
-        /* in a quotient the dividend has priority */
+        /* in a quotient the dividend's NaN has priority, so x and y are swapped */
         return what == DIV64 ? quiet(r, y, x, 0.0) : quiet(r, x, y, z);
 }
 
@@ -233,7 +236,8 @@ DS_IX_OP1(rcp_f64_directed, uint64_t, double, directed64(RCP64, x, 0, 0, op))
 DS_IX_OP1(sqrt_f64_directed, uint64_t, double, directed64(SQRT64, x, 0, 0, op))
 
 /* --- signs, minima --- */
-/* Sign of a NaN: single precision gives the canonical NaN, double precision keeps the NaN, quiet, with its sign */
+/* Sign operations on a NaN: single precision gives the canonical NaN; double precision keeps the NaN, made quiet,
+ * with its sign. */
 DS_IX_INLINE uint64_t signed64(double x, uint64_t bits)
 {
         return x != x ? ds_ix_bits64(x) | UINT64_C(1) << 51 : bits;
@@ -246,11 +250,11 @@ DS_IX_OP1(abs_f64, uint64_t, double, signed64(x, ds_ix_bits64(x) & INT64_MAX))
 DS_IX_OP1(neg_f32, uint32_t, float, SIGN32(x, ds_ix_bits32(x) ^ 0x80000000u))
 DS_IX_OP1(neg_f32_ftz, uint32_t, float, SIGN32(x, ds_ix_bits32(F(x)) ^ 0x80000000u))
 DS_IX_OP1(neg_f64, uint64_t, double, signed64(x, ds_ix_bits64(x) ^ (UINT64_C(1) << 63)))
-/* copysign takes the sign of its first operand */
+/* copysign takes the sign of its first operand, the magnitude of its second */
 DS_IX_OP2(copysign_f32, uint32_t, uint32_t, uint32_t, (x & 0x80000000u) | (y & 0x7fffffffu))
 DS_IX_OP2(copysign_f64, uint64_t, uint64_t, uint64_t, (x & (UINT64_C(1) << 63)) | (y & INT64_MAX))
 
-/* Order of numbers by value, with -0 before +0 */
+/* Integer that orders floats by value, with -0 before +0. */
 DS_IX_INLINE int32_t order32(float x)
 {
         int32_t u = (int32_t)ds_ix_bits32(x);
@@ -270,7 +274,8 @@ DS_IX_INLINE uint64_t one_nan64(double x, double y)
         return x != x ? (y != y ? ds_ix_bits64(y) | UINT64_C(1) << 51 : ds_ix_bits64(y)) : ds_ix_bits64(x);
 }
 
-/* A number wins over a NaN. Of two NaNs single precision gives the canonical one, double the second one, quiet. */
+/* Minimum and maximum: a number wins over a NaN. Of two NaNs single precision gives the canonical one, double
+ * precision the second one, made quiet. */
 #define CHOOSE32(x, y, pick_x) ds_ix_canonical((x) != (x) ? (y) : (y) != (y) ? (x) : (pick_x) ? (x) : (y))
 #define CHOOSE32_NAN(x, y, pick_x) ((x) != (x) || (y) != (y) ? DS_IX_NAN32 : ds_ix_bits32((pick_x) ? (x) : (y)))
 #define CHOOSE64(x, y, pick_x) ((x) != (x) || (y) != (y) ? one_nan64(x, y) : ds_ix_bits64((pick_x) ? (x) : (y)))
@@ -281,7 +286,7 @@ DS_IX_OP2(max_f32, uint32_t, float, float, CHOOSE32(x, y, MORE32(x, y)))
 DS_IX_OP2(min_f64, uint64_t, double, double, CHOOSE64(x, y, order64(x) < order64(y)))
 DS_IX_OP2(max_f64, uint64_t, double, double, CHOOSE64(x, y, order64(x) > order64(y)))
 
-/* .ftz, .NaN and .xorsign.abs in every combination */
+/* minimum and maximum with .ftz, .NaN and .xorsign.abs in every combination */
 enum { MINMAX_MAX = 1, MINMAX_NAN = 2, MINMAX_XORSIGN = 4 };
 DS_IX_INLINE uint32_t minmax(float x, float y, const ds_ix_op *op)
 {
@@ -312,7 +317,7 @@ static const struct ds_ix_impl *of_flags(const struct ds_ix_impl *const f[4], ui
         {                                            \
                 &f, &f##_ftz, &f##_sat, &f##_ftz_sat \
         }
-/* the flushing product handles .sat itself */
+/* the handlers of products with .ftz handle .sat themselves */
 #define mul_f32_ftz_sat mul_f32_ftz
 #define fma_f32_ftz_sat fma_f32_ftz
 static const struct ds_ix_impl *find_f32(const struct ds_ptx_instr *in, const ds_ix_op *op)
@@ -397,7 +402,7 @@ static const struct ds_ix_impl *find_minmax(const struct ds_ptx_instr *in, ds_ix
         return max ? &max_f32 : &min_f32;
 }
 
-/* Handles FADD..FMAX, COPYSIGN, and FDIV, RCP, SQRT with a rounding, of f32 and f64 */
+/* Handlers of FADD..FMAX, COPYSIGN, and of FDIV, RCP, SQRT with a rounding, for f32 and f64. */
 const struct ds_ix_impl *ds_ix_find_float(const struct ds_ptx_instr *in, ds_ix_op *op)
 {
         if (in->types[0] == T(F64))

@@ -14,7 +14,7 @@
 #include "util/alloc.h"
 
 /* --- frames --- */
-/* Frees unused frames. */
+/* Frees the frames in the block's free lists. */
 static void trim_frames(ds_ix_block *block)
 {
         for (uint32_t i = 0; i < block->n_free_frames; i++) {
@@ -28,7 +28,7 @@ static void trim_frames(ds_ix_block *block)
         }
 }
 
-/* Whether so many bytes more fit, after freeing unused frames if necessary */
+/* Whether `bytes` more bytes of frames are within the limit, after freeing unused frames if necessary. */
 static int frames_fit(struct ds_ix_cluster *cluster, size_t bytes)
 {
         uint64_t most = DS_IX_MAX_FRAMES_BYTES * (cluster->n > 1 ? 2 : 1);
@@ -102,7 +102,7 @@ static uint32_t rank_of(const ds_ix_frame *frame, const ds_ix_op *pc)
         return frame->func->rank[pc - frame->func->ops];
 }
 
-/* Whether a runs before b */
+/* Whether group a runs before group b. */
 static int before(const struct ds_ix_group *a, const struct ds_ix_group *b)
 {
         if (a->turn != b->turn)
@@ -120,7 +120,7 @@ static void remove_group(ds_ix_warp *w, uint32_t index)
         w->group[index] = w->group[w->n_groups];
 }
 
-/* Merges every ready group at `index`'s operation into it. */
+/* Merges all ready groups that are at the same operation as group `index` into it, and returns its index. */
 static uint32_t merge(ds_ix_warp *w, uint32_t index)
 {
         for (uint32_t i = 0; i < w->n_groups;) {
@@ -141,7 +141,8 @@ static uint32_t merge(ds_ix_warp *w, uint32_t index)
         return index;
 }
 
-/* Lets lanes continue together that wait for each other at different operations of the same kind. */
+/* Lets lanes continue together that wait for each other at different operations of the same kind. Returns 1 if some
+ * continue. */
 static int grant(ds_ix_warp *w)
 {
         int any = 0;
@@ -205,7 +206,7 @@ const ds_ix_op *ds_ix_pick(ds_ix_warp *w)
         return g->pc;
 }
 
-/* The running group is at pc now: chooses the group that continues. */
+/* Sets the running group's next operation to pc, then chooses the group that continues. */
 const ds_ix_op *ds_ix_switch(ds_ix_warp *w, const ds_ix_op *pc)
 {
         struct ds_ix_group *g = &w->group[w->current];
@@ -217,7 +218,7 @@ const ds_ix_op *ds_ix_switch(ds_ix_warp *w, const ds_ix_op *pc)
         return ds_ix_pick(w);
 }
 
-/* The running group waits at pc; another continues. */
+/* Makes the running group wait at pc, and chooses another group. */
 const ds_ix_op *ds_ix_wait(ds_ix_warp *w, const ds_ix_op *pc, enum ds_ix_state state)
 {
         struct ds_ix_group *g = &w->group[w->current];
@@ -237,7 +238,7 @@ const ds_ix_op *ds_ix_leave(ds_ix_warp *w)
         return ds_ix_pick(w);
 }
 
-/* Splits lanes `mask` off the running group, as a group at pc with a reference to the frame. */
+/* Splits the lanes in `mask` off the running group: they become a group at pc with its own reference to the frame. */
 void ds_ix_split(ds_ix_warp *w, uint32_t mask, const ds_ix_op *pc)
 {
         struct ds_ix_group *g = &w->group[w->n_groups++];
@@ -281,7 +282,7 @@ const ds_ix_op *ds_ix_expire(ds_ix_warp *w, const ds_ix_op *pc)
         return NULL;
 }
 
-/* Adds the instructions of a slice to the block's total; begins the next slice. */
+/* Adds the instructions of the ended slice to the block's total, and begins the next slice. */
 void ds_ix_account(ds_ix_warp *w)
 {
         ds_ix_block *block = w->block;
@@ -308,7 +309,7 @@ static inline const ds_ix_op *go_on(ds_ix_warp *w, const ds_ix_op *next)
 }
 
 /* --- jumps --- */
-/* Counts instructions where a block of code ends without a jump */
+/* Handler at the end of a block of code without a jump: counts the block's instructions. */
 const ds_ix_op *ds_ix_fall(ds_ix_warp *w, const ds_ix_op *op)
 {
         w->fuel -= op->count;
@@ -333,7 +334,7 @@ const ds_ix_op *ds_ix_bra_if(ds_ix_warp *w, const ds_ix_op *op)
         return go_on(w, op + 1);
 }
 
-/* brx.idx: lanes may have different targets; an index beyond the table is the program's fault. */
+/* Handler of brx.idx: lanes may have different targets; an index beyond the table is a fault of the program. */
 const ds_ix_op *ds_ix_brx(ds_ix_warp *w, const ds_ix_op *op)
 {
         const struct ds_ix_table *table = op->ext;
@@ -361,7 +362,7 @@ const ds_ix_op *ds_ix_brx(ds_ix_warp *w, const ds_ix_op *op)
 }
 
 /* --- calls --- */
-/* Location of formal k of a frame's function: in its args area, or in a register (old style) */
+/* Place of formal k in a frame: in its args area, or in a register (old style). *ret_step: bytes from lane to lane. */
 static uint8_t *formal(const ds_ix_frame *frame, const struct ds_ptx_var *var, uint32_t offset, size_t *ret_step)
 {
         if (var->reg != DS_PTX_NO_REG) {
@@ -389,7 +390,7 @@ static void copy_arguments(const ds_ix_warp *w, const ds_ix_call *call, const ds
         }
 }
 
-/* Copies results only to the lanes that return; the caller's other lanes may have values there. */
+/* Copies results to the lanes that return, and only to those: the caller's other lanes may have values there. */
 static void copy_results(const ds_ix_warp *w, const ds_ix_frame *from, const ds_ix_frame *to)
 {
         const ds_ix_call *call = from->call;
@@ -408,7 +409,7 @@ static void copy_results(const ds_ix_warp *w, const ds_ix_frame *from, const ds_
         }
 }
 
-/* An indirect call must match its target's parameters. */
+/* Whether an indirect call has the parameters of its target. */
 static int fits(const ds_ix_call *call, const ds_ix_func *func)
 {
         if (!func->ops || func->ir->is_entry || call->n_args != func->ir->n_params || call->n_rets != func->ir->n_rets)
@@ -424,7 +425,8 @@ static int fits(const ds_ix_call *call, const ds_ix_func *func)
         return 1;
 }
 
-/* The function that the lanes call. Lanes that call another one stay behind, as a group at the same operation. */
+/* The function that the running lanes call. Lanes that call another function stay behind, as a group at the same
+ * operation. */
 static ds_ix_func *target_of(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_call *call)
 {
         const struct ds_interp *interp = w->block->interp;
@@ -463,7 +465,7 @@ const ds_ix_op *ds_ix_call_op(ds_ix_warp *w, const ds_ix_op *op)
         if (!frame)
                 return ds_ix_fault(w, op, DS_INTERP_FAULT_STACK, (uint32_t)__builtin_ctz(w->mask), 0,
                         "no memory for registers %u calls deep", w->frame->depth);
-        frame->parent = w->frame; /* the group's reference becomes the frame's */
+        frame->parent = w->frame; /* takes over the group's reference to the caller's frame */
         frame->call = call;
         frame->ret = op + 1;
         frame->depth = w->frame->depth + 1;
@@ -480,7 +482,7 @@ const ds_ix_op *ds_ix_call_op(ds_ix_warp *w, const ds_ix_op *op)
         return w->fuel < 0 ? ds_ix_expire(w, func->ops) : func->ops;
 }
 
-/* Ends the lanes. */
+/* Handler of exit: ends the running lanes. */
 const ds_ix_op *ds_ix_exit(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint32_t p = op->guard == DS_IX_NO_SLOT ? DS_IX_FULL : ds_ix_pred(w, op->guard);

@@ -14,7 +14,7 @@
 #include "util/macro.h"
 
 #define WIDTH_MAX 4096
-#define SPEC_MAX 32 /* bytes of a conversion's text; longer ones are not conversions */
+#define SPEC_MAX 32 /* most bytes of a conversion such as "%08.3f"; a longer text is not a conversion */
 
 enum size { SIZE_INT, SIZE_CHAR, SIZE_SHORT, SIZE_LONG };
 
@@ -23,16 +23,16 @@ struct spec {
         size_t length;
         char flags[8];
         size_t n_flags;
-        int width, precision; /* -1: not given */
-        int width_argument;   /* given as '*' */
+        int width, precision; /* field width and precision; -1: not given */
+        int width_argument;   /* 1: the width is given as '*' */
         enum size size;
         char type;
 };
 
 struct state {
         struct ds_ix_format *f;
-        uint64_t at;     /* address in the format */
-        uint64_t offset; /* offset in the arguments */
+        uint64_t at;     /* address of the next byte of the format */
+        uint64_t offset; /* offset of the next argument */
         uint32_t used;
         int failed;
 };
@@ -52,7 +52,7 @@ static void pad(struct state *s, int64_t n)
                 put(s, " ", 1);
 }
 
-/* The byte at the address, or 0 if it cannot be read; then the call has failed. */
+/* The byte at an address; 0 if it cannot be read, which makes the call fail. */
 static int byte_at(struct state *s, uint64_t address)
 {
         int byte = s->f->byte(s->f->user, address);
@@ -120,7 +120,8 @@ static char take_size(struct state *s, struct spec *spec, char c)
         return c;
 }
 
-/* Parses the text behind a percent sign. False: no conversion; `written` is the text to print instead. */
+/* Parses the text behind a percent sign. Returns 0 if it is no conversion; then `written` is the text to print
+ * instead. */
 static int read_spec(struct state *s, struct spec *spec)
 {
         char c;
@@ -285,7 +286,7 @@ static void print_spec(struct state *s, struct spec *spec)
         }
 }
 
-/* Whether enough arguments are left for the conversion. A percent sign needs none. */
+/* Whether enough arguments are left for the conversion; %% needs none. */
 static int has_room(const struct state *s, const struct spec *spec)
 {
         uint32_t needs = (spec->type != '%') + (uint32_t)spec->width_argument;

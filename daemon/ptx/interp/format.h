@@ -11,19 +11,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DS_IX_FORMAT_ARGUMENTS 32 /* further conversions are printed as written, CUDA's rule */
-#define DS_IX_TEXT_MAX 16384u     /* bytes of one call; longer text is cut */
+/* most arguments of one call; conversions beyond them are printed as written, as in CUDA */
+#define DS_IX_FORMAT_ARGUMENTS 32
+#define DS_IX_TEXT_MAX 16384u /* most bytes of one call's text; longer text is cut */
 
 struct ds_ix_format {
         /* Returns the byte at an address of the kernel, or -1. */
         int (*byte)(void *user, uint64_t address);
         void *user;
         uint64_t arguments; /* address of the arguments; 0: none */
-        uint64_t bad;       /* address that could not be read */
-        char *text;         /* [DS_IX_TEXT_MAX], not terminated */
+        uint64_t bad;       /* address that could not be read, if DS_IX_FORMAT_E_ADDRESS is returned */
+        char *text;         /* buffer of DS_IX_TEXT_MAX bytes; the text is not NUL-terminated */
         size_t size;
 };
 
 #define DS_IX_FORMAT_E_ADDRESS 1
-/* Returns 0 and the number of arguments used, or DS_IX_FORMAT_E_ADDRESS with format->bad set. */
+/* Formats the text whose format string is at `address`. Returns 0 and the number of arguments used, or
+ * DS_IX_FORMAT_E_ADDRESS with format->bad set. */
 int ds_ix_format(struct ds_ix_format *format, uint64_t address, uint32_t *ret_arguments);

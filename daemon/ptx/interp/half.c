@@ -10,7 +10,8 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* Modifiers are the same for all lanes: the compiler moves the tests out of the loops where useful. */
+/* Prepares an operand (.ftz). Modifiers are the same for all lanes, so the compiler moves the tests out of the loops
+ * where useful. */
 DS_IX_INLINE uint16_t enter(uint16_t h, const ds_ix_op *op)
 {
         return op->flags & DS_IX_FTZ ? ds_ix_ftz_half(h) : h;
@@ -25,7 +26,8 @@ DS_IX_INLINE float shape(float f, const ds_ix_op *op)
         return f;
 }
 
-/* f: exact, or odd in its last bit. With .ftz a value below the normal numbers before rounding becomes zero */
+/* Narrows f, which is exact or rounded to odd. With .ftz a value below the normal numbers before rounding becomes
+ * zero. */
 DS_IX_INLINE uint16_t leave_f16(float f, const ds_ix_op *op)
 {
         float g = op->flags & DS_IX_FTZ && __builtin_fabsf(f) < 0x1p-14f ? f * 0.0f : f;
@@ -73,7 +75,7 @@ OOB(bf16)
 
 enum { MINMAX_MAX = 1, MINMAX_NAN = 2, MINMAX_XORSIGN = 4 };
 
-/* Works on the bit patterns: both formats have the same order, with NaNs above infinity. */
+/* Minimum and maximum of bit patterns: both half formats have the same order, with NaNs above infinity. */
 DS_IX_INLINE uint16_t minmax(uint16_t a, uint16_t b, uint16_t infinity, const ds_ix_op *op)
 {
         uint16_t sign = (uint16_t)((a ^ b) & 0x8000u);
@@ -169,7 +171,7 @@ static void narrow(uint16_t *to, const float *from, int bf16, uint32_t ftz)
         }
 }
 
-/* Runs the single-precision handler on each half, with the scratch area as its registers. */
+/* Handler: runs the single-precision handler on each half, with the warp's scratch area as registers. */
 static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint32_t packed = op->mode & APPROX_PACKED, bf16 = op->mode & APPROX_BF16, ftz = op->flags & DS_IX_FTZ;

@@ -25,9 +25,9 @@ DS_IX_INLINE float ds_ix_from_half(uint16_t h)
 DS_IX_INLINE uint16_t ds_ix_to_half(float f)
 {
         uint32_t u = ds_ix_bits32(f), sign = u >> 16 & 0x8000u, size = u & 0x7fffffffu;
-        /* normal: adds half a unit, or a bit less for an even result, and truncates */
+        /* normal result: adds half a unit (a bit less for an even result) and truncates */
         uint32_t normal = (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13;
-        /* subnormal: the addition of 0.5 rounds to units of 2^-24 */
+        /* subnormal result: adding 0.5 rounds to units of 2^-24 */
         uint32_t tiny = ds_ix_bits32(ds_ix_float(size) + 0.5f) - 0x3f000000u;
         uint32_t r = size < 0x38800000u ? tiny : normal;
 
@@ -47,7 +47,8 @@ DS_IX_INLINE uint16_t ds_ix_to_bf16(float f)
         return (uint16_t)(f != f ? DS_IX_NAN16 : (u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-/* a * b + c of bfloat16 or half values, rounded once to odd in f32, so that narrowing it is correct */
+/* a * b + c of bfloat16 or half values, rounded once to odd in f32: narrowing the result equals narrowing the exact
+ * value */
 DS_IX_INLINE float ds_ix_fma_odd(float a, float b, float c)
 {
         double exact = (double)a * b;
@@ -55,7 +56,7 @@ DS_IX_INLINE float ds_ix_fma_odd(float a, float b, float c)
         return ds_ix_narrow_odd(ds_ix_add_odd(exact, c));
 }
 
-/* .ftz for halves */
+/* .ftz for halves: subnormals become zeros of the same sign */
 DS_IX_INLINE uint16_t ds_ix_ftz_half(uint16_t h)
 {
         return h & 0x7c00u ? h : h & 0x8000u;

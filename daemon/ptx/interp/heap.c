@@ -78,7 +78,8 @@ static void join(ds_ix_heap *heap, uint32_t at)
                 heap->next = at;
 }
 
-/* First of n adjacent free units; UINT32_MAX: there are not so many. *ret_walked: pieces visited */
+/* Takes n adjacent free units and returns the first; UINT32_MAX: there are not so many. *ret_walked: number of
+ * pieces visited */
 static uint32_t take(ds_ix_heap *heap, uint32_t n, uint32_t *ret_walked)
 {
         uint32_t at = heap->next, seen = 0, walked = 0;
@@ -124,7 +125,7 @@ static uint64_t allocate(ds_ix_heap *heap, uint64_t size, uint32_t *ret_walked)
         return address;
 }
 
-/* 0: no such piece */
+/* Frees the piece at this address; returns 0 if there is no such piece. */
 static int give_back(ds_ix_heap *heap, uint64_t address)
 {
         uint64_t size, offset = address - ds_ix_heap_base(heap, &size);

@@ -56,7 +56,7 @@ DS_IX_OP3(mad_wide_u32, uint64_t, uint32_t, uint32_t, uint64_t, (uint64_t)x *y +
 DS_IX_OP3(mad_wide_s32, uint64_t, int32_t, int32_t, uint64_t, (uint64_t)((int64_t)x *y) + z)
 DS_IX_OP3(mad_hi_sat, uint32_t, int32_t, int32_t, int32_t, saturate_s32((((int64_t)x * y) >> 32) + z))
 
-/* 24-bit factors; .hi takes bits 16..47 of the product */
+/* mul24 and mad24: factors of 24 bits; .hi takes bits 16..47 of the product */
 DS_IX_INLINE int64_t signed24(int32_t x)
 {
         return (int32_t)((uint32_t)x << 8) >> 8;
@@ -145,7 +145,8 @@ DOT(su, int8_t, uint8_t, int16_t)
 DOT(ss, int8_t, int8_t, int16_t)
 
 /* --- carry chains --- */
-/* value: sum of three terms as W; carry out of U. The flag register is one bit mask per warp. */
+/* CARRY(): U is the operands' type, W a wider type for the sum `total`, whose bit above U is the carry. The flag
+ * register is one bit mask per warp. */
 #define CARRY(name, U, W, sources, total, keeps)                                  \
         DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)          \
         {                                                                         \
@@ -177,7 +178,7 @@ DOT(ss, int8_t, int8_t, int16_t)
         CARRY(madc_lo_##bits, U, W, const U *pc = ds_ix_lanes(w, op->c), LOW(U, W) + pc[i] + carry, op->mode)
 CARRIES(32, uint32_t, uint64_t)
 CARRIES(64, uint64_t, unsigned __int128)
-/* The high half of a product depends on the signedness. */
+/* Carry chains of .hi products, separate for signed and unsigned factors. */
 #define HIGHS(s, U, W, S, WS)                                                \
         CARRY(mad_hi_cc_##s, U, W, const U *pc = ds_ix_lanes(w, op->c),      \
                 (W)(U)(((WS)(S)x * (WS)(S)y) >> (8 * sizeof(U))) + pc[i], 1) \

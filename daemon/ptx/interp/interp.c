@@ -47,7 +47,7 @@ static int decode_functions(ds_interp *interp, struct ds_ptx_diags *diags)
         return r < 0 ? r : unsupported ? DS_INTERP_E_UNSUPPORTED : 0;
 }
 
-/* Orders by name; equal names keep the order of the text. */
+/* Compares two aliases by name; equal names keep the order of the text. */
 static int compare_aliases(const void *a, const void *b)
 {
         const struct ds_ptx_directive *x = *(const struct ds_ptx_directive *const *)a;
@@ -57,7 +57,7 @@ static int compare_aliases(const void *a, const void *b)
         return order ? order : x < y ? -1 : x > y;
 }
 
-/* The last alias of that name, or NULL. */
+/* The last alias of this name; NULL: there is none. */
 static const struct ds_ptx_directive *find_alias(const struct ds_ptx_directive **sorted, size_t n, const char *name)
 {
         size_t low = 0, high = n;
@@ -74,8 +74,8 @@ static const struct ds_ptx_directive *find_alias(const struct ds_ptx_directive *
 }
 
 /*
- * .alias a, b: calls of a are calls of b. Chains of aliases are not followed: PTX has none. A module may have a hundred
- * thousand aliases and as many functions.
+ * Resolves ".alias a, b": calls of a become calls of b. Chains of aliases are not followed: PTX has none. The search is
+ * sorted, since a module may have a hundred thousand aliases and as many functions.
  */
 static int find_aliases(ds_interp *interp)
 {
@@ -126,7 +126,8 @@ static int build(ds_interp *interp, struct ds_ptx_diags *diags)
                 r = decode_functions(interp, diags);
         if (r)
                 return r;
-        ds_ix_initialise_areas(interp); /* needs addresses of functions: before kernels are made */
+        /* initial values may contain addresses of functions, so they follow the decoding of functions */
+        ds_ix_initialise_areas(interp);
         return ds_ix_make_kernels(interp, diags);
 }
 
@@ -212,8 +213,8 @@ int ds_interp_has_globals(const ds_interp *interp)
         for (uint32_t i = 0; i < m->n_vars; i++) {
                 const struct ds_ptx_var *var = m->vars[i];
 
-                /* Kernels write global variables, the host writes constants. The compiler's own variables with
-                 * printf formats are never written */
+                /* Kernels write global variables, the host writes constants. Variables whose names begin with $ are
+                 * the compiler's printf formats, which nothing writes */
                 if ((var->space == DS_PTX_IN_GLOBAL || var->space == DS_PTX_IN_CONST) &&
                         var->linkage != DS_PTX_LINKAGE_EXTERN && var->name[0] != '$')
                         return 1;

@@ -39,14 +39,14 @@ typedef struct ds_interp ds_interp;
 typedef struct ds_interp_kernel ds_interp_kernel;
 typedef struct ds_interp_block ds_interp_block;
 struct ds_ptx_function;
-struct ds_ptx_module; /* ptx.h */
+struct ds_ptx_module; /* defined in ptx.h */
 struct ds_ptx_diags;
 
-/* Generic addresses of shared and local memory: never a mapped user address. */
+/* Generic addresses at which shared and local memory begin: no session can have memory mapped there. */
 #define DS_INTERP_SHARED_BASE (UINT64_C(1) << 56)
 #define DS_INTERP_LOCAL_BASE (UINT64_C(2) << 56)
 
-/* Memory that a launch may access; va is a host pointer too. Sorted by va, disjoint. */
+/* A range of memory that a launch may access; va is a host pointer too. Ranges are sorted by va and disjoint. */
 struct ds_interp_range {
         uint64_t va;
         uint64_t size;
@@ -62,7 +62,7 @@ enum ds_interp_fault {
         DS_INTERP_FAULT_BUDGET,     /* the block executed more than max_instructions */
         DS_INTERP_FAULT_ABORTED,    /* *abort became non-zero */
         DS_INTERP_FAULT_STACK,      /* call depth or local memory exhausted */
-        DS_INTERP_FAULT_ILLEGAL,    /* an operation that the program may not do, see message */
+        DS_INTERP_FAULT_ILLEGAL,    /* an operation that a program may not do; the result's message says which */
         _DS_INTERP_FAULT_MAX,
 };
 
@@ -73,26 +73,27 @@ enum ds_interp_access {
         DS_INTERP_READ,
         DS_INTERP_WRITE,
         DS_INTERP_ATOMIC,
-        DS_INTERP_READ_L2, /* bypasses L1: volatile, relaxed, .cg, .cv */
+        DS_INTERP_READ_L2, /* a read that bypasses L1: volatile, relaxed, .cg, .cv */
 };
 
 #define DS_INTERP_CLUSTER_MAX 16 /* most blocks of a cluster */
 #define DS_INTERP_OWN_BYTES (UINT64_C(1) << 34)
-#define DS_INTERP_WORKSPACE 64 /* bytes for a cooperative launch's barrier, aligned to as many */
+#define DS_INTERP_WORKSPACE 64 /* bytes for the grid-wide barrier of a cooperative launch, aligned to the same number */
 
 struct ds_interp_launch {
         const ds_interp_kernel *kernel;
         uint32_t grid[3];
         uint32_t block[3];
-        uint32_t cluster[3];     /* blocks; 0: not given, counts as 1. It divides the grid. */
-        uint32_t dynamic_shared; /* bytes behind the kernel's static shared memory */
-        const void *params;      /* in the kernel's packed parameter layout */
+        uint32_t cluster[3];     /* cluster size in blocks; it divides the grid. 0: not given, counts as 1 */
+        uint32_t dynamic_shared; /* bytes of shared memory behind the kernel's static shared memory */
+        const void *params;      /* the kernel's parameters, in its packed layout */
         size_t params_size;
         const struct ds_interp_range *ranges;
         size_t n_ranges;
         uint64_t max_instructions; /* warp instructions per block, or of all blocks of a cluster; 0: 2^40 */
         const _Atomic uint32_t
-                *abort; /* NULL, or checked whenever a warp waits and at least every 16,384 instructions */
+                /* NULL, or a flag to abort: checked whenever a warp waits, and at least every 16,384 instructions */
+                *abort;
         /*
          * NULL, or called from time to time with the warp instructions of the block (or cluster) so far: at least
          * before each check of the abort flag that follows a full time slice. Never more than the result (or the sum of
@@ -119,29 +120,31 @@ struct ds_interp_launch {
          * addresses differ in every process. They take less than DS_INTERP_OWN_BYTES from there.
          */
         uint64_t memory_base;
-        /* 0; for a cooperative launch: DS_INTERP_WORKSPACE zeroed bytes in its ranges, for the grid's barrier */
+        /* 0, or for a cooperative launch the address of DS_INTERP_WORKSPACE zeroed bytes in its ranges, for the
+         * grid's barrier */
         uint64_t workspace;
-        uint64_t clock_ns;     /* %globaltimer at block start */
-        uint32_t sm_id, n_sms; /* %smid, %nsmid */
+        uint64_t clock_ns;     /* value of %globaltimer when the block starts */
+        uint32_t sm_id, n_sms; /* values of %smid and %nsmid */
 };
 
 /* Cost of a block. Warp-level counts: one instruction executed by a warp counts once. */
 struct ds_interp_cost {
         uint64_t instructions;
-        uint64_t memory_instructions; /* global/generic loads, stores, atomics */
-        uint64_t sectors;             /* 32-byte sectors of global memory that they touch */
+        uint64_t memory_instructions; /* loads, stores and atomics of global or generic addresses */
+        uint64_t sectors;             /* 32-byte sectors of global memory that these instructions touch */
         uint64_t shared_instructions;
         uint64_t special_instructions; /* sin, ex2, div, sqrt, 64-bit float... */
-        uint64_t tensor_instructions;  /* matrix products, in units of 16 x 8 x 16 halves; smaller ones count as one */
+        /* matrix products, in units of 16 x 8 x 16 halves; a smaller product counts as one */
+        uint64_t tensor_instructions;
         uint64_t barriers;
-        uint64_t critical_path; /* instructions of the warp that executed most */
+        uint64_t critical_path; /* instructions of the warp that executed the most */
 };
 
 struct ds_interp_result {
         enum ds_interp_fault fault;
-        uint64_t address;   /* address of a bad access */
+        uint64_t address;   /* address of the bad access */
         uint32_t line;      /* line of the PTX text, 0 if unknown */
-        uint32_t thread[3]; /* thread of the first lane that faulted */
+        uint32_t thread[3]; /* index in the block of the first thread that faulted */
         char message[160];  /* one sentence for the client's error text */
         struct ds_interp_cost cost;
 };
@@ -149,19 +152,19 @@ struct ds_interp_result {
 struct ds_interp_kernel_info {
         const char *name;
         uint32_t n_params;
-        const struct ds_interp_param *params; /* offsets and sizes in the packed block */
+        const struct ds_interp_param *params; /* offset and size of each parameter in the packed layout */
         uint32_t params_size;
         uint32_t static_shared;
-        uint32_t local_bytes; /* local memory per thread */
-        uint32_t const_bytes; /* constants of the module */
+        uint32_t local_bytes; /* local memory per thread, bytes */
+        uint32_t const_bytes; /* constants of the module, bytes */
         uint32_t registers;   /* estimate per thread: live 32-bit registers, 16..255, for occupancy */
-        uint32_t max_threads; /* .maxntid product, else 1024 */
+        uint32_t max_threads; /* product of .maxntid; 1024 if the kernel has none */
         uint32_t ptx_version; /* 90 for 9.0 */
         uint32_t target;      /* 90 for sm_90 */
-        uint32_t prints;      /* its module may print or assert */
-        uint32_t cluster[3];  /* .reqnctapercluster, 0: none */
-        uint32_t max_cluster; /* .maxclusterrank: blocks, 0: none */
-        uint32_t explicit_cluster, blocks_are_clusters; /* .explicitcluster, .blocksareclusters */
+        uint32_t prints;      /* 1: the module may print or assert */
+        uint32_t cluster[3];  /* .reqnctapercluster, blocks; 0: not given */
+        uint32_t max_cluster; /* .maxclusterrank, blocks; 0: not given */
+        uint32_t explicit_cluster, blocks_are_clusters; /* 1: the kernel has .explicitcluster, .blocksareclusters */
 };
 
 struct ds_interp_param {
@@ -180,12 +183,14 @@ ds_interp *ds_interp_free(ds_interp *interp);
 const ds_interp_kernel *ds_interp_find_kernel(const ds_interp *interp, const char *name);
 const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t index); /* NULL past the end */
 const struct ds_interp_kernel_info *ds_interp_kernel_info(const ds_interp_kernel *kernel);
-/* A module variable of the global or constant space: 0 with its address (a host pointer too) and size, or -ENOENT. */
+/* Finds a variable of the global or constant space. Returns 0 with its address (a host pointer too) and size, or
+ * -ENOENT. */
 int ds_interp_find_global(const ds_interp *interp, const char *name, uint64_t *ret_va, uint64_t *ret_size);
 /* True if the module has variables of the global or constant space that a launch or the host may write. */
 int ds_interp_has_globals(const ds_interp *interp);
 
-/* Working memory (registers, shared, local) of running blocks, reused from block to block. One per executing thread. */
+/* Working memory (registers, shared, local) for running blocks, reused from block to block. Each executing thread
+ * needs its own. */
 ds_interp_block *ds_interp_block_new(void);
 ds_interp_block *ds_interp_block_free(ds_interp_block *block);
 
@@ -199,9 +204,9 @@ int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *la
 
 /*
  * Runs the cluster whose first block is (x, y, z), all its blocks in turns, until they have ended or one of them has
- * faulted. results: one per block, by its rank in the cluster (x counts first). If one faulted, the others ended early;
- * their results have no fault, and the cost so far. Returns 0 or -ENOMEM, also if the blocks together exceed the memory
- * limit of one call.
+ * faulted. results: one per block, by the block's rank in the cluster (x counts first). If a block faulted, the others
+ * ended early: their results have no fault, and the cost so far. Returns 0 or -ENOMEM, also if the blocks together
+ * exceed the memory limit of one call.
  */
 int ds_interp_run_cluster(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
         uint32_t z, struct ds_interp_result *results);
@@ -209,34 +214,35 @@ int ds_interp_run_cluster(ds_interp_block *work, const struct ds_interp_launch *
 /* A cluster (or block) of a grid whose blocks all run in turns. */
 struct ds_interp_part {
         ds_interp_block *work;
-        struct ds_interp_launch launch;   /* equal for all parts except sm_id */
-        uint32_t first[3];                /* index of its first block */
-        struct ds_interp_result *results; /* as for ds_interp_run_cluster */
+        struct ds_interp_launch launch;   /* the launch; equal for all parts except sm_id */
+        uint32_t first[3];                /* index of the first block of this cluster */
+        struct ds_interp_result *results; /* array of results as for ds_interp_run_cluster */
         int runs;                         /* private to the call */
 };
 
 /*
- * Runs all clusters of a grid until they have ended or a block has faulted; n parts. Progress functions get the count
+ * Runs all n clusters (parts) of a grid until they have ended or a block has faulted. Progress functions get the count
  * of the whole grid. Returns 0 or -ENOMEM.
  */
 int ds_interp_run_grid(struct ds_interp_part *parts, uint32_t n);
 
-/* One instruction of a watched thread: its position, and the registers that it wrote */
+/* One instruction that a watched thread executed: its position, and the registers that it wrote. */
 #define DS_INTERP_STEP_VALUES 16
 struct ds_interp_step {
         const struct ds_ptx_function *function;
         uint32_t line;    /* line of the PTX text */
-        uint32_t skipped; /* 1: its guard did not hold */
+        uint32_t skipped; /* 1: the instruction's guard did not hold */
         uint32_t n_values;
         struct ds_interp_value {
-                uint32_t reg; /* register of the function */
+                uint32_t reg; /* number of the register in the function */
                 uint64_t bits[2];
         } values[DS_INTERP_STEP_VALUES];
 };
 typedef void (*ds_interp_step_fn)(void *user, const struct ds_interp_step *step);
 /*
- * Reports to fn every instruction that a thread (by its index in the block) executes in later launches. Call it once
- * per interpreter, before it runs. For debugging kernels: it slows everything down. Returns 0 or -ENOMEM.
+ * Makes the interpreter report to fn every instruction that the thread number `thread` of a block executes in later
+ * launches; block: the launches' block size. Call it once per interpreter, before it runs. For debugging kernels: it
+ * slows everything down. Returns 0 or -ENOMEM.
  */
 int ds_interp_watch(ds_interp *interp, const uint32_t block[3], uint32_t thread, ds_interp_step_fn fn, void *user);
 

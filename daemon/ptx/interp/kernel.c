@@ -12,10 +12,12 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#define MAX_EFFORT 50000000u /* visits of functions for all kernels together */
+/* most visits of functions in the search for what each kernel reaches, for all kernels together */
+#define MAX_EFFORT 50000000u
 
 /* --- stacks --- */
-/* Clamped above the limit of a kernel, so that no sum of it overflows. */
+/* Bytes of the call chain that begins with f; callees: bytes of its deepest callee. A sum above the most that a
+ * kernel may have is cut to that limit plus one, so that sums cannot overflow. */
 static uint32_t chain_bytes(const ds_ix_func *f, uint32_t callees)
 {
         uint64_t bytes = (uint64_t)f->local_bytes + callees + (f->stack ? DS_IX_RECURSION_LOCAL : 0);
@@ -24,8 +26,9 @@ static uint32_t chain_bytes(const ds_ix_func *f, uint32_t callees)
 }
 
 /*
- * Bytes of each function's deepest chain: repeatedly computes functions whose callees are all known. The others have at
- * least the largest function's own bytes: a kernel's own variables must always fit.
+ * Computes the bytes of each function's deepest call chain: repeatedly takes the functions whose callees are all known.
+ * The remaining functions get at least the largest function's own bytes, since a kernel's own variables must always
+ * fit.
  */
 static int measure_stacks(ds_interp *interp)
 {
@@ -66,11 +69,11 @@ static int measure_stacks(ds_interp *interp)
 /* --- reachable functions --- */
 struct reach {
         ds_interp *interp;
-        ds_ix_func **stack; /* functions to visit */
-        uint32_t *seen;     /* last kernel that visited each function, from 1 */
+        ds_ix_func **stack; /* functions still to visit */
+        uint32_t *seen;     /* for each function, number of the kernel (from 1) whose search visited it last */
         uint32_t n, kernel;
         uint64_t effort;
-        uint8_t *shared; /* symbols that this kernel uses */
+        uint8_t *shared; /* 1 for each symbol that this kernel uses */
         uint32_t registers;
         int indirect;
 };
@@ -101,7 +104,8 @@ static void visit(struct reach *r, ds_ix_func *f)
         }
 }
 
-/* Offsets of the kernel's shared variables; those of unknown size begin behind the others. */
+/* Assigns offsets to the kernel's shared variables and returns their total size; variables of unknown size begin
+ * behind the others. */
 static uint64_t place_shared(const ds_interp *interp, const uint8_t *used, uint32_t *symbol)
 {
         uint64_t size = 0, dynamic_align = 1;
@@ -121,7 +125,7 @@ static uint64_t place_shared(const ds_interp *interp, const uint8_t *used, uint3
                 if (size > DS_IX_MAX_SHARED)
                         return size;
         }
-        /* only dynamic variables need the padding */
+        /* the padding is added only if there are variables of unknown size */
         size = DS_ALIGN_UP(size, dynamic_align);
         for (uint32_t k = DS_IX_SYM_SHARED; k < interp->n_shared; k++) {
                 if (used[k] && interp->shared[k].dynamic)
@@ -158,7 +162,7 @@ static int make_params(ds_interp *interp, ds_interp_kernel *kernel)
 static void fill_info(ds_interp *interp, ds_interp_kernel *kernel, uint64_t shared, uint32_t registers)
 {
         const struct ds_ptx_function *ir = kernel->func->ir;
-        /* rough estimate of the assembler's additional registers for addresses and temporaries */
+        /* adds 6: a rough estimate of the registers that the assembler needs for addresses and temporaries */
         uint32_t estimate = DS_MIN(DS_MAX(registers + 6, 16u), 255u);
 
         kernel->info = (struct ds_interp_kernel_info){

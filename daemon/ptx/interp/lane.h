@@ -32,7 +32,8 @@
 #define DS_IX_AVX2
 #endif
 
-/* requires name_body: void name_body(ds_ix_warp *w, const ds_ix_op *op) */
+/* Defines the handler `name` for both instruction sets from name_body: void name_body(ds_ix_warp *w, const ds_ix_op
+ * *op) */
 #define DS_IX_VARIANTS(name)                                                  \
         static const ds_ix_op *name##_base(ds_ix_warp *w, const ds_ix_op *op) \
         {                                                                     \
@@ -47,7 +48,7 @@
         }                                                                     \
         static const struct ds_ix_impl name = {{name##_base, name##_avx2}};
 
-/* The same for a body that returns the next operation, or NULL */
+/* As DS_IX_VARIANTS, for a body that returns the next operation, or NULL. */
 #define DS_IX_FLOW_VARIANTS(name)                                             \
         static const ds_ix_op *name##_base(ds_ix_warp *w, const ds_ix_op *op) \
         {                                                                     \
@@ -60,13 +61,13 @@
         }                                                                     \
         static const struct ds_ix_impl name = {{name##_base, name##_avx2}};
 
-/* Bit of each lane in a mask */
+/* ds_ix_bit[i]: mask with the bit of lane i */
 static const uint32_t ds_ix_bit[DS_IX_LANES] __attribute__((__aligned__(64))) = {1u << 0, 1u << 1, 1u << 2, 1u << 3,
         1u << 4, 1u << 5, 1u << 6, 1u << 7, 1u << 8, 1u << 9, 1u << 10, 1u << 11, 1u << 12, 1u << 13, 1u << 14,
         1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25,
         1u << 26, 1u << 27, 1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
-/* Stores the active lanes of `from` into `to`. The type gives only the width. */
+/* Stores the active lanes of `from` into `to`. Of the type D only the width matters. */
 #define DS_IX_STORE(D, to, from, active)                                     \
         do {                                                                 \
                 uint32_t store_mask = (active);                              \
@@ -111,7 +112,7 @@ static const uint32_t ds_ix_bit[DS_IX_LANES] __attribute__((__aligned__(64))) = 
                    const C *pc = ds_ix_lanes(w, op->c); const F *pf = ds_ix_lanes(w, op->f), A x = pa[i]; B y = pb[i]; \
                    C z = pc[i]; F v = pf[i]; d[i] = (D)(__VA_ARGS__))
 
-/* The lanes where `condition` (of x and y) holds, as a bit mask */
+/* Defines a function that returns the lanes where `condition` (of x and y) holds, as a bit mask. */
 #define DS_IX_MASK2(name, A, ...)                                 \
         DS_IX_INLINE uint32_t name(const A *pa, const A *pb)      \
         {                                                         \
@@ -123,7 +124,7 @@ static const uint32_t ds_ix_bit[DS_IX_LANES] __attribute__((__aligned__(64))) = 
                 return bits;                                      \
         }
 
-/* Bit patterns without pointer casts */
+/* Convert between numbers and their bit patterns without pointer casts. */
 DS_IX_INLINE uint32_t ds_ix_bits32(float x)
 {
         uint32_t u;
@@ -156,7 +157,7 @@ DS_IX_INLINE double ds_ix_double(uint64_t u)
         return x;
 }
 
-/* Subnormals become zeros of the same sign. */
+/* .ftz of an operand: subnormals become zeros of the same sign. */
 DS_IX_INLINE float ds_ix_ftz(float x)
 {
         uint32_t u = ds_ix_bits32(x);
@@ -165,8 +166,8 @@ DS_IX_INLINE float ds_ix_ftz(float x)
 }
 
 /*
- * .ftz of a result: zero if it was below every normal number before rounding. `exact`: the unrounded value, or that odd
- * in its last bit.
+ * .ftz of a result: 1 if the result becomes zero, because it was below every normal number before rounding. exact: the
+ * unrounded value, or the value rounded to odd.
  */
 DS_IX_INLINE int ds_ix_tiny(double exact)
 {
@@ -181,7 +182,7 @@ DS_IX_INLINE uint32_t ds_ix_canonical(float x)
         return x != x ? DS_IX_NAN32 : ds_ix_bits32(x);
 }
 
-/* .sat: clamps to [0, 1], NaN to +0 */
+/* .sat: clamps to [0, 1]; NaN becomes +0. */
 DS_IX_INLINE float ds_ix_saturate(float x)
 {
         return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f;
@@ -206,7 +207,7 @@ DS_IX_INLINE double ds_ix_add_odd(double a, double b)
         return ds_ix_double(inexact && !(u & 1) ? u + step : u);
 }
 
-/* d as a float, odd in its last bit if that is inexact */
+/* d as a float, rounded to odd: if d is not a float, the result's last bit is 1. */
 DS_IX_INLINE float ds_ix_narrow_odd(double d)
 {
         float f = (float)d;

@@ -36,7 +36,7 @@ static int add_to_area(uint64_t *size, const struct ds_ptx_var *var, uint64_t *r
         return 1;
 }
 
-/* Assigns a number to a shared variable; its offset is decided per kernel. */
+/* Assigns a symbol number to a shared variable; the variable's offset is decided per kernel. */
 static int add_shared(ds_interp *interp, const struct ds_ptx_var *var, uint32_t *ret_symbol)
 {
         size_t capacity = interp->shared_capacity;
@@ -56,7 +56,7 @@ static int add_shared(ds_interp *interp, const struct ds_ptx_var *var, uint32_t 
         return 0;
 }
 
-/* Assigns the offset in its area, or the symbol, of a variable at module level or inside a function */
+/* Assigns the value of a variable at module level or inside a function: its offset in an area, or its symbol. */
 static int place_var(ds_interp *interp, struct ds_ptx_diags *diags, const struct ds_ptx_var *var, uint64_t *value)
 {
         uint32_t symbol = 0;
@@ -66,7 +66,7 @@ static int place_var(ds_interp *interp, struct ds_ptx_diags *diags, const struct
         case DS_PTX_IN_GLOBAL:
         case DS_PTX_IN_CONST:
                 if (var->linkage == DS_PTX_LINKAGE_EXTERN)
-                        return 0; /* found by name later */
+                        return 0; /* an extern variable gets its definition's address later (resolve_externs) */
                 if (var->type == DS_PTX_TYPE_TEXREF || var->type == DS_PTX_TYPE_SAMPLERREF ||
                         var->type == DS_PTX_TYPE_SURFREF)
                         return refuse(interp, diags, var->line, "textures are not supported by the simulated device",
@@ -113,7 +113,7 @@ int ds_ix_layout_module(ds_interp *interp, struct ds_ptx_diags *diags)
         interp->var_value = ds_arena_alloc(interp->arena, (size_t)m->n_vars + 1, sizeof(*interp->var_value));
         if (!interp->var_value)
                 return ds_error_origin(-ENOMEM);
-        /* symbols 0 and 1 are not variables */
+        /* reserves the symbols 0 and 1, which stand for no variable */
         for (int k = 0; k < DS_IX_SYM_SHARED && !r; k++)
                 r = add_shared(interp, &(const struct ds_ptx_var){.unsized = false}, &unused);
         for (uint32_t i = 0; i < m->n_vars && !r; i++)
@@ -237,7 +237,8 @@ int ds_ix_layout(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags
 }
 
 /* --- lookup --- */
-/* The value of a variable, wherever it is declared; *ret_space: for parameters, the frame's or the kernel's. */
+/* Value of a variable (offset, address or symbol), wherever it is declared. Returns the space that accesses use: for
+ * parameters, the frame's or the kernel's. */
 static int value_of(
         ds_interp *interp, const struct ds_ptx_function *in, const struct ds_ptx_var *var, uint64_t *ret_value)
 {
@@ -348,7 +349,7 @@ static int in_areas(const struct ds_ptx_var *var)
 
 int ds_ix_make_areas(ds_interp *interp)
 {
-        /* an unused piece separates addresses of the two */
+        /* an unused piece between the areas separates addresses of globals from addresses of constants */
         const uint64_t consts = DS_ALIGN_UP(interp->globals_size, (uint64_t)DS_IX_AREA_ALIGN) + DS_IX_AREA_ALIGN;
 
         interp->areas_size = consts + interp->consts_size + DS_IX_AREA_ALIGN;

@@ -68,7 +68,7 @@ static const char *space_name(uint32_t space)
         return names[space];
 }
 
-/* Records the fault of lane `lane`, whose address is misaligned or not in its space. Returns 0. */
+/* Records the fault of an access by this lane, whose address is misaligned or not in its space. Returns 0. */
 static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, enum ds_ix_intent intent)
 {
         uint32_t bytes = (uint32_t)op->size * op->n;
@@ -90,7 +90,7 @@ static uint64_t symbol(const ds_ix_warp *w, uint32_t number)
                                          : w->block->kernel->symbol[number] + w->block->shared_base;
 }
 
-/* Values of the instruction's address operand, per lane */
+/* Computes the address operand's value for each lane. */
 DS_IX_INLINE void addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *p)
 {
         uint64_t offset = op->imm;
@@ -113,7 +113,7 @@ DS_IX_INLINE void addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *p
         }
 }
 
-/* Whether all active lanes are aligned and in [base, base + length) */
+/* Whether the addresses of all active lanes are aligned and in [base, base + length). */
 DS_IX_INLINE int all_within(const uint64_t *p, uint32_t mask, uint64_t bytes, uint64_t base, uint64_t length)
 {
         uint64_t bad = 0, limit = length - bytes;
@@ -139,7 +139,8 @@ DS_IX_INLINE int contiguous(const uint64_t *p, uint64_t bytes)
 
 /* --- reports of accesses --- */
 
-/* Stores the distinct sectors of the lanes in mask in `to`; an aligned access lies in one. */
+/* Stores the distinct sectors that the lanes in mask access in `to`, and returns their number; an aligned access
+ * lies in one sector. */
 static uint32_t find_sectors(const uint64_t *p, uint32_t mask, uint64_t *to)
 {
         uint64_t table[64], last = UINT64_MAX;
@@ -180,8 +181,7 @@ static enum ds_interp_access access_kind(const ds_ix_op *op, enum ds_ix_intent i
         return (enum ds_interp_access)intent;
 }
 
-/* The address to report for an accessed one: the launch decides the reported place of the module's variables and
- * heap. */
+/* Address to report for an access: the module's variables and heap are reported at the launch's memory_base. */
 static uint64_t told(const ds_ix_warp *w, uint64_t address)
 {
         const ds_interp *interp = w->block->interp;
@@ -252,7 +252,7 @@ static int global_slowly(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         return 1;
 }
 
-/* Whether lanes are adjacent and valid; then checking the first and the last is enough. */
+/* Whether the lanes' addresses are consecutive and valid; then checking the first and the last is enough. */
 DS_IX_INLINE int side_by_side(const uint64_t *p, uint32_t mask, uint64_t bytes, uint64_t base, uint64_t length)
 {
         return mask == DS_IX_FULL && contiguous(p, bytes) && !(p[0] & (bytes - 1)) &&
@@ -278,7 +278,8 @@ DS_IX_INLINE int resolve_global(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_in
         return 1;
 }
 
-/* Offsets in memory that has one piece per block (stride 0) or per thread */
+/* Computes host addresses from offsets into memory that has one piece per block (stride 0) or one per thread
+ * (stride: bytes from thread to thread). */
 DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x,
         uint8_t *base, uint64_t length, uint64_t stride)
 {
@@ -296,7 +297,8 @@ DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_i
         return 1;
 }
 
-/* The block's own shared memory. Its addresses contain the rank; an invented offset without the rank is valid too. */
+/* Computes host addresses in the block's own shared memory. Its addresses contain the rank, but a plain offset
+ * without the rank is valid too. */
 DS_IX_INLINE int resolve_shared(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         const ds_ix_block *block = w->block;
@@ -309,7 +311,7 @@ DS_IX_INLINE int resolve_shared(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_in
         return resolve_offsets(w, op, intent, x, block->shared, block->shared_size, 0);
 }
 
-/* Shared memory of any block of the cluster */
+/* Computes host addresses in the shared memory of any block of the cluster. */
 static int resolve_cluster(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint64_t bytes = (uint64_t)op->size * op->n;
@@ -329,14 +331,14 @@ static int resolve_cluster(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent 
         return 1;
 }
 
-/* Whether local memory is valid: the frame's and its callers', or from alloca */
+/* Whether the bytes of local memory belong to the frame, to its callers, or to an alloca allocation of the lane. */
 static int in_local(const ds_ix_warp *w, uint64_t offset, uint64_t bytes, uint32_t lane)
 {
         return within(offset, bytes, 0, w->local_limit) ||
                (offset >= w->stack[lane] && within(offset, bytes, 0, w->block->local_stride));
 }
 
-/* Resolves local memory of a kernel that uses alloca */
+/* Computes host addresses in the local memory of a kernel that uses alloca. */
 static int resolve_stack(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint64_t bytes = (uint64_t)op->size * op->n;
@@ -350,7 +352,7 @@ static int resolve_stack(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         return 1;
 }
 
-/* Host address of one lane of a generic access; 0 if it is invalid. */
+/* Host address of one lane's access at a generic address; 0 if the access is invalid. */
 static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, enum ds_ix_intent intent, uint32_t lane)
 {
         const ds_ix_block *block = w->block;
@@ -461,7 +463,8 @@ int ds_ix_resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, s
 }
 
 /* --- copying lanes --- */
-/* NAME, type in memory, type in the register: a narrower element is extended by the sign of its type. */
+/* list of the accesses: name, type in memory, type in the register; a narrower element is extended by the sign of
+ * its memory type */
 #define ACCESSES(X)                   \
         X(u8_8, uint8_t, uint8_t)     \
         X(u8_16, uint8_t, uint16_t)   \
@@ -528,7 +531,8 @@ static const struct {
 #undef X
 };
 
-/* op->mode is the row of accesses[]; lanes adjacent in both places are one copy */
+/* Whether all lanes can be copied at once: their addresses are consecutive, and an element has the same width in
+ * memory and register (row op->mode of accesses[]). */
 static int whole(const ds_ix_op *op, const struct ds_ix_access *x)
 {
         return x->contiguous && op->n == 1 && accesses[op->mode].register_bytes == op->size;
@@ -571,7 +575,7 @@ DS_IX_INLINE const ds_ix_op *store_body(ds_ix_warp *w, const ds_ix_op *op)
 DS_IX_FLOW_VARIANTS(load)
 DS_IX_FLOW_VARIANTS(store)
 
-/* ld.param of the kernel at a constant offset: one value for all lanes */
+/* Handler of ld.param in a kernel at a constant offset: one value for all lanes. */
 static const ds_ix_op *load_param(ds_ix_warp *w, const ds_ix_op *op)
 {
         const uint32_t slots[4] = {op->d, op->e, op->b, op->c};

@@ -5,10 +5,11 @@
 
 #include "util/macro.h"
 
-/* one of n! orders of n blocks is the increasing one: below this n it is tested for, above it is too improbable */
+/* number of blocks up to which the order is tested for being the increasing one; for more blocks that is too
+ * improbable (1 in n!) */
 #define CERTAIN 16
 
-/* splitmix64's finaliser (Steele, Lea, Flood 2014) */
+/* Mixes the bits of x: splitmix64's finaliser (Steele, Lea, Flood 2014). */
 static uint64_t mix(uint64_t x)
 {
         x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -58,7 +59,8 @@ uint64_t ds_interp_order_at(const struct ds_interp_order *order, uint64_t place)
         assert(place < order->n);
         if (!order->half)
                 return place;
-        /* The domain is at most four times the number of indices: a few steps, and a valid index is always reached */
+        /* The permuted range has at most four times as many values as there are indices, so a few steps reach a
+         * valid index. The cycle ends at one in any case. */
         do
                 place = step(order, place);
         while (place >= order->n);

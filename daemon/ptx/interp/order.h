@@ -18,11 +18,13 @@
 
 struct ds_interp_order {
         uint64_t n;
-        uint32_t half; /* bits of each half; 0: increasing order */
+        uint32_t half; /* bits of each half of the Feistel network's values; 0: increasing order */
         uint64_t key[DS_INTERP_ORDER_ROUNDS];
 };
 
-/* n: blocks (or clusters) of the launch; launch: any number that differs between launches of one seed */
+/* Prepares an order. n: blocks (or clusters) of the launch; launch: any number that differs between launches of one
+ * seed */
 void ds_interp_order_init(struct ds_interp_order *order, uint64_t n, uint64_t seed, uint64_t launch);
-/* The index at this place of the order; place < n. With a seed and n > 1 the order is never the increasing one. */
+/* Index of the block at this place of the order; place < n. With a seed and n > 1 the order is never the increasing
+ * one. */
 uint64_t ds_interp_order_at(const struct ds_interp_order *order, uint64_t place);

@@ -16,10 +16,11 @@
 #include "ptx/interp/format.h"
 #include "util/alloc.h"
 
-#define ASSERT_TEXT_MAX 512                        /* bytes of each of an assertion's strings */
+/* most bytes of the expression, the file and the function in an assertion's line, each */
+#define ASSERT_TEXT_MAX 512
 #define ASSERT_GRACE ((uint64_t)1 << 20)           /* instructions that a block may execute after a failed assertion */
-#define BYTES_PER_INSTRUCTION 16                   /* bytes of text per instruction of cost */
-#define LINE_MAX_BYTES (4 * ASSERT_TEXT_MAX + 256) /* bytes of an assertion's line */
+#define BYTES_PER_INSTRUCTION 16                   /* bytes of text that cost one instruction */
+#define LINE_MAX_BYTES (4 * ASSERT_TEXT_MAX + 256) /* most bytes of an assertion's line */
 
 struct reader {
         ds_ix_warp *w;
@@ -84,7 +85,7 @@ const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op)
                 if (!(w->mask >> i & 1))
                         continue;
                 if (!format || !f.text) {
-                        /* -2: CUDA's code for an internal error */
+                        /* result -2: CUDA's code for an internal error; -1: no format */
                         ds_ix_call_result(w, call, i, (uint64_t)(format ? -2 : -1));
                         continue;
                 }
@@ -101,7 +102,7 @@ const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op)
 }
 
 /* --- device-side assert --- */
-/* Reads a client's string at a generic address; omits bytes that cannot be read or printed. */
+/* Reads a string of the client at a generic address; omits bytes that cannot be read or printed. */
 static void read_text(const struct reader *r, uint64_t address, char *text)
 {
         size_t n = 0;

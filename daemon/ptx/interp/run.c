@@ -241,7 +241,7 @@ static int start_warp(ds_ix_block *block, uint32_t index)
         return 0;
 }
 
-/* Runs warp w until it waits, ends or its slice is over. Returns whether it ran. */
+/* Runs warp w until it waits, ends or its slice is over. Returns 1 if it executed anything. */
 static int run_warp(ds_ix_warp *w)
 {
         const ds_ix_op *op = ds_ix_pick(w);
@@ -264,7 +264,8 @@ static int aborted(const ds_ix_block *block)
         return flag && atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-/* Runs each warp of the block for one turn. Returns whether one ran; *stuck: a warp that has not ended, if any. */
+/* Runs each warp of the block for one turn. Returns 1 if one executed anything; *stuck: a warp that has not ended,
+ * if any. */
 static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
 {
         int ran = 0;
@@ -280,7 +281,7 @@ static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
         return ran;
 }
 
-/* Runs each block for one turn. Returns whether there is more to run. */
+/* Runs each block of the cluster for one turn. Returns 1 if there is more to run. */
 static int run_round(struct ds_ix_cluster *cluster)
 {
         ds_ix_warp *stuck = NULL;
@@ -355,7 +356,7 @@ static int start_block(ds_ix_block *block, const struct ds_interp_launch *launch
         return r;
 }
 
-/* Prepares the cluster whose first block is `block`, with working memory for all of it. 0 or -ENOMEM. */
+/* Prepares the cluster whose first block is `block`, with working memory for all its blocks. 0 or -ENOMEM. */
 static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launch, struct ds_interp_result *results)
 {
         struct ds_ix_cluster *cluster = &block->own;
@@ -365,7 +366,8 @@ static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launc
         for (uint32_t i = 0; i < 3; i++)
                 cluster->dim[i] = DS_MAX(launch->cluster[i], 1u);
         if (cluster->n == 1)
-                free_others(block); /* left by an earlier launch, perhaps large */
+                /* frees working memory that an earlier launch left for other blocks, since it may be large */
+                free_others(block);
         cluster->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
         cluster->executed = cluster->told = cluster->elsewhere = 0;
         cluster->live_threads = cluster->arrived = 0;
@@ -418,7 +420,7 @@ int ds_interp_run_cluster(ds_interp_block *block, const struct ds_interp_launch 
         return r;
 }
 
-/* Runs each cluster in turns until all have ended. */
+/* Runs the clusters of a grid in turns until all have ended. */
 static void run_clusters(struct ds_interp_part *parts, uint32_t n)
 {
         uint64_t executed = 0;

@@ -29,7 +29,7 @@ DS_IX_INLINE uint32_t combine(const ds_ix_warp *w, const ds_ix_op *op, uint32_t 
         }
 }
 
-/* d = (comparison) op c, e = !(comparison) op c */
+/* Writes setp's results: d = (comparison) op c, e = !(comparison) op c, where op is a boolean operator. */
 DS_IX_INLINE void write_comparison(ds_ix_warp *w, const ds_ix_op *op, uint32_t t)
 {
         uint32_t d, e;
@@ -69,7 +69,7 @@ INTEGERS(uint64_t, int64_t, 64)
 #define F(x) ds_ix_ftz(x)
 #define H(x) ds_ix_from_half(x)
 #define B(x) ds_ix_from_bf16(x)
-/* in the order of struct order: eq ne lt le gt ge num, all false for NaN */
+/* float comparisons in the order of struct order: eq ne lt le gt ge num; all are false for NaN */
 #define FLOATS(t, A, L)                                  \
         SETP(setp_eq_##t, A, L(x) == L(y))               \
         SETP(setp_ne_##t, A, L(x) < L(y) || L(x) > L(y)) \
@@ -98,7 +98,7 @@ static const by_order order_u16 = INT_ORDERS(u16, 16), order_s16 = INT_ORDERS(s1
                       order_f32 = ORDERS(f32), order_f32_ftz = ORDERS(f32_ftz), order_f64 = ORDERS(f64),
                       order_f16 = ORDERS(f16), order_bf16 = ORDERS(bf16);
 
-/* Packed halves: d compares the low ones, e the high ones. Runs the scalar handler on each half. */
+/* Handler for packed halves: d compares the low halves, e the high ones. Runs the scalar handler on each half. */
 static const ds_ix_op *setp_packed(ds_ix_warp *w, const ds_ix_op *op)
 {
         const struct ds_ix_impl *const *order = op->n ? order_bf16 : order_f16;
@@ -145,7 +145,8 @@ static const struct ds_ix_impl *const *orders_of(enum ds_ptx_type type, int ftz)
         return type == T(F32) && ftz ? order_f32_ftz : table[type];
 }
 
-/* Index into by_order, and whether the result is complemented: NaN makes the unordered comparisons true. */
+/* Index of a comparison in by_order. *ret_not: 1 if its result must be complemented, as for the unordered
+ * comparisons, which are true for NaN. */
 static int order_of(enum ds_ptx_modifier cmp, int *ret_not)
 {
         static const struct {
@@ -166,7 +167,7 @@ static int order_of(enum ds_ptx_modifier cmp, int *ret_not)
         return -1;
 }
 
-/* type: of the compared operands; for `set` the second type */
+/* Handler of a comparison; type: type of the compared operands, which for `set` is the second type. */
 static const struct ds_ix_impl *find_setp(const struct ds_ptx_instr *in, enum ds_ptx_type type, ds_ix_op *op)
 {
         enum ds_ptx_modifier logic = ds_ptx_mod(in, DS_PTX_BOOL_AND);
@@ -197,7 +198,7 @@ SELECT(16, uint16_t)
 SELECT(32, uint32_t)
 SELECT(64, uint64_t)
 
-/* The last step of `set`: a constant if the predicate holds */
+/* Last step of `set`: gives a constant if the predicate holds, else 0. */
 #define CONSTANT(bits, U)                                                 \
         DS_IX_BODY(set_##bits, U, uint32_t chosen = ds_ix_pred(w, op->a); \
                    U value = (U)op->imm, d[i] = chosen & ds_ix_bit[i] ? value : (U)0)
@@ -214,7 +215,7 @@ const struct ds_ix_impl *ds_ix_set_result(uint32_t bytes, int packed)
 
 static const struct ds_ix_impl *find_select(const struct ds_ptx_instr *in, const ds_ix_op *op)
 {
-        uint32_t k = ds_ptx_type_bits(in->types[0]) / 32; /* index 0, 1, 2 for 16, 32, 64 bits */
+        uint32_t k = ds_ptx_type_bits(in->types[0]) / 32; /* index 0, 1, 2 for a width of 16, 32, 64 bits */
         static const struct ds_ix_impl *const sel[] = {&selp_16, &selp_32, &selp_64};
         static const struct ds_ix_impl *const sign[] = {&slct_s_16, &slct_s_32, &slct_s_64};
         static const struct ds_ix_impl *const flt[] = {&slct_f_16, &slct_f_32, &slct_f_64};
@@ -248,7 +249,7 @@ DS_IX_INLINE int classify(int nan, int infinite, int subnormal, uint32_t what)
         }
 }
 
-/* size: the bits without the sign, so that NaN > infinity > normal numbers */
+/* TESTP: `size` is the number without its sign, so that NaN > infinity > normal numbers */
 #define TESTP(name, U, infinity, smallest)                                                                           \
         DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)                                             \
         {                                                                                                            \
@@ -297,7 +298,8 @@ DS_IX_INLINE void isspacep_body(ds_ix_warp *w, const ds_ix_op *op)
 }
 DS_IX_VARIANTS(isspacep)
 
-/* cvta: imm is the base of the space; 32-bit addresses are ambiguous and stay unchanged */
+/* cvta: imm is the generic address at which the space begins; 32-bit addresses could be of any space and stay
+ * unchanged */
 DS_IX_OP1(cvta_to_generic, uint64_t, uint64_t, x + op->imm)
 DS_IX_OP1(cvta_from_generic, uint64_t, uint64_t, x - op->imm)
 
@@ -343,7 +345,8 @@ const struct ds_ix_impl *ds_ix_move(uint32_t bytes)
         }
 }
 
-/* size: bytes of an element, n: number of elements. A vector's elements are in d e b c (unpack) or a b c f (pack). */
+/* Packs or unpacks one lane. size: bytes of an element, n: number of elements. A vector's elements are in the slots
+ * d e b c (unpack) or a b c f (pack). */
 static void pack_lane(uint8_t *to, const uint8_t *const from[4], const ds_ix_op *op, unsigned lane)
 {
         for (unsigned k = 0; k < op->n; k++)
@@ -387,7 +390,7 @@ static const ds_ix_op *unpack(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* the common case: 64 bits from and to two 32-bit registers */
+/* handlers of the common case: 64 bits from and to two 32-bit registers */
 DS_IX_OP2(pack_32x2, uint64_t, uint32_t, uint32_t, (uint64_t)y << 32 | x)
 DS_IX_OP1(unpack_low, uint32_t, uint64_t, x)
 DS_IX_OP1(unpack_high, uint32_t, uint64_t, x >> 32)
@@ -412,7 +415,7 @@ const struct ds_ix_impl *ds_ix_unpack(ds_ix_op *op)
         return &any;
 }
 
-/* Handles SETP, SET (its comparison), SELP, SLCT, TESTP, ISSPACEP */
+/* Handlers of SETP, SET (its comparison), SELP, SLCT, TESTP, ISSPACEP. */
 const struct ds_ix_impl *ds_ix_find_compare(const struct ds_ptx_instr *in, ds_ix_op *op)
 {
         switch (in->op) {

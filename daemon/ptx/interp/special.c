@@ -26,7 +26,8 @@ DS_IX_OP1(rcp_rn_ftz, uint32_t, float, OUT_FTZ(1.0f / F(x)))
 DS_IX_OP1(sqrt_rn, uint32_t, float, OUT(__builtin_sqrtf(x)))
 DS_IX_OP1(sqrt_rn_ftz, uint32_t, float, OUT_FTZ(__builtin_sqrtf(F(x))))
 
-/* Divisors beyond 2^126 have a reciprocal of zero: the result is zero, or NaN for an infinite dividend. */
+/* div.approx: a divisor beyond 2^126 has a reciprocal of zero, so the result is zero, or NaN for an infinite
+ * dividend. */
 DS_IX_INLINE float div_approx_of(float x, float y)
 {
         float size = y < 0 ? -y : y, q = x / y;
@@ -39,7 +40,7 @@ DS_IX_OP1(rsqrt_approx, uint32_t, float, OUT((float)(1.0 / __builtin_sqrt((doubl
 DS_IX_OP1(rsqrt_approx_ftz, uint32_t, float, OUT_FTZ((float)(1.0 / __builtin_sqrt((double)F(x)))))
 
 /* --- exponential and logarithm --- */
-#define MAGIC 0x1.8p52 /* adding it rounds to an integer, in the low bits */
+#define MAGIC 0x1.8p52 /* adding this number rounds a double to an integer, which is then in its low bits */
 
 /* 2^x for -1000 < x < 1000 */
 DS_IX_INLINE double exp2_of(double x)
@@ -115,9 +116,9 @@ DS_IX_OP1(lg2_ftz, uint32_t, float, OUT_FTZ(lg2_of(F(x))))
 DS_IX_OP1(tanh_f32, uint32_t, float, tanh_of(x) == 0 ? ds_ix_bits32(x) : OUT(tanh_of(x)))
 
 /* --- sine and cosine --- */
-#define FAR 0x1p24f /* beyond this the reduction below is inexact */
+#define FAR 0x1p24f /* largest argument for which reduce() is exact */
 
-/* x - k pi/2 with pi/2 in three parts, whose products with k < 2^25 are exact */
+/* x - k pi/2, with pi/2 in three parts, whose products with k < 2^25 are exact */
 DS_IX_INLINE double reduce(double x, double shifted)
 {
         double k = shifted - MAGIC;
@@ -162,7 +163,7 @@ DS_IX_INLINE float circular(float x, uint64_t quarter)
         return (float)(k & 2 ? -v : v);
 }
 
-/* Computes lanes beyond FAR one by one; infinities give NaN. */
+/* Computes sine or cosine for lanes with arguments beyond FAR, one by one; infinities give NaN. */
 static void circular_far(const float *x, uint32_t *r, int cosine)
 {
         for (unsigned i = 0; i < DS_IX_LANES; i++) {
@@ -197,7 +198,8 @@ CIRCULAR(sine, 0)
 CIRCULAR(cosine, 1)
 
 /* --- double precision: only the upper half of the result is approximated --- */
-/* Both instructions read only the upper half of their operand. */
+/* Operand of rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64, which use only the upper 32 bits of their operand;
+ * subnormals become zero. */
 DS_IX_INLINE double start(double x)
 {
         uint64_t u = ds_ix_bits64(x) & UINT64_C(0xffffffff00000000);

@@ -48,10 +48,11 @@ enum slot {
         SLOT_CLUSTER_NCTAID_Z,
         SLOT_CLUSTER_CTARANK,
         SLOT_CLUSTER_NCTARANK,
-        SLOT_EXPLICIT,       /* a predicate */
-        SLOT_WORKSPACE_HIGH, /* %envreg1 and 2 of a cooperative launch */
+        SLOT_EXPLICIT, /* %is_explicit_cluster, a predicate */
+        /* %envreg1 and %envreg2: address of a cooperative launch's workspace, upper and lower half */
+        SLOT_WORKSPACE_HIGH,
         SLOT_WORKSPACE_LOW,
-        SLOT_ZERO, /* the last slots: 64 bits of zeros */
+        SLOT_ZERO, /* 64 bits of zeros, in the last two slots */
         SLOT_ZERO_HIGH,
         _SLOT_MAX,
 };
@@ -115,7 +116,7 @@ static enum slot find_slot(enum ds_ptx_sreg sreg, uint32_t component)
                 return SLOT_DYNAMIC_SHARED;
         case DS_PTX_SREG_ENVREG:
                 return component == 1 ? SLOT_WORKSPACE_HIGH : component == 2 ? SLOT_WORKSPACE_LOW : SLOT_ZERO;
-        default: /* performance counters and the other %envreg: zero, as on a machine without them */
+        default: /* performance counters and all other %envreg read zero, as on a machine without them */
                 return SLOT_ZERO;
         }
 }
@@ -136,7 +137,7 @@ uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component)
 }
 
 /* --- filling --- */
-/* Value of a cluster register; without clusters each block is a cluster of its own. */
+/* Value of a special register about clusters; without clusters each block is a cluster of its own. */
 static uint32_t cluster_value(const ds_ix_block *block, enum slot slot)
 {
         const struct ds_ix_cluster *cluster = block->cluster;
@@ -230,7 +231,7 @@ static uint32_t mask_value(enum slot slot, uint32_t lane)
         }
 }
 
-/* %tid: incremented from the warp's first thread, without a division per lane */
+/* Fills %tid by counting from the warp's first thread, without a division per lane. */
 static void fill_tid(const uint32_t *dim, uint32_t first, enum slot slot, uint32_t *to)
 {
         uint32_t at[3] = {first % dim[0], first / dim[0] % dim[1], first / dim[0] / dim[1]};
@@ -273,7 +274,7 @@ const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op)
         uint8_t *d = ds_ix_lanes(w, op->d);
 
         w->spun = 1;
-        /* reading a clock costs an instruction, so that a loop that waits for it ends */
+        /* reading a clock costs an instruction, so that a loop that waits for the clock reaches its budget */
         w->fuel--;
         if (op->mode >= DS_PTX_SREG_GLOBALTIMER)
                 now += w->block->launch->clock_ns;

@@ -9,7 +9,7 @@
  */
 #include "ptx/interp/core.h"
 
-#define BYTES_PER_INSTRUCTION 512 /* cost of zeroing them */
+#define BYTES_PER_INSTRUCTION 512 /* bytes of an allocation whose zeroing costs one instruction */
 
 static uint64_t value_of(const ds_ix_warp *w, const ds_ix_op *op, uint32_t lane)
 {

@@ -23,14 +23,14 @@
 #include "ptx/interp/tensor_tiles.h"
 
 #define BEHIND 25     /* bits kept behind the largest term's point */
-#define POINT 10      /* bits behind the point of the multiplied significands */
+#define POINT 10      /* bits behind the binary point in the significands that are multiplied */
 #define NOTHING -5000 /* exponent that stands for zero */
 #define MOST 512      /* most elements of a floating-point matrix */
 
 /* --- decomposed numbers --- */
 struct parts {
-        int32_t size[MOST], sign[MOST], exponent[MOST]; /* sign: 0 or -1 */
-        uint32_t special;                               /* not 0: some of them are infinity or NaN */
+        int32_t size[MOST], sign[MOST], exponent[MOST]; /* significand, sign (0 or -1) and exponent of each element */
+        uint32_t special;                               /* not 0: some elements are infinity or NaN */
 } __attribute__((__aligned__(64)));
 
 struct format {
@@ -44,7 +44,7 @@ static const struct format formats[_DS_IX_MATRIX_KINDS] = {
         [DS_IX_MATRIX_F32] = {23, 127, 32},
 };
 
-/* Significands with `point` bits behind the point */
+/* Splits n numbers into sign, exponent and significand, with `point` bits behind the significand's binary point. */
 DS_IX_INLINE void take_apart(struct format f, int32_t point, const uint32_t *from, unsigned n, struct parts *to)
 {
         const uint32_t fraction = (1u << f.mantissa) - 1, top = (1u << (f.bits - 1 - f.mantissa)) - 1;
@@ -81,7 +81,7 @@ static double value_of(struct format f, uint32_t u)
 #define ALL_TERMS _Pragma("GCC unroll 16")
 #endif
 
-/* Factors of eight results: a's elements one by one, b's for eight columns at a time, and eight of c */
+/* Factors for eight results of one row: a's elements one by one, b's for eight columns at a time, and eight of c */
 struct factors {
         const int32_t *size, *sign, *exponent;
 };
@@ -92,8 +92,9 @@ DS_IX_INLINE struct factors part_of(const struct parts *p, unsigned at)
 }
 
 /*
- * Eight results of one row: `terms` products, plus c. The largest sum of 16 terms needs 32 bits and a sign, so it is
- * kept in two halves. With a constant number of terms the compiler unrolls them, and eight lanes are a vector.
+ * Computes eight results of one row: `terms` products, plus c. The largest sum of 16 terms needs 32 bits and a sign, so
+ * it is kept in two halves. With a constant number of terms the compiler unrolls the loop, and eight results are a
+ * vector.
  */
 DS_IX_INLINE void fused_sum(
         struct factors a, struct factors b, struct factors c, const unsigned terms, double *restrict out)
@@ -140,7 +141,7 @@ DS_IX_INLINE void fused_sum(
         }
 }
 
-/* Truncates toward zero to f32's precision; too large becomes infinity, and zero has no sign */
+/* Truncates x toward zero to f32's precision. Too large a value becomes infinity, and zero gets no sign. */
 DS_IX_INLINE uint32_t narrow(double x)
 {
         uint64_t u = ds_ix_bits64(x);
@@ -160,21 +161,22 @@ DS_IX_INLINE uint32_t narrow_half(double x)
 /* A product of matrices during its computation */
 struct product {
         unsigned m, n, k, group, in_b;  /* in_b: number of elements of b */
-        uint32_t a[MOST], b[MOST];      /* [row][k]; [columns / 8][k][8] */
-        uint32_t c[DS_IX_ACCUMULATORS]; /* bits of f32 or of halves; also holds the results */
-        uint16_t row[MOST];             /* by element of a: begin of its factors in b; sparse: one list per row */
+        uint32_t a[MOST], b[MOST];      /* layouts: a[row][k]; b[columns / 8][k][8] */
+        uint32_t c[DS_IX_ACCUMULATORS]; /* the accumulators as bits of f32 or of halves; the results replace them */
+        /* for each element of a: index in b of its first factor; sparse: one list per row */
+        uint16_t row[MOST];
         unsigned row_stride;
-        int listed; /* b is read through `row`; else in order */
+        int listed; /* 1: b is read through `row`; 0: b is read in order */
         struct parts pa, pb, pc, picked;
 };
 
-/* Index in b of eight columns' begin */
+/* Index in b of the first element of the eight columns that contain column j. */
 DS_IX_INLINE unsigned b_at(const struct product *p, unsigned j)
 {
         return j / 8 * (p->in_b / p->n) * 8;
 }
 
-/* For terms with infinities or NaN: the special result, else `otherwise` */
+/* Result for terms from `from` on that may contain infinities or NaN; `otherwise` if they contain none. */
 static uint32_t special_result(
         const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half, uint32_t otherwise)
 {
@@ -182,7 +184,7 @@ static uint32_t special_result(
         struct format c = formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32];
         double sum = value_of(c, p->c[i * p->n + j]);
 
-        /* a sum that is NaN stays NaN */
+        /* stops at a NaN, which stays NaN */
         for (unsigned t = from; t < from + p->group && sum == sum; t++)
                 sum += value_of(f, p->a[i * p->k + t]) * value_of(f, p->b[b_at(p, j) + rows[t] + j % 8]);
         if (sum != sum)
@@ -192,7 +194,8 @@ static uint32_t special_result(
         return otherwise;
 }
 
-/* Mask of the eight results in row i, columns j.., that infinities or NaN of these terms or of c may affect */
+/* Mask of those of the eight results in row i, columns j.., that infinities or NaN of these terms or of c may
+ * affect. */
 static unsigned reached(const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half)
 {
         const uint16_t *rows = p->row + (size_t)i * p->row_stride;
@@ -211,7 +214,7 @@ static unsigned reached(const struct product *p, struct format f, unsigned i, un
         return bits;
 }
 
-/* Copies the factors of one row's terms that are not consecutive */
+/* Copies the factors of one row's terms from b into `to` when they are not consecutive in b. */
 DS_IX_INLINE void pick(const struct parts *b, const uint16_t *rows, unsigned at, unsigned terms, struct parts *to)
 {
         for (unsigned t = 0; t < terms; t++) {
@@ -281,7 +284,7 @@ DS_IX_INLINE uint32_t element(enum ds_ix_matrix_kind kind, const uint8_t *row, u
         return half;
 }
 
-/* Converts to halves, exactly; NaN becomes the conversion's NaN */
+/* Converts a byte of e4m3 or e5m2 to a half, exactly; NaN becomes the conversion's NaN. */
 DS_IX_INLINE uint32_t half_of(enum ds_ix_matrix_kind kind, uint32_t byte)
 {
         static const uint16_t small[8] = {0, 0x1800, 0x1c00, 0x1e00, 0x2000, 0x2100, 0x2200, 0x2300};
@@ -295,9 +298,9 @@ DS_IX_INLINE uint32_t half_of(enum ds_ix_matrix_kind kind, uint32_t byte)
 }
 
 /*
- * Metadata of a row: four bits per `q`, which name the two stored elements of four along k. The selector chooses the
- * lanes of a quad that provide it. If a row has at most 32 bits, each lane has 16 bits of row g and 16 bits of row g +
- * 8; if it has 64, a lane has 32 bits of one row.
+ * Metadata of the q-th group of four elements along k in a row: four bits, which name the two stored elements of the
+ * group. The selector chooses the lanes of a quad that provide the metadata. If a row has at most 32 bits, each lane
+ * has 16 bits of row g and 16 bits of row g + 8; if a row has 64 bits, a lane has 32 bits of one row.
  */
 static uint32_t metadata_bits(const uint32_t *lanes, const struct ds_ix_matrix *m, unsigned row, unsigned q, unsigned n)
 {
@@ -312,12 +315,12 @@ static uint32_t metadata_bits(const uint32_t *lanes, const struct ds_ix_matrix *
         return lanes[quad + 2 * (q / 8) + high] >> (4 * (q & 7)) & 15;
 }
 
-/* Reads which elements along k the stored elements of A are */
+/* Computes the position along k of each stored element of a sparse A. */
 void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint8_t (*columns)[DS_IX_MATRIX_STORED])
 {
         const uint32_t *lanes = ds_ix_lanes(w, m->metadata);
         unsigned stored = m->k / 2,
-                 /* tf32: one of two, in units of halves, instead of two of four */
+                 /* tf32 stores one element of two, in units of halves; other types store two of four */
                 single = m->a.kind == DS_IX_MATRIX_TF32;
         unsigned together = m->a.kind == DS_IX_MATRIX_S4 || m->a.kind == DS_IX_MATRIX_U4 ? 2 : 1;
         unsigned n = single ? stored : stored / (2 * together);
@@ -339,13 +342,14 @@ void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint
 }
 
 /* --- fused products --- */
-/* Element t of part `part` along k: all, or of each four the first or the second two */
+/* Position along k of the t-th element of a part. part -1: all elements; 0 or 1: of each four the first or the last
+ * two. */
 DS_IX_INLINE unsigned of_part(unsigned t, int part)
 {
         return part < 0 ? t : 4 * (t / 2) + 2 * (unsigned)part + (t & 1);
 }
 
-/* Sets the sizes, and the row of b for each term's factor */
+/* Sets the sizes of the product, and for each term the row of b with its factor. */
 DS_IX_INLINE void prepare(const ds_ix_warp *w, const struct ds_ix_matrix *m, int part, struct product *p)
 {
         unsigned stored = m->sparse ? m->k / 2u : m->k;

@@ -19,7 +19,7 @@
 #define DS_IX_MATRIX_STORED 64 /* most stored elements in a row of a sparse matrix */
 
 struct ds_ix_tile {
-        uint8_t outer, inner; /* in units of tiles */
+        uint8_t outer, inner; /* place of the tile in the matrix, in units of tiles */
 };
 
 enum ds_ix_matrix_kind {
@@ -34,7 +34,7 @@ enum ds_ix_matrix_kind {
         DS_IX_MATRIX_S4,
         DS_IX_MATRIX_U4,
         DS_IX_MATRIX_B1,
-        DS_IX_MATRIX_F32, /* this and the next: only accumulators */
+        DS_IX_MATRIX_F32, /* F32 and S32: only for accumulators */
         DS_IX_MATRIX_S32,
         _DS_IX_MATRIX_KINDS,
 };
@@ -42,12 +42,13 @@ enum ds_ix_matrix_kind {
 struct ds_ix_fragment {
         uint8_t kind; /* enum ds_ix_matrix_kind */
         uint8_t n;    /* registers */
-        uint8_t used; /* registers that a product reads: wmma's halves are stored twice */
+        uint8_t used; /* number of registers that a product reads; wmma's halves are stored twice */
         uint32_t slot[DS_IX_MATRIX_REGS];
         struct ds_ix_tile tile[DS_IX_MATRIX_REGS];
 };
 
-/* The operation's ext. For loads and stores only `d`, the moved matrix, and `at` count. */
+/* A matrix operation's parameters (op's ext). Loads and stores use only `d`, the moved matrix, `at` and the fields
+ * below it. */
 struct ds_ix_matrix {
         uint16_t m, n, k;
         struct ds_ix_fragment a, b, c, d;
@@ -56,24 +57,24 @@ struct ds_ix_matrix {
         uint8_t saturate, bit_and;
         uint8_t round; /* enum ds_ix_round, for f64 */
         uint8_t weight;
-        uint8_t group;                /* elements along k whose products are added at once */
-        uint8_t a_columns, b_columns; /* m8n8k4: the layouts are .col */
+        uint8_t group;                /* number of elements along k whose products are added at once */
+        uint8_t a_columns, b_columns; /* m8n8k4: 1 if the layout of A, of B is .col */
         uint32_t metadata;            /* slot of the metadata register */
-        ds_ix_op at;                  /* the address, as an access of its own */
-        uint32_t stride;              /* slot of the stride, in elements */
-        uint8_t across;               /* the stride applies to the inner direction */
+        ds_ix_op at;                  /* the access to memory, as an operation of its own */
+        uint32_t stride;              /* slot of the stride between rows (or columns), in elements */
+        uint8_t across;               /* 1: the stride applies to the inner direction */
         uint8_t transposed;
-        uint8_t accumulator; /* the moved matrix is C or D */
+        uint8_t accumulator; /* 1: the moved matrix is C or D, not A or B */
 };
 
-/* warp.c: for operations of whole warps (.sync.aligned). 1: all 32 lanes are present; 0: *ret_next is the next
- * operation. */
+/* warp.c: start of an operation of the whole warp (.sync.aligned). 1: all 32 lanes are present; 0: *ret_next is the
+ * operation to continue with. */
 int ds_ix_whole_warp(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_op **ret_next);
 
-/* tensor.c; the second one is in tensor_exact.c, for integers, bits and f64 */
+/* handlers of products: tensor.c; for integers, bits and f64 tensor_exact.c */
 const struct ds_ix_impl *ds_ix_find_mma(const struct ds_ix_matrix *m);
 const struct ds_ix_impl *ds_ix_find_mma_exact(const struct ds_ix_matrix *m);
-/* Reads which elements along k the stored elements of each row of A are */
+/* Computes the position along k of each stored element in each row of a sparse A. */
 void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint8_t (*columns)[DS_IX_MATRIX_STORED]);
 extern const struct ds_ix_impl ds_ix_mma_m8n8k4, ds_ix_ldmatrix, ds_ix_stmatrix, ds_ix_movmatrix, ds_ix_wmma_load,
         ds_ix_wmma_store;

@@ -14,10 +14,10 @@
 
 /* --- integers --- */
 struct integers {
-        int16_t a[32][MOST_K], b[32][MOST_K]; /* rows of A, columns of B */
+        int16_t a[32][MOST_K], b[32][MOST_K]; /* a: rows of A; b: columns of B */
 };
 
-/* Elements of 8 or 4 bits */
+/* Widens n elements of 8 or 4 bits to 16 bits. */
 DS_IX_INLINE void widen(enum ds_ix_matrix_kind kind, const uint8_t *row, unsigned n, int16_t *to)
 {
         switch (kind) {
@@ -48,7 +48,8 @@ DS_IX_INLINE int32_t add(int32_t c, int32_t sum, int saturate)
         return (int32_t)(exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact);
 }
 
-/* Places elements of A by the metadata; the others are zero. */
+/* Moves the stored elements of a sparse A to their positions along k, by the metadata; the other elements become
+ * zero. */
 static void spread(const ds_ix_warp *w, const struct ds_ix_matrix *m, struct integers *x)
 {
         uint8_t columns[16][DS_IX_MATRIX_STORED];
@@ -132,7 +133,7 @@ DS_IX_INLINE const ds_ix_op *mma_b1_body(ds_ix_warp *w, const ds_ix_op *op)
 DS_IX_FLOW_VARIANTS(mma_b1)
 
 /* --- f64 --- */
-#define DOUBLES 16 /* elements of a row */
+#define DOUBLES 16 /* most elements of a row of A or a column of B */
 #define NAN64 UINT64_C(0xfff8000000000000)
 
 struct doubles {
@@ -149,7 +150,7 @@ static void gather64(const ds_ix_warp *w, const struct ds_ix_fragment *f, struct
         }
 }
 
-/* An accumulator's register: every second element of rows */
+/* Gathers accumulators: a register holds every second element of its rows. */
 static void gather64_c(const ds_ix_warp *w, const struct ds_ix_fragment *f, struct doubles *to)
 {
         for (unsigned r = 0; r < f->n; r++) {
@@ -170,7 +171,7 @@ static void scatter64(const ds_ix_warp *w, const struct ds_ix_fragment *f, const
         }
 }
 
-/* volatile keeps the operations between the mode changes */
+/* a * b + c in the processor's rounding mode; volatile keeps the computation between the two mode changes */
 static double fma_rounded(double x, double y, double z, enum ds_ix_round round)
 {
         static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD, FE_TONEAREST};
@@ -186,7 +187,8 @@ static double fma_rounded(double x, double y, double z, enum ds_ix_round round)
         return r;
 }
 
-/* NaN operands become quiet, with priority b, c, a, as in fma; a NaN from numbers is the default one. */
+/* NaN result of a * b + c: a NaN operand becomes quiet, with priority b, c, a, as in fma; a NaN from numbers is the
+ * default one. */
 static double quiet(double r, double a, double b, double c)
 {
         double nan = b != b ? b : c != c ? c : a != a ? a : ds_ix_double(NAN64);

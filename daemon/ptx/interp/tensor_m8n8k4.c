@@ -9,7 +9,7 @@
 #include "ptx/interp/half.h"
 #include "ptx/interp/tensor.h"
 
-/* Half `i` of a lane's registers */
+/* Half number i in a lane's registers, as a float. */
 static float half_at(const ds_ix_warp *w, const struct ds_ix_fragment *f, uint32_t lane, uint32_t i)
 {
         uint32_t word = ((const uint32_t *)ds_ix_lanes(w, f->slot[i / 2]))[lane];
@@ -17,13 +17,14 @@ static float half_at(const ds_ix_warp *w, const struct ds_ix_fragment *f, uint32
         return ds_ix_from_half((uint16_t)(word >> (16 * (i & 1))));
 }
 
-/* The lane of a quad pair that has row (or column) x of eight */
+/* The lane of a quad pair that holds row (or column) x of eight. */
 static uint32_t lane_of(uint32_t quad, uint32_t x)
 {
         return 4 * quad + (x & 3) + (x & 4) * 4;
 }
 
-/* Element (x, k) of A or (k, x) of B; along: a lane has all of k; else it has four consecutive x */
+/* Element (x, k) of A or (k, x) of B, as a float. along: 1 if each lane holds all k of one x; 0 if it holds four
+ * consecutive x of one k */
 static float factor(
         const ds_ix_warp *w, const struct ds_ix_fragment *f, uint32_t quad, uint32_t x, uint32_t k, int along)
 {

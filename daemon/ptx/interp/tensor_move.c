@@ -8,7 +8,7 @@
  */
 #include "ptx/interp/tensor_tiles.h"
 
-/* Host addresses of rows: lanes 0 to 7 give those of the first matrix, and so on. 0: a fault was recorded. */
+/* Host addresses of matrix rows: lanes 0 to 7 name the rows of the first matrix, and so on. 0: a fault was recorded. */
 static int rows_of(ds_ix_warp *w, const struct ds_ix_matrix *m, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint32_t all = w->mask;
@@ -39,7 +39,7 @@ static const ds_ix_op *ldmatrix(ds_ix_warp *w, const ds_ix_op *op)
                 return next;
         if (!rows_of(w, m, DS_IX_READ, &x))
                 return NULL;
-        /* reads all rows before writing a register, which may hold an address */
+        /* reads all rows before it writes a register, since a destination register may hold an address */
         for (unsigned i = 0; i < 8u * m->d.n; i++)
                 memcpy(tile[i / 8][i % 8], (const void *)(uintptr_t)x.p[i], 16);
         for (unsigned r = 0; r < m->d.n; r++) {
@@ -91,7 +91,7 @@ static unsigned element_bits(enum ds_ix_matrix_kind kind)
         return bits[kind];
 }
 
-/* Bytes from the matrix's address to the part of register r with element `e` of a lane */
+/* Bytes from the begin of the matrix to element `e` of a lane's register r. */
 static uint64_t offset_of(const struct ds_ix_matrix *m, unsigned r, unsigned e, uint32_t lane, uint64_t stride)
 {
         unsigned bits = element_bits((enum ds_ix_matrix_kind)m->d.kind), each = bits < 32 ? 32 / bits : 1;
@@ -105,8 +105,8 @@ static uint64_t offset_of(const struct ds_ix_matrix *m, unsigned r, unsigned e, 
 }
 
 /*
- * One access of all lanes: element `e` of register r, and the adjacent ones behind it. Their addresses use the warp's
- * scratch memory, which has the right size.
+ * Checks one access of all lanes: element `e` of register r, and those behind it that are adjacent in memory. The
+ * addresses are put into the warp's scratch memory, which has the right size.
  */
 static int reach(ds_ix_warp *w, const struct ds_ix_matrix *m, unsigned r, unsigned e, uint32_t bytes,
         enum ds_ix_intent intent, struct ds_ix_access *x)

@@ -8,7 +8,7 @@
 #include "ptx/interp/tensor.h"
 
 #define DS_IX_OUTER 32 /* most rows of A or columns of B */
-#define DS_IX_INNER 64 /* most bytes of one of them */
+#define DS_IX_INNER 64 /* most bytes of a row of A or a column of B */
 #define DS_IX_ACCUMULATORS 256
 
 struct ds_ix_dense {
@@ -25,7 +25,7 @@ DS_IX_INLINE void ds_ix_gather(const ds_ix_warp *w, const struct ds_ix_fragment 
         }
 }
 
-/* Accumulators of 32 bits, [row][column] with `n` columns */
+/* Gathers accumulators of 32 bits into to[row][column] with `n` columns. */
 DS_IX_INLINE void ds_ix_gather32(const ds_ix_warp *w, const struct ds_ix_fragment *f, unsigned n, uint32_t *to)
 {
         for (unsigned r = 0; r < f->n; r += 2) {
@@ -56,7 +56,8 @@ DS_IX_INLINE void ds_ix_scatter32(const ds_ix_warp *w, const struct ds_ix_fragme
         }
 }
 
-/* Accumulators of 16 bits: pairs of columns in one register */
+/* Gathers accumulators of 16 bits, of which a register holds a pair of columns, into to[row][column] with `n`
+ * columns. */
 DS_IX_INLINE void ds_ix_gather16(const ds_ix_warp *w, const struct ds_ix_fragment *f, unsigned n, uint16_t *to)
 {
         for (unsigned r = 0; r < f->n; r++) {

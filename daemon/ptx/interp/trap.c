@@ -22,7 +22,7 @@ const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* Sleeping has no effect except that other groups and warps run. */
+/* Handler of nanosleep: it only lets other groups and warps run. */
 const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op)
 {
         w->spun = 1;

@@ -18,7 +18,7 @@
 enum what { ADD, SUB, AVERAGE, DIFFERENCE, MIN, MAX, LEFT, RIGHT, SET };
 enum second { PLAIN, PLUS, LESS, MORE, MERGE };
 
-/* Bits [shift, shift + bits) of the pair {b, a} */
+/* Parts of a source: part k is the bits [shift[k], shift[k] + bits) of the pair {b, a}. */
 struct part {
         uint8_t shift[4], bits, sign;
 };
@@ -27,13 +27,13 @@ struct recipe {
         struct part a, b;
         uint8_t what, compare; /* enum what; enum ds_ptx_modifier minus DS_PTX_CMP_EQ */
         uint8_t n, wide;       /* number of parts of the result; bits of each */
-        uint8_t place[4];      /* position of part k of the result */
-        uint8_t taken;         /* bit k: part k comes from the result, else from c */
+        uint8_t place[4];      /* lowest bit of part k of the result */
+        uint8_t taken;         /* bit k: 1 if part k comes from the computation, 0 if it comes from c */
         uint8_t second, c_sign;
-        uint8_t wrap; /* shift amounts are taken modulo 32, else limited to 32 */
+        uint8_t wrap; /* 1: shift amounts are taken modulo 32; 0: they are limited to 32 */
         uint8_t sat;
-        int64_t low, high; /* range of .sat */
-        /* for vmad */
+        int64_t low, high; /* range to which .sat clamps */
+        /* only for vmad */
         uint8_t negate, negate_c, plus_one, scale, sign;
 };
 
@@ -62,14 +62,14 @@ DS_IX_INLINE int64_t compare(unsigned how, int64_t x, int64_t y)
         }
 }
 
-/* Shifts by at most 32; .sat clamps the whole result. */
+/* vshl and vshr: shifts by at most 32; .sat clamps the whole result. */
 DS_IX_INLINE int64_t shift(const struct recipe *r, int64_t x, int64_t by)
 {
         uint64_t n = r->wrap ? (uint64_t)by & 31 : DS_MIN((uint64_t)by, UINT64_C(32));
 
         if (r->what == RIGHT)
                 return x >> n;
-        if (n == 32 && x > INT32_MAX) /* the one case that 64 bits cannot hold */
+        if (n == 32 && x > INT32_MAX) /* the only result that 64 bits cannot hold */
                 return r->sat ? INT64_MAX : 0;
         return (int64_t)((uint64_t)x << n);
 }
@@ -81,7 +81,7 @@ DS_IX_INLINE int64_t primary(const struct recipe *r, int64_t x, int64_t y)
                 return x + y;
         case SUB:
                 return x - y;
-        case AVERAGE: /* rounds halves away from zero */
+        case AVERAGE: /* halves are rounded away from zero */
                 return (x + y + (x + y >= 0)) >> 1;
         case DIFFERENCE:
                 return x > y ? x - y : y - x;
@@ -144,7 +144,7 @@ DS_IX_INLINE void video_body(ds_ix_warp *w, const ds_ix_op *op)
 }
 DS_IX_VARIANTS(video)
 
-/* a * b + c: exact in 66 bits, then shifted, then clamped */
+/* vmad: a * b + c is computed exactly in 66 bits, then shifted, then clamped. */
 DS_IX_INLINE uint32_t multiply(const struct recipe *r, uint64_t pair, uint32_t c)
 {
         __int128 product = (__int128)pick(pair, &r->a, 0) * pick(pair, &r->b, 0);
@@ -171,7 +171,7 @@ DS_IX_INLINE void vmad_body(ds_ix_warp *w, const ds_ix_op *op)
 DS_IX_VARIANTS(vmad)
 
 /* --- decoding --- */
-/* NAME of the row, operation, number of parts */
+/* list of the SIMD instructions: opcode, operation, number of parts */
 static const struct {
         uint16_t op;
         uint8_t what, n;
@@ -202,7 +202,8 @@ static const struct {
         {DS_PTX_OP_VSET4, SET, 4},
 };
 
-/* .b0 .. .b3, .h0, .h1 of a register; none: all of it. Returns its first bit. */
+/* First bit of the part of a register that an operand names (.b0 .. .b3, .h0, .h1; without a name: the whole
+ * register). */
 static uint8_t scalar_part(const struct ds_ptx_operand *o, uint8_t *ret_bits)
 {
         if (o->select >= DS_PTX_SELECT_B0 && o->select <= DS_PTX_SELECT_B3) {
@@ -236,7 +237,7 @@ static int simd_parts(const struct ds_ptx_operand *o, uint32_t n, uint32_t from,
         return 1;
 }
 
-/* Parts that a SIMD destination names: .h1, .b20, .b3210; 0 if it names none. */
+/* Mask of the parts that a SIMD destination names, such as .h1, .b20, .b3210; 0 if it names none. */
 static uint8_t simd_mask(const struct ds_ptx_operand *o, uint32_t n)
 {
         uint8_t mask = 0;
@@ -262,7 +263,7 @@ static uint8_t simd_mask(const struct ds_ptx_operand *o, uint32_t n)
         return mask;
 }
 
-/* Sets .sat's range for a part of `bits` bits */
+/* Sets the range to which .sat clamps a part of `bits` bits. */
 static void clamp_to(struct recipe *r, uint32_t bits, int sign)
 {
         r->low = sign ? -(INT64_C(1) << (bits - 1)) : 0;
@@ -319,7 +320,7 @@ static int simd_recipe(ds_ix_decoder *d, const struct ds_ptx_instr *in, int sign
         return 1;
 }
 
-/* The result of vmad is signed if one of its operands is signed or negated. */
+/* Decodes vmad, whose result is signed if one of its operands is signed or negated. */
 static int vmad_recipe(ds_ix_decoder *d, const struct ds_ptx_instr *in, struct recipe *r)
 {
         const struct ds_ptx_operand *o = in->operands;
@@ -357,7 +358,7 @@ static int recipe_of(ds_ix_decoder *d, const struct ds_ptx_instr *in, struct rec
         return r->n == 1 ? scalar_recipe(d, in, sign, r) : simd_recipe(d, in, sign, r);
 }
 
-/* A source; the recipe has its part and sign */
+/* Slot of a source register; the recipe holds the part to read and its sign. */
 static int source(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, uint32_t *ret_slot)
 {
         struct ds_ptx_operand plain;

@@ -16,7 +16,7 @@
 enum { KIND_BARRIER, KIND_SHFL, KIND_VOTE, KIND_MATCH, KIND_REDUX, KIND_ELECT, KIND_MATRIX };
 enum { WAITS, MEETS };
 
-/* Stores the operands of the running group's lanes in the exchange area */
+/* Stores the operands of the running group's lanes in the warp's exchange area. */
 static void bring(ds_ix_warp *w, const void *values, uint32_t bytes, uint32_t preds)
 {
         for (uint32_t i = 0; i < DS_IX_LANES; i++) {
@@ -28,7 +28,7 @@ static void bring(ds_ix_warp *w, const void *values, uint32_t bytes, uint32_t pr
         w->exchange_pred = (w->exchange_pred & ~w->mask) | (preds & w->mask);
 }
 
-/* Merges groups that wait for the same lanes at the same operation. */
+/* Merges groups that wait for the lanes `need` at the same operation into the running group. */
 static void gather(ds_ix_warp *w, const ds_ix_op *op, uint32_t need)
 {
         for (uint32_t i = 0; i < w->n_groups;) {
@@ -50,8 +50,8 @@ static void gather(ds_ix_warp *w, const ds_ix_op *op, uint32_t need)
 }
 
 /*
- * Checks whether the lanes of the mask in `slot` are present. MEETS: *ret_present has them. WAITS: *ret_next is the
- * operation to continue with. values, bytes: the register that lanes at other operations may read.
+ * Checks whether the lanes of the mask in `slot` are present. MEETS: yes, and *ret_present has them. WAITS: no, and
+ * *ret_next is the operation to continue with. values, bytes: the register that lanes at other operations may read.
  */
 static int meet(ds_ix_warp *w, const ds_ix_op *op, uint32_t slot, int kind, uint32_t bytes, uint32_t preds,
         uint32_t *ret_present, const ds_ix_op **ret_next)
@@ -86,7 +86,8 @@ static int meet(ds_ix_warp *w, const ds_ix_op *op, uint32_t slot, int kind, uint
 }
 
 /*
- * A matrix has its elements in all lanes: absent lanes are waited for, and lanes at different instructions never meet.
+ * A matrix operation needs all 32 lanes: absent lanes are waited for, and lanes at different matrix instructions never
+ * meet.
  */
 int ds_ix_whole_warp(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_op **ret_next)
 {
@@ -130,7 +131,7 @@ static const ds_ix_op *warp_sync(ds_ix_warp *w, const ds_ix_op *op)
 /* --- shuffles --- */
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-/* The lane that `lane` reads, and whether it is in its segment */
+/* The lane that `lane` reads; *ret_inside: whether that lane is in the segment of `lane`. */
 DS_IX_INLINE uint32_t shuffle_source(uint32_t how, uint32_t lane, uint32_t b, uint32_t c, uint32_t *ret_inside)
 {
         int32_t segment = (int32_t)(c >> 8 & 31), clamp = (int32_t)(c & 31), by = (int32_t)(b & 31),
@@ -183,7 +184,7 @@ static const ds_ix_op *shfl(ds_ix_warp *w, const ds_ix_op *op)
 
         for (uint32_t i = 0; i < DS_IX_LANES; i++)
                 differ |= masks[i] ^ masks[0];
-        /* all lanes are here and name all: no meeting is needed */
+        /* fast path: all lanes are here and every mask names all lanes */
         if (w->mask == DS_IX_FULL && !differ) {
                 shuffle(w, op, values);
                 return op + 1;

@@ -15,7 +15,7 @@ struct ds_ix_watch {
         uint32_t block[3], warp, lane;
         ds_interp_step_fn fn;
         void *user;
-        ds_ix_fn **handlers; /* original handlers, per function and operation */
+        ds_ix_fn **handlers; /* original handlers, [function][operation] */
 };
 
 struct collector {
@@ -43,7 +43,7 @@ static void collect(void *user, uint32_t *reg, unsigned use)
         c->step->n_values++;
 }
 
-/* The function's first instruction on this line or behind it */
+/* Index of the function's first instruction on this line of the text or behind it. */
 static uint32_t find_instr(const struct ds_ptx_function *f, uint32_t line)
 {
         uint32_t low = 0, high = f->n_instrs;
@@ -65,7 +65,7 @@ static void tell(const ds_ix_warp *w, const struct ds_ix_watch *watch, const ds_
         struct ds_interp_step step = {.function = func->ir, .line = op->line, .skipped = skipped};
         struct collector c = {.func = func, .lane = watch->lane, .step = &step};
 
-        /* after a call or a return the registers belong to another function */
+        /* after a call or a return, and after a fault, the registers written are not in this frame */
         if (!skipped && w->frame == frame && !w->block->faulted) {
                 c.regs = frame->regs;
                 for (uint32_t i = find_instr(func->ir, op->line);
@@ -75,7 +75,7 @@ static void tell(const ds_ix_warp *w, const struct ds_ix_watch *watch, const ds_
         watch->fn(watch->user, &step);
 }
 
-/* Whether the lane waits for others, and repeats the operation when they have come. */
+/* Whether the lane waits for other lanes at this operation, and will repeat it when they have come. */
 static int waits_for_lanes(const ds_ix_warp *w, const ds_ix_op *op, uint32_t lane)
 {
         for (uint32_t i = 0; i < w->n_groups; i++)
@@ -117,7 +117,8 @@ static int watch_function(ds_interp *interp, struct ds_ix_watch *watch, uint32_t
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < func->n_ops; i++) {
                 watch->handlers[index][i] = func->ops[i].fn;
-                /* operations without text, and operations that other code recognises by their handler */
+                /* not watched: operations that stand for no instruction, and those that other code recognises by
+                 * their handler */
                 if (func->ops[i].fn != ds_ix_fall && func->ops[i].fn != ds_ix_barrier_red)
                         func->ops[i].fn = watched;
         }

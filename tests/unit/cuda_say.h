@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel that prints, for tests of the cuda device, which holds such launches of several sessions
- * (device/cuda/hold.c)
+ * A kernel that prints, for tests of the cuda device
+ *
+ * The cuda device holds a launch that prints while a launch of another session prints (device/cuda/hold.c).
  */
 #pragma once
 

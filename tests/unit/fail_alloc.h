@@ -104,7 +104,8 @@ static void fa_this_process(void)
         atomic_store(&fa->pid, getpid());
 }
 
-/* Ends counting, for the work of the coverage build at a process's end: tests/gate/coverage.c. */
+/* Ends counting for good; the coverage build calls this before it writes its data at a process's end
+ * (tests/gate/coverage.c). */
 void fa_never(void);
 void fa_never(void)
 {

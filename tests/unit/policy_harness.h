@@ -58,12 +58,14 @@ struct ph_kernel {
 struct ph_log {
         const struct ph_kernel *kernel;
         const struct ph_client *client;
-        uint32_t rung, n_sms, side, family; /* position of its rung in the ladder */
+        uint32_t rung, n_sms, side, family; /* rung: position of the launch's SM count in the ladder */
         uint32_t priority, stream, max_resident_blocks;
         uint64_t submit_ns, launch_ns;
         uint64_t start_ns, end_ns; /* 0 until the kernel has ended */
-        uint64_t request;          /* number of the client's request, from 1; 0: of its loop */
-        uint32_t form;             /* enum ds_ptx_form */
+        /* number of the client's request to which the launch belongs, from 1; 0: the launch belongs to the client's
+         * loop */
+        uint64_t request;
+        uint32_t form; /* enum ds_ptx_form */
         int status;
 };
 
@@ -210,7 +212,7 @@ static inline int ph_launch(ds_device *device, const struct ds_launch *launch, u
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
-/* Submits one kernel to a stream of the client; request 0: to no request. */
+/* Submits one kernel to a stream of the client, as part of the request with this number; 0: of no request. */
 static inline void ph_submit(
         struct ph_client *client, uint32_t stream, const struct ph_kernel *kernel, uint64_t request)
 {
@@ -614,7 +616,7 @@ static inline uint32_t ph_launches(const struct ph_client *client, uint64_t from
         return n;
 }
 
-/* Number of the client's operations on the device. */
+/* Number of the client's operations that were launched and have not ended. */
 static inline uint32_t ph_in_flight(const struct ph_client *client)
 {
         struct ds_sched_session_stats stats;
@@ -623,7 +625,7 @@ static inline uint32_t ph_in_flight(const struct ph_client *client)
         return stats.in_flight;
 }
 
-/* Number of launches that went to another number of SMs than the client's previous launch. */
+/* Number of the client's launches whose SM count differs from that of its previous launch. */
 static inline uint32_t ph_moves(const struct ph_client *client)
 {
         uint32_t n = 0, sms = 0;

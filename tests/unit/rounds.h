@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Number of rounds of randomised tests: DETSHARE_TEST_ROUNDS of 60
+ * Number of rounds of randomised tests: DETSHARE_TEST_ROUNDS sixtieths of all rounds
  *
- * `make test` runs some of them to be short; `make test-plain` and a test that is run by hand run all.
+ * `make test` runs some of the rounds to be short; `make test-plain` and a test that is run by hand run all.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ static inline int rounds_are_all(void)
         return rounds_of(ROUNDS_ALL) == ROUNDS_ALL;
 }
 
-/* Distance between the cases that a short run tries; a short run tries one case of so many, other cases each time. */
+/* Step between the cases that a test tries: a short run tries one case of so many, and other cases in each run. */
 static inline int64_t rounds_step(int64_t of)
 {
         return rounds_are_all() ? 1 : of;

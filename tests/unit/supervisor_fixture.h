@@ -130,7 +130,7 @@ static inline void fw_ready(ds_conn *conn)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* By session id; `page` is the last session's page. */
+/* The state of each session in the fake worker; index: session id */
 static struct {
         uint64_t window, slabs;
         struct ds_completion_page *page;
@@ -263,7 +263,7 @@ static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Wri
         atomic_fetch_add(&fw_sessions[session].page->output, write->data.len);
 }
 
-/* Reports a context that this session destroyed, and ends late. */
+/* Reports a context that a kernel of this session destroyed; the process then sleeps, so that it ends late. */
 static inline void fw_lose(ds_conn *conn, uint64_t session)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -280,7 +280,7 @@ static inline void fw_lose(ds_conn *conn, uint64_t session)
         _exit(1);
 }
 
-/* Requests whose answers wait for the end of their session. */
+/* Requests that get no answer before their session ends. */
 static struct {
         uint64_t session, id;
 } fw_held[256];
@@ -521,7 +521,7 @@ static inline void fh_check(ds_conn *conn, const Detshare__Internal__ToHelper *t
                 _exit(8);
         if (to->check->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY) {
                 fw_log("forms for %u\n", to->check->uid);
-                fh_held = to->id;  /* takes until it is cancelled */
+                fh_held = to->id;  /* no answer until the supervisor cancels the request */
         } else if (first == 'K') { /* 'K': the helper dies */
                 _exit(7);
         } else if (first == 'N') { /* 'N': never answered */
@@ -645,14 +645,16 @@ static inline void fx_clean(struct fixture *f)
         cr_assert_eq(rmdir(f->dir), 0);
 }
 
-/* Sends SIGTERM: all charges are released, the socket is removed, in the permitted time. */
+/* Sends SIGTERM and asserts that the supervisor releases all charges, removes the socket and ends in the permitted
+ * time. */
 static inline void fx_stop(struct fixture *f)
 {
         uint64_t begin = fx_now_ms();
 
         kill(f->pid, SIGTERM);
         cr_assert_eq(fx_wait(f, FX_WAIT_MS), 0);
-        cr_assert_leq(fx_now_ms() - begin, DS_STOP_MAX_MS + 400); /* 2 s; longer under a sanitizer */
+        /* 2 s in all; more under a sanitizer, where DS_STOP_MAX_MS is larger */
+        cr_assert_leq(fx_now_ms() - begin, DS_STOP_MAX_MS + 400);
         cr_assert_neq(access(f->socket, F_OK), 0);
         fx_clean(f);
 }

@@ -134,7 +134,7 @@ Test(code_store, what_was_there_counts_after_a_restart)
         for (int i = 0; i < (int)FITS; i++) {
                 put(store, i, CODE);
                 wait_for(store, (uint64_t)i + 1);
-                usleep(20000); /* the order of use needs no finer file times */
+                usleep(20000); /* writes at least 20 ms apart need no finer file times to show their order */
         }
         ds_code_store_free(store);
         store = open_store();

@@ -138,7 +138,7 @@ Test(core_renew, disconnect_ends_a_session_that_lives)
         use(get());
 }
 
-/* Nothing was submitted, so there is nothing to wait for; a program that polls still learns that the daemon is gone. */
+/* A program that has submitted nothing waits for nothing; if it polls, it still learns that the daemon has ended. */
 Test(core_renew, a_polling_program_learns_of_the_loss)
 {
         fake_start(&fakes[0]);
@@ -192,7 +192,8 @@ Test(core_renew, a_declaration_to_the_clock_is_made_to_one_daemon)
 static _Atomic bool over;
 static _Atomic uint32_t failures, longest_ms;
 
-/* One call of the kinds that a program may be in; 0 while the daemon is there. */
+/* Makes one call of this kind, of those in which a program can be when the daemon ends. Returns 0 while the daemon
+ * serves. */
 static int one_call(dsc_session *s, unsigned kind, uint8_t *bytes, size_t size)
 {
         struct dsc_launch launch = {.kernel = 1};

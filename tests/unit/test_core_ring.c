@@ -262,7 +262,7 @@ Test(core_ring, work_in_flight_is_an_error_until_reset, .timeout = 20)
         cr_assert_eq(wrong, 0);
 }
 
-/* The daemon looked at the ring before the record came, and declared the page dead after it. */
+/* The daemon looks at the ring before the client publishes a record, and declares the completion page dead after it. */
 Test(core_ring, lost_work_is_noticed_even_if_the_daemon_did_not, .timeout = 20)
 {
         fake.paused = true;

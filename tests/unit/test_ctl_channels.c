@@ -16,7 +16,8 @@ static void add(struct calibrate_channels *c, uint32_t be_channels, uint32_t be_
                 .be_permille = be};
 }
 
-/* Bounds on resident blocks reach 2.0 times at a rate of 0.8, and 1.5 times at 0.5. */
+/* Two measured bounds on BE's resident blocks: LS takes 2.0 times as long with BE at 0.8 of its rate, and 1.5 times
+ * with BE at 0.5. */
 static struct calibrate_channels bounds(void)
 {
         struct calibrate_channels c = {.channels = 12};
@@ -69,13 +70,17 @@ Test(ctl_channels, what_bounds_reach_does_not)
 {
         struct calibrate_channels c = bounds();
 
-        add(&c, 4, 0, 1400, 450); /* 1.5 times at 0.5 is within the difference of two runs */
+        /* a division: LS takes 1.4 times as long, BE keeps 0.45; the bound of 1.5 times at 0.5 is no worse within
+         * two runs' spread */
+        add(&c, 4, 0, 1400, 450);
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 3, 0, 1550, 600); /* interpolated between the two bounds: 1.67 times at 0.6 */
+        /* no better than the two bounds: interpolated between them, LS takes 1.67 times as long at a BE rate of 0.6 */
+        add(&c, 3, 0, 1550, 600);
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 2, 0, 1450, 200); /* a bound that leaves BE more also reaches 1.5 times */
+        add(&c, 2, 0, 1450, 200); /* a bound with the same latency of LS, 1.5 times, leaves BE more */
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 6, 0, 1600, 800); /* the bounds reach 2.0 times here */
+        /* a bound at this BE rate lets LS take 2.0 times as long, the division only 1.6 times */
+        add(&c, 6, 0, 1600, 800);
         cr_expect_eq(calibrate_verdict(&c), 6);
 }
 

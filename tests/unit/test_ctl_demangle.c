@@ -8,7 +8,7 @@
 
 #include "ctl/demangle.h"
 
-/* As PyTorch's images have it. */
+/* A mangled kernel name from PyTorch's images. */
 static const char fill[] =
         "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIiEESt5arrayIPcLm1EEEEviT0_T1_";
 

@@ -337,14 +337,14 @@ Test(cuda_device, calls_fail_under_work, .init = setup, .timeout = 120)
                 const char *name = names[i / 4];
                 pid_t pid;
 
-                /* a short run covers each call and each error in one of the two ways */
+                /* a short run makes each call fail with each error under one of the two kinds of completions only */
                 if (((int64_t)(i + i / 2) + turn) % step)
                         continue;
                 pid = fork();
                 if (!pid) {
                         snprintf(order, sizeof(order), "%s:%u:%u", name, calls[i % 2], errors[i % 2]);
                         setenv("FAKE_CUDA_FAIL", order, 1);
-                        /* completions by counters, and by events */
+                        /* the two kinds of completions: by counters, and by events */
                         setenv("FAKE_CUDA_MEMOPS", i / 2 % 2 ? "0" : "1", 1);
                         alarm(30);
                         work_life(image, size);

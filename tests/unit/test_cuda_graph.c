@@ -40,8 +40,8 @@ BODY(graph_taken)
 BODY(graph_refused)
 BODY(graph_branches)
 
-/* Another rung gets its own instance, on demand and in a quiesce. Its launches go to that rung's context, which the
- * fake driver checks. */
+/* The device builds one instance of a graph for each rung, on demand and in a quiesce. Launches on a rung go to that
+ * rung's context, which the fake driver checks. */
 Test(cuda_graph, each_rung_has_its_own, .timeout = 60)
 {
         static struct dt_chain c;
@@ -151,8 +151,7 @@ static int stirred(struct dt *t, uint64_t *told)
         return stirs != before;
 }
 
-/* The device counts code and graphs that enter the context, and nothing else: not existing ones, launches or
- * removals. */
+/* The device counts code and graphs that it adds to the context. It counts no reuse, no launch and no removal. */
 Test(cuda_graph, counts_what_enters_the_context, .timeout = 60)
 {
         const uint64_t va = DT_DEVICE_VA + 4 * DT_SLAB;
@@ -266,7 +265,7 @@ Test(cuda_graph, a_fault, .timeout = 60)
         graph = dt_graph(t, &c);
         cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
         bad = dt_graph_launch(t, graph, t->stream);
-        /* as long as the fault is not known */
+        /* launched while the fault is not known yet */
         behind = dt_token(t);
         launch.stream = t->stream;
         launch.graph = graph;

@@ -3,7 +3,7 @@
  * Steps of loading code on the fake driver, which aborts if a call that stops a GPU is made beside a kernel
  */
 #define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
-#define DT_HOST DS_MIB(8)  /* making pages of a larger one would too */
+#define DT_HOST DS_MIB(8)  /* number of kernels: more than the device loads together with their module */
 #include "tests/gpu/device_common.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static uint32_t run(struct dt *t, ds_device_module *module, const char *name)
         return *(const uint32_t *)(uintptr_t)DT_HOST_VA;
 }
 
-/* Reading runs beside a kernel: it stops nothing, and does not load yet. */
+/* The loader thread reads an image while a kernel runs: reading does not stop the GPU and does not load code yet. */
 Test(cuda_load, reading_runs_beside_kernels, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
@@ -167,8 +167,8 @@ Test(cuda_load, reading_fails, .timeout = 60)
         struct file file = file_of(t, many_kernels());
         ds_device_module *module;
 
-        prepare(t, &file); /* first failure: the names */
-        prepare(t, &file); /* second failure: memory */
+        prepare(t, &file); /* fails when it reads the names (cuKernelGetName) */
+        prepare(t, &file); /* fails for lack of memory (cuLibraryLoadData) */
         cr_assert_eq(t->ops->put_off(t->device), 2);
         module = load(t, &file);
         cr_assert_eq(t->ops->put_off(t->device), 0);
@@ -212,7 +212,7 @@ Test(cuda_load, variables, .timeout = 60)
 
         prepare(t, &file);
         a = load(t, &file);
-        prepare(t, &file); /* the second loader needs another instance */
+        prepare(t, &file); /* the first instance belongs to `a`, so the second loader needs another one */
         b = load(t, &file);
         cr_assert_eq(t->ops->module_cached(t->device, file.image, file.size), 0);
         cr_assert_eq(t->ops->global_find(a, "counter", &va, &size), 0);

@@ -19,7 +19,7 @@
 #define SPACES 3u
 #define STREAMS 4u
 #define ROUNDS 60u
-#define SOON_ENOUGH_S 60 /* for the slowest machine; a lost completion never comes */
+#define SOON_ENOUGH_S 60 /* enough for the slowest machine; a lost completion would never arrive */
 
 struct told {
         struct dt *t;

@@ -548,7 +548,7 @@ Test(cuda_work, an_exact_job_has_its_own_duration)
         struct ds_launch l = dt_launch_of(t, module, "null", 1, 1);
         uint64_t before, exact, took = 0;
 
-        /* one of them may be too short for the clock */
+        /* ten jobs, because a single one may be too short for the clock's resolution */
         for (int i = 0; i < 10; i++) {
                 l.timed = 0;
                 l.tell = DS_TELL_SOON;
@@ -680,7 +680,7 @@ Test(cuda_work, a_deadline_ends_the_context)
 
         guilty = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 200 * DS_NS_PER_MS);
         cr_assert_eq(t->ops->fence(t->device, t->stream, ds_device_stream(t->rung, 1, 1)), 0);
-        /* its deadline does not run while it waits for the other stream */
+        /* the deadline of this launch does not run while the launch waits for the other stream */
         waits = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), DS_NS_PER_MS);
         other = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 2), 0);
         dt_wait_all(t);
@@ -691,7 +691,7 @@ Test(cuda_work, a_deadline_ends_the_context)
         expect_survived(t, module);
 }
 
-/* Another session's kernel is as old, but no kernel of its module can fail an assertion. */
+/* Another session's kernel has run as long, but it is no suspect: no kernel of its module can fail an assertion. */
 Test(cuda_work, an_assertions_text_goes_to_its_session)
 {
         struct dt *t = open_two();
@@ -945,7 +945,7 @@ static CUresult note_launch(const CUlaunchConfig *config, CUfunction f, void **p
 Test(cuda_work, a_bound_on_blocks)
 {
         static const struct {
-                /* per_sm 0: the launch keeps the kernel's own shared memory */
+                /* per_sm: expected resident blocks per SM; 0: the launch keeps the kernel's own shared memory */
                 uint32_t bound, shared, cooperative, sees, per_sm;
         } rows[] = {
                 {0, 0, 0, 0, 0},

@@ -51,7 +51,8 @@ static struct {
         enum dev_call call;
         int error, at; /* the use that fails, counted from now on */
         int fired;
-        uint64_t stack; /* a limit is not raised again to this value */
+        /* last requested stack limit, bytes; each request is for more, because the same value would raise nothing */
+        uint64_t stack;
 } dev;
 
 /* 0, or the error that the call returns without being made. */
@@ -334,7 +335,7 @@ static unsigned lines_of(int log)
         return lines;
 }
 
-/* 1: the worker continued. */
+/* Runs the worker while one call fails. Returns 1 if the worker continued, 0 if it ended. */
 static int fail_once(enum dev_call call, int error, int at)
 {
         struct ds_device_ops ops = failing();
@@ -384,7 +385,8 @@ static void sweep(enum dev_call call)
                 for (int i = 0; i < TIMES; i++) {
                         int on;
 
-                        /* a short run uses each error at one time, and each time with some error */
+                        /* a short run tries each error at one of the three uses, and each use with at least one
+                         * error */
                         if (!whole && (size_t)i != (e + turn) % TIMES)
                                 continue;
                         on = fail_once(call, errors[e], at[i]);

@@ -409,10 +409,11 @@ static void child(const char *name, unsigned at, CUresult error, int log, int ca
         alarm(2 * LIFE_S);
         before = open_files();
         (void)life();
-        _exit(must_close(name, log) && open_files() > before + 1 ? 12 : 0); /* the fake driver's log stays open */
+        /* one file more may be open: the fake driver's log */
+        _exit(must_close(name, log) && open_files() > before + 1 ? 12 : 0);
 }
 
-/* 1: the failing call was reached. */
+/* Runs one life of the device in a child while one driver call fails. Returns 1 if the child made that call. */
 static int fail_once(const char *name, unsigned at, CUresult error)
 {
         int log = memfd_create("log", 0), calls = memfd_create("calls", 0), status, met;

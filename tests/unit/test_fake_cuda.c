@@ -246,7 +246,7 @@ Test(fake_cuda, registered_memory_is_the_kernels, .init = setup, .fini = teardow
         OK(CALL(cuMemHostGetDevicePointer)(&device, host, 0));
         cr_assert_eq(device, params.y);
         launch(function_of(library, "add"), stream, 1, 128, &params, 12);
-        OK(CALL(cuMemHostUnregister)(host)); /* waits, as the real driver does */
+        OK(CALL(cuMemHostUnregister)(host)); /* unregistering waits for the kernel, as with the real driver */
         cr_assert_eq(host[99], 99);
         cr_assert_eq(CALL(cuMemHostUnregister)(host), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
         munmap(host, 65536);

@@ -236,7 +236,7 @@ Test(frame, too_many_fds_are_closed)
         cr_assert_eq(ds_conn_read(conn), DS_CONN_E_PROTOCOL);
         ds_conn_free(conn);
         conn = pair(&fds[0], 1 << 20);
-        /* sixteen are allowed, and the seventeenth is refused */
+        /* a frame may carry sixteen descriptors; the seventeenth is refused */
         cr_assert_eq(
                 put_fds(fds[0], "\3", 1,
                         (int[16]){raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw, raw}, 16),
@@ -250,8 +250,8 @@ Test(frame, too_many_fds_are_closed)
         cr_assert_eq(count_fds(), before);
 }
 
-/* The peer does not read: frames queue up to out_max bytes, then the sender gets an error; queued descriptors are
- * duplicates. */
+/* The peer does not read: frames queue up to out_max bytes, then the sender gets an error. The queue holds
+ * duplicates of the sender's descriptors. */
 Test(frame, slow_reader)
 {
         size_t before = count_fds(), sent = 0, got = 0, fds = 0;

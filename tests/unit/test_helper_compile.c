@@ -236,7 +236,7 @@ Test(compile, compiled_code_is_cached)
         free(bytes);
 }
 
-/* A large text that is slow to compile outside of comments: an answer, or an error of the limits. */
+/* Compiles a large text, not one that is large by its comments. The result is code, or an error that names a limit. */
 Test(compile, a_large_text, .timeout = 60)
 {
         static const char head[] = ".version 9.0\n.target sm_75\n.address_size 64\n", line[] = "// much to say\n";

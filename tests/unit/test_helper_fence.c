@@ -96,7 +96,7 @@ static int reads_or_traces(pid_t other)
         return opens(other, "mem", O_RDWR) || opens(other, "fd/0", O_RDONLY) || ptrace(PTRACE_SEIZE, other, 0, 0) == 0;
 }
 
-/* Runs behind a fence. 0, or one bit for each attack on the other process that succeeds. */
+/* Attacks another process from behind a fence. Returns one bit per attack that succeeds; 0: none does. */
 static int reaches(uid_t before, uid_t after, const struct said *other)
 {
         int status = -1;

@@ -107,7 +107,8 @@ Test(known, a_file_that_changed_is_another)
         cr_assert_eq(fstat(file, &st), 0);
         usleep(20000);
         cr_assert_eq(pwrite(file, "x", 1, 3), 1);
-        /* the owner may set the time of modification back, but not the time of that change */
+        /* the file's owner may set the time of modification (mtime) back, but not the time of the last change of
+         * status (ctime) */
         times[1] = st.st_mtim;
         cr_assert_eq(futimens(file, times), 0);
         other = origin_of(file, 1000);

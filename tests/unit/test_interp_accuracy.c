@@ -267,7 +267,7 @@ static const struct {
         {"lg2.approx.f32", 0, 0, MINUS | INF},
         {"lg2.approx.ftz.f32", SUB, 0, MINUS | INF},
         {"lg2.approx.ftz.f32", MINUS | SUB, 0, MINUS | INF},
-        {"lg2.approx.f32", SUB, 0, 0xc3150000u}, /* -149 */
+        {"lg2.approx.f32", SUB, 0, 0xc3150000u}, /* the result is -149 */
         {"lg2.approx.f32", INF, 0, INF},
         {"lg2.approx.f32", ONE, 0, 0},
         {"ex2.approx.f32", MINUS | INF, 0, 0},
@@ -275,7 +275,7 @@ static const struct {
         {"ex2.approx.f32", SUB, 0, ONE},
         {"ex2.approx.f32", INF, 0, INF},
         {"ex2.approx.f32", 0x7fa00000u, 0, QUIET},
-        {"ex2.approx.f32", 0xc3120000u, 0, 0x00000008u}, /* 2^-146 */
+        {"ex2.approx.f32", 0xc3120000u, 0, 0x00000008u}, /* the result is 2^-146 */
         {"ex2.approx.ftz.f32", 0xc3120000u, 0, 0},
         {"tanh.approx.f32", MINUS | INF, 0, MINUS | ONE},
         {"tanh.approx.f32", MINUS, 0, MINUS},
@@ -285,7 +285,7 @@ static const struct {
         {"div.approx.f32", ONE, 0, INF},
         {"div.approx.f32", 0, 0, QUIET},
         {"div.approx.f32", INF, INF, QUIET},
-        {"div.approx.f32", ONE, 0x7f000000u, 0}, /* 2^127, whose reciprocal is flushed to zero */
+        {"div.approx.f32", ONE, 0x7f000000u, 0}, /* the divisor is 2^127; its reciprocal is flushed to zero */
         {"div.approx.f32", INF, 0x7f000000u, QUIET},
         {"div.full.f32", 0x7f000000u, 0x7f000000u, ONE},
         {"div.approx.ftz.f32", SUB, ONE, 0},

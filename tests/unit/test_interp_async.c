@@ -138,7 +138,7 @@ Test(interp_async, a_pipeline_of_two_warps)
                 64, 4950 * 1000 + 100, 4950 * 1000, 4950 * 1000 + 300, 4950 * 1000 + 200);
 }
 
-/* Waiting lanes of a warp do not keep the lane from running for which they wait. */
+/* Lanes of a warp wait for another lane of this warp; their wait does not keep that lane from running. */
 Test(interp_async, lanes_of_a_warp_wait_for_one)
 {
         GIVES(KERNEL("setp.eq.u32 %p2, %i, 0;\n@%p2 mbarrier.init.shared.b64 [m], 1;\nbar.warp.sync -1;\n"
@@ -189,7 +189,8 @@ Test(interp_async, counts_out_of_range)
                 1, DS_INTERP_FAULT_ILLEGAL, "bytes");
 }
 
-/* Nothing will ever arrive: the budget ends the wait soon, although hardly any instruction executes. */
+/* No arrival ever completes the phase: the instruction budget ends the wait soon, although hardly any instruction
+ * executes. */
 Test(interp_async, waiting_for_ever)
 {
         faults(KERNEL("setp.eq.u32 %p2, %i, 0;\n@%p2 mbarrier.init.shared.b64 [m], 2;\nbar.sync 0;\n" WAIT(

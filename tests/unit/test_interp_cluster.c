@@ -384,7 +384,7 @@ Test(interp_cluster, faults)
                 faults(rows[i].body, 2, 32, rows[i].want);
 }
 
-/* The budget covers the whole cluster, and so does the count that the caller gets. */
+/* The instruction budget is for the whole cluster, and so is the count of instructions that the caller gets. */
 static void told(void *user, uint64_t instructions)
 {
         uint64_t *last = user;

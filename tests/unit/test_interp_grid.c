@@ -91,7 +91,7 @@ static void grid_close(struct grid *g)
         rig_close(&g->rig);
 }
 
-/* The given block faulted with this fault; the others only ended. */
+/* Asserts that the given block ended with this fault and the other blocks without one of their own. */
 static void expect_fault(const struct grid *g, enum ds_interp_fault fault)
 {
         uint32_t n = 0;
@@ -162,7 +162,7 @@ Test(interp_grid, a_fault_ends_all)
         grid_close(&g);
 }
 
-/* Such a kernel in a launch that is not cooperative has no workspace, and the error says so. */
+/* A kernel with a grid barrier has no workspace if its launch is not cooperative, and the error says so. */
 Test(interp_grid, no_workspace)
 {
         static struct grid g;

@@ -64,7 +64,7 @@ Test(interp_async_kernels, sum)
         rig_for_all("async_pipeline", sum);
 }
 
-/* Runs a body that needs sm_90, with blocks in order and in another order */
+/* Runs a test body that needs sm_90 twice: with blocks in order, and in another order */
 static void on_hopper(void (*body)(struct rig *))
 {
         for (uint32_t seed = 0; seed < 2; seed++) {

@@ -116,7 +116,8 @@ Test(interp_flow, branches)
         rig_for_all("diverge", branches_body);
 }
 
-/* Lanes that leave a loop early wait behind it, so a warp costs as much as its slowest lane, not the sum. */
+/* Lanes that leave a loop early wait behind it for the rest. So a warp costs as much as its slowest lane, not the
+ * sum. */
 static void reconverge_body(struct rig *r)
 {
         int n = 32;

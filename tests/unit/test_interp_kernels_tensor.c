@@ -109,7 +109,8 @@ static void mma_tf32_body(struct rig *r)
         }
 }
 
-/* Two of each four elements of A: their positions in nibbles, rows g and g + 8 in the two halves of a word */
+/* Selector of sparse A: which two of each four elements are stored. Positions in nibbles; rows g and g + 8 in the
+ * two halves of a word */
 static void mma_sparse_body(struct rig *r)
 {
         enum { M = 32, N = 16, K = 64 };

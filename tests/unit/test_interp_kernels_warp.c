@@ -281,7 +281,7 @@ static void votes_body(struct rig *r)
         }
 }
 
-/* The lane that `lane` reads in a segment of `width` */
+/* The lane whose value `lane` gets from a shuffle in segments of `width` lanes */
 static int source_lane(char how, int lane, int by, int width)
 {
         int first = lane & ~(width - 1), j = how == 'u'   ? lane - by
@@ -290,7 +290,8 @@ static int source_lane(char how, int lane, int by, int width)
                                                           : first + (by & (width - 1));
 
         if (how == 'x')
-                return j < first + width ? j : lane; /* only a lane beyond the segment is out of range */
+                /* in butterfly mode, only a lane beyond the segment's end is out of range */
+                return j < first + width ? j : lane;
         return j >= first && j < first + width ? j : lane;
 }
 

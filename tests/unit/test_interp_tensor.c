@@ -114,7 +114,7 @@ static const struct {
 
 struct number {
         int64_t size;
-        int exponent, point; /* size * 2^(exponent - point) */
+        int exponent, point; /* the number's value is size * 2^(exponent - point) */
         int infinite, nan;
 };
 
@@ -302,7 +302,8 @@ Test(interp_tensor, rows_are_checked)
         struct ds_interp_result r = run_text("add.u32 %r12, %r12, %r10;\n" LDMATRIX, 32, 8);
 
         cr_assert(r.fault == DS_INTERP_FAULT_MISALIGNED && r.thread[0] == 0, "%d: %s", r.fault, r.message);
-        /* x2 reads the addresses of lanes 0 to 15; the other lanes' addresses do not matter */
+        /* ldmatrix of two matrices (x2) reads the addresses of lanes 0 to 15; the other lanes' addresses do not
+         * matter */
         r = run_text("add.u32 %r12, %r12, %r10;\n" LDMATRIX, 32, 272);
         cr_assert(r.fault == DS_INTERP_FAULT_ADDRESS && r.thread[0] == 15, "%d: %s", r.fault, r.message);
         r = run_text("add.u32 %r12, %r12, %r10;\n" LDMATRIX, 32, 256);
@@ -336,7 +337,7 @@ Test(interp_tensor, fragments_in_memory_are_checked)
         cr_assert(run_text("wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [tile+16], {%r0,%r1,%r2,%r3}, 16;\n", 32,
                           0)
                           .fault == DS_INTERP_FAULT_ADDRESS);
-        /* a stride that leads far outside, in either space */
+        /* a stride that leads far outside of shared memory, then of global memory */
         cr_assert(run_text("wmma.load.a.sync.aligned.row.m16n16k16.shared.bf16 {%r0,%r1,%r2,%r3}, [tile], %r10;\n", 32,
                           0xfffffff0)
                           .fault == DS_INTERP_FAULT_ADDRESS);
@@ -357,13 +358,14 @@ Test(interp_tensor, all_lanes_take_part)
         cr_assert(r.fault == DS_INTERP_FAULT_ILLEGAL, "%d", r.fault);
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 exit;\n" MMA, 32, 0);
         cr_assert(r.fault == DS_INTERP_FAULT_ILLEGAL && r.thread[0] == 8, "%d: %s", r.fault, r.message);
-        /* lanes at different instructions never meet */
+        /* two groups of lanes at different matrix instructions never execute together */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\n" MMA "bra DONE;\nONE:\n" MMA "DONE:\n", 32, 0);
         cr_assert(r.fault != DS_INTERP_OK, "met");
         /* some lanes at a barrier, the others at the matrix instruction: a deadlock */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\n" MMA "bra DONE;\nONE:\nbar.sync 0;\nDONE:\n", 32, 0);
         cr_assert(r.fault == DS_INTERP_FAULT_BARRIER, "%d: %s", r.fault, r.message);
-        /* lanes that arrive late at the same instruction; a predicate that is false for all has no effect */
+        /* lanes that reach the same instruction late execute it with the others; a predicate that is false for all
+         * has no effect */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\nbra.uni TWO;\nONE:\nadd.u32 %r0, %r0, 1;\nTWO:\n" MMA
                      "setp.lt.u32 %p1, %r11, 0;\n@%p1 " MMA,
                 32, 0);

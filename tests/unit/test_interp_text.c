@@ -123,7 +123,7 @@ Test(interp_text, meeting_without_those_who_left)
         struct rig r;
         uint32_t *out;
 
-        /* lanes from 20 on leave late, after a loop */
+        /* the lanes from 20 on leave their loop later than the other lanes */
         GOOD(launch_text(&r,
                 KERNEL(".reg .b32 %v, %n;\n.reg .pred %p, %q;\nmov.u32 %n, 0;\nsetp.lt.u32 %p, %i, 20;\n@%p bra STAY;\n"
                        "L: add.u32 %n, %n, 1;\nsetp.lt.u32 %q, %n, 50;\n@%q bra L;\nexit;\n"
@@ -376,7 +376,8 @@ Test(interp_text, special_registers)
                 "st.global.u64 [%o+136], %t2;\nmov.u64 %t2, %gridid;\nst.global.u64 [%o+144], %t2;\nret;\n}\n");
         rig_text(&r, text);
         out = rig_alloc(&r, 256);
-        /* one lane's values remain per warp: of several stores to one address the first lane's wins, as on an H200 */
+        /* a warp leaves the values of one lane: of several stores to one address the first lane's wins, as on an
+         * H200 */
         struct ds_interp_result f = rig_launch(&r, "k", RIG_DIM2(3, 2), (rig_dim){5, 4, 2}, 128, RIG_ARGS(&out));
         GOOD(f);
         cr_assert(
@@ -384,7 +385,7 @@ Test(interp_text, special_registers)
         cr_assert(out[10] == 3 && out[11] == 10 && out[12] == 128 && out[13] == 192 && out[14] == 1 && out[15] == 0 &&
                   out[16] == 1);
         cr_assert(out[17] == 0 && out[18] == 0, "%u %u", out[17], out[18]);
-        /* the second warp ran last */
+        /* the last stores to these words are those of the second warp */
         cr_assert(out[0] == 1 && out[7] == 0 && out[8] == 1 && out[19] == 1, "%u %u %u %x", out[0], out[7], out[8],
                 out[19]);
         cr_assert(*(uint64_t *)(out + 32) > 20 && *(uint64_t *)(out + 34) >= 1000 && *(uint64_t *)(out + 36) == 0);
@@ -418,9 +419,10 @@ Test(interp_text, costs)
         uint32_t *out;
         struct ds_interp_result f = launch_text(&r,
                 KERNEL(".shared .b32 s[64];\n.reg .b32 %v, %a;\n.reg .b64 %x;\n.reg .f32 %f;\nld.global.u32 "
-                       "%v, [%o];\n"                                               /* 4 sectors */
-                       "mad.wide.u32 %x, %i, 32, %out;\nld.global.u32 %v, [%x];\n" /* 32 sectors */
-                       "ld.global.u32 %v, [%out];\n"                               /* 1 */
+                       /* this load touches 4 sectors of 32 bytes */
+                       "%v, [%o];\n"
+                       "mad.wide.u32 %x, %i, 32, %out;\nld.global.u32 %v, [%x];\n" /* this load touches 32 sectors */
+                       "ld.global.u32 %v, [%out];\n"                               /* this load touches 1 sector */
                        "mov.u32 %a, s;\nst.shared.u32 [%a], %v;\ncvt.rn.f32.u32 %f, %v;\nex2.approx.f32 %f, "
                        "%f;\nbar.sync 0;"),
                 64, &out);
@@ -429,7 +431,7 @@ Test(interp_text, costs)
         cr_assert(f.cost.memory_instructions == 6 && f.cost.sectors == 2 * (4 + 32 + 1), "%llu %llu",
                 (unsigned long long)f.cost.memory_instructions, (unsigned long long)f.cost.sectors);
         cr_assert(f.cost.shared_instructions == 2 && f.cost.special_instructions == 2 && f.cost.barriers == 2);
-        /* per warp: three at the top, nine of the body, ret */
+        /* instructions per warp: three at the top, nine of the body, ret */
         cr_assert(f.cost.instructions == 2 * 13 && f.cost.critical_path == 13, "%llu",
                 (unsigned long long)f.cost.instructions);
         rig_close(&r);
@@ -661,7 +663,8 @@ Test(interp_text, call_targets)
 }
 
 /* --- alloca --- */
-/* Every lane allocates its own size, frees it by a restore or a return, and finds zeros. */
+/* Every lane allocates memory of a size of its own, frees it by stackrestore or by returning, and finds zeros in new
+ * memory. */
 #define ALLOCA                                                                                                         \
         HEAD ".func (.param .b32 r) sum(.param .b32 n)\n{\n.reg .b32 %n, %k, %s, %v;\n.reg .b64 %a, %b, %z;\n"         \
              ".reg .pred %p;\n.local .align 4 .b8 own[16];\nld.param.u32 %n, [n];\nadd.u32 %k, %n, 1;\n"               \
@@ -715,7 +718,7 @@ Test(interp_text, alloca_that_may_not_be)
 /* --- refusals --- */
 #define TAKE "stacksave.u32 %s;\nalloca.u32 %a, 60000, 16;\nstackrestore.u32 %s;\n"
 
-/* Zeroing takes time: an abort takes effect meanwhile, without a jump. */
+/* Zeroing a large allocation takes time: an abort takes effect during it, although the kernel does not jump. */
 Test(interp_text, alloca_can_be_aborted)
 {
         static const char *const text = KERNEL(

@@ -116,7 +116,8 @@ Test(log, a_line_that_is_too_long_is_cut, .init = be_journal, .fini = journal_go
         cr_assert_lt(strlen(text), 1200);
 }
 
-/* JOURNAL_STREAM counts only if it names the file behind standard error; it may come from another environment. */
+/* JOURNAL_STREAM counts only if it names the file behind standard error: the variable may be inherited from another
+ * service. */
 Test(log, journal_stream_is_believed_of_the_same_file_only)
 {
         int fds[2], was = dup(STDERR_FILENO);

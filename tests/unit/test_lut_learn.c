@@ -106,7 +106,7 @@ static double told_right(
         return (double)right / (double)all;
 }
 
-/* 0 and the table, or the learner's error. */
+/* Learns a table from samples. Returns 0 and the table, or the learner's error. */
 static int learn_table(const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent,
         struct ds_lut **ret)
 {
@@ -127,7 +127,8 @@ static int learn_table(const struct subject *subject, enum ds_learn_method metho
         return 0;
 }
 
-/* 0 and the share of the upper region that the table predicts rightly, or the learner's error. */
+/* Learns a table and predicts the upper region. Returns 0 and the share of right predictions, or the learner's
+ * error. */
 static int learn(
         const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent, double *ret)
 {
@@ -219,8 +220,8 @@ Test(lut_learn, drawn_with_shared_bits)
         learn_drawn(16, true, 9000, 5);
 }
 
-/* A number modulo 65 whose values map to 33 channels, two values for each but one; then smaller ones, one with a
- * parity */
+/* Hashes to 33 channels by a number modulo 65: two values per channel, one channel with a single value. Then hashes
+ * to fewer channels, one of them with a parity as well */
 Test(lut_learn, drawn_with_places)
 {
         learn_places(10, 6000, 3); /* a number with two values per channel */
@@ -241,7 +242,7 @@ Test(lut_learn, as_many_samples_as_the_step)
         ds_lut_free(lut);
 }
 
-/* The learner compares all pairs of a page's granules; no probe gives a page so many granules. */
+/* The learner compares all pairs of a page's granules; here a page has more granules than any probe produces. */
 Test(lut_learn, granules_that_are_too_small_for_places)
 {
         const struct ds_learn_set set = {
@@ -252,7 +253,8 @@ Test(lut_learn, granules_that_are_too_small_for_places)
         cr_expect_eq(ds_learn_find_places(&set, &draft, &explained), DS_LEARN_E_NONE);
 }
 
-/* Another probe uses other names: two partly measured pages determine the mapping, which predicts a third page. */
+/* Two probes number the channels differently. Two partly measured pages determine the mapping between their numbers,
+ * and it predicts a third page. */
 Test(lut_learn, places_under_other_names)
 {
         enum { PAGES = 3, GRANULES = 2048 };
@@ -290,7 +292,8 @@ Test(lut_learn, places_under_other_names)
         ds_lut_free(lut);
 }
 
-/* On an H200 some patterns differ from others in few granules only, up to names; the learner must look at these too. */
+/* On an H200 some patterns differ from others in few granules only, up to the numbering of channels; the learner
+ * must look at these granules too. */
 Test(lut_learn, names_that_nearly_fit)
 {
         enum { GRANULES = 8192, CHANNELS = 47 };
@@ -498,7 +501,7 @@ Test(lut_learn, noise_is_refused)
         cr_assert_eq(learn(&subject, DS_LEARN_AUTO, 4000, 0, &right), DS_LEARN_E_NO_TABLE);
 }
 
-/* Parities and a modulus with few values and few samples: the network decides where votes do not. */
+/* A hash of parities and a modulus, with few values and few samples: the neural network decides where votes do not. */
 static uint32_t of_few_places(const void *hash, uint64_t address)
 {
         uint64_t x = address >> 14, y = x ^ x >> 6 ^ x >> 11;

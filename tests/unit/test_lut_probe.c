@@ -27,8 +27,9 @@ struct fake {
         uint32_t granule_bits, n;
         uint32_t false_positive, false_negative; /* wrong comparisons per 1000 */
         bool paired, deaf;                       /* deaf: the probe's listening mode detects nothing */
-        uint64_t shy_from, shy; /* the line that then contends with no other line, while it is being compared */
-        bool shy_stays;         /* true: also at later comparisons */
+        /* a line that contends with no other line from this comparison on, while it is being compared */
+        uint64_t shy_from, shy;
+        bool shy_stays; /* true: also at later comparisons */
         uint64_t random, asked;
         uint32_t width;
 };
@@ -64,8 +65,8 @@ static uint32_t took(struct fake *fake, bool same)
         return (uint32_t)(base * (0.97 + 0.06 * (double)(next(&fake->random) % 1000) / 1000));
 }
 
-/* Whether the pair contains the line that contends with none; the state ends at the first comparison without it, or
- * stays. */
+/* Whether the pair contains the line that contends with no other. That state of the line ends at the first
+ * comparison without the line, unless shy_stays is set. */
 static bool is_shy(struct fake *fake, const struct ds_probe_pair *pair)
 {
         const bool it = fake->shy && (pair->a == fake->shy || pair->b == fake->shy);
@@ -244,7 +245,7 @@ static double normal(uint64_t *state)
         return sum - 6;
 }
 
-/* n times: `second` of 1000 around `high`, `astray` of 1000 far beyond. */
+/* Splits n times: `second` of 1000 are around `high`, `astray` of 1000 far beyond, the rest low. */
 static int split_of(uint32_t second, uint32_t astray, double high, double deviation, struct ds_probe_split *ret)
 {
         enum { N = 3000 };

@@ -63,7 +63,7 @@ Test(lut_sectors, groups_become_sectors_of_their_size)
         struct ds_sectors_labels labels = model(&a2000, 10);
         struct ds_sectors_plan got = plan(&labels, 1, 3);
 
-        /* two neighbouring channels: 2 KiB, as in the paper */
+        /* BE gets two neighbouring channels: the sector has 2 KiB, as in the paper */
         cr_expect_eq(got.n_be, 2);
         cr_expect_eq(got.sector_bits, 11);
         cr_expect_eq(got.lost_permille, 0);
@@ -85,7 +85,8 @@ Test(lut_sectors, what_is_no_power_of_two_has_a_kib)
         cr_expect_eq(got.sector_bits, 10);
         cr_expect_eq(got.lost_permille, 0);
         check(&labels, &got, DS_SECTORS_BE);
-        /* 2 of 12: the plan takes the size that the paper's rule allows where little memory is lost */
+        /* 2 of 12 channels for BE: the plan takes the sector size that the paper's rule allows where little memory
+         * is lost */
         got = plan(&labels, 2, 0);
         cr_expect_leq(got.sector_bits, 11);
         cr_expect_leq(got.lost_permille, DS_SECTORS_LOST_PERMILLE);
@@ -149,7 +150,7 @@ Test(lut_sectors, what_has_no_label_is_nobodys)
                 cr_assert_eq(classes[i >> (got.sector_bits - 10)], DS_SECTORS_NEITHER);
 }
 
-/* The layout that the paper's modified driver produces: pairs of channels in turn. */
+/* Channels alternate in pairs, as with the modified driver of the paper. */
 Test(lut_sectors, pairs_in_turn)
 {
         struct ds_sectors_labels labels = {.channel = channel, .n_granules = 1024, .granule_bits = 10, .n_channels = 4};

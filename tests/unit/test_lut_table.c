@@ -127,7 +127,7 @@ Test(lut_table, says_what_it_is)
         ds_free(bytes);
 }
 
-/* Compares channels with the formula of each form, computed by hand. */
+/* Compares the channels of each form of table with its formula, computed by hand. */
 Test(lut_table, channels_are_the_formulas)
 {
         struct ds_learn_draft draft;
@@ -248,7 +248,7 @@ Test(lut_table, what_is_wrong_is_said)
 
 /* --- patterns and names --- */
 
-/* Every pattern is found by its signature, also with two wrong probes. */
+/* Every pattern of a table is found by its signature, also with two wrong probe results. */
 Test(lut_table, patterns_by_probes)
 {
         struct ds_learn_draft draft;
@@ -281,7 +281,8 @@ Test(lut_table, patterns_by_probes)
         }
 }
 
-/* Pages in another run's names, with wrong labels and gaps. The mapping that is found predicts all pages rightly. */
+/* Pages whose channels are numbered as in another run, with wrong labels and gaps: the mapping that is found
+ * predicts all pages rightly. */
 Test(lut_table, names_by_pages)
 {
         static uint8_t pages[2][GRANULES], told[GRANULES];
@@ -421,7 +422,7 @@ Test(lut_samples, damaged_in_the_middle)
         unlink(path);
 }
 
-/* The greatest number is reserved: no run gets it. */
+/* The greatest run number is reserved: no run gets it. */
 Test(lut_samples, last_run)
 {
         char path[] = "/tmp/lut_samples_XXXXXX";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that lie in a mapped file: which are found, and that the file holds their bytes
+ * Images that lie in a mapped file: which images are found there, and that the file holds their bytes
  *
- * The daemon takes only files of block devices (util/foreign.h). On a tmpfs, a container's overlay or btrfs nothing may be
- * found: the client then copies the image into a memory file. A test of replaced files looks for a directory on a block
- * device and is skipped without one.
+ * The daemon accepts only files on block devices (util/foreign.h). On a tmpfs, a container's overlay or btrfs no image
+ * may be found: the client then copies the image into a memory file. A test of replaced files looks for a directory on
+ * a block device and is skipped without one.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -89,7 +89,7 @@ Test(mapped, small_ones_are_not_worth_it)
         cr_assert(!find(in_text, 100));
 }
 
-/* A range that ends behind its segment is not in the file as a whole. */
+/* A range of bytes that ends behind its segment does not lie in the file as a whole. */
 Test(mapped, a_range_beyond_its_segment_is_not_found)
 {
         uint64_t offset;

@@ -140,7 +140,7 @@ static void not_for_us(void)
 {
         setenv("LISTEN_PID", "1", 1);
         finds_nothing();
-        CHECK(fcntl(3, F_GETFD) == 0); /* another process's file stays open */
+        CHECK(fcntl(3, F_GETFD) == 0); /* LISTEN_PID names another process, so file 3 is not ours and stays open */
 }
 
 Test(notify, what_makes_no_sense_is_not_used)
@@ -309,7 +309,7 @@ Test(notify, waits_until_all_is_handled, .init = be_manager, .fini = manager_gon
         cr_assert_eq(ds_notify_sync(NULL, DS_NS_PER_S), 0);
 }
 
-/* The queue is full: a store waits up to its limit, also the second time. */
+/* The notification queue is full: storing a file waits up to its limit, the first time and the second time. */
 Test(notify, stores_in_time_or_not, .init = be_manager, .fini = manager_gone, .timeout = 60)
 {
         int given = memfd_create("given", MFD_CLOEXEC), r = 0;
@@ -380,7 +380,8 @@ Test(notify, the_watchdog_hears_of_a_loop_that_turns_and_lives, .init = be_manag
         cr_assert_eq(ds_notify_new(&notify), 0);
         cr_assert_null(getenv("WATCHDOG_USEC"));
         uv_loop_init(&loop);
-        uv_async_init(&loop, &busy, NULL); /* an empty loop would not run */
+        /* a handle that keeps the loop busy, because uv_run returns at once from an empty loop */
+        uv_async_init(&loop, &busy, NULL);
         alive = 1;
         cr_assert_eq(ds_notify_watchdog_start(notify, &loop, is_alive, &alive), 0);
         cr_assert_geq(count_pings(&loop, 200), 2);

@@ -26,7 +26,7 @@
 #define THREADS 4
 #define CALLS 300
 #define BYTES 5000
-#define PARAMS_BYTES 3000 /* more than a launch keeps on its stack */
+#define PARAMS_BYTES 3000 /* more bytes of parameters than a launch keeps on its stack */
 
 /* --- other functions that allocate --- */
 
@@ -443,7 +443,7 @@ struct outcome {
         int64_t live;
 };
 
-/* Two more runs must succeed after the failing one. */
+/* Runs fn with a failing allocation; after it, two more runs must succeed. */
 static void run(scenario *before, scenario *fn, int64_t n, int lasting, struct outcome *out)
 {
         alarm(HANGS_S);
@@ -478,7 +478,7 @@ static void run_in_child(scenario *before, scenario *fn, int64_t n, int lasting,
         cr_assert_eq(out->before, 0);
 }
 
-/* Returns the number of allocations. */
+/* Lets each allocation of fn fail once. Returns the number of allocations. */
 static int sweep_once(scenario *before, scenario *fn, int lasting, struct outcome *out, int64_t live, int *failures)
 {
         int64_t n;
@@ -561,7 +561,8 @@ Test(oom_client, threads_share_the_place_for_answers, .timeout = 120)
         new_daemon();
         cr_assert_eq(connects(), 0);
         for (int i = 0; i < THREADS * CALLS; i++)
-                cr_assert_eq(dsc_mem_alloc(session, 1, &address), 0); /* grows the table to its final size */
+                /* the first pass grows the table of requests to its final size */
+                cr_assert_eq(dsc_mem_alloc(session, 1, &address), 0);
         for (int i = 0; i < THREADS * CALLS; i++)
                 cr_assert_eq(dsc_mem_free(session, FAKE_WINDOW + (uint64_t)i * 512), 0);
         daemon_now()->device_used = 0;

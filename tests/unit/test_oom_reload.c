@@ -167,7 +167,8 @@ static int sessions(struct fixture *f)
         return n;
 }
 
-/* Whether the worker has received these limits and this policy since the last call, or will at its start. */
+/* Whether the worker has received these limits and this policy since the last call, or will receive them at its
+ * start. */
 static int told(struct fixture *f, const char *limits, const char *policy)
 {
         char log[4000];
@@ -208,7 +209,8 @@ static void reload(struct fixture *f, int second)
 
 /* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
-/* 0: nothing failed. 1: the old configuration stays. 2: the new one is in force. 3: it is, with a new worker. */
+/* Reloads while the n-th allocation fails. Returns 0: no allocation failed; 1: the old configuration stays; 2: the
+ * new one is in force; 3: the new one is in force with a new worker. */
 static int reload_without(struct fixture *f, int64_t n)
 {
         const uint64_t deadline = fx_now_ms() + FX_WAIT_MS;

@@ -137,7 +137,8 @@ static void module_load(struct fixture *f)
         ds_conn_free(conn);
 }
 
-/* Requests on the socket; a wait that nobody answers ends with its client. */
+/* Launches and a synchronisation by request on the socket; the synchronisation has no answer until its client
+ * disconnects. */
 static void launch_and_sync(struct fixture *f)
 {
         FX_REQUEST(sync, SYNC, Sync, SYNC);
@@ -313,7 +314,7 @@ static void served(struct fixture *f, int64_t n)
                 ds_conn_free(conn);
                 if (status == 0)
                         return;
-                /* the worker is being replaced */
+                /* the pid changes while the worker is being replaced */
                 cr_assert(
                         status == DETSHARE__STATUS__RESTARTING || status == 719, "after %d: status %d", (int)n, status);
                 usleep(10000);
@@ -414,7 +415,7 @@ Test(oom, crowd, .timeout = 60)
         fx_stop(&f);
 }
 
-/* A daemon that starts ends with status 1 or serves; it retries where it can. */
+/* A daemon that starts without memory ends with status 1, or serves; it retries where it can. */
 Test(oom, start, .timeout = 240)
 {
         int64_t n;

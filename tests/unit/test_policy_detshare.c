@@ -26,7 +26,7 @@ static struct ph_kernel together = {
 static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
 static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS, .per_sm = 1, .block_ns = 2 * MS};
 
-/* Parameters under which prices and regimes act as with known BE, with a slack that is easy to see. */
+/* Policy parameters that make prices and regimes act as with known BE sessions, and a slack large enough to be seen. */
 #define KNOWN "held_first=0", "slack_permille=50"
 #define OPEN(...)                                                                                                     \
         do {                                                                                                          \
@@ -77,7 +77,8 @@ Test(policy_detshare, stairs_lowest_sm_count_of_a_step)
         cr_assert_eq(stair_loss(&gemm, 132, 132), 0);
 }
 
-/* Between points the estimate is rather too slow; beyond them, and without any, it counts blocks of the busiest SM. */
+/* Between measured points the estimate is rather too slow. Beyond them, and without any point, the estimate counts
+ * blocks of the busiest SM. */
 Test(policy_detshare, stairs_where_little_is_known)
 {
         struct detshare_profile_point point = {.n_sms = 66, .samples = 3, .mean_ns = 200000};
@@ -135,7 +136,8 @@ Test(policy_detshare, best_effort_has_the_whole_gpu_while_no_request_is_under_wa
         ph_close();
 }
 
-/* BE moves at the first launch of a request; a persistent kernel is as fast on 66 SMs as on 116. */
+/* When a request's first kernel is launched, BE moves to fewer SMs; its persistent kernel is as fast on 66 SMs as on
+ * 116. */
 Test(policy_detshare, when_a_request_begins_best_effort_goes_to_the_lowest_sm_count_of_its_step)
 {
         struct ph_client *ls, *be;
@@ -264,7 +266,7 @@ Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
         cr_assert_eq(before, 10);
         ph_run(200 * MS);
         cr_assert_eq(ls->n_latency, 20);
-        /* one move away and one back per request */
+        /* BE moves away and back once per request */
         cr_assert_leq(ph_moves(be), 20);
         cr_assert_geq(ph_moves(be), 18);
         ph_close();
@@ -292,7 +294,7 @@ Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
         ph_close();
 }
 
-/* The same kernels fit into gaps of 500 us several times, so they run there. */
+/* A kernel fits several times into gaps of 500 us between requests, so BE runs there. */
 Test(policy_detshare, gaps_long_enough_for_a_kernel_are_used)
 {
         struct ph_client *ls, *be;
@@ -331,8 +333,8 @@ Test(policy_detshare, beside_short_blocks_priority_alone_is_enough)
         ph_close();
 }
 
-/* Blocks of 30 us make LS wait 15 us on average: that is free where LS has gaps of 20 us, and expensive where it has
- * none. */
+/* BE blocks of 30 us make LS wait 15 us on average. That costs nothing where LS has gaps of 20 us between kernels,
+ * and much where it has none. */
 Test(policy_detshare, a_waits_cost_depends_on_existing_gaps)
 {
         struct ph_client *ls, *be;
@@ -394,7 +396,8 @@ Test(policy_detshare, without_overlap_ls_stays_on_the_lower_rung_of_its_need)
         ph_close();
 }
 
-/* A first kernel would wait for 1 ms: a reserve that costs BE 1% stays, a reserve that costs a step does not. */
+/* LS's first kernel would wait 1 ms for BE blocks: a standing reserve that costs BE 1% stays, one that costs BE a
+ * whole step of its time does not. */
 Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
 {
         struct ph_client *be;
@@ -415,7 +418,7 @@ Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
         ph_close();
 }
 
-/* If kernels start later after others ran on a part of the GPU, only long BE kernels go to a part. */
+/* If LS kernels start later after BE ran on a part of the GPU, only long BE kernels run on a part. */
 Test(policy_detshare, a_standing_reserve_must_cost_ls_less_than_the_wait)
 {
         for (int price = 0; price <= 1000; price += 1000) {
@@ -510,7 +513,8 @@ Test(policy_detshare, no_reserve_after_an_unusually_long_pause)
 
 /* --- bounds ------------------------------------------------------------------------------------------------------- */
 
-/* The next kernel is launched 100 us before the last one ends, or by LS's slack earlier: never do two of 3 ms wait. */
+/* The policy launches BE's next kernel 100 us before the last one ends, or earlier by LS's slack: two kernels of 3
+ * ms are never on the device together. */
 Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
 {
         struct ph_client *be;
@@ -541,7 +545,7 @@ static uint64_t drifting_time(const struct ph_kernel *kernel, uint32_t n_sms)
 
 static struct ph_kernel drifting = {.name = "drifting", .blocks = SMS, .time = drifting_time};
 
-/* A kernel takes fifty times its expected time: overdue kernels count as ended, but only up to a bound. */
+/* A kernel takes fifty times its expected time: the policy counts overdue kernels as ended, but only up to a bound. */
 Test(policy_detshare, kernels_slower_than_expected_do_not_pile_up_on_the_device)
 {
         struct ph_client *be;
@@ -601,7 +605,8 @@ static const struct detshare_interference matrix[] = {
         {.ls_load = DETSHARE_LOAD_READ, .be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .ls_permille = 1010},
 };
 
-/* Compute: a bound on blocks has no effect. Read: 66 blocks are nearly as good as 16. Neither reaches 1.1 times. */
+/* Costs of bounds on resident blocks, none of which keeps LS below 1.1 times: beside computing BE a bound has no
+ * effect; beside reading BE 66 blocks are nearly as good as 16. */
 static const struct detshare_interference beyond[] = {
         {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 0, .ls_permille = 1250},
         {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 66, .ls_permille = 1320},
@@ -612,7 +617,7 @@ static const struct detshare_interference beyond[] = {
         {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 16, .ls_permille = 1590},
 };
 
-/* One cell within 1.1 times, and one slightly above, which does not qualify. */
+/* One measured bound keeps LS within 1.1 times; another one is slightly above and does not qualify. */
 static const struct detshare_interference nearly[] = {
         {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 0, .ls_permille = 1110},
         {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 66, .ls_permille = 1099},
@@ -669,12 +674,12 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
         ph_know(&together, 0);
         ls = taught(400 * US, &small, 50, 0);
         be = ph_be();
-        ph_request(ls, &medium, 2000); /* 40 ms */
+        ph_request(ls, &medium, 2000); /* 40 ms of LS work */
         ph_run_for(10 * US);
         ph_submit(be, 0, &together, 0);
         ph_run_for(15 * MS);
         cr_assert_null(ph_before(be, 0));
-        /* but not for ever */
+        /* BE is held, but not for ever */
         ph_run_for(10 * MS);
         cr_assert_eq(ph_last(be)->n_sms, SMS);
         ph_close();
@@ -874,7 +879,8 @@ static struct sim_result sim_beside(const char *policy, const struct ph_kernel *
         return result;
 }
 
-/* 132 blocks fill all SMs: under multistream each LS kernel may wait for one, here only the first may. */
+/* BE kernels of 132 blocks fill all SMs. Under multistream each LS kernel may wait for one; under detshare only the
+ * first may. */
 Test(policy_detshare, sim_latency_beside_kernels_that_hold_every_sm)
 {
         struct sim_result alone = sim_beside("detshare", NULL, 1), ours = sim_beside("detshare", &persistent, 1),
@@ -897,7 +903,7 @@ Test(policy_detshare, sim_latency_beside_blocks_of_2_ms)
                 (unsigned long long)(ours.p50_ns / US), (unsigned long long)(alone.p50_ns / US));
 }
 
-/* Without LS work it equals multistream, which never holds work back. */
+/* Without LS work detshare equals multistream, which never holds work back. */
 Test(policy_detshare, sim_best_effort_alone_loses_nothing)
 {
         struct sim_result ours = sim_beside("detshare", &persistent, 0),

@@ -10,7 +10,7 @@
 
 #define SMS 132
 
-/* The BE session that slows LS down, and the number of its SMs above which it does. */
+/* The BE session that slows LS down while its kernel runs on more than touched_beyond SMs. */
 static const struct ph_client *touched_by;
 static uint32_t touched_beyond;
 
@@ -42,7 +42,7 @@ static struct ph_kernel stuck = {.name = "stuck", .blocks = 16, .block_ns = 50 *
 static struct ph_kernel slowed = {.name = "slowed", .blocks = 16, .block_ns = 800 * US, .beside = all_more};
 static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
 
-/* Parameters under which prices and regimes act as with known BE, with a slack that is easy to see. */
+/* Policy parameters that make prices and regimes act as with known BE sessions, and a slack large enough to be seen. */
 #define KNOWN "held_first=0", "slack_permille=50"
 #define OPEN(...)                                                                                   \
         do {                                                                                        \
@@ -274,7 +274,8 @@ static uint64_t go_on(struct ph_client *ls)
         return ph_now() - 610 * MS;
 }
 
-/* BE keeps a quarter of the SMs if that costs LS nothing: more than if it were held, and except for trials no more. */
+/* BE keeps a quarter of the SMs where that costs LS nothing: this is more than if BE were held. BE gets more SMs in
+ * trials only. */
 Test(policy_detshare_felt, best_effort_uses_the_sms_that_cost_nothing)
 {
         struct ph_client *be, *ls;

@@ -16,7 +16,7 @@ static struct ph_kernel single400 = {.name = "single400", .blocks = SMS, .thread
 static struct ph_kernel single30 = {.name = "single30", .blocks = SMS, .threads = 1024, .block_ns = 30 * US};
 static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
 
-/* BE is held during requests, as where LS is sensitive to it. */
+/* Opens the policy such that it holds BE during requests, as for LS sessions that are sensitive to BE. */
 #define OPEN(...)                                                                                       \
         do {                                                                                            \
                 PH_KERNELS_ARE(&small, &graph, &shorts, &single30, &single400, &huge);                  \
@@ -74,7 +74,7 @@ Test(policy_detshare_pauses, in_a_pause_that_may_be_over_at_once_best_effort_wai
         cr_assert_geq(after, 20 * 5 * MS / (35 * US));
 }
 
-/* Requests of 0.85 ms every 1 ms, and a BE kernel of 3 ms, which waits: beside it LS would never catch up. */
+/* LS requests of 0.85 ms arrive every 1 ms. A BE kernel of 3 ms waits, because LS would never catch up after it. */
 Test(policy_detshare_pauses, kernels_longer_than_pauses_wait_beside_a_busy_session)
 {
         for (int may = 0; may < 2; may++) {
@@ -170,7 +170,7 @@ Test(policy_detshare_pauses, how_many_of_the_gaps_that_last_so_long_are_over_soo
         cr_assert_eq(gaps_over_permille(&gaps, 0, MS), 0, "too few to tell");
         for (uint32_t i = 0; i < 8; i++)
                 gaps_learn(&gaps, i ? 600 * US : 20 * US);
-        /* 8 pauses of 16 to 32 us, 7 of 512 to 1024 us */
+        /* 8 gaps of 16 to 32 us, 7 gaps of 512 to 1024 us */
         cr_assert_eq(gaps_over_permille(&gaps, 0, 16 * US), 0);
         cr_assert_eq(gaps_over_permille(&gaps, 0, 24 * US), 4 * 1000 / 15);
         cr_assert_eq(gaps_over_permille(&gaps, 0, 32 * US), 8 * 1000 / 15);

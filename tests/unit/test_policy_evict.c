@@ -11,16 +11,24 @@
 
 static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
 static struct ph_kernel slabs = {
-        .name = "slabs", .blocks = 40 * SMS, .block_ns = 500 * US, .forms = &sdev_forms}; /* 20 ms */
+        /* 20 ms in blocks of 0.5 ms */
+        .name = "slabs",
+        .blocks = 40 * SMS,
+        .block_ns = 500 * US,
+        .forms = &sdev_forms};
 static struct ph_kernel shorts = {
         .name = "shorts", .blocks = 200 * SMS, .block_ns = 4 * US, .forms = &sdev_forms}; /* 0.8 ms in short blocks */
 static struct ph_kernel plates = {
-        .name = "plates", .blocks = 400 * SMS, .block_ns = 50 * US, .forms = &sdev_forms}; /* 20 ms */
+        /* 20 ms in blocks of 50 us */
+        .name = "plates",
+        .blocks = 400 * SMS,
+        .block_ns = 50 * US,
+        .forms = &sdev_forms};
 static struct ph_kernel bars = {
-        .name = "bars", .blocks = 60 * SMS, .block_ns = 300 * US, .forms = &sdev_forms}; /* 18 ms */
+        .name = "bars", .blocks = 60 * SMS, .block_ns = 300 * US, .forms = &sdev_forms}; /* 18 ms in blocks of 0.3 ms */
 static struct ph_kernel plain = {.name = "plain", .blocks = 40 * SMS, .block_ns = 500 * US};
 
-/* LS takes 1.5 times as long if this BE client is running when it begins, whatever the SMs */
+/* BE client that slows LS: an LS kernel that begins while this client runs takes 1.5 times as long; NULL: none */
 static const struct ph_client *touched_by;
 static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
 {
@@ -105,7 +113,8 @@ Test(policy_evict, kernels_that_end_before_an_eviction_are_not_evicted)
         ph_close();
 }
 
-/* If priority lets LS in soon enough, an evictable kernel, which holds its SMs, would only harm. */
+/* LS gets SMs soon enough by priority, so BE kernels stay native: an evictable kernel keeps its SMs and would only
+ * harm. */
 Test(policy_evict, short_blocks_and_times_without_ls_are_native)
 {
         struct ph_client *be, *ls;
@@ -201,7 +210,7 @@ Test(policy_evict, sgdrc_evicts_and_continues_beside_ls)
 
 /* --- tally -------------------------------------------------------------------------------------------------------- */
 
-/* Opens an LS session; *ret_be has run since the end of its last request. */
+/* Opens an LS session and a BE session; BE has run since the end of the last LS request. */
 static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_client **ret_be, const char *param)
 {
         struct ph_client *ls;
@@ -219,7 +228,8 @@ static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_
         return ls;
 }
 
-/* The authors' flag, set by LS work: the kernel stops at the end of its blocks and continues 0.1 ms after LS. */
+/* LS work sets the eviction flag of the paper's code: the BE kernel stops at the end of its blocks and continues 0.1
+ * ms after LS. */
 Test(policy_evict, tally_evicts_when_ls_arrives)
 {
         struct ph_client *be, *ls = tally_beside(&plates, &be, NULL);
@@ -229,7 +239,7 @@ Test(policy_evict, tally_evicts_when_ls_arrives)
         cr_assert_eq(ph_last(be)->n_sms, SMS);
         begin = ph_now();
         ph_request(ls, &small, 50);
-        ph_run_for(150 * US); /* a wave of blocks takes 50 us, the request 100 us */
+        ph_run_for(150 * US); /* a wave of BE blocks takes 50 us, the LS request 100 us */
         cr_assert_eq(ph_last(ls)->launch_ns, begin, "LS waits for nobody");
         cr_assert_eq(ph_last(ls)->end_ns, begin + 100 * US);
         cr_assert_eq(ph_stats().evictions, 1);
@@ -243,7 +253,7 @@ Test(policy_evict, tally_evicts_when_ls_arrives)
         ph_close();
 }
 
-/* Half a wave of 0.3 ms exceeds the bound: the kernel leaves LS the SMs that it needs instead. */
+/* Half a wave of 0.3 ms exceeds the bound on LS's wait: the BE kernel runs on the SMs that LS does not need instead. */
 Test(policy_evict, tally_confines_kernels_that_stop_too_late)
 {
         struct ph_client *be, *ls = tally_beside(&bars, &be, NULL);
@@ -293,7 +303,8 @@ Test(policy_evict, tally_runs_originals_after_100_ms)
 
 /* --- policies that do not evict ----------------------------------------------------------------------------------- */
 
-/* They never evict, so a kernel that holds its SMs until eviction would be worse than the native one. */
+/* These policies never evict. They launch native kernels, because an evictable kernel that is never evicted is
+ * slower. */
 Test(policy_evict, other_policies_have_native_kernels)
 {
         static const char *const names[] = {"multistream", "static", "fifo", "temporal", "orion", "tgs", "reef",

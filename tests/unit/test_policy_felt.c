@@ -52,7 +52,8 @@ Test(policy_felt, it_comes_back_when_it_keeps_the_slack_again)
         cr_assert_eq(felt.now, FELT_EBB);
 }
 
-/* Sooner when BE is known to have changed: a trial every FELT_SOON requests until the cost is known. */
+/* After BE has changed, a trial comes every FELT_SOON requests until its cost is known, which is sooner than
+ * otherwise. */
 Test(policy_felt, trials_come_sooner_after_best_effort_changed)
 {
         struct felt felt = {0};
@@ -88,7 +89,7 @@ Test(policy_felt, a_request_that_takes_far_longer_now_and_then_decides_nothing)
         cr_assert_eq(n_held, 0);
 }
 
-/* A program alternates two kinds of requests: a kind must not coincide with a regime. */
+/* A program alternates two kinds of requests: the policy must not try one regime with one kind only. */
 Test(policy_felt, requests_of_two_kinds_in_turn_are_compared_with_both_kinds)
 {
         for (uint32_t shift = 0; shift < 2; shift++) {
@@ -130,7 +131,8 @@ struct costs {
         uint64_t ns[FELT_HELD + 1];
 };
 
-/* Requests with these costs times speed permille. Returns the number of requests outside of the regime in force. */
+/* Runs requests that take these costs times `speed` permille. Returns the number of requests outside of the regime
+ * in force. */
 static uint32_t beside(struct felt *felt, const struct costs *costs, uint32_t requests, uint32_t speed)
 {
         uint32_t n_other = 0;
@@ -195,7 +197,7 @@ Test(policy_felt, best_effort_that_becomes_harmful_is_found_soon)
         cr_assert_eq(felt.now, FELT_HELD, "%u", felt.now);
 }
 
-/* Starting with HELD shows LS the cost of BE in few requests, and still finds that cost. */
+/* A session that starts with HELD shows the cost of BE in few requests, and the policy still finds that cost. */
 Test(policy_felt, held_first)
 {
         const struct costs none = {{1010, 1010, 1010, 1010, 1000}}, much = {{1500, 1400, 1300, 1200, 1000}};
@@ -212,7 +214,7 @@ Test(policy_felt, held_first)
         cr_assert_leq(beside(&other, &much, 5000, 1000), 5000 / FELT_SOON + 1);
 }
 
-/* `feel` can change while programs run. */
+/* The parameter `feel` can change while programs run. */
 Test(policy_felt, fewer_regimes_on_request)
 {
         const struct costs quarter = {{1500, 1200, 1040, 1020, 1000}};

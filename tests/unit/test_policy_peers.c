@@ -223,7 +223,7 @@ static const struct {
         const char *policy, *param;
         int64_t published;
 } published[] = {
-        {"orion", "sm_threshold", 0}, /* all SMs */
+        {"orion", "sm_threshold", 0}, /* the threshold is the number of all SMs */
         {"orion", "dur_permille", 25},
         {"orion", "first_iterations", 10},
         {"orion", "sm_in_flight", 0},
@@ -305,7 +305,8 @@ static void orion_open(const char *const *params, size_t n_params)
         cr_assert_eq(r, 0, "%s", message);
 }
 
-/* Submits an LS kernel of 200 us and then this BE kernel. Returns the delay from the LS kernel's start to its own. */
+/* Submits an LS kernel of 200 us and then a BE kernel with this key. Returns the time from the LS kernel's start to
+ * the BE kernel's. */
 static uint64_t beside_ls(uint64_t key, uint64_t duration)
 {
         static struct top a, b;
@@ -386,8 +387,8 @@ Test(policy_peers, orion_bounds_the_sms_of_be_together)
         orion_open(params, 4);
         submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
         harness_run(&h, MS + 10 * US);
-        submit(&h, be, kernel_init(&b, 2, 30 * US, 16, KEY_MEMORY));  /* 2 SMs */
-        submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY)); /* 2 further SMs */
+        submit(&h, be, kernel_init(&b, 2, 30 * US, 16, KEY_MEMORY));  /* this kernel needs 2 SMs */
+        submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY)); /* this kernel needs 2 further SMs */
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(b.start_ns, MS + 10 * US);
         cr_assert_eq(c.start_ns, MS + 40 * US);
@@ -422,15 +423,16 @@ Test(policy_peers, orion_drains_after_its_duration_threshold)
         begin = harness_now(&h);
         submit_short(tops, 9);
         harness_run(&h, UINT64_MAX);
-        /* 30 of the earlier kernel, 70, 110 > 100; then 40, 80, 120 > 100: the next three start when these have
-         * ended */
+        /* summed durations reach the threshold of 100 us: first 30 + 40 + 40 = 110 us (30 of the earlier kernel),
+         * then 40 + 40 + 40. The next three kernels start when these have ended */
         for (int i = 0; i < 8; i++)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i < 2 ? 0 : i < 5 ? 80 : 200) * US, "%d", i);
 }
 
 Test(policy_peers, orion_learns_the_threshold_from_the_latency_of_a_request)
 {
-        static const char *const params[] = {"dur_permille=400"}; /* 40% of 200 us: two kernels of 40 us and one more */
+        /* the threshold is 40% of 200 us: two kernels of 40 us and one more fit */
+        static const char *const params[] = {"dur_permille=400"};
         struct top a, tops[6];
         uint64_t begin;
 
@@ -464,7 +466,7 @@ Test(policy_peers, orion_follows_requests_that_become_longer)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
 }
 
-/* The threshold is 100 us until a request has ended: three kernels of 40 us, and the next after these. */
+/* Until an LS request has ended, the threshold is 100 us: three BE kernels of 40 us start, the others after these. */
 Test(policy_peers, orion_has_a_threshold_before_the_first_request_has_ended)
 {
         static const char *const params[] = {"first_iterations=0"};
@@ -526,14 +528,14 @@ Test(policy_peers, orion_searches_the_threshold_for_training)
         static const char *const slow[] = {"hp_limit_us=100", "first_iterations=0", "dur_threshold_us=100000"};
         static const char *const fast[] = {"hp_limit_us=300", "first_iterations=0", "dur_threshold_us=100000"};
 
-        orion_open(slow, 3); /* 8 of 16 SMs; iterations exceed their limit: 4, 2, 1, 0 */
+        orion_open(slow, 3); /* 8 of 16 SMs; iterations exceed their limit, so the SM threshold falls to 4, 2, 1, 0 */
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US);
         train(19);
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US, "2 SMs");
         train(9);
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 200 * US, "1 SM");
         teardown();
-        orion_open(fast, 3); /* 12, 14, 15 SMs */
+        orion_open(fast, 3); /* iterations stay below their limit, so the SM threshold rises to 12, 14, 15 SMs */
         cr_assert_eq(beside_ls(KEY_WIDE, 30 * US), 200 * US);
         cr_assert_eq(beside_ls(KEY_MIDDLE, 30 * US), 200 * US, "10 SMs");
         train(39);

@@ -235,7 +235,8 @@ Test(policy_reef, a_kernel_with_too_many_blocks_does_not_fit)
         ph_close();
 }
 
-/* 10 us per layer: ten layers on the four free SMs, which is forty blocks. */
+/* A layer of BE kernels takes 10 us: while the LS kernel runs, ten layers fit on the four free SMs, which is forty
+ * blocks. */
 Test(policy_reef, as_many_layers_as_the_ls_kernel_lasts_fit)
 {
         reef_open(NULL);
@@ -441,7 +442,7 @@ static void tally_open(void)
         KNOW(be, &brief, &longer, &fine, &together);
 }
 
-/* Rung of a BE kernel that was queued when LS became idle; *ret_wait_ns is the time until it started. */
+/* Launch of a BE kernel that was queued when LS became idle; *ret_wait_ns is the time until it started. */
 static const struct ph_log *after_ls(
         const struct ph_kernel *ls_kernel, const struct ph_kernel *be_kernel, uint64_t *ret_wait_ns)
 {
@@ -580,7 +581,8 @@ Test(policy_tally, a_form_that_is_too_slow_is_not_taken)
         uint64_t wait_ns;
 
         tally_open();
-        ph_set_policy("tally", "slowest_percent=60", NULL); /* on 12 SMs it has half of its speed */
+        /* on 12 SMs the kernel has half of its speed, below the required 60% */
+        ph_set_policy("tally", "slowest_percent=60", NULL);
         cr_assert_eq(after_ls(&rt, &longer, &wait_ns)->n_sms, 16);
         cr_assert_eq(wait_ns, 100 * MS);
         ph_close();
@@ -591,7 +593,7 @@ Test(policy_tally, the_need_of_ls_is_known_for_a_second)
         static const uint32_t at_ms[] = {900, 600, 1100}, n_sms[] = {4, 4, 12};
 
         tally_open();
-        /* half a wave is longer than the bound, so the SMs that LS leaves must suffice */
+        /* half a wave of the kernel is longer than the bound, so it runs on the SMs that LS leaves */
         ph_set_policy("tally", "bound_us=60", NULL);
         ph_run_for(MS);
         ph_every(ls, &rt, 1, 10 * MS, 300);

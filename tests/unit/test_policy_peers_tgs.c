@@ -86,7 +86,7 @@ Test(policy_tgs_loop, avoidance_adds_a_little)
 {
         tgs.state = TGS_AVOIDANCE;
         feed(RATE);
-        assert_limit(21000); /* 0.025% would be 250 blocks */
+        assert_limit(21000); /* the limit rises by 1,000 blocks; 0.025% of the rate would be 250 only */
         tgs.highest = 8e6;
         for (int i = 0; i < TGS_WINDOW; i++)
                 tgs.window[i] = 8e6;
@@ -219,7 +219,7 @@ Test(policy_tgs_loop, a_rate_can_be_smoothed)
 {
         tgs.smooth = 0.98;
         feed(RATE * 0.5);
-        assert_limit(30001); /* 1% */
+        assert_limit(30001); /* the smoothed rate falls by 1% only, so the limit still rises */
         cr_assert(tgs.rate > RATE * 0.989 && tgs.rate < RATE * 0.991);
 }
 
@@ -230,7 +230,7 @@ static struct ph_kernel batch = {.name = "batch", .blocks = 1000, .per_sm = 8, .
 static struct ph_kernel one = {.name = "one", .blocks = 16, .per_sm = 8, .block_ns = US * 100};
 static struct ph_client *ls, *be;
 
-/* LS takes 1.5 times as long when it starts beside other kernels. */
+/* An LS kernel takes 1.5 times as long if other kernels run when it starts. */
 static uint64_t hurt(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
 {
         (void)kernel;

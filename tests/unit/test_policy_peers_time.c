@@ -26,7 +26,7 @@ static uint64_t varying_time(const struct ph_kernel *kernel, uint32_t n_sms)
 
 static struct ph_kernel varying = {.name = "varying", .blocks = SMS, .block_ns = MS, .time = varying_time};
 
-/* The client beside which others take disturbed_percent longer; NULL: none. */
+/* The client that slows others: kernels that run beside its kernels take disturbed_percent longer; NULL: none. */
 static const struct ph_client *disturbing;
 static uint64_t disturbed_percent;
 
@@ -213,7 +213,8 @@ Test(policy_peers_time, gemini_requests_that_add_up_to_more_are_missed_alike)
         cr_assert(busy[0] > 450 && busy[1] > 450);
 }
 
-/* A client that waits for each kernel and needs 10 us until its next one has nothing ready when its turn ends. */
+/* A client waits for each of its kernels and needs 10 us until the next one, so it often has nothing ready when its
+ * turn ends. */
 Test(policy_peers_time, gemini_serves_requests_of_a_waiting_client)
 {
         struct ph_client *client, *others[2];
@@ -232,7 +233,7 @@ Test(policy_peers_time, gemini_serves_requests_of_a_waiting_client)
                         ph_run_for(10 * US);
                 ph_run_for(10 * US);
         }
-        busy = ph_busy(client, 200 * MS, 400 * MS); /* ten of eleven parts of its turns */
+        busy = ph_busy(client, 200 * MS, 400 * MS); /* the client is busy in ten of eleven parts of its turns */
         cr_assert(busy >= 510 && busy <= 600, "%lu", (unsigned long)busy);
         for (int i = 0; i < 2; i++)
                 cr_assert_geq(ph_busy(others[i], 200 * MS, 400 * MS), 150);
@@ -266,7 +267,8 @@ Test(policy_peers_time, gemini_turns_go_to_new_ones_then_by_missing_then_by_use)
         for (int i = 0; i < 3; i++)
                 ph_loop(clients[i], &ten, 1);
         ph_run(2500 * MS);
-        /* all once; then 95% of a half is missing against 87.5% of a fifth, then 90%, 85%, 75%, and so on */
+        /* all three clients once; then the one that lacks most of its minimum share: 95% of a half against 87.5% of
+         * a fifth, then 90%, 85%, 75%, and so on */
         cr_assert_eq(turns(7), 2313323, "%lu", (unsigned long)turns(7));
         ph_close();
 }
@@ -316,7 +318,8 @@ Test(policy_peers_time, gemini_the_quota_follows_the_bursts)
         ph_loop(bursty, &full, 1);
         ph_loop(other, &full, 1);
         ph_run(3000 * MS);
-        /* it had 3 x 32 ms, then twice 100 ms, as the other one had 250; with the first quota it would have had 250 */
+        /* the bursty client had 3 x 32 ms, then 100 ms twice, as the other client had 250 ms; with the first quota
+         * it would have had 250 ms */
         cr_assert_eq(turn_ns(bursty, 1100 * MS), 200 * MS, "%lu", (unsigned long)turn_ns(bursty, 1100 * MS));
         ph_close();
 }
@@ -340,7 +343,8 @@ Test(policy_peers_time, gemini_half_of_the_quota_is_the_longest_burst)
         ph_close();
 }
 
-/* Number of losses of the token: two kernels of 10 us with a gap in between, while another client waits. */
+/* Number of times that a client loses the token: it runs two kernels of 10 us with a gap in between, while another
+ * client waits. */
 static int gemini_gap(uint32_t gap_us)
 {
         struct ph_client *client, *other;
@@ -474,7 +478,7 @@ Test(policy_peers_time, paella_lengths_are_half_old_and_half_new)
         ph_request(a, &full, 3);
         ph_request(b, &varying, 1);
         ph_run(UINT64_MAX);
-        /* ((10 + 1) / 2 + 1) / 2 = 3.25 exceeds 3 */
+        /* the estimate for b is ((10 + 1) / 2 + 1) / 2 = 3.25 operations, which exceeds 3 */
         cr_assert_lt(ph_nth(a, 0)->start_ns, ph_nth(b, 0)->start_ns);
         warm_up(blocker, &varying); /* 2.1 after the kernel of b and this one, where the mean is 2.8 */
         block(blocker);
@@ -546,11 +550,11 @@ Test(policy_peers_time, paella_serves_clients_with_enough_credit)
         uint32_t n = paella_fair("unfair=3");
 
         cr_assert_eq(paella_fair(NULL), 0, "a million: long jobs wait");
-        /* 3 credits at half a credit per kernel of the others, then one of each */
+        /* long jobs run from 3 credits on and gain half a credit per kernel of the others; then kernels alternate */
         cr_assert(n >= 35 && n <= 45, "%u", n);
 }
 
-/* Before its first service: each operation of another client gives 1/n of a credit to all n clients. */
+/* A client waits for its first service: each operation of another client gives 1/n of a credit to all n clients. */
 static uint32_t paella_waits(uint32_t others)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", "unfair=3"), *a = ph_be(), *b[3];
@@ -608,7 +612,7 @@ Test(policy_peers_time, paella_learns_the_rest_of_a_job)
         ph_request(ls, &full, 10);
         ph_run(UINT64_MAX);
         block(blocker);
-        ph_request(ls, &full, 1); /* its last job had 10 operations, so this one counts as the first of a job */
+        ph_request(ls, &full, 1); /* the last job of ls had 10 operations, so this one counts as the first of a job */
         ph_request(b, &full, 3);
         ph_run(UINT64_MAX);
         cr_assert_lt(ph_last(b)->start_ns, ph_last(ls)->start_ns);
@@ -636,7 +640,7 @@ Test(policy_peers_time, paella_goes_ahead_where_nothing_else_waits)
 
 static struct ph_client *guaranteed, *opportunistic;
 
-/* LS always has a request of 1 ms in progress; BE kernels take 10 us. */
+/* Opens antman with an LS session that always has a request of 1 ms in progress, and BE kernels of 10 us. */
 static void antman_open(const char *param, uint64_t percent)
 {
         ph_open(SMS / 2, "antman", param, NULL);

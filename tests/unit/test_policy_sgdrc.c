@@ -22,7 +22,7 @@ static struct ph_kernel again = {
                 ph_know(&all, 0);                                          \
         } while (0)
 
-/* Number of operations of the class that ran at this time. */
+/* Number of operations of the class that were running at time ns. */
 static uint32_t running(enum detshare_class class_, uint64_t ns)
 {
         uint32_t n = 0;
@@ -162,7 +162,8 @@ Test(policy_sgdrc, the_reserve_is_the_largest_need_in_the_window)
         ph_close();
 }
 
-/* SMs of BE with a wide LS kernel behind three small ones: a window of four sees it, one of two does not. */
+/* SMs of a BE kernel while a wide LS kernel is queued behind three small ones: a window of four sees the wide one, a
+ * window of two does not. */
 static uint32_t sms_beside(const char *window)
 {
         struct ph_client *ls, *be;
@@ -268,7 +269,7 @@ Test(policy_sgdrc, one_that_is_not_proven_idempotent_runs_on)
         ph_close();
 }
 
-/* A client has two kernels on the device, and the second one must not run beside LS: neither does the first. */
+/* A client has two kernels on the device, and the second one must not run beside LS: the first one does not either. */
 Test(policy_sgdrc, a_kernel_behind_an_exclusive_one_waits)
 {
         struct ph_client *ls, *be;

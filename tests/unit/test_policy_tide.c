@@ -38,7 +38,8 @@ Test(policy_tide, requests_are_as_long_as_they_are_without_best_effort)
         cr_assert_eq(learnt_us(request(500, 600)), 500, "it began beside BE, so that it goes on for less says nothing");
 }
 
-/* Whether a request of two operations of this duration counts, under a regime more generous than the one in force. */
+/* Whether the policy learns from a request of two operations of this duration, under a regime more generous than the
+ * one in force. */
 static uint32_t learnt(uint64_t us, int cut, int beside)
 {
         struct ls ls = {.operations = 2,

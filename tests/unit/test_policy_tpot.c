@@ -137,7 +137,7 @@ Test(policy_tpot, prefill_beside_an_answer_is_bounded_in_number)
         ph_close();
 }
 
-/* Place of a prefill kernel after a decode step of 5 ms has begun, with an objective; NULL: it was not launched. */
+/* Launch of a prefill kernel after a decode step of 5 ms has begun, with an objective; NULL: it was not launched. */
 static const struct ph_log *beside_step(const struct ph_kernel *kernel, uint64_t slo_ns, const char *param)
 {
         static struct ph_log log;
@@ -240,7 +240,7 @@ static uint64_t new_prompt_ns(const char *late)
         b = server(900 * MS);
         c = server(900 * MS);
         begin_ns = ph_now();
-        decode(a, 800); /* so that prefill is bounded */
+        decode(a, 800); /* so many decode steps that prefill is bounded */
         ph_step();
         prefill(b, &slow, 16);
         ph_run_for(30 * MS);
@@ -355,7 +355,7 @@ Test(policy_tpot, be_waits_where_no_slack_is_left)
 
 /* --- recognising phases without a hint ---------------------------------------------------------------------------- */
 
-/* Priority of the first kernel of the n-th request; prefill has the low one. */
+/* Priority of the first kernel of the n-th request; a request recognised as prefill has the low priority. */
 static uint32_t priority(const struct ph_client *client, uint64_t request)
 {
         for (uint32_t i = 0; i < ph.n_log; i++)
@@ -392,7 +392,7 @@ Test(policy_tpot, a_short_sequence_that_repeats_is_a_decode_step)
         }
 }
 
-/* Sequences of n_a and n_b kernels alternately, four in all */
+/* A client that ran sequences of n_a kernels a and n_b kernels b alternately, four in all */
 static struct ph_client *in_turn(const struct ph_kernel *a, uint32_t n_a, const struct ph_kernel *b, uint32_t n_b)
 {
         struct ph_client *client;

@@ -161,7 +161,7 @@ Test(profile_db, rows_get_names_and_refined_points)
         cr_assert_eq(lines(""), 0);
 }
 
-/* A new worker reports one point before it has received the others: better known points stay. */
+/* A new worker reports one point of a row before it has received the stored points: better measured points stay. */
 Test(profile_db, better_known_points_stay)
 {
         struct ds_profile_row row = row_of(1), all = row_of(1);
@@ -396,7 +396,7 @@ Test(profile_db, a_file_of_a_newer_program)
         assert_replaced("is from a newer version");
 }
 
-/* A file of version 1 has no footprints: its rows stay, and new rows have one. */
+/* A file of version 1 has no footprints of kernels: its rows stay, and new rows have a footprint. */
 Test(profile_db, a_file_of_an_older_program)
 {
         struct ds_profile_row row = with_points(7), back = row_of(7);
@@ -473,7 +473,8 @@ Test(profile_db, a_file_without_its_tables)
         assert_replaced("is damaged");
 }
 
-/* The schema is text in the file. If one bit of it flips, the damage is found when the column is needed. */
+/* The schema is text in the file. If one bit of a column's name flips, the damage is found when the column is
+ * needed. */
 Test(profile_db, a_file_without_one_of_its_columns)
 {
         make(3);

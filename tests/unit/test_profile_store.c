@@ -127,7 +127,7 @@ Test(profile_store, few_wait)
         int r = 0;
 
         open_store();
-        /* the loop does not run meanwhile, so all jobs count */
+        /* the loop does not run meanwhile, so every job stays counted */
         while (!r && n < 2 * DS_PROFILE_JOBS_MAX) {
                 j = job(DS_PROFILE_PUT, n, n);
                 r = ds_profile_store_do(store, j);

@@ -107,8 +107,8 @@ static void bounded(int want, const char *words)
 /* --- names ------------------------------------------------------------------------------------------------------- */
 
 /*
- * Both words of a line lead FNV-1a from one state to another same state. So all 2^18 names made of one word per line
- * have the same hash and length.
+ * Both words of a line lead the FNV-1a hash from the same state to the same next state. So all 2^18 names made of one
+ * word per line have the same hash and length.
  */
 static const char *const alike[18][2] = {
         {"anAaw", "aVcia"},
@@ -176,7 +176,7 @@ Test(ptx_bombs, jumps_of_one_table, .timeout = 120)
         bounded(DS_PTX_E_INVALID, "targets together");
 }
 
-/* Lists as programs write them are far below the bound. */
+/* Lists as long as those of real programs are far below the bound. */
 Test(ptx_bombs, lists_that_are_served, .timeout = 120)
 {
         calls_of_a_list(1000);

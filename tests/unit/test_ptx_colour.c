@@ -33,7 +33,7 @@
 #define MORE 40         /* budget of another form, times the native one: for kernels of one instruction */
 #define N_VARS 256
 #define N_WANTS 400
-#define SPREAD 4 /* size of the pool over the size of its content: every fourth sector is ours */
+#define SPREAD 4 /* size of the pool relative to its content: every fourth sector belongs to the kernel under test */
 #define POOL (SPREAD * DRIVE_ARENA)
 #define CANARY 0xc5
 #define WINDOW UINT64_C(0x5a3000000000)
@@ -69,7 +69,7 @@ static struct sums {
 /* Linear memory of coloured parameters (natively) and of the others; results of native launches in both */
 static uint8_t *pristine, *plain, *linear, *plain_wanted, *linear_wanted, *pool;
 static uint32_t *table;      /* sectors of the pool in the tested layout, also where that is regular */
-static uint64_t seed, bytes; /* bytes: memory of a launch */
+static uint64_t seed, bytes; /* bytes: memory of one launch */
 static const struct ds_ptx_colour_layout *layout;
 static ds_interp_block *work;
 
@@ -107,7 +107,7 @@ static void scatter(void)
                 memcpy(pool + table[i] * sector_size(), pristine + i * sector_size(), sector_size());
 }
 
-/* Whether our sectors hold the wanted bytes, and all others their old ones */
+/* Whether the kernel's sectors hold the wanted bytes, and all other sectors their old ones */
 static bool pool_is_right(void)
 {
         static uint8_t mine[POOL >> DS_PTX_COLOUR_SECTOR_MIN];
@@ -355,7 +355,8 @@ static bool is_steady(struct run *r, int unseen)
         return steady;
 }
 
-/* Runs the coloured kernel or a form of it: slices of one or more blocks, or one worker that takes several at a time */
+/* Runs the coloured kernel or a form of it: slices of one or more blocks, or one worker that takes several blocks at
+ * a time */
 static struct ds_interp_result run_form(struct run *r, enum ds_ptx_form form)
 {
         static struct ds_ptx_control control __attribute__((__aligned__(64)));
@@ -612,7 +613,7 @@ Test(ptx_colour, pack)
         cr_expect(sums.with_pointers > 2 && sums.pointers == sums.possible, "%u of %u", sums.possible, sums.pointers);
 }
 
-/* All of them run, with regular layouts and with a table. */
+/* All kernels of the traps run, with regular layouts and with a table of sectors. */
 Test(ptx_colour, traps)
 {
         begin();
@@ -689,7 +690,8 @@ static void say_kernel(FILE *out, const ds_ptx_module *m, const struct ds_ptx_fu
         }
 }
 
-/* Compares the verdict on each kernel and parameter, and lets the assembler accept everything that was made */
+/* Compares the verdict on each kernel and parameter with the golden file, and lets the assembler accept every module
+ * made */
 static void golden(const char *name)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -768,7 +770,8 @@ Test(ptx_colour, output_is_accepted_by_the_assembler)
         free(text);
 }
 
-/* Refused: in place, twice, a name that exists, a declaration, a mask that names no address. */
+/* Refused requests to colour: in place, twice, under a name that exists, of a declaration, with a mask that names no
+ * address. */
 Test(ptx_colour, refusals)
 {
         static const char head[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
@@ -851,7 +854,8 @@ Test(ptx_colour, too_many_steps)
         free(text);
 }
 
-/* A sliced or persistent kernel can be coloured afterwards; its parameters stand in that order. */
+/* A sliced or persistent kernel can be coloured afterwards; the parameters of the form stand before those of the
+ * colouring. */
 Test(ptx_colour, behind_forms)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *forms = NULL, *made = NULL;

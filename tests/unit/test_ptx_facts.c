@@ -62,7 +62,8 @@ Test(ptx_facts, loops_that_wait)
         expect(KERNEL("L:\n ld.acquire.gpu.u32 %r1, [%rd1];\n add.u32 %r2, %r1, 1;\n setp.ne.u32 %p1, %r2, 1;\n"
                       " @%p1 bra DONE;\n bra L;\n"),
                 W(WAITS) | W(ORDERED));
-        /* another thread's lock; a flag polled by an atomic that changes nothing; a flag that is taken */
+        /* loops that wait: for another thread's lock, for a flag polled by an atomic that changes nothing, for a
+         * flag that is taken */
         expect(KERNEL("L:\n atom.global.cas.b32 %r1, [%rd1], 0, 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 bra L;\n"),
                 W(WAITS) | W(ATOMICS));
         expect(KERNEL("L:\n mov.u32 %r2, 0;\n mov.u32 %r4, 1;\n atom.global.cas.b32 %r1, [%rd1], %r2, %r4;\n"
@@ -76,14 +77,14 @@ Test(ptx_facts, loops_that_wait)
         expect(KERNEL("L:\n atom.exch.b32 %r1, [%rd1], 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 nanosleep.u32 20;\n"
                       " @%p1 bra L;\n"),
                 W(WAITS) | W(ATOMICS));
-        /* through local memory, as in unoptimised code */
+        /* a loop that waits for a flag and keeps it in local memory, as unoptimised code does */
         expect(KERNEL(".local .b32 x;\nL:\n ld.volatile.u32 %r1, [%rd1];\n st.local.u32 [x], %r1;\n"
                       " ld.local.u32 %r2, [x];\n setp.eq.u32 %p1, %r2, 0;\n @%p1 bra L;\n"),
                 W(WAITS) | W(ORDERED));
-        /* a table of targets */
+        /* a loop that waits and jumps by a table of targets */
         expect(KERNEL("T: .branchtargets L, DONE;\nL:\n ld.volatile.u32 %r1, [%rd1];\n brx.idx %r1, T;\n"),
                 W(WAITS) | W(ORDERED));
-        /* a function does the waiting */
+        /* a loop that waits inside a called function */
         expect(HEAD ".func (.param .b32 r) f(.param .b64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\n"
                     " ld.relaxed.gpu.u32 %r1, [%rd1];\n st.param.b32 [r], %r1;\n ret;\n}\n"
                     ".visible .entry k(.param .u64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\nL:\n {\n .param .b64 a;\n"
@@ -94,7 +95,8 @@ Test(ptx_facts, loops_that_wait)
 
 Test(ptx_facts, loops_that_get_ahead)
 {
-        /* compare-and-swap that retries after interference; work handed out by a counter; a loop beside an atomic */
+        /* loops that make progress: compare-and-swap that retries after interference, work handed out by a counter,
+         * a loop beside an atomic */
         expect(KERNEL(" ld.global.u32 %r1, [%rd1];\nL:\n add.u32 %r2, %r1, 7;\n mov.u32 %r4, %r1;\n"
                       " atom.global.cas.b32 %r3, [%rd1], %r4, %r2;\n setp.ne.u32 %p1, %r3, %r1;\n mov.u32 %r1, %r3;\n"
                       " @%p1 bra L;\n"),
@@ -105,7 +107,7 @@ Test(ptx_facts, loops_that_get_ahead)
         expect(KERNEL(" mov.u32 %r2, 0;\nL:\n red.global.add.u32 [%rd1], %r2;\n ld.volatile.global.u32 %r3, [%rd1];\n"
                       " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, 9;\n @%p1 bra L;\n"),
                 W(ATOMICS) | W(ORDERED));
-        /* within the block only */
+        /* a loop that waits for threads of its own block only */
         expect(KERNEL(".shared .b32 s;\nL:\n ld.volatile.shared.u32 %r1, [s];\n atom.shared.add.u32 %r2, [s], 1;\n"
                       " setp.eq.u32 %p1, %r1, 0;\n @%p1 bra L;\n membar.cta;\n bar.sync 0;\n"),
                 W(BARRIERS));
@@ -155,7 +157,7 @@ Test(ptx_facts, once_or_twice)
                 " mov.u32 %r1, %dynamic_smem_size;\n st.global.u32 [%rd1], %r1;\n",
         };
         static const char *const not_known[] = {
-                " ld.global.u32 %r1, [%rd1];\n", /* it may read its own output */
+                " ld.global.u32 %r1, [%rd1];\n", /* the kernel may read its own output */
                 " ld.u32 %r1, [%rd1];\n",
                 " ldu.global.u32 %r1, [%rd1];\n",
                 " ld.volatile.global.u32 %r1, [%rd1];\n",
@@ -206,7 +208,7 @@ Test(ptx_facts, once_or_twice)
         }
 }
 
-/* The effects of a called function belong to its caller. */
+/* A kernel has the effects of the functions that it calls. */
 Test(ptx_facts, once_by_a_call)
 {
         static const char text[] =
@@ -244,7 +246,7 @@ Test(ptx_facts, calls_hand_them_on)
         cr_expect_eq(facts.mask, W(FENCES) | W(INDIRECT) | W(ONCE));
 }
 
-/* Nested loops in a hostile text: the analysis ends in time and counts them as waiting. */
+/* Nested loops in a hostile text: the analysis ends in time and reports them as loops that wait. */
 Test(ptx_facts, many_loops, .timeout = 30)
 {
         size_t size = 4 << 20, n;

@@ -455,7 +455,7 @@ static void assembles(const ds_ptx_module *module)
         unlink(name);
 }
 
-/* Compares the verdict on each kernel, and lets the assembler accept the transformed module */
+/* Compares the verdict on each kernel with the golden file, and lets the assembler accept the transformed module */
 static void golden(const char *name)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
@@ -562,8 +562,8 @@ Test(ptx_forms, out_of_memory)
         free(text);
 }
 
-/* All of them run, in both forms, in every listed launch, except two: their threads exit before a barrier, in one
- * form. */
+/* All kernels of the traps run, in both forms and in every listed launch. Two are exceptions in one form: their
+ * threads exit before a barrier. */
 Test(ptx_forms, traps)
 {
         begin();

@@ -55,7 +55,8 @@ static char *print(const ds_ptx_module *module, size_t *ret_length)
         return out;
 }
 
-/* Parses an exact-size copy, so that a sanitizer notices a read behind its end. True: it was accepted. */
+/* Parses an exact-size copy, so that a sanitizer notices a read behind its end. Returns whether the parser accepted
+ * it. */
 static bool try(const char *text, size_t length)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *again = NULL;

@@ -49,7 +49,7 @@ Test(ptx_limits, every_limit_up_to_enough)
         free(text);
 }
 
-/* HEAD, `before`, n times `unit`, `after` */
+/* Parses the text that consists of HEAD, `before`, n times `unit`, and `after` */
 static int parse_many(const char *before, const char *unit, size_t n, const char *after, struct ds_ptx_diags *diags)
 {
         size_t step = strlen(unit), at = strlen(HEAD) + strlen(before), size = at + step * n + strlen(after);
@@ -109,7 +109,7 @@ Test(ptx_limits, sizes)
 
                 cr_expect(r == DS_PTX_E_INVALID || r == -ENOMEM, "%s: %d", refused[i], r);
         }
-        /* large and valid */
+        /* valid texts of large size */
         cr_expect_eq(parse_many(".global .b8 v[] = {", "7, ", 350000, "7};", &diags), 0);
         cr_expect_eq(parse_many(".entry k() {", "ret; ", 200000, "}", &diags), 0);
         cr_expect_eq(parse_many(".entry k() ", ".maxntid 1 ", 200000, "{ ret; }", &diags), 0);

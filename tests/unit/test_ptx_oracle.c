@@ -55,7 +55,7 @@ struct text {
         size_t accepted, disagreed;
 };
 
-/* Writes the first n statements without those that are judged already, and a line that is no statement */
+/* Writes the first n statements except those that already have a verdict, and a last line that is no statement */
 static void write_text(const struct text *text, size_t n, const char *path)
 {
         FILE *out = fopen(path, "we");
@@ -86,7 +86,7 @@ static int start_assembler(const char *arch, const char *path, const char *log)
         return status;
 }
 
-/* False: it crashed */
+/* Runs the assembler. Returns false if it crashed. */
 static bool run_assembler(const char *arch, const char *path, const char *log)
 {
         int status = start_assembler(arch, path, log);
@@ -318,7 +318,8 @@ static void flush(struct sample *sample)
                 free(sample->text.verdicts[sample->text.n - 1].statement);
 }
 
-/* Ends a source. Few statements share one text, because the assembler starts slowly, and restarts after a crash. */
+/* Ends the statements of one source. Few statements share one text, because the assembler starts slowly, and
+ * restarts after a crash. */
 static void flush_many(struct sample *sample)
 {
         if (sample->text.n >= AT_ONCE)
@@ -523,7 +524,7 @@ static const char *alternative_end(const char *p)
         return p;
 }
 
-/* Like expand(), with nested lists, and %r<4> stays */
+/* Like expand(), but lists may be nested, and %r<4> is kept as text */
 static void expand_module(const char *p, const char *end, struct ptx_variant *v)
 {
         while (p < end) {
@@ -587,7 +588,7 @@ static bool is_module_exception(const char *text, bool accepted)
         return false;
 }
 
-/* Whether both accepted the module; counts a disagreement without a listed reason. */
+/* Whether both the front end and the assembler accepted the module; counts a disagreement without a listed reason. */
 static bool compare_module(const struct ptx_variant *v, FILE *out, size_t *disagreed)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;

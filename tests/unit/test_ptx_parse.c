@@ -155,7 +155,8 @@ Test(ptx_parse, constants_keep_their_bits)
                 {"mov.f32 %f1, 0f7FC00001;", DS_PTX_OPERAND_F32, 0x7FC00001},
                 {"mov.f32 %f1, 0.1;", DS_PTX_OPERAND_F32, 0x3DCCCCCD},
                 {"mov.f64 %d1, 0.1;", DS_PTX_OPERAND_F64, 0x3FB999999999999A},
-                {"mov.f64 %d1, 0f3F800000;", DS_PTX_OPERAND_F64, 0x3F800000}, /* as the assembler does */
+                /* a single-precision constant keeps its bits in a double-precision move, as with NVIDIA's assembler */
+                {"mov.f64 %d1, 0f3F800000;", DS_PTX_OPERAND_F64, 0x3F800000},
                 {"mov.f32 %f1, 0d3FF0000000000000;", DS_PTX_OPERAND_F32, 0x3F800000},
                 {"mov.u32 %r1, (.u64)-1 / 2;", DS_PTX_OPERAND_INT, INT64_MAX},
                 {"mov.u32 %r1, !1 + 4;", DS_PTX_OPERAND_INT, 4},
@@ -319,8 +320,8 @@ static char *repeated(const char *before, const char *unit, size_t n, const char
         return text;
 }
 
-/* An inner register range hides outer registers of its names, also ones used before; other names remain the outer
- * range's. */
+/* A register range in an inner scope hides outer registers with its names, also ones used before. All other names
+ * still mean the outer range's registers. */
 Test(ptx_parse, ranges_of_scopes)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m = parse_ok(

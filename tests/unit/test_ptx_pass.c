@@ -133,7 +133,8 @@ Test(ptx_pass, golden)
         globfree(&files);
 }
 
-/* Applying a pass twice changes nothing more; applied to one kernel it leaves the others unchanged. */
+/* Applying a pass twice changes nothing more. A pass that is applied to one kernel leaves the other kernels
+ * unchanged. */
 Test(ptx_pass, again_and_alone)
 {
         static const char *const stable[] = {"strip-debug", "rename", "dce"};

@@ -209,7 +209,7 @@ static const Elf64_Shdr *section(const struct blob *cubin, uint32_t i, const cha
         return &table[i];
 }
 
-/* All sections but those that quote the PTX and say which line of it an instruction comes from */
+/* Compares all sections except those that quote the PTX or say from which PTX line an instruction comes */
 static void compare_sections(const struct subject *s, const struct blob *a, const struct blob *b)
 {
         const Elf64_Shdr *x, *y;
@@ -276,7 +276,7 @@ static void compare_cubins(const struct subject *s, const char *printed)
         free(b.data);
 }
 
-/* Compares again with the further output for debuggers */
+/* Assembles both texts once more with the output for debuggers and compares the cubins */
 static void check_debug_information(const struct subject *s, const char *printed)
 {
         char options[100], cubin[110];
@@ -294,8 +294,8 @@ static void check_debug_information(const struct subject *s, const char *printed
 }
 
 /*
- * A short build (tests/tests.mk) assembles a text once that is the same for two targets but for the .target line. Returns
- * whether this text is such a twin of one with a cubin.
+ * A short build (tests/tests.mk) assembles only one of two texts that differ in their .target line only. Returns
+ * whether this text is the other one, and the first has a cubin.
  */
 static bool assembled_elsewhere(const struct subject *s, const struct blob *text)
 {

@@ -108,7 +108,7 @@ Test(ptx_tool, colors)
         expect("check --color=always " TEST_GOLDEN_DIR "/err_calls.ptx", 1,
                 "\033[1;31merror:\033[0m the call has 0 results");
         expect("check " TEST_GOLDEN_DIR "/err_calls.ptx --color=always", 1, "\033[1;32m^\033[0m");
-        /* colour on a terminal, unless the user disables it */
+        /* the output has colours on a terminal, unless the user disables them */
         cr_expect(strstr(run("--version; TERM=xterm script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR
                              "/err_calls.ptx' /dev/null")
                                  ->text,
@@ -221,8 +221,8 @@ static unsigned evictions_in(const char *text)
         return at ? (unsigned)strtoul(at + strlen(" launches, "), NULL, 10) : 0;
 }
 
-/* Stopped and continued at random: the native result; kernels without such a form, or with another result, are
- * reported. */
+/* A kernel that is stopped and continued at random gives the native result. The report names kernels without a form
+ * for that, and kernels with another result. */
 Test(ptx_tool, run_evicts)
 {
         static const char clocked[] = "/tmp/detshare-ptx-evict.ptx";
@@ -243,7 +243,7 @@ Test(ptx_tool, run_evicts)
         expect("run --evict 1 --jobs 2 " SAXPY " saxpy", 2, "--evict cannot be combined");
         expect("run --evict 1 " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[60]=ramp' 'f32[200]=1'", 1,
                 "fault in block (30, 0, 0)");
-        /* a clock's value differs each time */
+        /* a kernel that stores the clock gives another result in each run */
         file = fopen(clocked, "we");
         cr_assert(file);
         fputs(".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .u64 %d<2>;\n"

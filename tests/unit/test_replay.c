@@ -31,7 +31,7 @@ static int by_ns(const void *a, const void *b)
         return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* Compares the workload with the statistics that it was made from; times in us. */
+/* Compares the kernels of a synthesised workload with the statistics that it was made from; times in us. */
 static void synthesised(const char *name, uint32_t kernels, double p50, double p99, double max, double blocks)
 {
         struct ds_replay_workload *workload = NULL;
@@ -43,7 +43,7 @@ static void synthesised(const char *name, uint32_t kernels, double p50, double p
         cr_assert(strstr(workload->profile->source, "synthesised from quantiles"));
         k = workload->profile->kernels;
         qsort(k, kernels, sizeof(*k), by_ns);
-        /* the median of an even number lies between two kernels: 2% */
+        /* the median of an even number of kernels lies between two of them: 2% tolerance */
         cr_assert_float_eq((double)k[kernels / 2].ns / 1000, p50, p50 * 0.02, "%s: p50 %llu", name,
                 (unsigned long long)k[kernels / 2].ns);
         cr_assert_float_eq((double)k[kernels * 99 / 100].ns / 1000, p99, p99 * 0.1, "%s: p99 %llu", name,
@@ -145,7 +145,8 @@ Test(replay, traces_are_read_and_go_round)
         cr_assert_eq(next_ns(a), 258 * MS);
         for (int i = 3; i < 375; i++)
                 next_ns(a);
-        /* its last arrival is at 38,792 ms, later than the 38 s that it states: the mean gap is added */
+        /* the trace's last arrival is at 38,792 ms, later than the 38 s that the trace states: the next arrival
+         * comes after the mean gap */
         second = next_ns(a);
         cr_assert_float_eq((double)second / 1e6, 38792.0 * 375 / 374, 0.01);
         ds_replay_arrivals_free(a);
@@ -244,7 +245,7 @@ Test(replay, a_long_table_is_read_in_one_go, .timeout = 300)
         ds_replay_arrivals_free(a);
 }
 
-/* A text that ends behind "time" at the end of its memory: the address sanitizer notices one byte too many. */
+/* A text that ends behind "time" at the end of its memory: the address sanitizer notices a read one byte too far. */
 Test(replay, a_time_that_is_cut_off)
 {
         static const char text[] = "{" TASK_A ", \"time\"";
@@ -335,8 +336,8 @@ Test(replay, a_closed_loop_alone_is_its_kernels_and_the_gaps_between_them)
         rig_init("fifo", S / 10);
         session(workload(0, TEN), DETSHARE_CLASS_BE, "closed", 0);
         rig_run();
-        /* 9.3 us per kernel and 0.7 us to the next; the first needs 4 us to arrive, and an end is noticed 2.2 us
-         * later */
+        /* each kernel runs 9.3 us, and the next one begins 0.7 us after it; the first launch needs 4 us to arrive,
+         * and the client notices an end 2.2 us later */
         cr_assert_eq(rig.result.sessions[0].ended, 9999);
         cr_assert_float_eq((double)rig.result.busy_ns / 1e9, 0.093, 1e-5);
         cr_assert_eq(rig.result.sessions[0].p50_ns, 10 * US);
@@ -363,7 +364,7 @@ Test(replay, a_server_that_cannot_keep_up_falls_behind)
         session(workload(0, TEN), DETSHARE_CLASS_LS, "uniform:100000", 0)->slo_ns = 20 * US;
         rig_run();
         cr_assert_geq(rig.result.sessions[0].arrived, 99998);
-        /* in sequence, 15.5 us each */
+        /* the requests run one after the other, 15.5 us each */
         cr_assert(abs((int)rig.result.sessions[0].ended - 1000000 * 10 / 155) < 3, "%llu",
                 (unsigned long long)rig.result.sessions[0].ended);
         cr_assert_lt(rig.result.sessions[0].in_slo, 5);
@@ -389,7 +390,8 @@ Test(replay, a_request_of_tokens_is_part_of_a_prefill_and_a_step_per_token)
         s->workload[1] = workload(1, TEN);
         rig_run();
         cr_assert_eq(rig.result.sessions[0].ended, 2);
-        /* 400 of 1,000 tokens: one of two kernels; 2,100 tokens: five */
+        /* the model has two kernels for 1,000 tokens: one for 400 tokens, five for 2,100; and seven for the
+         * generated tokens */
         cr_assert_eq(rig.result.sessions[0].kernels, 1 + 7 + 5);
         rig_free();
         close(fd);
@@ -412,7 +414,7 @@ Test(replay, policies_differ_where_they_must)
                 rig_free();
         }
         cr_assert_gt(p50[0], 5 * MS, "behind all blocks of a kernel that came before");
-        /* blocks of 200 us: a quarter */
+        /* under multistream LS waits for a quarter of a BE block of 200 us */
         cr_assert_eq(p50[1], 4000 + 50 * US + 1600 + 2200);
         cr_assert_eq(p50[2], 4000 + 1600 + 2200, "nobody there");
 }

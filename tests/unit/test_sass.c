@@ -161,7 +161,7 @@ Test(sass, loops_made_by_hand)
         struct sass_instr poll[] = {load_gpu, compare, jump(2, 0, 0), leave};
         struct sass_instr plain[] = {load_plain, compare, jump(2, 0, 0), leave};
         struct sass_instr once[] = {load_gpu, compare, jump(2, 4, 0), nothing, leave};
-        /* out of line: the backward jump is at the end, and the loop passes through three places */
+        /* a loop whose parts are not contiguous: its backward jump is at the end, and it passes through three places */
         struct sass_instr apart[] = {
                 nothing, jump(1, 4, 0), leave, nothing, load_gpu, compare, jump(6, 8, 0), leave, jump(8, 0, 7)};
         /* the load is before the loop, which does not contain it */
@@ -169,7 +169,7 @@ Test(sass, loops_made_by_hand)
         /* the load is in the outer loop, and the inner loop has another entry */
         struct sass_instr around[] = {jump(0, 3, 0), nothing, load_gpu, compare, jump(4, 1, 0), jump(5, 0, 0), leave};
         struct sass_instr self[] = {leave, jump(1, 1, 7)};
-        /* the loaded value is summed; used in a later round; overwritten before use */
+        /* loops in which the loaded value is summed, is used in a later round, or is overwritten before its use */
         struct sass_instr sum[] = {load_gpu, add, jump(2, 0, 0), leave};
         struct sass_instr later[] = {compare, nothing, load_gpu, jump(3, 0, 0), leave};
         struct sass_instr given_up[] = {load_gpu, overwrite, compare, jump(3, 0, 0), leave};
@@ -193,7 +193,7 @@ Test(sass, swaps_made_by_hand)
         struct sass_instr lock[] = {swap(0, 255), jump(1, 0, 0), leave};
         struct sass_instr turn[] = {move(4, 9), swap(0, 4), jump(2, 1, 0), leave};
         struct sass_instr same[] = {move(4, 9), swap(0, 4), jump(2, 0, 0), leave};
-        /* copied behind a jump, and on one path only */
+        /* loops in which the loaded value is copied behind a jump, or on one path only */
         struct sass_instr some[] = {swap(0, 4), jump(1, 3, 1), move(4, 0), nothing, jump(4, 0, 0), leave};
 
         cr_expect_eq(waits(again, DS_ARRAY_SIZE(again)), 0);
@@ -247,7 +247,7 @@ Test(sass, hostile_code, .timeout = 60)
         for (uint32_t i = 0; i < 5 * n; i++)
                 code[i] = nothing;
         code[0] = load_gpu;
-        cr_expect_eq(waits(code, 5 * n), 1); /* beyond the analysed size */
+        cr_expect_eq(waits(code, 5 * n), 1); /* code beyond the analysed size counts as waiting */
         cr_expect_eq(waits(code, n), 0);
         free(code);
 }

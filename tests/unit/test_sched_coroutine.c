@@ -85,7 +85,7 @@ Test(sched_coroutine, wait_for_the_future_is_cut_down_to_the_present)
         ds_coroutine *a = stream_open(s, 0, 0), *b = stream_open(s, 0, 0);
         struct top wait_a, wait_b, wait_self, null_wait, ka, kb;
 
-        /* a cycle, if a wait could mean later operations */
+        /* a and b wait for each other: this would be a cycle if a wait covered later operations too */
         submit(&h, a, wait_init(&wait_a, b, 100));
         submit(&h, b, wait_init(&wait_b, a, 100));
         submit(&h, b, wait_init(&wait_self, b, UINT64_MAX));
@@ -113,7 +113,7 @@ Test(sched_coroutine, wait_for_a_released_coroutine)
         cr_assert_eq(after.start_ns, 50 * US);
         cr_assert_eq(harness_stats(&h).coroutines, 1);
         ds_sched_session_free(s);
-        /* its sequence numbers stay valid, although stream and session are closed */
+        /* the stream's sequence numbers stay valid, although stream and session are closed */
         cr_assert_eq(ds_coroutine_done(a), 1);
         submit(&h, b, wait_init(&late_wait, a, 1));
         submit(&h, b, kernel_init(&late, 2, US, 1, 0));
@@ -305,7 +305,7 @@ Test(sched_coroutine, a_broken_device_is_fatal)
         h.device->fail_launch = -EIO;
         cr_assert_eq(ds_sched_step(h.sched, 0), -EIO);
         cr_assert_eq(k.done, 0);
-        /* after the error everything is still in its place */
+        /* after the error of the device the queued kernel is still in its place */
         ds_sched_set_policy(h.sched, "fifo", NULL, 0, 0, (char[1]){0}, 1);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k.done, 1);

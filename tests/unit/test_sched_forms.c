@@ -71,7 +71,7 @@ static void end(void)
         harness_close(&h);
 }
 
-/* Causes an event, so that the host calls the policy. */
+/* Causes an event of the coroutine, so that the host calls the policy. */
 static void ask(const ds_coroutine *coroutine)
 {
         ds_sched_session_share(coroutine->session, coroutine->session->config.gpu_request, 0, harness_now(&h));
@@ -85,7 +85,7 @@ static void do_once(uint32_t kind, const ds_coroutine *coroutine)
         cr_assert_eq(once.coroutine, 0);
 }
 
-/* Evicts, and launches nothing more until on() is called. */
+/* Evicts the coroutine's kernel; the policy launches nothing more until on() is called. */
 static void evict(const ds_coroutine *coroutine)
 {
         depth = 0;
@@ -496,7 +496,7 @@ Test(sched_forms, a_hold_does_not_wait_for_evictable_kernels)
         cr_assert_eq(k.end_ns, 2 * MS + 100 * MS - 1100 * US, "what had run has run");
 }
 
-/* The trace has every piece with its own times. */
+/* A trace records every piece of a launch with its own times. */
 Test(sched_forms, a_trace_shows_the_pieces)
 {
         const struct ds_trace_record *records;
@@ -548,7 +548,8 @@ static struct ds_sched_form_choice chosen(void)
         return choice;
 }
 
-/* For example, the workers' shared memory has no room: the next launch runs the rest natively, and reports that. */
+/* The device refuses a form, for example for lack of shared memory for its workers. The next launch runs the rest
+ * natively, and the reason is reported. */
 Test(sched_forms, a_form_that_the_device_refuses_is_not_chosen_again)
 {
         static const uint32_t forms[] = {
@@ -571,7 +572,7 @@ Test(sched_forms, a_form_that_the_device_refuses_is_not_chosen_again)
         end();
 }
 
-/* 10 waves of 32 us: the native form would end too late. Both other forms cost 2%. */
+/* A kernel of 10 waves of 32 us: the native form would end too late. Both other forms cost 2%. */
 Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
 {
         struct ds_sched_profile got[2];
@@ -600,7 +601,7 @@ Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
         cr_assert_eq(ds_sched_profiles_changed(h.sched, got, 2), 1);
         cr_assert_eq(got[0].forms[DS_PTX_FORM_SLICED].samples, 4);
         end();
-        /* another place with stored costs, where slices are cheaper */
+        /* a new scheduler with stored costs, in which slices are cheaper */
         begin(DS_SCHED_TRANSFORM_AUTO);
         c = be_open();
         got[0].forms[DS_PTX_FORM_SLICED].permille = 1001;
@@ -608,7 +609,7 @@ Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
         run_alone(c, &k, 320 * US, 1020);
         cr_assert_eq(k.op.form, DS_PTX_FORM_SLICED);
         cr_assert_eq(chosen().reason, DS_SCHED_FORM_CHEAPEST);
-        /* another place where no form pays */
+        /* a new scheduler with stored costs, in which no form pays */
         got[0].forms[DS_PTX_FORM_SLICED] = got[0].forms[DS_PTX_FORM_PERSISTENT] =
                 (struct ds_sched_form_cost){.samples = 1000, .permille = 2000};
         ds_sched_profile_put(h.sched, &got[0]);
@@ -647,7 +648,7 @@ Test(sched_forms, auto_keeps_short_and_unrequested_kernels_native)
         end();
 }
 
-/* Blocks of 2 ms: no form stops within the bound, but one stops after 2 ms instead of 20. */
+/* A kernel of blocks of 2 ms: no form stops within the bound, but one stops after 2 ms instead of 20. */
 Test(sched_forms, auto_takes_the_soonest_stop_with_long_blocks)
 {
         ds_coroutine *c;

@@ -84,7 +84,7 @@ Test(sched_history, one_kernel_alone_only_runs)
         cr_assert_eq(request->rungs[0].run_ns, 100 * US);
 }
 
-/* Ready for 50 us without a call of the policy: the work that ran meanwhile gets the blame. */
+/* A kernel is ready for 50 us without a call of the policy: the work that ran meanwhile gets the blame. */
 Test(sched_history, not_launched_blames_the_longest_runner)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
@@ -99,7 +99,7 @@ Test(sched_history, not_launched_blames_the_longest_runner)
         submit(&h, other_stream, kernel_init(&b, 3, 20 * US, 16, 0));
         go_to(10 * US);
         submit(&h, ls_stream, kernel_init(&c, 1, 100 * US, 16, 0));
-        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
+        ds_sched_settle(h.sched); /* makes the kernel ready without a call of the policy */
         h.device->now_ns = 60 * US;
         harness_run(&h, UINT64_MAX);
         request = request_of(ls);
@@ -112,7 +112,7 @@ Test(sched_history, not_launched_blames_the_longest_runner)
         cr_assert_eq(request->rungs[0].wait_ns, 50 * US);
 }
 
-/* The same delay without other work: the policy gets the blame. */
+/* A kernel is ready for as long while no other work runs: the policy gets the blame. */
 Test(sched_history, not_launched_with_nobody_there_is_the_policy)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
@@ -124,7 +124,7 @@ Test(sched_history, not_launched_with_nobody_there_is_the_policy)
         submit(&h, be_stream, kernel_init(&a, 2, 30 * US, 16, 0));
         go_to(10 * US);
         submit(&h, ls_stream, kernel_init(&c, 1, 100 * US, 16, 0));
-        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
+        ds_sched_settle(h.sched); /* makes the kernel ready without a call of the policy */
         h.device->now_ns = 60 * US;
         harness_run(&h, UINT64_MAX);
         request = request_of(ls);
@@ -154,7 +154,7 @@ Test(sched_history, launched_and_not_begun_is_the_device)
         assert_part(request_of(session), DS_HISTORY_RUNNING, 100 * US);
 }
 
-/* On the device, only work that shares TPCs delays. */
+/* A kernel that was launched and has not begun is delayed only by work that shares its TPCs. */
 Test(sched_history, launched_and_not_begun_blames_work_on_the_rung)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0),
@@ -218,7 +218,7 @@ Test(sched_history, held_by_a_quiesce)
         assert_part(request_of(ls), DS_HISTORY_RUNNING, 20 * US);
 }
 
-/* LS may launch while BE is held, so its delay is not the quiesce's. */
+/* LS may launch while BE is held for a quiesce, so the quiesce is not the cause of LS's delay. */
 Test(sched_history, a_quiesce_of_the_other_class_holds_nobody)
 {
         ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
@@ -228,7 +228,7 @@ Test(sched_history, a_quiesce_of_the_other_class_holds_nobody)
         go_to(10 * US);
         ds_sched_hold(h.sched, 1u << DETSHARE_CLASS_BE, 10 * US);
         submit(&h, stream, kernel_init(&top, 1, 20 * US, 16, 0));
-        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
+        ds_sched_settle(h.sched); /* makes the kernel ready without a call of the policy */
         h.device->now_ns = 40 * US;
         ds_sched_hold(h.sched, 0, 40 * US);
         harness_run(&h, UINT64_MAX);
@@ -296,7 +296,7 @@ Test(sched_history, a_request_continues_after_a_short_gap_unless_synchronised)
         submit(&h, stream, kernel_init(&c, 1, 10 * US, 16, 0));
         go_to(200 * US);
         go_to(200 * US + DS_HISTORY_GAP_NS);
-        /* it has not waited, but the gap is too long */
+        /* the client has not waited, but the gap is too long for one request */
         submit(&h, stream, kernel_init(&d, 1, 10 * US, 16, 0));
         harness_run(&h, UINT64_MAX);
         n = ds_history_requests(session, harness_now(&h), last, 8);
@@ -305,7 +305,8 @@ Test(sched_history, a_request_continues_after_a_short_gap_unless_synchronised)
         cr_assert_eq(last[2].begin_ns, 200 * US + DS_HISTORY_GAP_NS);
 }
 
-/* The second stream's kernel is reported first, and time that counted as waiting becomes running time. */
+/* Two streams run concurrently and the second one is reported first: time that counted as waiting becomes running
+ * time. */
 Test(sched_history, streams_beside_each_other_run_once)
 {
         ds_sched_session *session = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
@@ -383,7 +384,7 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         struct top tops[100];
 
         for (uint64_t i = 0; i < 100; i++) {
-                /* one in ten exceeds its objective */
+                /* one request in ten exceeds its objective */
                 submit(&h, stream, kernel_init(&tops[i], 1, i % 10 ? 100 * US : 200 * US, 16, i + 1));
                 go_to((i + 1) * MS);
                 ds_history_synchronised(session);
@@ -402,7 +403,7 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         cr_assert_eq(activity.max_ns, 200 * US);
         /* 10 kernels of 110 us in each ms: 11% of the time */
         cr_assert(activity.share_permille >= 105 && activity.share_permille <= 115, "%u", activity.share_permille);
-        /* after a long pause */
+        /* 30 s after the last request */
         ds_history_activity(session, 100 * MS + 30 * 1000 * MS, &activity);
         cr_assert_eq(activity.window_requests, 0);
         cr_assert_eq(activity.p99_ns, 0);
@@ -496,7 +497,7 @@ Test(sched_history, a_trace_has_all_operations)
         submit(&h, be_stream, kernel_init(&a, 2, 300 * US, 24, 77));
         go_to(20 * US);
         submit(&h, ls_stream, kernel_init(&b, 1, 100 * US, 16, 78));
-        ds_sched_settle(h.sched); /* makes it ready without a call of the policy */
+        ds_sched_settle(h.sched); /* makes the kernel ready without a call of the policy */
         h.device->now_ns = 60 * US;
         harness_run(&h, UINT64_MAX);
         ds_history_synchronised(ls);
@@ -549,7 +550,7 @@ Test(sched_history_policies, a_trace_has_moves_holds_and_policies)
         cr_assert_eq(ds_sched_trace_start(h.sched, memory, sizeof(memory), 0, UINT64_MAX), 0);
         submit(&h, stream, kernel_init(&a, 2, 100 * US, 16, 0));
         harness_step(&h);
-        /* moves the next kernel to a smaller rung, behind this one */
+        /* this share moves BE's next kernel to a smaller rung, behind the running one */
         ds_sched_session_set(be, DETSHARE_CLASS_BE, 0, 25, 0);
         submit(&h, stream, kernel_init(&b, 2, 100 * US, 16, 0));
         harness_run(&h, UINT64_MAX);

@@ -47,7 +47,7 @@ static void check_hold(const char *policy)
         ds_sched_hold(h.sched, 1u << DETSHARE_CLASS_BE, harness_now(&h));
         submit(&h, be, kernel_init(&second, 2, MS, 16, 2));
         submit(&h, ls, kernel_init(&ls_top, 3, MS, 16, 3));
-        /* much longer than a policy may stay idle with ready work */
+        /* 3 s: much longer than a policy may stay idle with ready work */
         harness_run(&h, 3000 * MS);
         cr_assert_eq(first.done, 1);
         cr_assert_eq(ls_top.done, 1);
@@ -73,7 +73,7 @@ Test(sched_hold, nothing_of_a_held_class_is_launched)
         check_hold("static");
 }
 
-/* A session that changes its class while one is held follows its new class. */
+/* A session that changes its class while one class is held is treated by its new class. */
 Test(sched_hold, the_class_of_now_counts)
 {
         static struct top a, b;

@@ -64,7 +64,7 @@ Test(sched_kstat, points_follow_a_kernel_that_has_other_arguments_now)
         ds_kstat_point_sample(table, row, 132, 2000 * US);
         cr_assert_eq(point->mean_ns, 2000 * US);
         cr_assert_eq(point->samples, 102, "a profile that is stored takes it for better known");
-        /* and back again; but single deviating samples do not count */
+        /* the point follows when the old time returns, but not after single deviating samples */
         for (int i = 0; i < 4; i++)
                 ds_kstat_point_sample(table, row, 132, 100 * US);
         cr_assert_geq(point->mean_ns, 1500 * US);
@@ -104,7 +104,7 @@ Test(sched_kstat, points_ignore_rare_deviations)
         ds_kstat_point_sample(table, row, 66, 100 * US);
         ds_kstat_point_sample(table, row, 132, 400 * US);
         cr_assert_eq(points->at[1].mean_ns, 400 * US, "what others take is nothing to it");
-        /* long in four of five launches: two short ones do not change it */
+        /* a kernel that is long in four of five launches: two short samples in a row do not change its point */
         for (int i = 0; i < 50; i++)
                 ds_kstat_sample(row, i % 5 ? 400 * US : 50 * US);
         for (int i = 0; i < 2; i++)

@@ -178,7 +178,7 @@ Test(sched_mechanisms, a_kernel_alone_gives_points_by_sms)
         cr_assert_eq(samples_of(KEY), 4);
         cr_assert_eq(points_of(KEY)->n, 3);
         cr_assert_eq(seen_event.n_points, 3, "what ended shows what is known, its own time included");
-        /* waiting operations show it too */
+        /* events of waiting operations carry the points too */
         depth = 0;
         submit(&h, c, kernel_init(&k, 1, 10 * US, 4, KEY));
         harness_step(&h);
@@ -203,20 +203,20 @@ Test(sched_mechanisms, a_kernel_beside_others_gives_none)
         struct top k[8];
 
         probe_start(0, 4);
-        /* another kernel is running at its launch */
+        /* no sample: another kernel is running when this one is launched */
         submit(&h, other, kernel_init(&k[0], 1, 10 * US, 4, 1));
         submit(&h, c, kernel_init(&k[1], 1, 100 * US, 4, KEY));
         harness_run(&h, 5 * US);
         cr_assert_eq(h.sched->n_in_flight, 2);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(samples_of(KEY), 0);
-        /* another kernel, even a short one of the same session, starts while it runs */
+        /* no sample: another kernel, even a short one of the same session, starts while this one runs */
         submit(&h, c, kernel_init(&k[2], 1, 100 * US, 4, KEY));
         harness_run(&h, harness_now(&h) + 50 * US);
         submit(&h, sibling, kernel_init(&k[3], 1, US, 4, 1));
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(samples_of(KEY), 0);
-        /* bounded in blocks, or failed */
+        /* no sample: the launch has a bound on blocks, or fails */
         max_blocks = 3;
         run_one(c, 0, 10 * US);
         cr_assert_eq(samples_of(KEY), 0);
@@ -225,7 +225,8 @@ Test(sched_mechanisms, a_kernel_beside_others_gives_none)
         k[4].script.status = DS_CUDA_ILLEGAL_ADDRESS;
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(samples_of(KEY), 0);
-        /* kernels of its own stream before and after it do not disturb, nor does a bound that has no effect */
+        /* a sample: kernels of the same stream before and after do not disturb it, nor does a bound that has no
+         * effect */
         max_blocks = 4;
         for (int i = 5; i < 8; i++)
                 submit(&h, c, kernel_init(&k[i], 1, 10 * US, 4, KEY));
@@ -250,7 +251,8 @@ Test(sched_mechanisms, times_are_requested_while_there_are_few)
                 timed += k[i].op.launch.timed;
                 cr_assert(!k[i].op.launch.timed || k[i].op.launch.tell == DS_TELL_EXACT);
         }
-        /* every launch until it is known that more follow, then one of 64 */
+        /* the scheduler requests times of every launch until it is known that more launches follow, then of one in
+         * 64 */
         cr_assert(timed >= DS_KSTAT_TRIES_MAX && timed <= DS_KSTAT_TRIES_MAX + 4, "%u", timed);
         cr_assert_eq(samples_of(KEY), timed);
         submit(&h, c, kernel_init(&k[0], 1, 10 * US, 4, KEY));
@@ -313,7 +315,7 @@ Test(sched_mechanisms, profiles_come_and_go)
         depth = 1;
         ds_sched_session_share(c->session, 1, 1, harness_now(&h));
         harness_run(&h, UINT64_MAX);
-        /* 16 SMs: the fourth sample of that point */
+        /* the fourth sample of the point at 16 SMs */
         cr_assert_eq(ds_sched_profiles_changed(h.sched, got, 4), 1);
         cr_assert_eq(got[0].key, KEY);
         cr_assert_eq(got[0].bound, DETSHARE_BOUND_MEMORY);
@@ -390,7 +392,7 @@ Test(sched_mechanisms, operations_that_ended_before_the_kill_stay_ended)
         submit(&h, c, idempotent_init(&k[0], 10 * US));
         submit(&h, c, idempotent_init(&k[1], 100 * US));
         harness_step(&h);
-        /* it has ended, but its end is not reported yet */
+        /* the kernel has ended, but its end is not reported yet */
         h.device->now_ns = 10 * US;
         cr_assert_eq(ds_launch_kill(c), 1);
         cr_assert_eq(ds_launch_kill(c), DS_LET_GO_ALREADY);
@@ -496,7 +498,7 @@ Test(sched_mechanisms, killing_beside_everything_else)
         cr_assert_eq(k[0].end_ns, 150 * US);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k[1].start_ns, 300 * US);
-        /* suspended: it runs again after the resume */
+        /* the session is suspended: the killed kernel runs again after the resume */
         submit(&h, c, idempotent_init(&k[0], 100 * US));
         harness_run(&h, 450 * US);
         do_once(DETSHARE_ACTION_KILL, c, 0);
@@ -507,7 +509,7 @@ Test(sched_mechanisms, killing_beside_everything_else)
         do_once(DETSHARE_ACTION_RESUME, c, 0);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k[0].start_ns, 600 * US);
-        /* cancelled while it is on its way back */
+        /* the session is cancelled while the killed kernel is on its way back */
         submit(&h, c, idempotent_init(&k[0], 100 * US));
         submit(&h, c, idempotent_init(&k[1], 100 * US));
         submit(&h, c, idempotent_init(&k[2], 100 * US));
@@ -635,10 +637,10 @@ Test(sched_mechanisms, a_calibration_restarts_the_policy)
         cr_assert_eq(seen_events[DETSHARE_EVENT_SWITCH], 2);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k.end_ns, 100 * US);
-        /* a policy that starts later gets it too */
+        /* a policy that starts later gets the calibration too */
         probe_start(0, 1);
         cr_assert_eq(configured_cells, 2);
-        /* a policy that refuses it is replaced */
+        /* a policy that refuses the calibration is replaced */
         configured_result = -EINVAL;
         cr_assert_eq(ds_sched_set_interference(h.sched, NULL, 0, harness_now(&h)), DS_SCHED_E_REFUSED);
         cr_assert_str_eq(harness_stats(&h).policy, "fifo");
@@ -660,7 +662,7 @@ Test(sched_mechanisms, a_policy_that_answers_nonsense_is_replaced)
         for (size_t i = 0; i < 100; i++)
                 submit(&h, c, kernel_init(&k[i], 1, 100 * US, 1, 0));
         harness_step(&h);
-        /* eight in a short time are tolerated, and forgotten with time */
+        /* eight senseless actions in a short time are tolerated, and forgotten with time */
         for (; n < 8; n++)
                 do_once(7, c, 0);
         cr_assert_str_eq(harness_stats(&h).policy, "probe");
@@ -684,7 +686,7 @@ Test(sched_mechanisms, races_are_no_nonsense)
         probe_start(0, UINT32_MAX);
         for (size_t i = 0; i < DS_ARRAY_SIZE(k); i++)
                 submit(&h, c, kernel_init(&k[i], 1, US, 1, 0));
-        /* full: the policy is called again and again, and requests more launches */
+        /* the device is full: the policy is called again and again, and requests more launches */
         harness_step(&h);
         for (int i = 0; i < 20; i++) {
                 ds_sched_session_share(c->session, (uint32_t)i, 1, harness_now(&h));
@@ -708,7 +710,7 @@ Test(sched_mechanisms, races_are_no_nonsense)
                 DS_COROUTINE_##from, DS_COROUTINE_##to \
         }
 
-/* The edges of the drawing in coroutine.h. */
+/* The edges of the state drawing in coroutine.h. */
 static const enum ds_coroutine_state edges[][2] = {EDGE(IDLE, READY), EDGE(READY, RUNNING), EDGE(RUNNING, YIELDING),
         EDGE(READY, IDLE), EDGE(RUNNING, READY), EDGE(YIELDING, RUNNING), EDGE(YIELDING, SUSPENDED),
         EDGE(RUNNING, IDLE), EDGE(IDLE, SUSPENDED), EDGE(READY, SUSPENDED), EDGE(SUSPENDED, IDLE),
@@ -755,7 +757,8 @@ static void walk(ds_coroutine *c, struct top *k, unsigned *taken)
         submit(&h, c, mark_init(k));
         edge(c, DS_COROUTINE_IDLE, DS_COROUTINE_READY, taken);
         harness_step(&h);
-        edge(c, DS_COROUTINE_READY, DS_COROUTINE_IDLE, taken); /* a mark: reported without any launch */
+        /* the coroutine has a mark only, which is reported without any launch */
+        edge(c, DS_COROUTINE_READY, DS_COROUTINE_IDLE, taken);
         ds_sched_session_suspend(s, 1);
         edge(c, DS_COROUTINE_IDLE, DS_COROUTINE_SUSPENDED, taken);
         ds_sched_session_suspend(s, 0);
@@ -801,7 +804,7 @@ Test(sched_mechanisms, every_edge_is_taken)
                 enum ds_coroutine_state before;
 
                 walk(c, k, &taken);
-                /* and is cancelled in each of the five states */
+                /* the coroutine is cancelled in each of the five states */
                 if (id >= 2)
                         submit(&h, c, kernel_init(&k[2], 1, 10 * US, 1, 0));
                 if (id >= 3 && id < 5)
@@ -829,7 +832,7 @@ Test(sched_mechanisms, suspension_with_events_between_streams_does_not_hang)
         struct top k[6], wait[3];
 
         probe_start(0, 1);
-        /* a waits for b, b for a's first operation, another session for b's last one */
+        /* stream a waits for stream b, b for a's first operation, another session for b's last operation */
         submit(&h, a, kernel_init(&k[0], 1, 100 * US, 1, 0));
         submit(&h, b, wait_init(&wait[0], a, 1));
         submit(&h, b, kernel_init(&k[1], 1, 100 * US, 1, 0));

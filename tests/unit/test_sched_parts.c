@@ -62,7 +62,7 @@ Test(sched_parts, statistics_table_is_bounded_and_forgets_the_oldest)
         ds_kstat_free(table);
 }
 
-/* Queries for forms of many kernels do not evict measured points of others. */
+/* Queries for forms of many kernels do not evict measured points of other kernels. */
 Test(sched_parts, questions_about_forms_take_no_points)
 {
         const struct ds_kstat_row *row;
@@ -300,7 +300,7 @@ Test(sched_parts, clusters_find_groups)
                         .to_sms = 32,
                         .to_family = COARSE},
         };
-        /* half of the GPU, for BE */
+        /* placements of a BE session whose share is half of the GPU */
         static const struct place_row shared[] = {
                 {.side = ALL, .to_side = UPPER, .to_sms = 32},
                 {.side = ALL, .cluster = 4, .to_side = UPPER, .to_sms = 32, .to_family = COARSE},
@@ -382,7 +382,8 @@ Test(sched_parts, a_device_that_refuses_a_rung)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* Whichever allocation fails, the call that needed it returns an error and all else continues. 0: none failed. */
+/* Runs a scheduler while one allocation fails: the call that needed it returns an error and all else continues.
+ * Returns 0 if no allocation failed. */
 static int scenario(int64_t fail_after)
 {
         struct harness h = {.device = sdev_new(8)};

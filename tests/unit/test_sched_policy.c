@@ -122,7 +122,7 @@ Test(sched_policy, lists_loadable_policies)
         cr_assert_str_eq(list[0].params, "depth=16 [1..1024]: operations of one coroutine on the device at once");
         for (size_t i = 1; i < n; i++) {
                 cr_assert_eq(list[i].active, 0);
-                /* bad-init fails only when it is put in charge */
+                /* the plug-in bad-init loads, and fails only when it becomes the active policy */
                 cr_assert(strncmp(list[i].name, "bad-", 4) || !strcmp(list[i].name, "bad-init"), "%s", list[i].name);
                 edf += !strcmp(list[i].name, "edf");
                 cr_assert(i == 1 || strcmp(list[i - 1].name, list[i].name) < 0);
@@ -176,7 +176,7 @@ Test(sched_policy, loads_only_from_where_nobody_else_can_write)
         cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
         cr_assert_eq(chmod(dir, 0755), 0);
 
-        /* the file itself must be in the folder, not a link to another place */
+        /* the plug-in itself must be in the folder, not a link to another place */
         cr_assert_eq(symlink(from, link_), 0);
         cr_assert_eq(ds_plugin_open(&place, "orion", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
         unlink(link_);
@@ -377,7 +377,8 @@ static int senseless(const struct detshare_snapshot *snapshot, struct detshare_d
         push(decision, UINT32_MAX, id, 0);
         push(decision, DETSHARE_ACTION_RESUME, 0, 0);
         push(decision, DETSHARE_ACTION_LAUNCH, id, 0)->count = UINT32_MAX;
-        push(decision, DETSHARE_ACTION_LAUNCH, id, 0); /* nothing is left to launch */
+        /* a second launch of the same coroutine, which has nothing left to launch */
+        push(decision, DETSHARE_ACTION_LAUNCH, id, 0);
         return 0;
 }
 
@@ -427,7 +428,7 @@ Test(sched_policy, timers)
         probe_start(want_timer);
         harness_step(&h);
         cr_assert_eq(ds_sched_next_timer(h.sched), 300 * US);
-        timer_at = 0; /* in the past: delayed a little, so that the host does not spin */
+        timer_at = 0; /* a timer in the past: the host delays it a little, so that it does not spin */
         h.device->now_ns = 300 * US;
         harness_step(&h);
         cr_assert_eq(probe_n, 2);
@@ -532,7 +533,7 @@ Test(sched_policy, migration_keeps_the_order)
         cr_assert_eq(mark.end_ns, 110 * US);
         cr_assert_eq(harness_stats(&h).migrations, 10);
         cr_assert_eq(h.device->fences, 10);
-        /* nothing in flight, so no fence is needed */
+        /* nothing of the stream is in flight, so no fence is needed */
         submit(&h, c, kernel_init(&tops[11], 1, 10 * US, 1, 0));
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(h.device->fences, 10);
@@ -570,13 +571,14 @@ Test(sched_policy, a_kernel_that_waits_for_other_blocks_borrows_the_gpu)
                 .info = {.name = "look_back", .max_threads = 1024, .registers = 16, .waits = 1, .idempotent = 1}};
         static const struct {
                 uint32_t blocks, lent;
-        } rows[] = {{16, 0}, {17, 1}, {128, 1}, {129, 0}}; /* 8 blocks on an SM, 16 SMs */
+                /* an SM holds 8 of these blocks, and the device has 16 SMs */
+        } rows[] = {{16, 0}, {17, 1}, {128, 1}, {129, 0}};
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         struct top tops[DS_ARRAY_SIZE(rows)];
 
         wanted_kind = DETSHARE_ACTION_LAUNCH;
         wanted_count = 1;
-        wanted_rung = 1; /* 2 SMs, 16 blocks */
+        wanted_rung = 1; /* rung 1: 2 SMs, 16 blocks */
         wanted_bound = 3;
         probe_start(do_what_is_wanted);
         for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
@@ -759,7 +761,7 @@ Test(sched_policy, snapshot_of_a_queue)
         copy.op.copy = (struct ds_copy){.kind = DS_COPY_HTOD, .width = 4096, .height = 1};
         submit(&h, c, &copy);
         harness_step(&h);
-        /* SUBMIT came before the launch and REQUEST_BEGIN after it, in one step */
+        /* within one step, the policy got SUBMIT before the launch and REQUEST_BEGIN after it */
         cr_assert_eq(seen.event, DETSHARE_EVENT_SUBMIT);
         cr_assert_eq(seen.n_coroutines, 1);
         cr_assert_eq(seen.n_sessions, 1, "sessions without work are not shown");

@@ -147,7 +147,7 @@ static void make_wait(struct model_op *op)
         op->wait_life = lives[target];
         op->wait_index = (int)dice((uint64_t)other->n);
         op->top.op.wait_for = other->coroutine;
-        /* sometimes beyond the last operation */
+        /* the wait is sometimes for an operation after the last one */
         op->top.op.wait_seq = (uint64_t)op->wait_index + 1;
         if (dice(8) == 0) {
                 op->wait_index = other->n - 1;

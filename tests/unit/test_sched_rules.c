@@ -33,7 +33,7 @@ static void set_policy(const char *name, const char *const *params, size_t n)
         cr_assert_eq(r, 0, "%s", message);
 }
 
-/* --- ours --------------------------------------------------------------------------------------------------------- */
+/* --- this project's own policies ---------------------------------------------------------------------------------- */
 
 Test(sched_rules, fifo_serves_heads_in_the_order_of_submission)
 {
@@ -121,10 +121,10 @@ Test(sched_rules, short_kernels_run_ahead_by_time)
         check_ahead("multistream", "be_alone_us=0", 50, 60, 256);
         check_ahead("multistream", "be_alone_us=600", 30 * US, 15, 20);
         check_ahead("static", "be_alone_us=600", 30 * US, 15, 20);
-        open_with("policies"); /* for the teardown of every test */
+        open_with("policies"); /* the teardown of every test closes a harness */
 }
 
-/* After recent LS work the shorter time applies. */
+/* After recent LS work BE is launched ahead by the shorter of the two configured times. */
 Test(sched_rules, less_runs_ahead_beside_latency_sensitive_work)
 {
         static const char *const params[] = {"be_depth=2", "be_ahead_us=20", "be_alone_us=600"};
@@ -145,7 +145,7 @@ Test(sched_rules, less_runs_ahead_beside_latency_sensitive_work)
         }
         cr_assert_eq(largest, 2, "%u", largest);
         harness_close(&h);
-        open_with("policies"); /* for the teardown of every test */
+        open_with("policies"); /* the teardown of every test closes a harness */
 }
 
 static void static_split(uint32_t percent, uint32_t ls_sms, uint32_t be_sms)

@@ -197,7 +197,7 @@ static uint64_t ls_latency(const char *policy, const char *beside, uint64_t turn
         for (int i = 0; beside && i < BE_QUEUE; i++)
                 rig_submit(&be_work[i], rig.be, beside, BE_BLOCKS, 1024);
         for (int i = 0; i < LS_KERNELS; i++) {
-                /* at varying phases of the BE kernels */
+                /* LS kernels arrive at varying phases of the BE kernels */
                 t += turn_ns + turn_ns / 40000 * ((uint64_t)i * 1371 % 20000);
                 rig_run(t);
                 rig_submit(&ls_work[i], rig.ls, "ls", 16, 256);

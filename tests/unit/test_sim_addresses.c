@@ -174,7 +174,7 @@ Test(sim_addresses, uninitialised_memory_is_hidden, .timeout = 300)
         struct dt *t = dt_open(&ds_sim_ops, "h200");
         ds_device_module *module = dt_load(t, ptx);
 
-        /* memory of an earlier kernel reveals nothing either */
+        /* memory that an earlier kernel used reveals no address either */
         for (int i = 0; i < 3; i++) {
                 launch(t, module, "spaces", 0);
                 expect_hidden("memory", launch(t, module, "found", 0), 3 + 3 * 1024);
@@ -224,7 +224,8 @@ Test(sim_addresses, area)
                 cr_assert_eq(again[i], 0, "byte %zu", i);
         cr_assert_null(ds_ix_area_free(again, 90000));
         cr_assert_null(ds_ix_area_free(a, 1));
-        again = ds_ix_area_new(200000); /* too large for the freed part, which is one piece again */
+        /* too large for the first free part, although the freed pieces there are one piece again */
+        again = ds_ix_area_new(200000);
         cr_expect_gt(again, c);
         cr_assert_null(ds_ix_area_free(c, 1 << 20));
         cr_assert_null(ds_ix_area_free(again, 200000));

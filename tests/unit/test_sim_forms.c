@@ -34,7 +34,8 @@ Test(sim_forms, another_order_of_workers, .timeout = 300)
 
 /* --- the simulator only ----------- */
 
-/* Many more long blocks than fit, and one short kernel of high priority in the middle. */
+/* A BE launch of many more long blocks than fit, and an LS launch of one short kernel with high priority in the
+ * middle. */
 static void rig(struct dt_forms *f, uint32_t blocks, struct ds_launch *be, struct ds_launch *ls)
 {
         static struct dt_form_params params;
@@ -47,12 +48,12 @@ static void rig(struct dt_forms *f, uint32_t blocks, struct ds_launch *be, struc
         *ls = dt_form_launch(f, DS_PTX_FORM_NATIVE, 1);
         ls->stream = ds_device_stream(f->rungs[0], 0, 0);
         ls->grid[0] = ls->grid[1] = ls->grid[2] = 1;
-        /* one block on an SM at a time */
+        /* shared memory such that an SM holds one block at a time */
         be->shared_bytes = (uint32_t)ds_sim_ops.info(f->t->device)->attributes[97] - 1024;
         ls->shared_bytes = be->shared_bytes;
 }
 
-/* Delay of LS after its submission; evict: BE gets the stop word at that moment. */
+/* LS's delay after its submission, ns; evict: BE gets the stop word at the moment of that submission. */
 static uint64_t ls_waits(enum ds_ptx_form form, bool evict, uint64_t *ret_chunk_ns)
 {
         uint64_t token, asked, urgent;
@@ -172,7 +173,7 @@ Test(sim_forms, timing_only)
         dt_close(t);
 }
 
-/* Killed while it stops, or after it continued; a deadline; a bound. */
+/* Workers that are killed while they stop, or after they continued; workers with a deadline; workers with a bound. */
 Test(sim_forms, other_ends, .timeout = 300)
 {
         struct ds_launch be, ls;
@@ -205,7 +206,8 @@ Test(sim_forms, other_ends, .timeout = 300)
         dt_close(f.t);
 }
 
-/* The kernel before it is killed during its execution and executes again; this one must not execute before that. */
+/* A kernel is killed during its execution and executes again; a persistent kernel behind it must not execute before
+ * that. */
 Test(sim_forms, nothing_of_it_is_executed_before_those_that_are_killed, .timeout = 300)
 {
         struct ds_launch before, l;

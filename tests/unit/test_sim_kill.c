@@ -50,7 +50,7 @@ static struct rig rig_open(const char *spec)
         return rig;
 }
 
-/* replays: the token of a killed launch; 0: none */
+/* A launch that sets to[i] = from[i] * 3 + 1; replays: the token of the killed launch that it repeats; 0: none */
 static uint64_t map(struct rig *rig, uint64_t from, uint64_t to, uint32_t n, uint64_t replays)
 {
         struct ds_launch l = dt_launch_of(rig->t, rig->module, "map", 1, WORDS);
@@ -166,7 +166,7 @@ Test(sim_kill, again_and_again, .timeout = 60)
         killed_half_way(0, 5);
 }
 
-/* The first kernel ends, the second is killed. */
+/* The first of two kernels ends, the second one is killed. */
 Test(sim_kill, one_of_two, .timeout = 60)
 {
         uint64_t ns = alone_ns(LOOPS), first, second;
@@ -186,7 +186,7 @@ Test(sim_kill, one_of_two, .timeout = 60)
         dt_close(rig.t);
 }
 
-/* Killed before it began on the clock and before it was executed, because of an endless kernel in front of it. */
+/* A kernel behind an endless one is killed before it began on the clock and before it was executed. */
 Test(sim_kill, one_that_waits_never_begins, .timeout = 60)
 {
         struct rig rig = rig_open("h200");
@@ -204,7 +204,7 @@ Test(sim_kill, one_that_waits_never_begins, .timeout = 60)
         dt_close(rig.t);
 }
 
-/* Other kernels get its SMs at once. */
+/* Other kernels get the SMs of a killed kernel at once. */
 Test(sim_kill, its_place_is_free, .timeout = 60)
 {
         static const char *const specs[] = {"h200", "h200+timing"};

@@ -138,7 +138,7 @@ Test(sim_long, others_have_the_times_they_have_beside_a_short_one, .timeout = 30
         struct ds_completion want[CHAIN], got[CHAIN], shorter, longer;
 
         chain_beside(1, 0, want, &shorter);
-        /* executed while the clock waits for it, and before the clock is read */
+        /* the kernel is executed while the clock waits for it, or before the clock is read */
         for (int fast = 0; fast < 2; fast++) {
                 chain_beside(LONG_N, fast, got, &longer);
                 for (int i = 0; i < CHAIN; i++)
@@ -253,7 +253,7 @@ Test(sim_long, one_that_waits_for_its_time_can_be_given_up, .timeout = 300)
         dt_close(tl.t);
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* it would execute for a minute when sanitized */
+#ifdef __SANITIZE_ADDRESS__ /* endless kernels would execute for a minute when sanitized */
 #define TOO_LONG 1
 #else
 #define TOO_LONG 0
@@ -286,7 +286,7 @@ Test(sim_long, they_cannot_take_all_the_threads, .timeout = 300, .disabled = TOO
         dt_close(tl.t);
 }
 
-/* A copy of very many rows is such a long job. */
+/* A copy of very many rows is a job beyond the device's patience too. */
 Test(sim_long, copies_of_many_rows, .timeout = 300)
 {
         const uint64_t rows = DT_SLAB / 4;

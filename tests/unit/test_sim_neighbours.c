@@ -92,7 +92,7 @@ Test(sim_neighbours, copies, .timeout = 300)
         bool early = false;
 
         cr_assert(!before.early);
-        /* on a busy machine the thread may be faster, but not three times */
+        /* on a busy machine the copying thread may be faster than the neighbour, but not three times */
         for (int i = 0; i < 3; i++) {
                 now = run_beside(false);
                 early |= now.early;

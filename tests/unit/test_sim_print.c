@@ -191,7 +191,7 @@ Test(sim_print, order, .timeout = 300)
 Test(sim_print, the_oldest_goes, .timeout = 300)
 {
         struct pt p;
-        int n = 40000; /* about two and a half times as many as the buffer holds */
+        int n = 40000; /* number of lines: about two and a half times as many as the buffer holds */
         size_t before;
 
         pt_open(&p, "sm_90");

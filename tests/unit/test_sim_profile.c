@@ -97,8 +97,8 @@ Test(sim_profile, a_text_is_read)
         cr_assert_eq(profile->kernels[0].bytes, 77);
         cr_assert_eq(profile->kernels[0].block_ns, 9);
         cr_assert_eq(profile->kernels[0].n_stairs, 2);
-        /* a point holds up to the next higher one; below the lowest point the time follows the blocks per SM, 15 of
-         * the 120 */
+        /* the time of a point holds up to the next higher point; below the lowest point it follows from the blocks
+         * per SM, 15 of the 120 */
         cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 132), 1500);
         cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 131), 1700);
         cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 66), 1700);
@@ -260,7 +260,7 @@ static uint64_t took(uint64_t token)
         return ended(token)->end_ns - ended(token)->start_ns;
 }
 
-/* Equal except for rounding at a change of pace. */
+/* Asserts that two times are equal except for rounding at a change of pace. */
 static void about(uint64_t a, uint64_t b)
 {
         cr_assert(a <= b + 10 && b <= a + 10, "%llu ns, not %llu", (unsigned long long)a, (unsigned long long)b);
@@ -366,9 +366,9 @@ Test(sim_profile, blocks_yet_to_begin_give_way_to_the_higher_priority)
         start("small", 0, 0, 0, 2);
         until(UINT64_MAX);
         cr_assert_eq(took(2), 1600);
-        /* launched 4 us later, then a quarter of a block's time */
+        /* the small kernel arrives 4 us after its launch and waits for a quarter of a block's time */
         cr_assert_eq(ended(2)->start_ns, from + 4 * US + 5 * US);
-        /* 2 of 132 SMs for 1.6 us: eleven waves instead of ten during that time */
+        /* the small kernel takes 2 of 132 SMs for 1.6 us: meanwhile the ten waves progress at the pace of eleven */
         cr_assert(took(1) > 200 * US && took(1) < 200 * US + 400, "%llu", (unsigned long long)took(1));
         rig_close();
 }
@@ -390,12 +390,13 @@ Test(sim_profile, how_long_a_block_takes_can_be_said)
 Test(sim_profile, the_same_priority_waits_for_the_last_wave)
 {
         rig_open("h200+timing");
-        start("partial", 0, 0, 0, 1); /* 264 blocks, then 132 */
+        start("partial", 0, 0, 0, 1); /* the first wave has 264 blocks, the last one 132 */
         start("half", 0, 0, 1, 2);
         start("half", 0, 0, 2, 3);
         until(UINT64_MAX);
         cr_assert_eq(took(1), 200 * US);
-        about(ended(2)->start_ns, ended(1)->start_ns + 100 * US); /* its last wave leaves room */
+        /* the last wave of the first kernel leaves room for the second */
+        about(ended(2)->start_ns, ended(1)->start_ns + 100 * US);
         cr_assert_eq(ended(3)->start_ns, ended(2)->end_ns, "which is room for one");
         rig_close();
 }
@@ -404,9 +405,9 @@ Test(sim_profile, a_kernel_without_room_continues_later)
 {
         rig_open("h200+timing");
         start("waves", 0, 1, 0, 1);
-        start("half", 0, 1, 1, 2); /* waits for the last wave of that kernel, at 180 us */
+        start("half", 0, 1, 1, 2); /* waits for the last wave of the first kernel, at 180 us */
         until(50 * US);
-        start("persistent", 0, 0, 0, 3); /* takes everything, for longer than that */
+        start("persistent", 0, 0, 0, 3); /* takes all SMs, for longer than until that last wave */
         until(UINT64_MAX);
         cr_assert_eq(took(3), MS);
         cr_assert_gt(ended(1)->end_ns, ended(3)->end_ns);
@@ -420,10 +421,10 @@ Test(sim_profile, room_is_returned)
         rig_open("h200+timing");
         start("half", 0, 0, 0, 1);
         until(10 * US);
-        start("waves", 0, 1, 0, 2); /* gets half of the room until the other one ends */
+        start("waves", 0, 1, 0, 2); /* gets half of the room until the first kernel ends */
         until(UINT64_MAX);
         cr_assert_eq(took(1), 20 * US);
-        /* 4 us launch, then half the pace from 14 us on until the other one ends */
+        /* 200 us alone; half the pace from its start, 4 us after its launch at 10 us, until the first kernel ends */
         about(took(2), 200 * US + (ended(1)->end_ns - ended(2)->start_ns) / 2);
         rig_close();
 }
@@ -431,10 +432,10 @@ Test(sim_profile, room_is_returned)
 Test(sim_profile, twice_the_memory_demand_takes_twice_as_long)
 {
         rig_open("h200+timing");
-        start("stream", 0, 0, 0, 1); /* 3,500 GB/s, the whole bandwidth */
+        start("stream", 0, 0, 0, 1); /* one such kernel demands 3,500 GB/s, the whole bandwidth */
         start("stream", 0, 0, 1, 2);
         until(UINT64_MAX);
-        /* the second begins a little later and ends later by the same time */
+        /* the second kernel begins a little later than the first and ends later by the same time */
         about(took(1), took(2));
         about(took(1), 200 * US - (ended(2)->start_ns - ended(1)->start_ns));
         rig_close();

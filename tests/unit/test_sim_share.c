@@ -93,7 +93,7 @@ Test(sim_share, two_on_one_sm_take_turns)
         about(lasted(&ts, submit(&ts, "busy", ts.all, 132, 0)), 20 * US, "one on each SM");
         about(lasted(&ts, submit(&ts, "busy", ts.all, 264, 0)), 40 * US, "two on each");
         about(lasted(&ts, submit(&ts, "spin", ts.all, 264, 0)), 20 * US, "two that only wait");
-        /* the second one starts in the middle of the first, and both then run at half speed */
+        /* the second kernel starts in the middle of the first, and both then run at half speed */
         first = submit(&ts, "busy", ts.all, 132, 0);
         pass(&ts, 10 * US);
         second = submit(&ts, "busy", ds_device_stream(ts.t->rung, 1, 1), 132, 0);
@@ -119,7 +119,8 @@ Test(sim_share, bandwidth_comes_back)
         pass(&ts, 10 * US);
         short_ = submit(&ts, "half", ts.right, 66, 0);
         about(lasted(&ts, short_), 148 * US, "beside one that asks for three times as much");
-        /* 11 us alone at 1.493, 148 us at 2.16, the rest of 100 at 1.493 */
+        /* `more` runs at a stretch of 1.493 alone for 11 us, at 2.16 beside `half` for 148 us, and at 1.493 for the
+         * rest of its 100 us */
         about(lasted(&ts, long_), 195 * US, "the other");
         dt_close(ts.t);
 }
@@ -146,9 +147,9 @@ Test(sim_share, few_channels_are_soon_full)
         struct ts ts = ts_open();
         uint64_t alone, beside, ten = lasted(&ts, submit(&ts, "few", ts.left, 66, 0)), be;
 
-        /* 1,742 GB/s on 10 channels that have 745 together */
+        /* `few` demands 1,742 GB/s on 10 channels, which have 745 GB/s together */
         about(ten, 100 * US * 1742 / 745, "ten channels");
-        /* others wait behind the backlog of these channels, although they use none of them */
+        /* requests of other kernels wait behind the backlog of these ten channels, although they use none of them */
         alone = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
         be = submit(&ts, "few", ts.right, 132 * 8, 0);
         pass(&ts, 20 * US);
@@ -156,7 +157,7 @@ Test(sim_share, few_channels_are_soon_full)
         cr_assert(beside > alone * 105 / 100, "the backlog is felt: %llu, alone %llu", (unsigned long long)beside,
                 (unsigned long long)alone);
         dt_wait(ts.t, be);
-        /* fewer at once: no backlog */
+        /* fewer blocks of `few` at once cause no backlog */
         be = submit(&ts, "few", ts.right, 33 * 8, 16);
         pass(&ts, 20 * US);
         beside = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
@@ -209,7 +210,7 @@ Test(sim_share, a_kernel_pauses_and_continues)
         struct ts ts = ts_open();
         uint64_t be = submit(&ts, "spin", ts.all, 264 * 100, 0), ls, begin;
 
-        /* 100 waves of 20 us; now in the middle of the 6th */
+        /* BE has 100 waves of 20 us; the clock stands in the middle of the 6th */
         pass(&ts, 4000 + 1150 + 110 * US);
         cr_assert_eq(bound(&ts, be, 0), 0);
         begin = ds_sim_ops.now(ts.t->device);
@@ -220,7 +221,7 @@ Test(sim_share, a_kernel_pauses_and_continues)
         cr_assert_eq(ts.t->came[be], 0, "paused");
         begin = ds_sim_ops.now(ts.t->device) - begin;
         cr_assert_eq(bound(&ts, be, UINT32_MAX), 0);
-        /* 94 waves are left when the command arrives; the pause began at the end of the 6th */
+        /* 94 BE waves are left when the command to continue arrives; the pause began at the end of the 6th wave */
         about(lasted(&ts, be), 100 * 20 * US + begin - 10 * US + late, "all its blocks have run");
         cr_assert_eq(bound(&ts, be, 5), DS_CUDA_NOT_FOUND);
         dt_close(ts.t);

@@ -274,18 +274,19 @@ Test(sim_timing, waves)
                 uint32_t grid, block, shared, bound;
                 uint64_t waves;
         } cases[] = {
-                {132 * 2, 1024, 0, 0, 1}, /* 2,048 threads per SM */
+                {132 * 2, 1024, 0, 0, 1}, /* an SM holds 2,048 threads */
                 {132 * 2 + 1, 1024, 0, 0, 2},
-                {132 * 32, 32, 0, 0, 1}, /* 32 blocks per SM */
+                {132 * 32, 32, 0, 0, 1}, /* an SM holds 32 blocks */
                 {132 * 32 + 1, 64, 0, 0, 2},
-                {132 * 32, 33, 0, 0, 1},     /* two warps each */
-                {132, 32, 200 * 1024, 0, 1}, /* 228 KiB of shared memory per SM, 1 KiB of each block reserved */
+                {132 * 32, 33, 0, 0, 1}, /* blocks of 33 threads have two warps each */
+                /* an SM has 228 KiB of shared memory, of which each block takes 1 KiB for the system */
+                {132, 32, 200 * 1024, 0, 1},
                 {133, 32, 200 * 1024, 0, 2},
                 {132 * 2, 32, 100 * 1024, 0, 1},
                 {132 * 2, 32, 113 * 1024, 0, 1},
                 {132 * 2, 32, 114 * 1024, 0, 2},
                 {10, 32, 0, 0, 1},
-                {100, 32, 0, 10, 10}, /* a bound on resident blocks */
+                {100, 32, 0, 10, 10}, /* a bound of 10 on the kernel's resident blocks */
                 {100, 32, 0, 1, 100},
                 {101, 32, 0, 50, 3},
                 {1000000, 1024, 0, 0, 3788},
@@ -391,7 +392,8 @@ Test(sim_timing, start_beside_best_effort)
 
                 saturate(&tt, names[i], tt.rest, blocks[i]);
                 masked = latency(&tt, "ls", ds_device_stream(tt.reserve, 0, 1), 16, 256);
-                /* 9.6 to 9.8 us on an H200, against 8.6 alone: the front end switches between contexts */
+                /* the latency on an H200 is 9.6 to 9.8 us here and 8.6 us alone: the front end switches between
+                 * contexts */
                 cr_assert(masked > alone && masked < alone + 2 * US, "disjoint masks do not meet");
                 overlapped = latency(&tt, "ls", ds_device_stream(tt.t->rung, 0, 1), 16, 256);
                 cr_assert_eq(overlapped, masked, "a mask that overlaps finds room in the reserve");

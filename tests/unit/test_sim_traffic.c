@@ -188,7 +188,7 @@ Test(sim_traffic, fitting_data_is_fetched_once)
         sim_probe_free(probe);
 }
 
-/* Most channels are used, so that none has much more than its share. */
+/* Traffic to five of six channels: the sixth channel gets none, and the five have equal shares. */
 Test(sim_traffic, channels_that_are_not_used)
 {
         struct sim_probe *probe = sim_probe_new(model("a2000"));
@@ -267,7 +267,7 @@ Test(sim_traffic, channels_that_are_used)
         struct sim_traffic t;
 
         sim_probe_begin(probe);
-        /* granules of channels 0 to 14 only */
+        /* reads granules of channels 0 to 14 only */
         for (uint64_t at = 0; at < DS_MIB(64); at += 256)
                 if (channel("h200", VA + at) < 15)
                         touch(probe, VA + at, 256, DS_INTERP_READ);
@@ -280,7 +280,7 @@ Test(sim_traffic, channels_that_are_used)
         for (uint32_t c = 0; c < 15; c++)
                 about(t.shares[c], 1024 / 15, "evenly over them");
         sim_traffic_deinit(&t);
-        /* one word, very often */
+        /* accesses one word very often */
         sector = VA >> DS_INTERP_SECTOR_BITS;
         for (int i = 0; i < 100000; i++)
                 sim_probe_memory(probe, &sector, 1, DS_INTERP_READ_L2);
@@ -298,14 +298,15 @@ static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
                           ".visible .entry k(.param .u64 a)\n{\n"
                           " .reg .b32 %r<8>;\n .reg .b64 %d<8>;\n .shared .align 4 .b8 s[128];\n"
                           " ld.param.u64 %d0, [a];\n mov.u32 %r0, %laneid;\n mul.wide.u32 %d1, %r0, 4;\n"
-                          " add.s64 %d2, %d0, %d1;\n ld.global.u32 %r1, [%d2];\n" /* 4 sectors */
+                          " add.s64 %d2, %d0, %d1;\n ld.global.u32 %r1, [%d2];\n" /* this load touches 4 sectors */
                           " mul.wide.u32 %d3, %r0, 64;\n add.s64 %d3, %d0, %d3;\n"
-                          " st.global.u32 [%d3+128], %r1;\n"      /* 32 */
-                          " atom.global.add.u32 %r2, [%d0], 1;\n" /* 1 */
-                          /* none: shared memory */
+                          " st.global.u32 [%d3+128], %r1;\n"      /* this store touches 32 sectors */
+                          " atom.global.add.u32 %r2, [%d0], 1;\n" /* this atomic touches 1 sector */
+                          /* this load touches no sector: the generic address is in shared memory */
                           " mov.u64 %d4, s;\n cvta.shared.u64 %d4, %d4;\n ld.u32 %r3, [%d4];\n"
-                          " ld.u32 %r4, [%d2];\n"                 /* 4, by a generic address */
-                          " ld.volatile.global.u32 %r5, [%d2];\n" /* 4, past L1 */
+                          /* this load touches 4 sectors, by a generic address */
+                          " ld.u32 %r4, [%d2];\n"
+                          " ld.volatile.global.u32 %r5, [%d2];\n" /* this load touches 4 sectors, past L1 */
                           " ret;\n}\n";
 
 struct told {
@@ -370,8 +371,10 @@ Test(sim_traffic, a_modules_own_memory_lies_where_the_launch_says)
                                    ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.visible .entry k()\n{\n"
                                    " .reg .b32 %r<8>;\n .reg .b64 %d<8>;\n .param .b64 n, r;\n"
                                    " mov.u32 %r0, %laneid;\n mul.wide.u32 %d1, %r0, 128;\n mov.u64 %d2, v;\n"
-                                   " add.s64 %d2, %d2, %d1;\n st.global.u32 [%d2], %r0;\n" /* 32 sectors */
-                                   " ld.global.u32 %r1, [v+64];\n"                         /* 1 */
+                                   /* this store touches 32 sectors */
+                                   " add.s64 %d2, %d2, %d1;\n st.global.u32 [%d2], %r0;\n"
+                                   /* this load touches 1 sector */
+                                   " ld.global.u32 %r1, [v+64];\n"
                                    " mov.u64 %d3, 64;\n st.param.b64 [n], %d3;\n call (r), malloc, (n);\n"
                                    " ld.param.b64 %d4, [r];\n atom.global.add.u32 %r2, [%d4], 1;\n ret;\n}\n";
         static struct ds_ptx_diags diags;

@@ -109,7 +109,7 @@ static int fault(ds_conn *conn, char *message, size_t size)
         return message_of(conn, message, size);
 }
 
-/* The error that such a session gets later, from the new worker. */
+/* The error that a session gets from the new worker after a kernel of it has faulted. */
 static int later(ds_conn *conn, char *message, size_t size)
 {
         FX_REQUEST(memset, MEMSET, Memset, MEMSET);
@@ -157,7 +157,8 @@ Test(lost, the_offender_gets_the_error_and_idle_sessions_continue)
         begin = fx_now_ms();
         cr_assert_eq(fault(bad, message, sizeof(message)), 700);
         cr_assert_str_eq(message, "kernel boom wrote to address 0x10");
-        /* at once, although the old worker lingers for 30 s and ran only briefly: the fault was the client's */
+        /* the new worker starts at once, although the old one lingers for 30 s and ran only briefly: a client caused
+         * the fault */
         fx_wait_serving(&f, pid);
         cr_assert_leq(fx_now_ms() - begin, 500);
         cr_assert_eq(query_status(idle), 0);
@@ -232,8 +233,8 @@ static int as_nobody(const struct fixture *f)
                 ds_conn_free(conn);
                 fx_wait_serving(f, pid);
         }
-        EXPECT(!fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL));  /* a new session */
-        EXPECT(query_status(old) == DETSHARE__STATUS__RESTARTING); /* a session from before, in the new worker */
+        EXPECT(!fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL));  /* a new session is refused */
+        EXPECT(query_status(old) == DETSHARE__STATUS__RESTARTING); /* an old session, in the new worker, has to wait */
         usleep((DS_BLAME_FIRST_MS + 100) * 1000);
         EXPECT(query_status(old) == 0);
         conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);

@@ -98,7 +98,7 @@ Test(supervisor_calibration, as_many_as_there_is_room_for)
         ds_calibration_close(&c);
 }
 
-/* Changes each byte in turn. */
+/* A file of which one byte has another value counts as none, whichever byte it is. */
 Test(supervisor_calibration, damage_is_nothing)
 {
         const struct ds_calibration_gpu gpu = gpu_of("gpu/1", 4);

@@ -242,7 +242,7 @@ Test(deaths, images_that_kill_the_helper)
         b = fx_session(&f);
         cr_assert_eq(fx_load_status(a, "good"), 0);
         cr_assert_eq(fx_load_status(a, "Bad"), 218);
-        /* the good images behind it wait for the next helper */
+        /* the good images behind one that kills the helper wait for the next helper */
         fx_ask_load(a, "Killer");
         fx_ask_load(b, "good");
         fx_ask_load(a, "good");
@@ -358,7 +358,7 @@ Test(deaths, globals_that_are_lost)
 
 /* --- memory that runs out ----------------------------------------------------------------------------------------- */
 
-/* Some of every request; failures are accepted. */
+/* Sends some of every request; failures are accepted. */
 static void everything(const struct fixture *f)
 {
         ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);

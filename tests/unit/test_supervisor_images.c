@@ -320,7 +320,7 @@ static int nobody_loads_one(const struct fixture *f, int until)
         conn = fx_session(f);
         if (!conn || fx_load_status(conn, "good"))
                 return 2;
-        (void)!read(until, &byte, 1); /* until the test has seen it */
+        (void)!read(until, &byte, 1); /* keeps the module until the test has seen it */
         ds_conn_free(conn);
         return 0;
 }

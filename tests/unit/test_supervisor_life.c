@@ -92,7 +92,8 @@ Test(life, a_worker_gets_the_configuration)
         }
 }
 
-/* Includes the time that the worker was given just before it died, which no page contains. */
+/* The new worker's clock starts behind every time that a client can have seen. This includes the time that a reply
+ * gave just before the old worker died, which no page contains. */
 Test(life, time_continues_where_a_client_saw_it)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;
@@ -163,7 +164,7 @@ Test(life, socket_paths)
         close(fd);
         fx_start(&f);
         ds_conn_free(fx_session(&f));
-        /* a daemon serves there: the second one is refused, and the first continues */
+        /* another daemon serves at this socket: this second one is refused, and the first continues */
         second = f;
         fx_start(&second);
         cr_assert_eq(fx_wait(&second, FX_WAIT_MS), 1);

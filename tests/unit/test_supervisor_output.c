@@ -166,7 +166,7 @@ Test(output, charged_to_the_user)
         fx_stop(&f);
 }
 
-/* Announced text does not come: a read waits, a dead worker ends the wait, and positions continue with the next
+/* A worker dies before it delivers announced text: that ends a waiting read, and positions continue with the next
  * worker. */
 Test(output, a_worker_that_takes_it_with_it)
 {
@@ -194,7 +194,7 @@ Test(output, a_worker_that_takes_it_with_it)
         }
         fx_wait_serving(&f, pid);
         print(conn, 0, "again", 5);
-        ask(conn, 9); /* waits: the page continues counting where the last one ended */
+        ask(conn, 9); /* this read waits, because the page continues counting where the last worker ended */
         cr_assert_eq(fx_ping(conn), 0);
         ds_conn_free(conn);
         fx_baseline(&f);

@@ -593,7 +593,7 @@ Test(rights, a_departed_waiter_leaves_nothing, .timeout = 30)
         fx_start(&f);
         went_well(as(&own, leaves_while_it_waits, &f));
         fx_baseline(&f);
-        /* and one that still waits when the daemon stops */
+        /* one more client leaves: it still waits when the daemon stops */
         went_well(as(&own, leaves_while_it_waits, &f));
         fx_stop(&f);
         ds_rules_deinit(&f.config.rules);
@@ -615,7 +615,7 @@ static void put_config(const struct fixture *f, const char *text)
         cr_assert_eq(rename(new, path), 0);
 }
 
-/* The worker gets its times and the policy; the next worker starts with them. */
+/* The worker gets the times and the policy of the new configuration, and the next worker starts with them. */
 Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
 {
         struct fixture f;
@@ -656,7 +656,7 @@ static int waits(struct fixture *f, const struct person *who)
         ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
 
         CHECK(conn);
-        send_pings(conn, 150); /* at this rate they would exceed the test's time */
+        send_pings(conn, 150); /* 150 requests would take longer than the test may, at one per second */
         for (int i = 0; i < 150; i++)
                 CHECK(fx_status(conn) == 0);
         ds_conn_free(conn);
@@ -680,7 +680,7 @@ Test(reload, rates_of_waiting_clients, .timeout = 60)
         fx_start(&f);
         fx_wait_serving(&f, 0); /* a starting daemon has just read the configuration */
         pid = as(&own, waits, &f);
-        usleep(50000); /* it waits already or soon will: both must end well */
+        usleep(50000); /* the client waits for its rate already or soon will: it must end well in both cases */
         kill(f.pid, SIGHUP);
         went_well(pid);
         unlink(path);

@@ -278,9 +278,9 @@ Test(rate, turns)
         cr_assert_eq(rig.left[0], 97);
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         cr_assert_eq(rig.n, 140);
-        /* 137 beyond the burst; a slow machine needs longer */
+        /* 137 requests beyond the burst take their time at 500 per second; a slow machine needs longer */
         cr_assert_geq(uv_hrtime() - begin, 137 * DS_NS_PER_S / 500);
-        /* round robin while all of them wait */
+        /* the connections are served round robin while all of them wait */
         for (int k = 3; k < 3 + 5 * 10; k++)
                 of[rig.order[k]]++;
         for (int i = 0; i < WAITERS; i++) {
@@ -303,7 +303,7 @@ Test(rate, waiters_may_leave_and_rates_may_change)
         ds_rate_forget(&rig.rate, &rig.waiters[1]);
         ds_rate_forget(&rig.rate, &rig.waiters[1]);
         cr_assert_not(rig.waiters[1].waiting);
-        ds_rate_set(&rig.rate, DS_RIGHT_NONE, 0); /* as a reload does */
+        ds_rate_set(&rig.rate, DS_RIGHT_NONE, 0); /* removes the rate, as a reload does */
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         cr_assert_eq(rig.left[2], 0);
         cr_assert_eq(rig.left[1], 5);

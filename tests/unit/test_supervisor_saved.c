@@ -163,7 +163,7 @@ Test(saved, bytes_inside_that_are_cut_are_damage)
         cr_assert_eq(ds_saved_next(reader, &read), 0);
         cr_assert(read->content && read->content->bytes.len == sizeof(bytes) && read->graph->graph == 5);
         ds_saved_reader_free(reader);
-        /* the record's length is that of the present bytes, but the content's length is not */
+        /* the record's length is the number of bytes in it, but the length stated for its content is another */
         size = (uint32_t)protobuf_c_message_pack(&record.base, packed) / 2;
         fd = memfd_create("state", MFD_ALLOW_SEALING);
         cr_assert_eq(write(fd, &size, 4), 4);

@@ -72,7 +72,7 @@ Test(share, only_the_token_and_only_the_user)
                 memcpy(other, token, sizeof(token));
                 other[bit / 8] ^= (uint8_t)(1u << bit % 8);
                 if (ds_shares_find(b.shares, other, sizeof(other), b.one, &found) == 0) {
-                        /* the position in the memory is only a hint */
+                        /* bytes 16 to 31 of a token give the memory's position, which is only a hint */
                         cr_assert(bit / 8 >= 16 && bit / 8 < 32, "bit %zu", bit);
                         cr_assert(found.offset <= BYTES && found.size <= BYTES - found.offset);
                         ds_share_unref(found.share);

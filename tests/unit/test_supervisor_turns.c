@@ -114,7 +114,7 @@ Test(turns, connections_alternate)
         cr_assert_eq(fx.total, 2 * EACH);
 }
 
-/* While nobody may be served the loop does not spin, and no request is lost. */
+/* While the worker is busy the loop does not spin, and no request is lost. */
 Test(turns, wait_while_nobody_may)
 {
         fx.may = 0;

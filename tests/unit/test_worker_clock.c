@@ -81,14 +81,14 @@ static void nothing(struct wt *t, uint64_t turn)
 {
 }
 
-/* Never silent, never waiting: declares one more thread per second in each session. */
+/* A user who is never silent and never waits: declares one more thread per second in each session. */
 static void declares_again(struct wt *t, uint64_t turn)
 {
         for (uint32_t i = 0; turn % 50 == 0 && i < n_hostile; i++)
                 join(t, &hostile[i]);
 }
 
-/* Declared once, and never silent for long. */
+/* A user who declares a thread once and is never silent for long. */
 static void gives_signs(struct wt *t, uint64_t turn)
 {
         WT_REQUEST(request, SLEEP_UNTIL, sleep_until, SleepUntil, SLEEP_UNTIL, .ns = 0);
@@ -97,7 +97,7 @@ static void gives_signs(struct wt *t, uint64_t turn)
                 wt_free(wt_wait(t, wt_send_call(t, &hostile[i], &request)));
 }
 
-/* Each second a new declared session, opened before the old one closes. */
+/* A user who opens a new declared session each second before closing the old one. */
 static void comes_again(struct wt *t, uint64_t turn)
 {
         static uint64_t id = 2;
@@ -214,7 +214,7 @@ Test(worker_clock, a_user_alone_is_not_bounded, .timeout = 120)
         wt_close(t);
 }
 
-/* Computes for 20 ms, then waits for 100 ms, for one minute: each computation holds the clock. */
+/* A client computes for 20 ms and then waits for 100 ms, for one minute: each computation holds the clock. */
 Test(worker_clock, a_mostly_waiting_user_is_not_bounded, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);
@@ -240,7 +240,7 @@ Test(worker_clock, a_mostly_waiting_user_is_not_bounded, .timeout = 120)
         wt_close(t);
 }
 
-/* The user's allowance grows back with time, and reconnecting does not speed that up. */
+/* A user's allowance for holding the clock grows back with time, and reconnecting does not speed that up. */
 Test(worker_clock, it_comes_back, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);

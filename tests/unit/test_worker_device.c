@@ -31,7 +31,7 @@ static struct {
         uint64_t comes_kernel;
         size_t comes_at, served_at;
         uint32_t in_flight, busy_stops;   /* calls that stop the device while work was in flight */
-        uint64_t space_of_token[1 << 16]; /* by slot number */
+        uint64_t space_of_token[1 << 16]; /* space of each launch; index: slot number of its token */
 } dev;
 
 static int wrap_mem_cleared(ds_device *device, uint32_t space, uint64_t va)
@@ -406,8 +406,8 @@ Test(worker_device, an_orphan_that_cannot_be_stopped_costs_the_context, .timeout
         wrap_close(t);
 }
 
-/* While a client waits for code to load: its kernel may run for a minute; then its session gets an error, then the
- * context ends. */
+/* Runs an endless kernel while a client waits for code to load: the kernel may run for a minute. Then its session
+ * gets an error, and after that the context ends. */
 static void check_endless(int aborts)
 {
         struct wt *t = wrap_open();
@@ -420,7 +420,7 @@ static void check_endless(int aborts)
                 wrap.abort = wrap_abort;
         wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
         wt_settle(t);
-        /* while nobody waits it may run for ever */
+        /* while no client waits for the device, the kernel may run for ever */
         for (int i = 0; i < 10; i++, wt_wall += 10 * DS_NS_PER_S)
                 wt_settle(t);
         cr_assert_eq(atomic_load(&a.page->error), 0);
@@ -452,7 +452,7 @@ Test(worker_device, an_endless_kernel_does_not_keep_others_from_loading, .timeou
         check_endless(0);
 }
 
-/* Other completions of the session do not count, nor do those of its other streams. */
+/* Other completions of an endless kernel's session do not extend its time, nor do those of its other streams. */
 Test(worker_device, an_endless_kernel_beside_others_of_its_session, .timeout = 60)
 {
         struct wt *t = wrap_open();
@@ -511,7 +511,7 @@ Test(worker_device, a_bound_for_every_kernel, .timeout = 60)
         wrap_close(t);
 }
 
-/* The configuration is read again while the kernel runs. */
+/* A reload sets the bound while the kernel runs. */
 Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
 {
         Detshare__Internal__WorkerLimits limits = DETSHARE__INTERNAL__WORKER_LIMITS__INIT;
@@ -539,7 +539,7 @@ Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
         wrap_close(t);
 }
 
-/* A client that leaves right after its error does not gain time. */
+/* A client that leaves right after the error of its kernel does not gain time for that kernel. */
 Test(worker_device, a_session_that_leaves_is_not_awaited, .timeout = 60)
 {
         struct wt_client a;
@@ -782,7 +782,7 @@ Test(worker_device, a_device_that_must_be_polled, .timeout = 60)
         null = kernel_of(t, &a, "null");
         for (int i = 0; i < 100; i++) {
                 wt_push_launch(&a, 0, null, 1, 1, NULL, 0);
-                wt_wall += 3 * DS_NS_PER_MS; /* it sleeps between polls */
+                wt_wall += 3 * DS_NS_PER_MS; /* the worker sleeps between polls */
                 cr_assert_eq(wt_sync_all(t, &a), 0);
         }
         wt_client_close(t, &a);

@@ -103,7 +103,7 @@ Test(worker_flow, holds_back_and_loses_nothing, .timeout = 120)
         wt_close(flow.t);
 }
 
-/* Closing sessions with waiting answers affects no other session. */
+/* Closing sessions that still have unread answers affects no other session. */
 Test(worker_flow, late_sessions_close, .timeout = 120)
 {
         struct flow flow;

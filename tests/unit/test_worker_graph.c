@@ -163,7 +163,7 @@ Test(worker_graph, parts_run_in_order_and_count_one, .timeout = 60)
         uint32_t expected = 0;
         uint64_t graph;
 
-        steps(&side, 100); /* several windows of the replay */
+        steps(&side, 100); /* so many nodes that the replay needs several windows */
         cr_assert_eq(create(t, &side, &graph), 0);
         for (int i = 0; i < 3; i++) {
                 launch(&side, 0, graph);
@@ -252,7 +252,7 @@ Test(worker_graph, host_functions_and_values, .timeout = 60)
                 cr_assert_eq(word(t, &side, 8), 99);
         }
         cr_assert_eq(word(t, &side, 0), ((18 * 27 + 18) * 27 + 18));
-        /* a value outside of any memory */
+        /* a node that waits for a value outside of any memory */
         gf_begin(&file);
         value.address = 4096;
         gf_add(&file, &value, sizeof(value), NULL, 0, 0);
@@ -262,7 +262,7 @@ Test(worker_graph, host_functions_and_values, .timeout = 60)
         wt_close(t);
 }
 
-/* A client whose function does not return, and one that disconnects while it runs. */
+/* A reset while a host function of a graph runs: a client whose function does not return, and one that disconnects. */
 Test(worker_graph, a_reset_while_a_function_runs, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -435,7 +435,7 @@ Test(worker_graph, names_are_looked_at_again, .timeout = 60)
         wt_close(t);
 }
 
-/* A launch that is refused because its module is being unloaded does not disturb earlier launches. */
+/* A launch is refused because the module of its graph is being unloaded: this does not disturb earlier launches. */
 Test(worker_graph, a_refused_launch_spoils_none_before_it, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -468,7 +468,7 @@ Test(worker_graph, a_refused_launch_spoils_none_before_it, .timeout = 60)
         wt_close(t);
 }
 
-/* The client unmapped memory of its own: another allocation may be there, so the launch checks again. */
+/* The client has unmapped memory that its graph uses. Another allocation may be there, so the launch checks again. */
 Test(worker_graph, unmapped_memory_is_looked_at_again, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);

@@ -84,7 +84,8 @@ static void run(struct wt *t, struct side *side, uint64_t graph, int n)
         cr_assert_eq(wt_sync_all(t, &side->client), 0);
 }
 
-/* BE alone: whole from the first launch on. BE beside an LS session: in parts. LS: whole. */
+/* How graphs are launched: BE alone as a whole from the first launch on, BE beside an LS session in parts, LS as a
+ * whole. */
 Test(worker_graph_whole, classes, .timeout = 60)
 {
         struct wt *t = open_counting();
@@ -320,7 +321,7 @@ Test(worker_graph_pieces, one_after_the_other_in_order, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Ten kernels of 10 us in pieces of at most 35 us: three, three, three, and one alone. */
+/* Ten kernels of 10 us run in pieces of at most 35 us: three, three, three kernels, and one alone. */
 Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -371,7 +372,7 @@ Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
         one -= session->graph_bytes;
         cut_graph(&pair, 200);
         cr_assert_eq(session->n_pieces, 67);
-        /* leaves exactly enough room for two more */
+        /* the session's graphs and pieces leave exactly enough room for two more graphs */
         rest = DSW_SESSION_GRAPH_BYTES - 3 * one - (session->graph_bytes - one);
         session->graph_bytes += rest;
         session->user->graph_bytes += rest;
@@ -413,7 +414,7 @@ Test(worker_graph_pieces, give_way, .timeout = 60)
         session->n_pieces += DSW_SESSION_PIECES_MAX - 20;
         run(pair.t, &pair.be, graphs[1], 2);
         steps_take(&pair, 10 * DS_NS_PER_US);
-        run_until_cut(&pair, graphs[1]); /* the eighth launch without pieces */
+        run_until_cut(&pair, graphs[1]); /* the last launch without pieces is the eighth */
         session->n_pieces -= DSW_SESSION_PIECES_MAX - 20;
         cr_assert_eq(session->n_pieces, 20);
         before = whole;
@@ -438,7 +439,7 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
         run(pair.t, &pair.be, second, 3);
         steps_take(&pair, 10 * DS_NS_PER_US);
         before = whole;
-        run(pair.t, &pair.be, second, 1); /* the fourth launch */
+        run(pair.t, &pair.be, second, 1); /* at the fourth launch `second` would be cut */
         cr_assert_eq(whole, before, "it goes kernel by kernel");
         cr_assert_eq(session->n_pieces, 10);
         run(pair.t, &pair.be, first, 1);
@@ -463,7 +464,8 @@ Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
         session->piece_bytes += rest;
         session->user->piece_bytes += rest;
         before = singles;
-        then = &pair.be; /* at the fourth launch */
+        /* this client launches then_graph for the fourth time while the launch of `first` is on its way */
+        then = &pair.be;
         run(pair.t, &pair.be, first, 1);
         cr_assert_null(then);
         cr_assert_eq(singles, before + 30);
@@ -476,7 +478,7 @@ Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
         pair_close(&pair);
 }
 
-/* A kernel longer than a piece stays alone. */
+/* A kernel longer than a piece may be runs alone. */
 Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
@@ -492,7 +494,8 @@ Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
         pair_close(&pair);
 }
 
-/* If a policy places BE on some SMs only, it decides about each kernel. */
+/* If a policy places BE on some SMs only, it decides about each kernel of a graph, so graphs are not cut into
+ * pieces. */
 Test(worker_graph_pieces, not_on_other_rungs, .timeout = 60)
 {
         struct pair pair = pair_open_policy("static", DS_NS_PER_S * 1000);
@@ -513,7 +516,7 @@ Test(worker_graph_pieces, not_on_other_rungs, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Kernels run one by one while LS has work. */
+/* The kernels of a BE graph run one by one while LS has work. */
 Test(worker_graph_pieces, not_while_ls_has_work, .timeout = 60)
 {
         struct pair pair = pair_open(DS_NS_PER_S * 1000);
@@ -605,7 +608,7 @@ static void words_clear(struct pair *pair)
         }
 }
 
-/* In pieces, beside requests, the graph leaves the same bits as kernel by kernel. */
+/* A graph that runs in pieces beside LS requests leaves the same bits as one that runs kernel by kernel. */
 Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
 {
         struct pair pair = pair_open(45 * DS_NS_PER_US);
@@ -624,7 +627,8 @@ Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
                 words_of(&pair, words[0]);
                 run(pair.t, &pair.be, graph, 1);
                 steps_take(&pair, 10 * DS_NS_PER_US);
-                run(pair.t, &pair.be, graph, 1); /* the eighth launch: it is cut if two nodes can run concurrently */
+                /* at the eighth launch the graph is cut if two of its nodes can run concurrently */
+                run(pair.t, &pair.be, graph, 1);
                 if (session_of(&pair)->n_pieces)
                         run_until_cut(&pair, graph);
                 words_clear(&pair);

@@ -89,7 +89,7 @@ Test(worker_host, is_due_when_all_before_it_has_ended, .timeout = 60)
         cr_assert_eq(atomic_load(&scene.a.page->host_ids[0]), 77);
         cr_assert_eq(done(&scene.a, 0), 1);
         cr_assert_eq(done(&scene.a, other), 0);
-        /* its reads and writes continue in a stream that does not join */
+        /* the client's kernels run in another stream, which does not join the waiting one */
         cr_assert_eq(wt_stream(scene.t, &scene.a, &other), 0);
         wt_push_poke(&scene.a, other, scene.kernel, scene.address + 8, 7);
         cr_assert_eq(wt_sync(scene.t, &scene.a, other, 0), 0);
@@ -201,7 +201,8 @@ Test(worker_host, a_reset_drops_it_and_the_count_continues, .timeout = 60)
         scene_close(&scene);
 }
 
-/* Calls that stop the device, of other sessions and of this one; and the session closes with functions due. */
+/* A running host function delays no call that stops the device, of its own or another session. It does not delay the
+ * end of its session either. */
 Test(worker_host, a_quiesce_and_a_close_do_not_wait_for_it, .timeout = 60)
 {
         struct scene scene = scene_open();
@@ -239,7 +240,7 @@ Test(worker_host, by_request, .timeout = 60)
         number = answer->reply->host_next->number;
         wt_free(answer);
         cr_assert_eq(done(&scene.a, 0), 0);
-        /* a number of another session has no effect */
+        /* a number from another session's function has no effect */
         next_body.done = number;
         wt_send_call(scene.t, &scene.b, &next);
         wt_settle(scene.t);
@@ -270,7 +271,7 @@ Test(worker_host, a_running_function_holds_the_clock, .timeout = 60)
         cr_assert_null(wt_take(scene.t, slept));
         say_done(&scene.a, 1);
         cr_assert_eq(wt_status(scene.t, synced), 0);
-        /* its thread now waits for a function that does not return: time continues after a while */
+        /* a declared thread now waits for a function that does not return: time continues after a while */
         push_host(&scene.a, 0, 2);
         wt_send_call(scene.t, &scene.a, &sync);
         wt_settle(scene.t);

@@ -27,7 +27,7 @@ static const struct ds_device_info *cubin_info(ds_device *device)
         return &info;
 }
 
-/* A sealed file of MANY kernels: k07 writes 107 to *p. */
+/* A sealed file with MANY kernels; for example, k07 writes 107 to *p. */
 static int many_kernels(size_t *ret_size)
 {
         static const struct ds_device_ops ops = {.info = cubin_info};
@@ -70,7 +70,7 @@ static int launch(struct wt *t, struct wt_client *client, uint64_t kernel, uint6
         return wt_sync_all(t, client);
 }
 
-/* Another session has work in flight all the time. */
+/* A session requests kernels one by one while another session has work in flight all the time. */
 Test(worker_load, kernels_are_requested, .timeout = 60)
 {
         struct wt *t = load_open();

@@ -137,7 +137,7 @@ Test(worker_loop, order_of_ring_and_socket, .timeout = 60)
                 wt_push_poke(&client, stream, step, p, i);
                 want = (uint32_t)(want * 3 + i);
         }
-        /* without synchronisation, because the read is one more operation of the stream that ran last */
+        /* the read needs no synchronisation before it, because it is one more operation of the stream that ran last */
         {
                 WT_REQUEST(request, READ, read, Read, READ, .stream = side, .src = p, .bytes = 4);
                 wt_answer *answer = wt_call(t, &client, &request);
@@ -190,7 +190,7 @@ Test(worker_loop, launch_errors_are_answered, .timeout = 60)
                 launch_body.stream = 7;
                 cr_assert_eq(wt_call_status(t, &client, &launch), DS_CUDA_INVALID_HANDLE);
         }
-        /* nothing left an error behind */
+        /* none of the refused requests left an error in the page */
         cr_assert_eq(atomic_load(&client.page->error), 0);
         cr_assert_eq(wt_sync_all(t, &client), 0);
         wt_client_close(t, &client);
@@ -213,7 +213,7 @@ Test(worker_loop, sticky_error_and_reset, .timeout = 60)
         cr_assert_eq(wt_stream(t, &client, &side), 0);
         poke = wt_kernel(t, &client, module, "poke");
         wt_push_poke(&client, side, poke, p, 5);
-        /* another session's memory */
+        /* a kernel that writes to another session's memory */
         wt_push_poke(&client, 0, poke, q, 6);
         for (int i = 0; i < 50; i++)
                 wt_push_poke(&client, i % 2 ? 0 : side, poke, p, 7);
@@ -508,7 +508,8 @@ Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
         cr_assert_eq(read_word(t, &again, b), 77);
         cr_assert_eq(read_word(t, &again, big + DS_MIB(100) - 4), 0x04030201);
         cr_assert_eq(read_word(t, &again, pinned), 88);
-        /* the kernel's id is valid, the stream's numbering continues, and the event exists, but its time is lost */
+        /* in the new worker the kernel's id is valid, the stream's numbering continues, and the event exists without
+         * its time */
         wt_push_poke(&again, side, poke, b, 78);
         wt_push_event(&again, side, event);
         cr_assert_eq(wt_sync(t, &again, side, done1 + 2), 0);
@@ -814,14 +815,14 @@ Test(worker_loop, says_when_it_sleeps, .timeout = 60)
         wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
         wt_settle(t);
         cr_assert_eq(atomic_load(&client.page->asleep), 0, "it has just worked and was never left to sleep");
-        /* the client saw it awake, and then it falls asleep */
+        /* the client saw the worker awake, and then the worker falls asleep */
         wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
         wt_turn(t, 1);
         wt_turn(t, 1);
         cr_assert_eq(atomic_load(&client.page->stream_done[0]), 2);
         wt_turn(t, 1);
         cr_assert_eq(atomic_load(&client.page->asleep), 1);
-        /* now a wake-up is necessary, and wt_push sends it */
+        /* the worker sleeps, so it needs a wake-up, which wt_push sends */
         wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
         for (int i = 0; i < 4; i++)
                 wt_turn(t, 1);

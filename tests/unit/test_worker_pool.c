@@ -100,7 +100,7 @@ static void pool_give(struct wt *t)
         cr_assert_eq(give_piece(t, SLABS, SLABS, facts_fd), 0);
 }
 
-/* The slab's number, or minus the status. */
+/* Borrows a slab. Returns the slab's number, or minus the status. */
 static int borrow(struct wt *t, struct wt_client *client)
 {
         WT_REQUEST(request, BORROW_SLAB, borrow_slab, BorrowSlab, BORROW_SLAB, .base = {0});
@@ -214,7 +214,7 @@ Test(worker_pool, slabs_are_cleared_between_sessions, .timeout = 60)
         cr_expect_eq(used_bytes(t, &two), 0);
         poke(t, &one, address(slab) + SLAB - 4, 4711);
         cr_expect_eq(peek(address(slab) + SLAB - 4), 4711);
-        /* its addresses are for kernels only */
+        /* a slab's addresses are for kernels only: a read by request is refused */
         cr_expect_eq(wt_read(t, &one, &word, address(slab), 4), DS_CUDA_INVALID_VALUE);
         /* another session's slab cannot be returned, nor one's own twice */
         cr_expect_eq(give_back(t, &two, (uint32_t)slab), DS_CUDA_INVALID_VALUE);
@@ -378,7 +378,7 @@ static void pool_hear(const struct ds_log_about *about, enum ds_log_level level,
         progress_said += strstr(line, "coloured memory, ") && strstr(line, " s so far: ");
 }
 
-/* Leaves no memory for the probe's own use. */
+/* Creates device memory of any size but DS_BENCH_DATA: the device has no memory left for the probe's own data. */
 static int create_no_more(ds_device *of, uint64_t bytes, int *ret_fd)
 {
         return bytes == DS_BENCH_DATA ? DS_CUDA_OUT_OF_MEMORY : REAL.mem_create(of, bytes, ret_fd);

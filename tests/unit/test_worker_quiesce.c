@@ -60,7 +60,8 @@ static void launches(struct side *side, uint64_t kernel, int n)
                 wt_push_launch(&side->client, 0, kernel, 1, 32, NULL, 0);
 }
 
-/* Waits longer, because the worker does not sleep right after activity of LS, and kernels need the processor. */
+/* Status of an answer that comes later: the worker does not sleep right after activity of LS, and kernels need the
+ * processor. */
 static int status_later(struct wt *t, uint64_t id)
 {
         wt_wall += DS_NS_PER_S;
@@ -79,7 +80,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
         uint64_t before = wt_worker_stats(t).quiesces, ids[4];
 
         cr_assert_eq(before, 2, "a load each");
-        /* a kernel that does not end delays all of them */
+        /* a kernel that does not end delays all loads of modules */
         launches(&a, a.spins, 1);
         wt_settle(t);
         for (int i = 0; i < 4; i++)
@@ -89,7 +90,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
         for (int i = 0; i < 4; i++)
                 cr_assert_null(wt_take(t, ids[i]), "loaded beside a kernel");
         cr_assert_eq(atomic_load(&b.client.page->completed), 0, "launched while the device drains");
-        /* requests that need no stop are answered */
+        /* requests that do not stop the device are answered meanwhile */
         {
                 WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
                 struct wt_client other = wt_client(t, 3, DETSHARE__CLASS__BE);
@@ -227,11 +228,11 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         cr_assert_null(wt_take(t, id));
         cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         cr_assert_eq(wt_worker_stats(t).modules, 1);
-        /* from here on another session may own the slab: the supervisor gets one report */
+        /* another session may own the slab from now on: the supervisor gets one report */
         cr_assert_eq(told_empty(t, a.client.id), 1);
         cr_assert_eq(wt_reset(t, &b.client), 0);
         cr_assert_eq(wt_status(t, id), 0);
-        /* and it continues to work */
+        /* session b continues to work after its reset */
         cr_assert_eq(pinned(t, &a, &p), 0);
         cr_assert_eq(wt_module(t, &b.client, DT_PTX, &b.module), 0);
         b.spins = wt_kernel(t, &b.client, b.module, "spins");
@@ -321,7 +322,7 @@ Test(worker_quiesce, a_short_program_needs_two_stops, .timeout = 60)
         struct side ls = side_open(t, 1, DETSHARE__CLASS__LS), be;
         uint64_t before = wt_worker_stats(t).quiesces, began, p;
 
-        wt_tick = DS_NS_PER_US; /* the worker sleeps now and then */
+        wt_tick = DS_NS_PER_US; /* reading the clock advances it, so that the worker sleeps now and then */
         for (int i = 0; i < 20; i++) {
                 launches(&ls, ls.null, 1);
                 wt_settle(t);
@@ -339,7 +340,7 @@ Test(worker_quiesce, a_short_program_needs_two_stops, .timeout = 60)
                 wt_settle(t);
         }
         cr_assert_leq(wt_worker_stats(t).quiesces - before, 40);
-        /* the last one ends when LS has been idle for a while */
+        /* the last stop ends when LS has been idle for a while */
         wt_wall += DS_NS_PER_S;
         began = device_now(t);
         launches(&ls, ls.null, 1);

@@ -288,10 +288,10 @@ static void player_close(struct wt *t, struct player *player)
         uint64_t id = wt_send_close(t, &player->client);
         wt_answer *answer;
 
-        /* its work may be queued behind a session for which the clock stands, and then behind another one */
+        /* the request's work may be queued behind a session for which the clock stands, and then behind another one */
         for (int i = 0; i < 1000 * CLIENTS && !(answer = wt_take(t, id)); i++) {
                 wt_settle(t);
-                wt_turn(t, 1); /* the clock also stands while others' pinned memory gets its pages */
+                wt_turn(t, 1); /* the clock also stands while pages for other sessions' pinned memory are allocated */
                 /* threads prepare files and execute kernels, and time must not run ahead of them */
                 if (i)
                         usleep(1000);
@@ -414,7 +414,7 @@ Test(worker_random, histories_that_failed, .timeout = 300)
 
 /* --- short memory ------------------------------------------------------------------------------------------------- */
 
-/* A short life of a client whose requests may fail. -1: the worker has given up, which is permitted. */
+/* A short life of a client whose requests may fail. Returns -1 if the worker has ended, which is permitted. */
 static int small_life(struct wt *t)
 {
         static struct player players[1];

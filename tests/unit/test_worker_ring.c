@@ -293,7 +293,7 @@ Test(worker_ring, clusters)
         static const struct {
                 uint32_t grid[3], cluster[3];
                 struct ds_kernel_info kernel;
-                int old, want; /* expected on a device without clusters, and with them */
+                int old, want; /* expected status on a device without clusters, and on one with them */
         } rows[] = {
                 {{4, 1, 1}, {0}, {0}, 0, 0},
                 {{4, 1, 1}, {1, 1, 1}, {0}, 0, 0},
@@ -463,7 +463,7 @@ Test(worker_ring, a_parameter_size_that_does_not_fit, .timeout = 60)
         expect_fault(&scene, "parameter size");
 }
 
-/* A request whose tail is beyond the ring's. */
+/* A request names a tail beyond that of its session's ring. */
 Test(worker_ring, a_request_with_a_wrong_tail, .timeout = 60)
 {
         struct scene scene = scene_open();
@@ -500,7 +500,7 @@ Test(worker_ring, a_kernel_of_another_session, .timeout = 60)
 {
         struct scene scene = scene_open();
 
-        /* ids belong to a session, so at best this is one of its own */
+        /* kernel ids belong to a session, so at best this one is another kernel of the same session */
         wt_push_launch(&scene.bad, 0, scene.good_kernel + (UINT64_C(1) << 28), 1, 1, NULL, 0);
         expect_error(&scene, DS_CUDA_INVALID_HANDLE);
 }

@@ -18,7 +18,7 @@
 static struct ds_device_ops slow;
 static uint64_t load_ns = 200 * DS_NS_PER_US, n_asked, n_ended;
 
-/* The first request for a file starts its preparation, the second finds it finished. */
+/* The device starts to prepare a file at the first request; the second request finds the preparation finished. */
 static int slow_prepare(ds_device *device, int fd, size_t size)
 {
         if (n_asked == n_ended) {

@@ -26,7 +26,7 @@ static void time_passes(ds_worker *worker, uint64_t ns)
         wt_wall += ns;
 }
 
-/* Marks activity of LS now. */
+/* Marks activity of the LS session now. */
 static void ls_speaks(ds_worker *worker)
 {
         worker->ls_active_wall_ns = wt_wall;
@@ -56,7 +56,7 @@ static int steps(ds_worker *worker)
         return worker->stirs.told_ns != before;
 }
 
-/* The request comes after exactly ns, and not a microsecond before. */
+/* Asserts that the worker requests a settle exactly after ns, and not a microsecond before. */
 static void check_due(ds_worker *worker, uint64_t ns)
 {
         cr_assert_eq(dsw_stirs_wait_ns(worker), ns);
@@ -106,7 +106,7 @@ Test(worker_stirs, between_requests, .timeout = 60)
         wt_close(t);
 }
 
-/* LS is never idle. */
+/* Code entered the context, and LS is never idle. */
 Test(worker_stirs, within_a_request, .timeout = 60)
 {
         struct wt *t = stirs_open();
@@ -134,8 +134,8 @@ Test(worker_stirs, within_a_request, .timeout = 60)
         wt_close(t);
 }
 
-/* Sixteen requests of n kernels, the fastest of which takes least_ns. Whether a settle was requested by the last
- * one. */
+/* Runs a window of sixteen requests of n kernels, the fastest of which takes least_ns. Returns whether the worker
+ * requested a settle at the last one. */
 static int window(struct dsw_session *session, uint32_t kernels, uint64_t least_ns)
 {
         const uint64_t before = session->worker->stirs.n_slow;
@@ -173,10 +173,10 @@ Test(worker_stirs, requests_that_are_slow_without_a_cause, .timeout = 60)
                 time_passes(worker, 100 * DS_NS_PER_MS);
                 said += (uint32_t)window(&session, 100, 550 * DS_NS_PER_US);
         }
-        /* after 50, 100, 200, 400 and 800 ms, then every second */
+        /* requests to settle come after 50, 100, 200, 400 and 800 ms, then every second */
         cr_assert_geq(said, 10);
         cr_assert_leq(said, 16);
-        /* every second window is slow: no more often than that */
+        /* every second window is slow: requests to settle come no more often than before */
         said = 0;
         for (uint32_t i = 0; i < 200; i++) {
                 time_passes(worker, 50 * DS_NS_PER_MS);

@@ -59,7 +59,7 @@ static uint64_t taken(const struct wt_client *clients, uint32_t n)
         return sum;
 }
 
-/* Each reading of the clock advances real time, so a round ends early. */
+/* Each reading of the clock advances real time, so that the worker's rounds end early. */
 Test(worker_turns, a_user_with_many_sessions_gets_one_share)
 {
         uint64_t before;
@@ -78,7 +78,7 @@ Test(worker_turns, a_user_with_many_sessions_gets_one_share)
                 cr_assert_gt(taken(&crowd[i], 1), 0, "session %u has had no turn", i);
 }
 
-/* A request carries its ring's tail, and does not raise the share. */
+/* A request carries the tail of its session's ring; reading up to it does not raise the user's share. */
 Test(worker_turns, a_request_takes_no_more_than_the_share)
 {
         WT_REQUEST(query, QUERY, query, Query, QUERY, .stream = 0);
@@ -125,7 +125,7 @@ static void wait_for_value(struct wt_client *client, uint32_t stream, uint64_t a
         wt_push(client, &record, sizeof(record));
 }
 
-/* Streams of one session whose values never come, and the user's limit on them. */
+/* A user has streams that wait for values which never come, and the limit on the number of such streams applies. */
 Test(worker_turns, a_user_has_a_bounded_number_of_streams_with_work)
 {
         struct dsw_session *session = dsw_session_find(t->worker, crowd[0].id);

@@ -34,7 +34,7 @@ Test(worker_waits, waiting_requests_do_not_block_others, .timeout = 60)
         wt_free(answer);
         cr_assert_null(wt_take(t, sync_id));
         cr_assert_null(wt_take(t, free_id));
-        /* memory that is being freed: not again, and not for new work */
+        /* memory that is being freed cannot be freed again, nor used for new work */
         cr_assert_eq(wt_mem_free(t, &client, p), DS_CUDA_INVALID_VALUE);
         cr_assert_eq(wt_write(t, &client, p, "x", 1), DS_CUDA_INVALID_VALUE);
         /* closing a client ends its endless kernel, and waiting requests get answers */
@@ -75,11 +75,11 @@ Test(worker_waits, a_queue_that_is_full_holds_the_ring, .timeout = 60)
         wt_settle(t);
         cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX);
         cr_assert_eq(atomic_load(&client.page->completed), 0);
-        /* a request behind them cannot start: its thread waits, so time may pass */
+        /* a request behind these launches cannot start: its thread waits, so time may pass */
         cr_assert_eq(wt_call_status(t, &client, &info), 0);
         cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX + 100);
         cr_assert_gt(atomic_load(&client.page->completed), 0);
-        /* a full ring: its writer may be waiting for room */
+        /* fills the ring: its writer may be waiting for room */
         push_many(t, &client, null, 4 * DS_RING_SLOTS);
         cr_assert_eq(wt_sync_all(t, &client), 0);
         cr_assert_eq(atomic_load(&client.page->stream_done[0]), DS_SCHED_QUEUE_MAX + 100 + 4 * DS_RING_SLOTS);
@@ -252,14 +252,14 @@ Test(worker_waits, the_clock_waits_for_declared_threads, .timeout = 60)
         b = send_sleep(t, &two, start + 3000);
         cr_assert_eq(clock_now(wt_wait(t, b)), start + 3000);
         wt_settle(t);
-        /* two runs at 3000 and holds the clock */
+        /* client two runs at virtual time 3000 and holds the clock */
         cr_assert_null(wt_take(t, a));
         b = send_sleep(t, &two, start + 9000);
         cr_assert_eq(clock_now(wt_wait(t, a)), start + 5000);
         cr_assert_eq(atomic_load(&one.page->now_ns), start + 5000);
         wt_settle(t);
         cr_assert_null(wt_take(t, b));
-        /* a second thread of client one: both must wait */
+        /* client one has a second declared thread: both must wait */
         cr_assert_eq(clock_now(wt_call(t, &one, &join)), start + 5000);
         a = send_sleep(t, &one, start + 6000);
         wt_settle(t);
@@ -302,7 +302,7 @@ Test(worker_waits, a_silent_holder_is_dropped, .timeout = 60)
         wt_close(t);
 }
 
-/* The page's entry for the event, recorded as this operation, while nobody writes it. */
+/* The page's time of the event, recorded as this operation, read while the worker does not write it. */
 static uint64_t time_of(const struct wt_client *client, uint64_t event, uint32_t stream, uint64_t seq)
 {
         const struct ds_event_time *time = &client->page->times[event % DS_EVENT_TIMES];
@@ -346,7 +346,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 cr_assert_eq(wt_call_status(t, &client, &destroy), DS_CUDA_INVALID_HANDLE);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_INVALID_HANDLE);
         }
-        /* recorded again and not ended yet: its old time is gone */
+        /* the event is recorded again and that has not ended yet: its old time is gone */
         {
                 WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
                 WT_REQUEST(elapsed, EVENT_ELAPSED, event_elapsed, EventElapsed, EVENT_ELAPSED, .start = start,
@@ -355,7 +355,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
 
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
                 cr_assert_eq(wt_call_status(t, &client, &join), 0);
-                /* the first record ends at once because nothing is before it; the second one has a kernel before it */
+                /* the first event ends at once because nothing is before it; the second one has a kernel before it */
                 wt_push_event(&client, 0, start);
                 wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
                 wt_push_event(&client, 0, start);
@@ -368,7 +368,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 (void)time_of(&client, start, 0, 15);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
         }
-        /* by requests on the socket */
+        /* the same with requests on the socket */
         {
                 WT_REQUEST(record, EVENT_RECORD, event_record, EventRecord, EVENT_RECORD, .event = start);
 

@@ -47,7 +47,7 @@ typedef Detshare__Request wt_request;
 
 static uint64_t wt_wall = DS_NS_PER_S;
 static uint64_t wt_life = 100;
-/* NULL: the device's own calls; else a device that is named without "sim:" */
+/* calls of a device that is named without "sim:"; NULL: the device's own calls */
 static const struct ds_device_ops *wt_ops;
 ds_unused static uint64_t wt_kernel_ns;
 static uint64_t wt_pool_bytes;    /* size of the pool of coloured memory, bytes */
@@ -213,7 +213,7 @@ ds_unused static wt_answer *wt_wait(struct wt *t, uint64_t id)
         return NULL;
 }
 
-/* Sends without waiting; wt_wait takes the answer. */
+/* Sends a request without waiting; wt_wait takes the answer. */
 ds_unused static uint64_t wt_send(struct wt *t, wt_message *message, const int *fds, uint32_t n_fds)
 {
         size_t size;
@@ -380,7 +380,7 @@ ds_unused static struct wt *wt_open_unchecked(const char *device, int64_t n)
         return t;
 }
 
-/* -1: the worker has ended. */
+/* Runs n rounds. Returns -1 if the worker has ended. */
 ds_unused static int wt_turns_unchecked(struct wt *t, int n)
 {
         for (int i = 0; i < n; i++) {
@@ -459,7 +459,7 @@ ds_unused static int wt_call_status(struct wt *t, struct wt_client *client, wt_r
         return wt_status(t, wt_send_call(t, client, request));
 }
 
-/* WT_REQUEST(r, SYNC, sync, Sync, SYNC, .stream = 1) declares a request `r`. */
+/* Declares a request, for example WT_REQUEST(r, SYNC, sync, Sync, SYNC, .stream = 1) the request `r`. */
 #define WT_REQUEST(var, CASE, field, type, INIT_NAME, ...)           \
         Detshare__##type var##_body = DETSHARE__##INIT_NAME##__INIT; \
         wt_request var = DETSHARE__REQUEST__INIT;                    \

@@ -148,7 +148,7 @@ static void kill_some(long kills, int worker_every)
                 usleep((useconds_t)(h_random(&seed) % 8000));
                 end(children[i], "a client");
                 spawn(i);
-                if (h_random(&seed) % 4 == 0) { /* just started */
+                if (h_random(&seed) % 4 == 0) { /* the next client is killed just after its start */
                         usleep((useconds_t)(h_random(&seed) % 6000));
                         end(children[i], "a client");
                         spawn(i);
@@ -168,7 +168,7 @@ static int is_back(const struct h_status *before, const struct h_status *now)
                now->modules <= before->modules;
 }
 
-/* Kills all at once. Returns the time until the daemon holds nothing of them, us. */
+/* Kills all clients at once. Returns the time until the daemon holds nothing of them, us. */
 static uint32_t kill_all(const struct h_status *before)
 {
         uint64_t begin;
@@ -182,7 +182,7 @@ static uint32_t kill_all(const struct h_status *before)
         while (h_now_us() - begin < BASELINE_MS * 1000u)
                 if (h_status(&now) == 0 && is_back(before, &now))
                         return (uint32_t)(h_now_us() - begin);
-        h_baseline(before, 100, "after all were killed"); /* reports what is missing */
+        h_baseline(before, 100, "after all were killed"); /* reports what the daemon still holds */
         return BASELINE_MS * 1000u;
 }
 

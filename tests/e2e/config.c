@@ -182,7 +182,7 @@ static void on_usr1(int sig)
         stop_load = sig;
 }
 
-/* Launches, waits, compares. The exit status is 0 if all results were right. */
+/* Runs a client that launches, waits and compares. The exit status is 0 if all results were right. */
 static int load_main(int ready_fd, uint64_t *launches)
 {
         struct dsc_kernel kernel = {.id = 0};
@@ -392,7 +392,7 @@ static void strip(char *words)
 
 enum { OF_MEMORY, OF_PINNED, OF_MODULE, OF_KERNEL, OF_EVENT, OF_STREAM, _OF_MAX };
 
-/* One request about a handle. */
+/* Sends a request about a handle of this kind. Returns its status and message. */
 static int about(int fd, int what, uint64_t handle, char *message, size_t size)
 {
         REQUEST(mem_free, MEM_FREE, MemFree, MEM_FREE);

@@ -26,7 +26,7 @@
 static const char *build;
 static unsigned failures;
 
-/* For a child, which reports by its exit status. */
+/* Checks in a child process, which reports failures by its exit status. */
 static int expect(int ok, const char *what)
 {
         if (!ok) {

@@ -141,7 +141,7 @@ if [ "$(id -u)" = 0 ]; then
         fi
         build=$plain
 fi
-# Repeated, since the worker may exit before its parent looks.
+# The start is tried repeatedly, since the worker may exit before its parent looks.
 for _ in $(seq 20); do
         refuses 1 "sim:h300: no such model, there are h200" --socket "$socket" --device sim:h300
 done

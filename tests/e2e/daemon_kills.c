@@ -142,7 +142,7 @@ static void spawn(int i)
         c->words = memfd_create("words", MFD_CLOEXEC);
 
         fflush(stdout);
-        pid = fork(); /* the memory is shared: the child must not write 0 there */
+        pid = fork(); /* the notes lie in shared memory: the child must not write 0 to `pid` there */
         if (pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 client_main(c, own_seed);

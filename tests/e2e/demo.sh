@@ -17,12 +17,12 @@ export TMPDIR="$tmp/with space"
 mkdir "$TMPDIR"
 trap 'rm -rf "$tmp"' EXIT
 
-# processes that have the private folder in their command line
+# processes: prints the processes that have the demo's private folder in their command line
 processes() {
         pgrep -f "$TMPDIR/detshare-demo-" || true
 }
 
-# nothing is left, after some time
+# clean: waits until no process and no file of the demo is left
 clean() {
         for _ in $(seq 200); do
                 [ -z "$(ls -A "$TMPDIR")" ] && [ -z "$(processes)" ] && return
@@ -33,7 +33,7 @@ clean() {
         return 1
 }
 
-# begun: the demo's programs run
+# begun: waits until the demo's programs run
 begun() {
         for _ in $(seq 600); do
                 pgrep -f "$TMPDIR/detshare-demo-.*/no-stop" >/dev/null && return

@@ -483,7 +483,7 @@ static void no_processes(void)
         served("processes again");
 }
 
-/* A client's event in the next worker, and a new event there. */
+/* A client's life: its event works in the next worker, and so does a new event there. */
 static int event_life(int knock, int wait)
 {
         uint64_t event, other = 0, seq;
@@ -565,7 +565,7 @@ static void log_that_nobody_reads(void)
         for (int i = 0; i < 300; i++) {
                 int fd = h_connect();
 
-                (void)!write(fd, "\xff\xff\xff\xff", 4); /* each causes a line of log */
+                (void)!write(fd, "\xff\xff\xff\xff", 4); /* an invalid frame length, which causes a line of the log */
                 close(fd);
         }
         served("a log that nobody reads");

@@ -157,7 +157,7 @@ static struct child spawn(const struct kind *kind)
         return c;
 }
 
-/* The child reports this letter in time. */
+/* Whether the child reports this letter in time. */
 static int says(const struct child *c, char want)
 {
         struct pollfd p = {.fd = c->from, .events = POLLIN};
@@ -598,7 +598,7 @@ static void spoil_state(const char *mode)
         if (!strcmp(mode, "length"))
                 bytes[3] = 1;
         if (!strcmp(mode, "short"))
-                size -= 40; /* bytes of the last session */
+                size -= 40; /* cuts off bytes of the last session */
         if (write(copy, bytes, size) != (ssize_t)size)
                 _exit(96);
         if (strcmp(mode, "unsealed") != 0)

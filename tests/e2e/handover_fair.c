@@ -82,7 +82,7 @@ static int make_holdings(dsc_session *s, uint64_t *ret_address, uint64_t *ret_gr
         return r ? r : dsc_wait_all(s);
 }
 
-/* Memory is unchanged, and the last graph exists. */
+/* Checks that a session's memory is unchanged and its last graph exists. */
 static int check_holdings(dsc_session *s, uint64_t address, uint64_t graph)
 {
         uint32_t back[WORDS];
@@ -133,7 +133,7 @@ static struct client start(const struct has *has, unsigned number)
         return client;
 }
 
-/* 1: the client continues. */
+/* Whether the client continues after the restart. */
 static int goes_on(const struct client *client)
 {
         return write(client->child.to, "c", 1) == 1 && says(client, 'k');
@@ -141,7 +141,7 @@ static int goes_on(const struct client *client)
 
 static void end(struct client *clients, size_t n)
 {
-        /* Later children have copies of earlier children's pipes. */
+        /* Later children have copies of earlier children's pipes, so all pipes are closed first. */
         for (size_t i = 0; i < n; i++)
                 close(clients[i].child.to);
         for (size_t i = 0; i < n; i++) {

@@ -27,7 +27,7 @@ int h_finish(void);
  * h_daemon_stop.
  */
 void h_daemon_start(const char *build, const char *device, const char *const *extra);
-/* SIGKILL: the socket file stays. */
+/* Kills the daemon with SIGKILL, so its socket file stays. */
 void h_daemon_kill(void);
 /* Starts another daemon at the same socket. Returns the milliseconds until it served. */
 int h_daemon_again(const char *build, const char *device, const char *const *extra);
@@ -41,16 +41,17 @@ void h_skip(const char *part, const char *needs);
 int h_is_root(const char *part);
 /* 1 on a simulated device; otherwise prints that a part is skipped, and why. */
 int h_needs_sim(const char *device, const char *what);
-/* Only creates a private directory for h_socket(), for a daemon that another program starts. */
+/* Only creates a private directory for h_socket(); another program starts the daemon. */
 void h_place(void);
-/* Sends SIGTERM. Returns the milliseconds until exit, or -1 if the exit status was not 0 or 10 s passed. */
+/* Sends SIGTERM to the daemon. Returns the milliseconds until its exit, or -1 if its status was not 0 or 10 s
+ * passed. */
 int h_daemon_stop(void);
 pid_t h_daemon_pid(void);
 const char *h_socket(void);
 
-/* A raw connection, or -1. */
+/* Opens a raw connection to the daemon. Returns its descriptor, or -1. */
 int h_connect(void);
-/* Sends one frame with any bytes. 0 or -1. */
+/* Sends one frame with any bytes. Returns 0 or -1. */
 int h_send(int fd, const void *payload, size_t size, const int *fds, size_t n_fds);
 /* The next frame's payload (malloc'ed) within ms, or NULL at EOF or timeout. fds: up to 4 received ones, the rest
  * -1. */
@@ -60,7 +61,7 @@ uint8_t *h_receive(int fd, int ms, size_t *ret_size, int fds[4]);
 Detshare__Reply *h_call(int fd, Detshare__Request *request, int fds[4]);
 /* The same with descriptors beside the request, within ms. Closes descriptors that come with the reply. */
 Detshare__Reply *h_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
-/* Only the reply's status, or -1 without a reply. */
+/* Like h_ask, but returns only the reply's status, or -1 without a reply. */
 int h_ask_status(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
 /* Declares `Detshare__Request request` with a body of that type. */
 #define H_REQUEST(type, TYPE, CASE, field)                   \
@@ -79,7 +80,7 @@ struct h_status {
         uint64_t memory_slabs, memory_used, launches, completed;
         char worker_state[32], policy[32];
 };
-/* 0, or -1 if the daemon does not answer. */
+/* Reads the daemon's status. Returns 0, or -1 if the daemon does not answer. */
 int h_status(struct h_status *status);
 /* Waits up to ms until the daemon holds what `before` says (sessions, descriptors, windows, charges, memory). Counts
  * as one check. */

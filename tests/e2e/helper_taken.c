@@ -136,7 +136,7 @@ static int stand_in(char **argv)
 
 /* --- users -------------------------------------------------------------------------------------------------------- */
 
-/* The value that the kernel stored; 0: it could not be loaded. */
+/* Loads and launches the kernel. Returns the value that it stored; 0: it could not be loaded. */
 static uint32_t load_and_launch(dsc_session *s)
 {
         char log[2000] = "";
@@ -157,7 +157,7 @@ static uint32_t load_and_launch(dsc_session *s)
         return value;
 }
 
-/* Runs in a process of that user. take: it compromises the helper first. */
+/* Loads and launches the kernel in a process of that user. take: the process compromises the helper first. */
 static uint32_t user_gets(uid_t uid, int take)
 {
         char log[2000] = "";

@@ -151,7 +151,7 @@ static void deaf(void)
                         refused++;
                         continue;
                 }
-                /* Until the daemon stops reading or closes the connection. */
+                /* Sends requests until the daemon stops reading or closes the connection. */
                 for (int j = 0; j < ASKS; j++) {
                         struct pollfd p = {.fd = fd, .events = POLLOUT};
 
@@ -284,7 +284,8 @@ static uint64_t greedy_push(struct greedy *g)
         uint64_t head = atomic_load(&g->page->head), one = 1;
 
         while (g->tail - head < DS_RING_SLOTS) {
-                mark.head.stream = (uint16_t)(g->tail / 512 % 2 ? g->stream : 0); /* a single queue has a lower limit */
+                /* two streams share the marks, because a single queue has a lower limit */
+                mark.head.stream = (uint16_t)(g->tail / 512 % 2 ? g->stream : 0);
                 memcpy((uint8_t *)g->ring + DS_RING_HEADER + (g->tail & (DS_RING_SLOTS - 1)) * DS_RING_SLOT, &mark,
                         sizeof(mark));
                 g->tail++;

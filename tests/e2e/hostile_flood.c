@@ -276,7 +276,7 @@ static void flood_turn(const struct flood *flood, struct hostile *crowd, struct 
         }
 }
 
-/* Runs in the hostile user's process until it is killed. */
+/* Runs the flood in the hostile user's process until that process is killed. */
 static void flood_run(const struct flood *flood, int ready)
 {
         static struct hostile crowd[CONNECTIONS_MAX];
@@ -294,7 +294,7 @@ static void flood_run(const struct flood *flood, int ready)
                 flood_turn(flood, crowd, fds);
 }
 
-/* Returns the process, which has all its connections by then. */
+/* Starts the flood. Returns its process, which has all its connections by then. */
 static pid_t flood_start(const struct flood *flood)
 {
         uint32_t n = 0;
@@ -377,7 +377,7 @@ static int good_module(void)
         return module ? unload(module) : -1;
 }
 
-/* The good user's requests for ms, about a thousand per second at most. */
+/* Sends the good user's requests for ms milliseconds, about a thousand per second at most. */
 static void good_work(struct samples *samples, int ms, const char *when)
 {
         static int (*const asks[_KIND_MAX])(void) = {good_ping, good_memory, good_policies, good_module};

@@ -330,7 +330,8 @@ static void mutate_structure(uint64_t *state, struct bytes *frame)
         else
                 mutate_body(state, call->descriptor, &body);
         if (random_below(state, 20) == 0)
-                put_odd_field(state, frame, 1 + (uint32_t)random_below(state, 4)); /* id, tail, fds, nothing */
+                /* one of the request's own fields: id, tail, fds, or a number that no field has */
+                put_odd_field(state, frame, 1 + (uint32_t)random_below(state, 4));
         make_request(random_below(state, 1000), random_below(state, 12) ? call->id : other->id, &body, frame);
         if (random_below(state, 60) == 0)
                 make_request(1, other->id, &body, frame); /* two calls in one request */
@@ -351,7 +352,7 @@ static void mutate_bytes(uint64_t *state, struct bytes *frame)
         }
 }
 
-/* Frame `number` after its length, which may be wrong. */
+/* Makes frame `number`, after a length that may be wrong. */
 static void make_frame(uint64_t number, struct bytes *out)
 {
         static struct bytes frame;

@@ -112,7 +112,7 @@ static int hello(const char *name)
         return fd;
 }
 
-/* Runs a kernel that faults, in a process of that name. */
+/* Runs a kernel that faults, in a process whose session has that name. */
 static void fault(const char *name)
 {
         static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\ntrap;\n}\n";

@@ -103,7 +103,7 @@ static void detach(struct attached *a)
         close(a->page_fd);
 }
 
-/* The session soon ends or has a sticky error. */
+/* Checks that the session soon ends or has a sticky error. */
 static void expect_punished(struct attached *a, const char *what)
 {
         uint64_t end = h_now_ms() + h_patience(2000);
@@ -204,7 +204,7 @@ static void test_records(void)
         test_record("padding in the middle", &bad, sizeof(bad), 1);
 }
 
-/* Random slots, and records that change while the worker reads them. The worker must only survive. */
+/* Writes random slots, and records that change while the worker reads them. The worker must only survive. */
 static void test_scribble(uint64_t *seed)
 {
         for (int round = 0; round < 20; round++) {
@@ -282,7 +282,7 @@ static void *storm_thread(void *arg)
                 for (int i = 0; i < 64; i++)
                         storm_record(storm);
                 tail += h_random(&storm->seed) % 3;
-                /* a 64-bit word in two halves; mostly forward, sometimes anywhere */
+                /* writes the ring's tail, a 64-bit word, in two halves; mostly forward, sometimes anywhere */
                 ((volatile uint32_t *)&a->ring->tail)[0] = (uint32_t)tail;
                 ((volatile uint32_t *)&a->ring->tail)[1] = h_random(&storm->seed) % 100000 ? 0 : 1;
                 *(volatile uint32_t *)&a->ring->waiters = (uint32_t)h_random(&storm->seed);

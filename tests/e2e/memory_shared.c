@@ -84,7 +84,7 @@ static int unplace(dsc_session *s, const struct place *place)
                dsc_mem_release(s, place->handle);
 }
 
-/* Exit status 0: all checks passed. */
+/* Runs the client that owns the memory. Its exit status is 0 if all checks passed. */
 static int owner(int in, int out)
 {
         struct tokens tokens;
@@ -301,7 +301,7 @@ static int next_status(int fd)
         return status;
 }
 
-/* Requests that arrive before the reply to a request that they contradict. */
+/* Sends requests that arrive before the reply to a request that they contradict. */
 static void test_haste(void)
 {
         struct h_status before = {0}, after = {0};

@@ -24,7 +24,7 @@ static const char neighbour_ptx[] =
         "add.u64 %d0, %d0, %d1;\nld.global.u32 %r1, [%d0];\nmad.lo.u32 %r1, %r1, 3, 1;\n"
         "st.global.u32 [%d0], %r1;\nret;\n}\n";
 
-/* 0: every byte is right. address: of the words and of the second buffer */
+/* Runs one round. Returns 0 if every byte is right. address: of the words and of the second buffer */
 static inline int neighbour_round(dsc_session *s, uint64_t kernel, const uint64_t address[2], uint32_t seed)
 {
         struct dsc_launch launch = {.kernel = kernel,
@@ -71,7 +71,7 @@ static inline int neighbour_run(int in, int out)
         return 0;
 }
 
-/* *ret_address: address of its second buffer */
+/* Starts the neighbour's process; *ret_address: address of its second buffer */
 static inline struct h_child neighbour_start(uint64_t *ret_address)
 {
         struct h_child child = h_spawn(neighbour_run, "ring");
@@ -80,7 +80,7 @@ static inline struct h_child neighbour_start(uint64_t *ret_address)
         return child;
 }
 
-/* 1: another round gave the right bytes. */
+/* Requests another round. Returns 1 if it gave the right bytes. */
 static inline int neighbour_is_right(const struct h_child *child, char round)
 {
         char wrong = 1;

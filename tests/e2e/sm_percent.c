@@ -52,7 +52,7 @@ static struct dsc_kernel wait_kernel(dsc_session *s)
         return kernel;
 }
 
-/* Device time of one launch, ns. */
+/* Launches the kernel. Returns its device time, ns. */
 static int64_t measure(dsc_session *s, const struct dsc_kernel *kernel, uint64_t memory, const uint64_t events[2])
 {
         struct {
@@ -75,7 +75,7 @@ static int64_t measure(dsc_session *s, const struct dsc_kernel *kernel, uint64_t
         return ns;
 }
 
-/* The request's status, or -1 without a reply. */
+/* Sends the request. Returns its status, or -1 without a reply. */
 static int call(int fd, Detshare__Request *request, Detshare__Reply **ret)
 {
         static uint64_t id = 100;

@@ -196,20 +196,20 @@ static void check_forks(void)
 {
         CUgraph graph = (CUgraph)host;
 
-        fork_side(); /* not joined */
+        fork_side(); /* the side stream is not joined back before the capture ends */
         OK(add_one(side));
         end_with(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, s);
         CHECK(status_of(side) == CU_STREAM_CAPTURE_STATUS_NONE);
 
-        fork_side(); /* not joined, but without work that must be joined */
+        fork_side(); /* the side stream is not joined back, but has no work that must be joined */
         end_valid(s);
 
-        fork_side(); /* ended in another stream than it began */
+        fork_side(); /* the capture ends in another stream than it began in */
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(side, &graph));
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, add_one(side));
         end_invalid(s);
 
-        fork_side(); /* synchronising with a stream that joined the capture */
+        fork_side(); /* the program synchronises with a stream that joined the capture */
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(side));
         end_invalid(s);
 

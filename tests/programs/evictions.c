@@ -22,7 +22,7 @@ static const char ptx[] =
         " ld.param.u64 %p6, [table];\n"
         " mov.u32 %r3, 0;\n mov.u32 %r4, %r2;\n"
         "AGAIN:\n and.b32 %r6, %r4, 31;\n mul.wide.u32 %p7, %r6, 4;\n add.u64 %p8, %p6, %p7;\n"
-        " ld.volatile.global.u32 %r7, [%p8];\n" /* always the same value, which a compiler cannot know */
+        " ld.volatile.global.u32 %r7, [%p8];\n" /* the loaded value is always the same, which a compiler cannot know */
         " mad.lo.u32 %r4, %r4, 1664525, %r7;\n add.u32 %r3, %r3, 1;\n"
         " setp.lt.u32 %q, %r3, %r1;\n @%q bra AGAIN;\n"
         " mov.u32 %r5, %tid.x;\n setp.ne.u32 %q, %r5, 0;\n @%q ret;\n"

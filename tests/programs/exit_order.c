@@ -16,7 +16,7 @@ static void late(const char *who)
                 cuCtxSynchronize(), cuDevicePrimaryCtxRelease(0)};
 
         for (unsigned int i = 0; i < sizeof(r) / sizeof(r[0]); i++) {
-                /* success, already freed, or too late */
+                /* allowed results of a call after main(): success, already freed, or too late */
                 CHECK(r[i] == CUDA_SUCCESS || r[i] == CUDA_ERROR_DEINITIALIZED || r[i] == CUDA_ERROR_INVALID_VALUE ||
                         r[i] == CUDA_ERROR_INVALID_HANDLE || r[i] == CUDA_ERROR_INVALID_CONTEXT);
         }

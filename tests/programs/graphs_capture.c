@@ -20,7 +20,7 @@ static void add_to(CUdeviceptr p, int n, int v, CUstream stream)
         OK(cuLaunchKernel(add, 1, 1, 1, (unsigned int)n, 1, 1, 0, stream, params, NULL));
 }
 
-/* Synchronous: the streams of this program do not wait for the legacy stream. */
+/* Fills memory and waits for that, because the streams of this program do not wait for the legacy stream. */
 static void fill(CUdeviceptr p, unsigned int v)
 {
         OK(cuMemsetD32(p, v, N));
@@ -151,7 +151,7 @@ static void check_fork(void)
         CHECK(n == 2);
         OK(cuGraphInstantiate(&exec, graph, 0));
         OK(cuGraphLaunch(exec, other));
-        OK(cuGraphLaunch(exec, s)); /* runs after the other launch */
+        OK(cuGraphLaunch(exec, s)); /* this launch runs after the other launch of the same graph */
         OK(cuStreamSynchronize(s));
         CHECK(value_at(a) == 22 && value_at(b) == 22 && value_at(b + 4) == 10);
         OK(cuGraphExecDestroy(exec));

@@ -277,7 +277,7 @@ static void check_words(void)
         ops[1].writeValue.value64 = 0x500000004ull;
         OK(cuGraphCreate(&graph, 0));
         OK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
-        memset(ops, 0xff, sizeof(ops)); /* the graph has its own copy */
+        memset(ops, 0xff, sizeof(ops)); /* the graph has its own copy of the operations */
         OK(cuGraphBatchMemOpNodeGetParams(node, &got));
         CHECK(got.count == 2 && got.paramArray[0].writeValue.value == 123);
         run(graph, 1);

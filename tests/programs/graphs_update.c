@@ -31,7 +31,7 @@ static void check_set_params(void)
         OK(cuGraphLaunch(exec, s));
         CHECK(value_at(a) == 11 && value_at(b) == 11);
         OK(cuGraphExecKernelNodeSetParams(exec, kernel, &k));
-        v = 0; /* the instance has its own copy */
+        v = 0; /* the instance has its own copy of the kernel's parameters */
         OK(cuGraphLaunch(exec, s));
         CHECK(value_at(a) == 31);
         OK(cuGraphExecMemsetNodeSetParams(exec, set, &m, context));
@@ -125,7 +125,7 @@ static void check_whole_update(void)
         OK(cuGraphAddEmptyNode(&first, graph, NULL, 0));
         node = add_kernel(graph, &first, 1, a, 1);
         expect_refusal(exec, graph, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, first);
-        OK(cuGraphLaunch(exec, s)); /* unchanged by the refused update */
+        OK(cuGraphLaunch(exec, s)); /* the refused update has not changed the instance */
         CHECK(value_at(a) == 303);
         OK(cuGraphExecDestroy(exec));
 }
@@ -173,7 +173,7 @@ static void check_flags(void)
         CHECK((flags & ~(cuuint64_t)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) == 0);
         OK(cuGraphUpload(exec, s));
-        OK(cuGraphLaunch(exec, s)); /* an empty graph */
+        OK(cuGraphLaunch(exec, s)); /* launches an empty graph */
         OK(cuStreamSynchronize(s));
         OK(cuGraphExecDestroy(exec));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphInstantiate(&exec, graph, 64));
@@ -184,7 +184,7 @@ static void check_flags(void)
         OK(cuGraphExecDestroy(exec));
         OK(cuGraphAddEmptyNode(&n[0], graph, NULL, 0));
         OK(cuGraphAddEmptyNode(&n[1], graph, &n[0], 1));
-        OK(cuGraphAddDependencies(graph, &n[1], &n[0], NULL, 1)); /* a cycle */
+        OK(cuGraphAddDependencies(graph, &n[1], &n[0], NULL, 1)); /* closes a cycle */
         params.flags = 0;
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphInstantiateWithParams(&exec, graph, &params));
         CHECK(params.result_out == CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE);

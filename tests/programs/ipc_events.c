@@ -96,7 +96,7 @@ static void parent(int in, int out)
         MUST(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
         OK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
         MUST(cuIpcGetEventHandle(&handle, event));
-        OK(cuEventQuery(event)); /* never recorded */
+        OK(cuEventQuery(event)); /* an event that was never recorded counts as reached */
         /* the legacy default streams of two processes are independent */
         OK(cuLaunchHostFunc(NULL, stand, &open));
         OK(cuEventRecord(event, NULL));

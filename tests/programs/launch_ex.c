@@ -74,7 +74,8 @@ static void check_attributes(CUfunction add)
         a.value.clusterDim.x = a.value.clusterDim.y = a.value.clusterDim.z = 1;
         OK(with_attribute(add, &a, 1));
         a.value.clusterDim.x = 2;
-        EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, with_attribute(add, &a, 1)); /* does not divide the grid */
+        /* this cluster size does not divide the grid */
+        EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, with_attribute(add, &a, 1));
         a.value.clusterDim.x = 0;
         EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, with_attribute(add, &a, 1));
         memset(&a, 0, sizeof(a));
@@ -151,7 +152,7 @@ static void check_big(void)
                         expected[t] += big.values[i] * (i + 1);
         }
         OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
-        memset(&big, 0, sizeof(big)); /* the launch has its own copy */
+        memset(&big, 0, sizeof(big)); /* the launch has its own copy of the parameters */
         OK(cuMemcpyDtoH(result, out, sizeof(result)));
         SAME(result, expected, sizeof(result));
 }

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
         EXPECT(CUDA_ERROR_FILE_NOT_FOUND,
                 cuLibraryLoadFromFile(&library, "/nonexistent", NULL, NULL, 0, NULL, NULL, 0));
         MUST(cuLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
-        memset(text, 'x', 100); /* the library has its own copy */
+        memset(text, 'x', 100); /* the library has its own copy of the text */
         check_without_context(library, &kernel);
         check_in_context(library, kernel);
         check_in_context(library, kernel);

@@ -36,7 +36,7 @@ enum drive_is { DRIVE_UNSEEN, DRIVE_NUMBER, DRIVE_FLOAT, DRIVE_ADDRESS };
 
 /* Reasons why a kernel's results cannot be compared bit by bit */
 enum drive_class {
-        DRIVE_APPROX = 1, /* instructions that PTX gives an error bound, not a value */
+        DRIVE_APPROX = 1, /* instructions for which PTX states an error bound, not a value */
         DRIVE_TIMED = 2,  /* clocks, and which SM, warp slot or part of the machine it ran on */
         DRIVE_ATOMIC = 4, /* atomics whose order shows: of floats, or results that are used */
 };
@@ -176,7 +176,8 @@ static inline int32_t drive_source(const struct drive *d, const struct ds_ptx_in
         return source;
 }
 
-/* One pass over the instructions; sums: also through sums. A parameter used as an address anywhere is an address. */
+/* One pass over the instructions, which follows parameters to their uses; sums: also through sums. A parameter used
+ * as an address anywhere is an address. */
 static inline void drive_walk(struct drive *d, int32_t *from, int sums)
 {
         for (uint32_t i = 0; i < d->function->n_instrs; i++) {

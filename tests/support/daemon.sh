@@ -14,7 +14,7 @@ await() {
         return 1
 }
 
-# daemon_start OPTION...: returns when the daemon serves
+# daemon_start OPTION...: starts the daemon and returns when it serves
 daemon_start() {
         # shellcheck disable=SC2154
         : >"$tmp/out" # of the one before
@@ -24,7 +24,7 @@ daemon_start() {
         await "$tmp/out" serving
 }
 
-# The daemon's exit status.
+# daemon_stop: ends the daemon; its status is the daemon's exit status
 daemon_stop() {
         kill -TERM "$daemon"
         wait "$daemon"

@@ -69,7 +69,7 @@ static void send_bytes(int fd, const uint8_t *bytes, size_t size, const int *fds
                 }
                 ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
                 if (n <= 0)
-                        return; /* the client has disconnected */
+                        return; /* the send fails if the client has disconnected */
                 sent += (size_t)n;
         }
 }
@@ -619,13 +619,14 @@ void fake_stop(struct fake *fake)
 {
         shutdown(fake->listen_fd, SHUT_RDWR);
         pthread_join(fake->acceptor, NULL);
-        /* Before the client notices and unmaps its pinned memory, which the worker accesses at the same addresses. */
+        /* The worker stops before the client notices and unmaps its pinned memory, which the worker accesses at the
+         * same addresses. */
         pthread_mutex_lock(&fake->attach_lock);
         stop_worker(fake);
         pthread_mutex_unlock(&fake->attach_lock);
         if (fake->client_fd >= 0)
                 shutdown(fake->client_fd, SHUT_RDWR);
-        /* A worker of a new attachment. */
+        /* the client may have attached again, which started another worker */
         stop_worker(fake);
         close(NAME_FD);
 }

@@ -43,11 +43,11 @@ struct fake {
         fake_hook hook;
         void *user;
 
-        /* knobs */
+        /* settings by the test */
         uint64_t window;      /* address of the window, FAKE_WINDOW unless set before fake_start() */
-        uint64_t windows[16]; /* windows that are offered before it, one after the other */
+        uint64_t windows[16]; /* windows that the daemon offers before `window`, one after the other */
         _Atomic int n_windows;
-        _Atomic int restarting; /* number of requests that get RESTARTING */
+        _Atomic int restarting; /* number of requests that get the status RESTARTING */
         _Atomic bool dribble;   /* sends replies byte by byte */
         _Atomic bool paused;    /* the worker does not consume */
         _Atomic bool naps;      /* the worker sleeps on the eventfd whenever the ring is empty */
@@ -56,7 +56,7 @@ struct fake {
         _Atomic uint64_t clock_ns;
         void (*on_record)(struct fake *fake, const struct ds_record *record);
 
-        /* observations */
+        /* observations for the test */
         _Atomic uint32_t requests[256]; /* count per call case */
         _Atomic uint32_t records[16];   /* count per record type */
         _Atomic uint32_t connections, sleeps, declared;
@@ -66,7 +66,7 @@ struct fake {
         uint64_t hello_slo_ns, hello_limit;
         uint32_t hello_percent, hello_request, hello_share_limit;
 
-        /* the session */
+        /* state of the session */
         struct ds_ring_header *ring;
         struct ds_completion_page *page;
         int event_fd;
@@ -86,7 +86,7 @@ void fake_start(struct fake *fake);
 void fake_stop(struct fake *fake);
 /* Replies to a request for which the hook returned FAKE_SILENT. */
 void fake_reply(struct fake *fake, Detshare__Reply *reply, const int *fds, size_t n_fds);
-/* The worker dies and the page gets the error. 0: the daemon has not noticed any loss. */
+/* Ends the worker and stores the error in the page; 0: the daemon has not noticed any loss. */
 void fake_worker_dies(struct fake *fake, int error);
 /* Publishes progress and wakes clients, as the worker does. */
 void fake_flush(struct fake *fake);

@@ -168,10 +168,11 @@ static inline double bounds_value(const char *text, uint64_t word, int high)
         return u >> (width - 1) & 1 ? -v : v;
 }
 
-/* The same for the words of a row; for packed types the larger error of both halves. */
+/* Like bounds_error, for the words of a row; for packed types the larger error of both halves. */
 static inline double bounds_word_error(const char *text, uint64_t a, uint64_t b, uint64_t r)
 {
-        /* These instructions read only the upper half, so they see some NaNs as infinities. */
+        /* Approximations with .ftz.f64 read only the upper half of their operand, so they see some NaNs as
+         * infinities. */
         const uint64_t seen = strstr(text, ".ftz.f64") ? UINT64_C(0xffffffff00000000) : UINT64_MAX;
         double worst = -1;
 

@@ -336,7 +336,7 @@ static inline void rig_write(struct rig *r, const char *name, const void *from, 
 #endif
 }
 
-/* A launch that must succeed. */
+/* Runs a launch that must succeed. */
 static inline void rig_run(
         struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
 {

@@ -315,7 +315,7 @@ static inline void rows_convert(void)
                 for (int u = 0; u < 6; u++) {
                         rows_add(ints[t].kind, ints[u].kind, NONE, NONE, 0, "cvt.%s.%s %%D, %%A;", ints[t].name,
                                 ints[u].name);
-                        /* Only if saturation can happen. */
+                        /* Adds a row with .sat only if saturation can happen. */
                         if (t != u && (t / 2 < u / 2 || (t & 1) != (u & 1)) && !(t / 2 > u / 2 && (t & 1)))
                                 rows_add(ints[t].kind, ints[u].kind, NONE, NONE, 0, "cvt.sat.%s.%s %%D, %%A;",
                                         ints[t].name, ints[u].name);
@@ -474,7 +474,7 @@ static inline void rows_video_simd(const char *op, const char *types, unsigned t
         rows_add(I32, I32, I32, I32, 0, "%s.%s%s %%D%s, %%A%s, %%B%s, %%C;", op, types, sat, to, a, b);
 }
 
-/* The same with shifts and .sat: only all-signed products agree with PTX. */
+/* Rows of vmad, also with shifts and .sat: with these only all-signed products agree with PTX. */
 static inline void rows_vmad(void)
 {
         static const char *const types[] = {"u32.u32.u32", "u32.u32.s32", "s32.s32.u32", "s32.s32.s32"};

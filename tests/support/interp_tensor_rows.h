@@ -230,7 +230,8 @@ static inline void tensor_wmma_access(const char *what, const char *shape, const
                 uint32_t major = col ? columns : rows, minor = col ? rows : columns, ld = minor + 128 / bits;
                 uint32_t words = (major * ld * bits + 1023) / 1024;
 
-                if (bits < 8 && col != (what[0] == 'b')) /* only in the layout of the multiplication */
+                /* elements below 8 bits exist only in the layout of the multiplication */
+                if (bits < 8 && col != (what[0] == 'b'))
                         continue;
                 if (bits < 8)
                         ld = minor + (bits == 1 ? 128 : 32);
@@ -239,7 +240,7 @@ static inline void tensor_wmma_access(const char *what, const char *shape, const
                 tensor_add(k, registers, k, k == T_F64 ? (words + 1) / 2 : words, T_NONE, 0, T_NONE, 0,
                         "wmma.load.%s.sync.aligned.%s.%s.global.%s %%D, [%%P], %u;", what, col ? "col" : "row", shape,
                         type, ld);
-                if (what[0] == 'c') /* the results have as many words as the store */
+                if (what[0] == 'c') /* the results need as many words as the store writes */
                         tensor_add(T_NONE, k == T_F64 ? (words + 1) / 2 : words, k, registers, T_NONE, 0, T_NONE, 0,
                                 "wmma.store.d.sync.aligned.%s.%s.global.%s [%%Q], %%A, %u;", col ? "col" : "row", shape,
                                 type, ld);
@@ -357,7 +358,7 @@ static inline const char *tensor_type(enum tensor_kind k)
         return k == T_F64 ? "f64" : k == T_F32 ? "f32" : "b32";
 }
 
-/* {%a0, %a1} */
+/* Writes the operand's registers as a vector, for example {%a0, %a1}. */
 static inline void tensor_emit_vector(FILE *f, char name, uint32_t n)
 {
         for (uint32_t i = 0; i < n; i++)

@@ -12,7 +12,7 @@ static uint64_t next(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* Each bit from `from` on with a probability of 1/`of`. */
+/* Draws a mask in which each bit from `from` on is set with a probability of 1/`of`. */
 static uint64_t some_bits(uint64_t *state, unsigned from, unsigned of)
 {
         uint64_t mask = 0;
@@ -114,7 +114,8 @@ void lut_hash_draw_places(struct lut_hash *hash, uint64_t seed)
                 else
                         hash->digit[hash->digits++] = UINT64_C(1) << bit | some_bits(&state, bit + 1, 4);
         }
-        /* The lowest bit always takes it; otherwise the bit above might select no channel at all. */
+        /* The number's lowest digit always contains the address bit of the parity; otherwise the bit above might
+         * select no channel at all. */
         hash->digit[0] |= UINT64_C(1) << skipped;
 }
 

@@ -14,9 +14,9 @@
 
 enum load_kind {
         LOAD_RING,    /* allocates, copies, launches, reads back; pinned memory, streams, modules; shared memory */
-        LOAD_RPC,     /* the same over the socket alone */
+        LOAD_RPC,     /* the same work as LOAD_RING, over the socket alone */
         LOAD_WAIT,    /* a kernel that runs for a while; waits on the completion page */
-        LOAD_SYNC,    /* the same, waits by a request */
+        LOAD_SYNC,    /* the same kernel as LOAD_WAIT; waits by a request */
         LOAD_SLEEP,   /* a declared thread that sleeps on the device's clock */
         LOAD_PRINT,   /* kernels that print */
         LOAD_IDLE,    /* holds much, does little */
@@ -47,9 +47,9 @@ struct load {
 };
 
 const char *load_name(enum load_kind kind);
-/* Once per process, before any other call of the client library. */
+/* Prepares the load; called once per process, before any other call of the client library. */
 void load_init(struct load *load, enum load_kind kind, const char *build, uint64_t seed);
-/* 0, or an error if there is no daemon, for example. Forgets everything held before. */
+/* Opens the load and forgets everything held before. Returns 0 or an error, for example if there is no daemon. */
 int load_open(struct load *load);
 int load_step(struct load *load);
 /* 1 if the error of a step or of load_open means that there is no daemon. */
@@ -57,7 +57,7 @@ int load_daemon_gone(struct load *load, int error);
 /* After any other error, such as a worker's death: releases everything before load_open is called again. */
 void load_reset(struct load *load);
 
-/* cuda.c */
+/* Functions of cuda.c. */
 struct load_cuda *load_cuda_new(const char *build);
 int load_cuda_open(struct load *load);
 int load_cuda_step(struct load *load);

@@ -46,7 +46,7 @@ static void relays(int blocks, int rounds)
         OK(cudaFree(p));
 }
 
-/* The same in a graph, whose node is a cooperative launch. */
+/* Relays in a graph whose node is a cooperative launch. */
 static void relays_in_a_graph(int blocks, int rounds)
 {
         std::vector<int> cells(blocks, 0), expected(blocks, 2 * rounds);

@@ -43,7 +43,7 @@ static void times(cudaStream_t s)
                 OK(cudaEventDestroy(event));
 }
 
-/* Only the last record counts. */
+/* Records one event several times: only the last record counts. */
 static void again(cudaStream_t s)
 {
         cudaEvent_t a, b;

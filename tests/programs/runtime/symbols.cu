@@ -74,7 +74,7 @@ static void addresses()
         CHECK(value == 0x123456789abcdefull);
         OK(cudaGetSymbolAddress(&other, hidden));
         CHECK(address == other && address);
-        /* a pointer stored in a variable */
+        /* writes through a pointer that a variable holds */
         MUST(cudaMalloc(&cell, sizeof(double)));
         MUST(cudaMalloc(&out, 64 * sizeof(float)));
         OK(cudaMemcpyToSymbol(indirect, &cell, sizeof(cell)));

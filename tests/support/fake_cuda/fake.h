@@ -147,12 +147,12 @@ extern const struct ds_device_ops *const fake_sim;
 /* --- state.c --- */
 enum fake_needs {
         FAKE_NOTHING,
-        FAKE_INIT,    /* cuInit */
-        FAKE_CONTEXT, /* a current context that is not lost */
-        FAKE_ASKS,    /* FAKE_CONTEXT without a log line */
-        FAKE_STOPS,   /* FAKE_CONTEXT, and the call waits for all work */
+        FAKE_INIT,    /* the call needs an earlier cuInit */
+        FAKE_CONTEXT, /* the call needs a current context that is not lost */
+        FAKE_ASKS,    /* like FAKE_CONTEXT, but without a log line */
+        FAKE_STOPS,   /* like FAKE_CONTEXT, and the call waits for all work */
 };
-/* Takes the lock, also on failure. */
+/* Begins a call with these needs. Takes the lock, also on failure. */
 CUresult fake_enter(const char *name, enum fake_needs needs);
 /* Waits for all work, as this call would in a real context. Aborts under FAKE_CUDA_STRICT. */
 CUresult fake_stop(const char *name);
@@ -188,8 +188,8 @@ uint64_t fake_token(const struct CUstream_st *stream);
 /* Handles the sim's acceptance (r == 0) or refusal of a submission with fake_token. serious: a client's work. */
 CUresult fake_submitted(CUstream stream, int r, bool serious);
 void fake_pump(void);                /* advances the clock and takes completions */
-bool fake_busy(void);                /* 1 if clients' work is in flight */
-CUresult fake_wait(CUstream stream); /* NULL: all streams */
+bool fake_busy(void);                /* 1: clients' work is in flight */
+CUresult fake_wait(CUstream stream); /* waits for the stream's work; NULL: of all streams */
 void fake_flush(void);               /* writes the output of kernels */
 
 /* --- memory.c --- */

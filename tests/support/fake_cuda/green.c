@@ -28,7 +28,7 @@ struct CUdevResourceDesc_st {
 struct share {
         struct ds_tpc_mask mask;
         bool whole;  /* the device's own resource, which may be split */
-        bool coarse; /* see above */
+        bool coarse; /* made of groups that keep the SMs of one GPC together */
 };
 _Static_assert(sizeof(struct share) <= sizeof(((CUdevResource *)NULL)->_internal_padding), "no room");
 
@@ -86,7 +86,7 @@ FAKE_API cuDeviceGetDevResource(CUdevice dev, CUdevResource *resource, CUdevReso
         return CUDA_SUCCESS;
 }
 
-/* The next group of n TPCs from *left; from one GPC if one_gpc. */
+/* Takes the next group of n TPCs from *left; all of them from one GPC if one_gpc. */
 static bool group_take(struct ds_tpc_mask *left, uint32_t n, bool one_gpc, struct ds_tpc_mask *ret)
 {
         const struct sim_model *model = fake.device->model;
@@ -228,7 +228,7 @@ CUresult fake_rung_take(const struct ds_tpc_mask *mask, bool coarse, enum fake_r
         return CUDA_SUCCESS;
 }
 
-/* The context ends. Remaining handles of streams and green contexts become invalid. */
+/* Frees all rungs when the context ends. Remaining handles of streams and green contexts become invalid. */
 void fake_rungs_free(void)
 {
         struct CUdevResourceDesc_st *desc;

@@ -323,7 +323,7 @@ static CUresult range_access(struct fake_range *range)
         return CUDA_SUCCESS;
 }
 
-/* Never freed, since only callers with a short-lived context allocate this way. */
+/* Memory of this call is never freed, since only callers with a short-lived context allocate this way. */
 FAKE_API cuMemAlloc(CUdeviceptr *ptr, size_t size)
 {
         const CUmemAllocationProp prop = {

@@ -87,7 +87,7 @@ static char *trailing_text(const void *image, size_t *ret_size)
 
         if (run == TEXT_MAX)
                 return NULL;
-        /* The length's low bytes may look like text. */
+        /* The low bytes of the length that follows may look like text. */
         for (uint64_t back = 0; back < 8 && back <= run; back++) {
                 if (peek(start + run - back, end, sizeof(end)) != sizeof(end) || memcmp(end + 8, TRAILER, TRAILER_SIZE))
                         continue;
@@ -105,7 +105,7 @@ static char *trailing_text(const void *image, size_t *ret_size)
         return NULL;
 }
 
-/* The image for the sim. The caller frees *ret_owned. */
+/* Finds the image that the sim can load. The caller frees *ret_owned. */
 static CUresult image_find(const void *code, const void **ret, size_t *ret_size, char **ret_owned)
 {
         struct {

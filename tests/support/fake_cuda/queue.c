@@ -117,7 +117,8 @@ static void take(void)
         }
 }
 
-/* 0, -ETIME, -EAGAIN: as the sim's advance when the clock has reached the possible time. */
+/* Advances the sim's clock to the current time and takes completions. Returns what the sim's advance returned last:
+ * -ETIME, -EAGAIN, or 0 if the context is lost. */
 static int pump(void)
 {
         uint64_t now = fake_clock() - fake.start_ns;

@@ -299,7 +299,7 @@ static void obey(char *text, const int *fds, size_t n_fds)
                 unstore(name);
 }
 
-/* 0: no message was there. */
+/* Reads one message. Returns 0 if there was none. */
 static int hear(void)
 {
         char text[4096], control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
@@ -338,7 +338,7 @@ static void bury(void)
 
         if (!child || waitpid(child, &status, WNOHANG) != child)
                 return;
-        while (hear()) /* its last messages */
+        while (hear()) /* reads the command's last messages */
                 ;
         if (WIFSIGNALED(status))
                 printf("killed %d\n", WTERMSIG(status));
@@ -408,7 +408,7 @@ static void do_word(const char *word)
         }
 }
 
-/* 0: end of file. */
+/* Reads commands from standard input. Returns 0 at the end of file. */
 static int read_words(void)
 {
         static char buffer[4096];

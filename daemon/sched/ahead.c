@@ -21,7 +21,7 @@
 
 struct ds_ahead_slots {
         struct detshare_op_view views[AHEAD_SLOTS];
-        uint32_t rows[AHEAD_SLOTS]; /* statistics rows */
+        uint32_t rows[AHEAD_SLOTS]; /* statistics row of each viewed operation */
 };
 
 static uint64_t saturating_mul(uint64_t a, uint64_t b)
@@ -45,7 +45,8 @@ static uint64_t op_bytes(const struct ds_op *op)
         return saturating_mul(saturating_mul(op->memset.width, op->memset.height), op->memset.element_size);
 }
 
-/* Durations of transfers are measured per kind and power of two of their size. */
+/* Key of a copy or memset in the statistics: its kind and the power of two of its size, because durations are
+ * measured per such group. */
 static uint64_t transfer_key(const struct ds_op *op)
 {
         uint64_t bytes = op_bytes(op);
@@ -122,7 +123,8 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
                 uint32_t blocks = ds_kstat_blocks_per_sm(sched->info, sched->ops->kernel_info(op->launch.kernel),
                         product3(op->launch.block), op->launch.shared_bytes);
 
-                /* the device refuses a block that does not fit an SM; the view shows it as filling one */
+                /* a block that does not fit an SM is refused by the device; until then the view shows it as filling
+                 * one SM */
                 row->blocks_per_sm = DS_MAX(blocks, 1);
         }
 }
@@ -135,7 +137,7 @@ static void launch_view(ds_sched *sched, const struct ds_op *op, struct detshare
         view->kernel = op->kernel_key;
         view->blocks = product3(op->launch.grid);
         view->threads = product3(op->launch.block);
-        /* the row may belong to another kernel by now, because this one waited in a long queue */
+        /* while the operation waited in a long queue, the row may have been given to another kernel */
         view->blocks_per_sm = row ? row->blocks_per_sm : 1;
         view->sms_needed = DS_MIN(DS_DIV_UP((uint64_t)view->blocks, view->blocks_per_sm), sched->info->n_sms);
         view->all_resident = ds_launch_all_resident(sched, &op->launch, view->blocks, view->blocks_per_sm);

@@ -15,12 +15,13 @@
 struct ds_ahead_slots;
 
 struct ds_ahead {
-        struct ds_ahead_slots *slots; /* allocated at the first submit */
+        struct ds_ahead_slots *slots; /* NULL until the first submit */
         uint32_t start, n;
-        struct ds_op *scanned; /* the last operation examined; NULL = begin at the coroutine's boundary */
+        /* the last operation with a view; NULL = begin at the coroutine's first waiting operation */
+        struct ds_op *scanned;
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Allocates the array if there is none. Returns 0 or -ENOMEM. */
 int ds_ahead_reserve(struct ds_ahead *ahead);
 void ds_ahead_deinit(struct ds_ahead *ahead);
 /* Finds (or creates) the statistics row of an operation; fills in kernel_key if it is 0. */
@@ -28,7 +29,7 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op);
 /* Key of a kernel and its launch shape: the same in every process and for every client, independent of streams and
  * data. */
 uint64_t ds_launch_key(const ds_sched *sched, const struct ds_launch *launch);
-/* Writes the views of operations that have entered the window. */
+/* Writes the views of waiting operations that are among the first DETSHARE_AHEAD_MAX now and have no view yet. */
 void ds_ahead_fill(ds_coroutine *coroutine);
 /* Removes the view of `op`, the first waiting operation, which leaves the queue. */
 void ds_ahead_pop(ds_coroutine *coroutine, const struct ds_op *op);

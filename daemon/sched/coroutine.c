@@ -138,7 +138,7 @@ void ds_coroutine_detach(ds_coroutine *coroutine)
         if (!sched)
                 return;
         coroutine_unpark(coroutine);
-        /* only at the end of the scheduler with work queued: nothing is reported */
+        /* waiters exist here only if the scheduler ends with work queued; they get no report */
         while (coroutine->waiters)
                 coroutine_unpark(coroutine->waiters);
         for (struct ds_op *op = coroutine->boundary; op; op = op->next) {
@@ -197,7 +197,7 @@ void ds_coroutine_release(ds_coroutine *coroutine)
 {
         assert(!coroutine->released);
         coroutine->released = 1;
-        /* deferred: the caller may be in a done callback of this coroutine */
+        /* the release is deferred: the caller may be in a done callback of this coroutine */
         ds_coroutine_touch(coroutine);
 }
 
@@ -222,7 +222,7 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine)
 
         if (!session || session->cancelled || coroutine->released)
                 return 0;
-        /* parts of graphs may exceed the bounds */
+        /* the bounds below do not apply to the parts of graphs, so the counts may be above them */
         if (coroutine->n_ops >= DS_SCHED_QUEUE_MAX || session->n_ops >= DS_SCHED_SESSION_QUEUE_MAX)
                 return 0;
         return DS_MIN(DS_SCHED_QUEUE_MAX - coroutine->n_ops, DS_SCHED_SESSION_QUEUE_MAX - session->n_ops);
@@ -244,7 +244,8 @@ static void op_bind_dependencies(ds_coroutine *coroutine, struct ds_op *op)
         }
         if (op->kind != DS_OP_WAIT || !op->wait_for)
                 return;
-        /* a wait for a future number is reduced to the current one, so no cycle of waits is possible */
+        /* a wait for a number not submitted yet waits for the last submitted one instead, so no cycle of waits is
+         * possible */
         op->wait_seq = DS_MIN(op->wait_seq, op->wait_for->submitted);
         assert(op->wait_for != coroutine || op->wait_seq < op->seq);
         ds_coroutine_ref(op->wait_for);
@@ -335,13 +336,14 @@ static int coroutine_outside_is_over(ds_coroutine *coroutine, struct ds_op *op)
         return op->outside.over;
 }
 
-/* 1: the head's dependencies have ended. Otherwise parks the coroutine where their end will find it. */
+/* Whether the head's dependencies have ended. If not, parks the coroutine in the list that the end of the dependency
+ * processes. */
 static int coroutine_head_is_free(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->boundary;
         ds_sched_session *session = coroutine->session;
 
-        /* no list is needed: the legacy coroutine is checked whenever a blocking one ends an operation */
+        /* a legacy coroutine needs no list of waiters: it is checked whenever a blocking coroutine ends an operation */
         if (coroutine->legacy && session->blocking_done < op->join_seq)
                 return 0;
         if (coroutine->blocking && session->legacy_done < op->join_seq) {
@@ -378,7 +380,8 @@ static void coroutine_leave_queue(ds_coroutine *coroutine)
         }
 }
 
-/* Passes a mark, or a completed wait of either kind: it ends when everything before it has ended. */
+/* Takes a head without work (a mark, or a wait that is over) out of the waiting part. It ends when everything before
+ * it has ended. */
 static void coroutine_pass_head(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->boundary;
@@ -451,7 +454,7 @@ void ds_coroutine_in_parts(ds_coroutine *coroutine)
         ds_ahead_clear(&coroutine->ahead);
         coroutine_resolve_head(coroutine);
         ds_coroutine_changed(coroutine);
-        ds_coroutine_touch(coroutine); /* if there was no memory for its first part, it has ended */
+        ds_coroutine_touch(coroutine); /* the graph has ended already if there was no memory for its first part */
 }
 
 void ds_coroutine_fault(ds_coroutine *coroutine, int status)
@@ -489,7 +492,7 @@ void ds_coroutine_killing(ds_coroutine *coroutine)
         ds_sched_event_cancel(coroutine->sched, &coroutine->submit_event);
 }
 
-/* Resets an operation to the state before its launch. A completed mark or wait stays completed. */
+/* Resets an operation to the state before its launch. A mark or wait that is over stays so. */
 static void op_return(ds_coroutine *coroutine, struct ds_op *op)
 {
         op->finished = DS_OP_UNFINISHED;
@@ -572,7 +575,8 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
                 session->errors++;
 }
 
-/* Reports the oldest operation, which has ended: counts it, wakes its waiters, and calls its owner, which may free it. */
+/* Reports the oldest operation of the coroutine, which has ended: counts it, wakes coroutines that wait for it, and
+ * calls its owner, which may free it. */
 static void coroutine_tell_first(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->first;
@@ -603,7 +607,7 @@ static void coroutine_tell_first(ds_coroutine *coroutine)
         ds_free(message);
 }
 
-/* Defers the unfolding of more of a graph to the next call of ds_sched_settle(), so that other coroutines come
+/* Defers the unfolding of the rest of a graph to the next call of ds_sched_settle(), so that other coroutines come
  * first. */
 static void coroutine_put_off(ds_coroutine *coroutine)
 {
@@ -625,7 +629,7 @@ static void coroutine_settle(ds_coroutine *coroutine)
                         coroutine_tell_first(coroutine);
                         told = 1;
                 }
-                /* the report may have made it due */
+                /* the report may have made the head due if it is of kind DS_OP_OUTSIDE */
         } while (told && coroutine->boundary && coroutine->boundary->kind == DS_OP_OUTSIDE);
         if (coroutine->full && coroutine->n_marks < DS_GRAPH_MARKS)
                 coroutine_put_off(coroutine);

@@ -58,18 +58,18 @@ enum ds_coroutine_state {
 /* Values of ds_op.finished. */
 enum ds_op_finished {
         DS_OP_UNFINISHED,
-        DS_OP_RAN,       /* the device supplied its times */
-        DS_OP_NEVER_RAN, /* no work, refused or dropped: its time is that at which it would have begun */
+        DS_OP_RAN,       /* has run on the device, which supplied its times */
+        DS_OP_NEVER_RAN, /* has not run (no work, refused or dropped); its time is that at which it would have begun */
 };
 
 enum ds_coroutine_park {
         DS_PARK_NONE,
-        DS_PARK_WAIT, /* in another coroutine's list of waiters */
-        DS_PARK_JOIN, /* a blocking coroutine that waits for the legacy one, in the session's list */
+        DS_PARK_WAIT, /* parked in the list of waiters of the coroutine that it waits for */
+        DS_PARK_JOIN, /* blocking coroutine that waits for the legacy one, parked in the session's list */
 };
 
 struct ds_coroutine {
-        ds_sched *sched; /* NULL after the session has gone; then only sequence numbers are valid */
+        ds_sched *sched; /* NULL after the session has gone: then only the sequence numbers are valid */
         ds_sched_session *session;
         ds_coroutine *prev, *next; /* links in the session's list of coroutines */
         uint64_t id;
@@ -77,22 +77,23 @@ struct ds_coroutine {
         enum ds_coroutine_state state;
         uint32_t refs;
         uint8_t blocking, legacy, released;
-        uint8_t runnable; /* the head is work, and all its dependencies have ended */
-        uint8_t active;   /* it has waiting work or work on the device */
-        uint8_t touched;  /* in the list that ds_sched_settle() processes; 2: in the list for its next call */
-        uint8_t dirty;    /* its view must be rewritten */
-        /* work on the device is being killed or evicted: nothing is launched until all of it has returned */
+        uint8_t runnable; /* the head is a launch, copy, memset or graph, and all its dependencies have ended */
+        uint8_t active;   /* the coroutine has waiting work or work on the device */
+        uint8_t touched;  /* 1: in the list that ds_sched_settle() processes; 2: in the list for its next call */
+        uint8_t dirty;    /* the view in the snapshot must be rewritten */
+        /* work on the device is being killed or evicted: the coroutine launches nothing until all of it has returned */
         uint8_t killing;
         uint8_t full; /* the head is a graph that waits until marks are reported, see graph.h */
 
         struct ds_op *first, *boundary, *last;
-        /* the operation that left the queue last, which precedes boundary; if it was reported, first does */
+        /* the last operation that is not waiting any more, in the list just before `boundary`; if it was reported,
+         * `first` equals `boundary` */
         struct ds_op *before;
-        uint32_t n_ops;           /* all operations */
+        uint32_t n_ops;           /* number of operations in the list */
         uint32_t n_waiting_work;  /* launches, copies and memsets from boundary on */
         uint32_t n_in_flight;     /* on the device */
-        uint32_t n_marks;         /* parts of graphs without work, not reported yet */
-        uint64_t submitted, done; /* sequence numbers */
+        uint32_t n_marks;         /* parts of graphs that do no work (marks) and are not reported yet */
+        uint64_t submitted, done; /* sequence numbers of the operation submitted last and of the one reported last */
         uint64_t last_end_ns;     /* end of the operation reported last */
         uint64_t dependency_ns;   /* end of the head's last dependency */
         uint64_t head_since_ns;
@@ -103,13 +104,14 @@ struct ds_coroutine {
         ds_coroutine *park_prev, *park_next;
         ds_coroutine *waiters; /* coroutines parked on this one */
 
-        uint32_t rung, stream; /* target of the last launched operation: the ladder's rung and the scheduler's stream */
-        uint32_t last_index;   /* stream index used last, preferred next */
+        uint32_t rung, stream; /* target of the last launch: rung of the ladder, stream of the scheduler */
+        uint32_t last_index;   /* index of that stream within its rung; preferred for the next launch */
         uint64_t in_flight_sms, in_flight_expected_ns;
         struct ds_op *slicing; /* the newest operation in flight with slices left to launch; see slices.h */
         ds_coroutine *slicing_prev, *slicing_next;
-        uint32_t n_let_go;                      /* operations in flight that can be evicted, see let_go.h */
-        uint64_t let_go_ns, let_go_expected_ns; /* longest eviction time among them; sum of their expected_ns */
+        uint32_t n_let_go; /* operations in flight that can be evicted, see let_go.h */
+        /* longest eviction time among those operations; sum of their expected_ns */
+        uint64_t let_go_ns, let_go_expected_ns;
 
         struct ds_sched_event submit_event;
         ds_coroutine *touched_prev, *touched_next;
@@ -150,15 +152,17 @@ static inline void ds_op_begin(struct ds_op *op)
 void ds_coroutine_touch(ds_coroutine *coroutine);
 /* Updates counts, state and view after a change of the queue or of the work on the device. */
 void ds_coroutine_changed(ds_coroutine *coroutine);
-/* Removes the head, which must be runnable, from the waiting part after its launch (or refusal). */
+/* Moves the head, which must be runnable, out of the waiting part after its launch or refusal. */
 void ds_coroutine_pop(ds_coroutine *coroutine);
-/* After the device has drained: all operations from the first killed one on wait again. */
+/* When the killed or evicted work has left the device: puts all operations from the first killed one on back into
+ * the waiting part. */
 void ds_coroutine_return(ds_coroutine *coroutine);
-/* Marks that the policy has killed or evicted the work in flight: nothing is launched before it has returned. */
+/* Records that the policy has killed or evicted the work in flight: the coroutine launches nothing before it has
+ * returned. */
 void ds_coroutine_killing(ds_coroutine *coroutine);
-/* Ends all waiting operations with this error; it is reported after the operations in flight before them. */
+/* Ends all waiting operations with this error. They are reported after the operations in flight before them. */
 void ds_coroutine_fault(ds_coroutine *coroutine, int status);
-/* Detaches it from a session that is being freed; the last reference frees it. */
+/* Detaches the coroutine from a session that is being freed. The last reference frees the coroutine. */
 void ds_coroutine_detach(ds_coroutine *coroutine);
 /* Resolves heads and reports ended operations until nothing changes ("settle" in names). */
 void ds_sched_settle(ds_sched *sched);

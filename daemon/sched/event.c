@@ -11,7 +11,7 @@
 #include "sched/snapshot.h"
 #include "util/macro.h"
 
-/* Assigns the next turn number of the event's user. Users with the same hash share their turns. */
+/* Assigns the next turn number of the event's user. Users whose uids have the same hash share their turns. */
 static uint64_t event_turn(ds_sched *sched, const ds_sched_session *session)
 {
         uint64_t *turn = &sched->user_turns[session->config.uid * 2654435761u >> (32 - DS_SCHED_USER_BITS)];
@@ -20,7 +20,7 @@ static uint64_t event_turn(ds_sched *sched, const ds_sched_session *session)
         return *turn;
 }
 
-/* Inserts the event behind those of the same or earlier turns. */
+/* Inserts the event behind the events with the same or an earlier turn. */
 static void event_insert(ds_sched *sched, struct ds_sched_event *event)
 {
         struct ds_sched_event *after = sched->events ? sched->events->prev : NULL;

@@ -18,15 +18,15 @@
 
 struct ds_sched_event {
         struct ds_sched_event *prev, *next;
-        ds_sched_session *session; /* NULL: none, or it has gone */
+        ds_sched_session *session; /* session of the event's subject; NULL: it has none, or the session has gone */
         uint32_t kind;             /* enum detshare_event */
         uint8_t pending;
         uint64_t turn; /* turn number of its user; lower numbers are reported first */
 };
 
-/* Does nothing if it is pending already. */
+/* Adds the event to the list. Does nothing if it is pending already. */
 void ds_sched_event_post(ds_sched *sched, struct ds_sched_event *event);
-/* Does nothing if it is not pending. */
+/* Removes the event from the list. Does nothing if it is not pending. */
 void ds_sched_event_cancel(ds_sched *sched, struct ds_sched_event *event);
 /* Takes the next event, which is then no longer pending; NULL if there is none. Its session stays in the snapshot
  * until ds_sched_event_told(). */

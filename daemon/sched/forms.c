@@ -11,15 +11,17 @@
 #include "util/macro.h"
 
 #define FORMS_BLOCKS_MAX (1u << 31) /* a grid of at least this many blocks has no forms */
-#define FORMS_SAMPLES 4u            /* samples of a form's cost after which it is no longer measured */
-#define FORMS_DEAR 1250u            /* permille of the native form's duration */
-#define FORMS_HELD 2u               /* blocks that a worker may still have to run beyond a chunk of more than one */
-/* least number of chunks per worker; with fewer, the last worker would have too much left */
+/* number of measurements of a form's cost, after which it is not measured any more */
+#define FORMS_SAMPLES 4u
+#define FORMS_DEAR 1250u /* longest duration of a form that is used, permille of the native form's */
+/* blocks that a persistent worker may still have to run beyond its chunk, if the chunk has more than one block */
+#define FORMS_HELD 2u
+/* minimum number of chunks per persistent worker; with fewer of them, workers would end at too different times */
 #define FORMS_TAKES 8u
 
 /* The known durations of a kernel on its target SMs. */
 struct figures {
-        uint64_t native_ns, block_ns; /* 0 = not known */
+        uint64_t native_ns, block_ns; /* duration of the native form, and of one block; 0 = not known */
         uint64_t waves, resident;
 };
 
@@ -33,8 +35,8 @@ static uint64_t waves_on(const struct detshare_op_view *view, uint32_t n_sms)
         return DS_MAX(DS_DIV_UP((uint64_t)view->blocks, resident_blocks(view, n_sms)), 1u);
 }
 
-/* Uses the point with the most SMs that is not larger, or the smallest one: between points, durations form stairs of
- * whole waves. */
+/* Estimates the durations on n_sms from the kernel's profile: from the point with the most SMs that are not more
+ * than n_sms, else from the smallest one. Between points, durations form stairs of whole waves. */
 static void figures_known(const struct detshare_op_view *view, uint32_t n_sms, uint32_t n_all, struct figures *figures)
 {
         const struct detshare_profile_point *point = view->points;
@@ -64,12 +66,14 @@ static struct figures figures_of(
 }
 
 /*
- * Chooses the number of blocks that a worker takes at a time (the chunk). With one, it can be evicted at the block's
- * end, and waits for memory between two blocks. With more, it takes the next chunk while it works, and has at most two
- * blocks and a chunk left to run (ptx/pass/forms.h). The chunk is the number of blocks that take one block less than a
- * tenth of the bound, which leaves time for the signal; but two if that would be fewer and two take at most a fifth of
- * the bound. More than two save little. On an H200, blocks of 2 us lost 9.5% with two, 8.2% with three and 7.1% with
- * sixteen; SMs were free after 9 us with two (p99) and after 17 us with three.
+ * Chooses the number of blocks that a persistent worker takes at a time (the chunk). With one block, the worker can be
+ * evicted at the block's end, but waits for memory between two blocks. With more, it takes the next chunk while it
+ * works, and has at most two blocks and a chunk left to run (ptx/pass/forms.h).
+ *
+ * The chunk is the number of blocks that take one block less than a tenth of the bound, which leaves time for the
+ * signal. It is two if that would be fewer and two take at most a fifth of the bound. More than two save little. On an
+ * H200, with blocks of 2 us, the kernel took 9.5% longer with a chunk of two, 8.2% with three and 7.1% with sixteen.
+ * The SMs were free after 9 us with two (p99) and after 17 us with three.
  */
 static struct ds_form form_persistent(const struct figures *figures, uint64_t bound_ns)
 {
@@ -154,15 +158,15 @@ static uint32_t cost_of(const struct ds_kstat_forms *known, enum ds_ptx_form for
         return known && known->costs[form].samples ? known->costs[form].permille : 1000;
 }
 
-/* Whether the form is cheap enough and its eviction sooner than the native form's end. */
+/* Whether the form costs at most FORMS_DEAR and its eviction takes at most half of the native form's duration. */
 static int form_may(const struct ds_form *form, const struct figures *figures, const struct ds_kstat_forms *known)
 {
         return cost_of(known, form->form) <= FORMS_DEAR && form->evict_ns * 2 <= figures->native_ns;
 }
 
 /*
- * Whether form a is better than b: the cheapest within the bound, else the one with the shortest eviction time. Equal
- * costs are decided by the eviction time.
+ * Whether form a is better than form b. The cheapest form whose eviction takes no longer than the bound is best. If
+ * neither meets the bound, or both cost the same, the shorter eviction time is better.
  */
 static int form_better(
         const struct ds_form *a, const struct ds_form *b, const struct ds_kstat_forms *known, uint64_t bound_ns)
@@ -190,13 +194,14 @@ static int form_refused(const struct ds_kstat_forms *known, enum ds_ptx_form for
         return known && known->refused & form_bit(form);
 }
 
-/* The forms left after the device's refusals. A launch that continues an evicted kernel has no choice. */
+/* The forms that the device has not refused. A launch that continues an evicted kernel has no choice. */
 static uint32_t forms_left(uint32_t forms, const struct ds_kstat_forms *known)
 {
         return known && forms & DETSHARE_FORM_NATIVE ? forms & ~(uint32_t)known->refused : forms;
 }
 
-/* Finds the best form, and one to measure (native: none); *ret is native if no form is suitable. */
+/* Finds the best form (*ret: native if no other form is suitable) and a form whose cost should be measured
+ * (*ret_trial: native if none). */
 static void form_search(const struct detshare_op_view *view, const struct figures *figures,
         const struct ds_kstat_forms *known, uint64_t bound_ns, struct ds_form *ret, struct ds_form *ret_trial)
 {
@@ -225,7 +230,8 @@ static int view_has_point(const struct detshare_op_view *view, uint32_t n_sms)
         return 0;
 }
 
-/* Chooses by the known durations. If the kernel is alone on the GPU, a form with unknown cost is measured. */
+/* Chooses by the known durations. If the kernel would be alone on the GPU, a form with unknown cost is used to
+ * measure it. */
 static enum ds_sched_form_reason choose_known(ds_sched *sched, const struct ds_slot *slot,
         const struct figures *figures, struct ds_kstat_forms *known, struct ds_form *ret)
 {
@@ -235,7 +241,7 @@ static enum ds_sched_form_reason choose_known(ds_sched *sched, const struct ds_s
         if (best.form == DS_PTX_FORM_NATIVE)
                 return DS_SCHED_FORM_DEAR;
         if (slot->clean && trial.form != DS_PTX_FORM_NATIVE) {
-                /* the reference of the measurement: the native form's duration on the same SMs */
+                /* the cost is relative to the native form's duration on the same SMs, which must be known first */
                 if (!view_has_point(&slot->view, sched->ladder.views[slot->rung].n_sms)) {
                         known->tries[trial.form]++;
                         return DS_SCHED_FORM_UNKNOWN;
@@ -263,7 +269,8 @@ static enum ds_sched_form_reason choose_auto(const ds_coroutine *coroutine, cons
         return choose_known(sched, slot, figures, known, ret);
 }
 
-/* Chooses when there is only one form, or when the persistent one must be used if there is one. */
+/* Chooses without comparing costs: for a kernel with a single form, and in mode "always", which prefers the
+ * persistent one. */
 static void choose_given(
         uint32_t forms, const struct figures *figures, uint32_t blocks, uint64_t bound_ns, struct ds_form *ret)
 {

@@ -41,13 +41,14 @@ struct ds_form {
         int trial;         /* 1: a measurement of the form's cost */
 };
 
-/* Forms that an operation may use, as DETSHARE_FORM_ bits; the other fields of view must be set. */
+/* Forms that an operation may use, as DETSHARE_FORM_ bits. The caller has filled in the other fields of view. */
 uint32_t ds_forms_of(const ds_sched *sched, const struct ds_op *op, const struct detshare_op_view *view);
-/* Fills in the view's eviction attributes from current statistics; the other fields of view must be set. */
+/* Fills in the view's eviction attributes from current statistics. The caller has filled in the other fields of
+ * view. */
 void ds_forms_show(const ds_sched *sched, uint32_t stat_row, struct detshare_op_view *view);
 /*
- * Chooses the form of a coroutine's head on the slot's rung with at most this many resident blocks (0 = as many as
- * fit). evictable: the policy requested it. Stores the reason for ds_sched_form_chosen().
+ * Chooses the form of a coroutine's head on the slot's rung with at most max_resident_blocks resident blocks (0 = as
+ * many as fit). evictable: the policy requested an evictable launch. Stores the reason for ds_sched_form_chosen().
  */
 void ds_forms_choose(const ds_coroutine *coroutine, const struct ds_op *op, const struct ds_slot *slot,
         uint32_t max_resident_blocks, int evictable, struct ds_form *ret);

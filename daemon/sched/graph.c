@@ -35,7 +35,7 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
         }
         if (!ds_launch_all_resident(sched, launch, blocks, DS_MAX(per_sm, 1u)))
                 return;
-        /* the kernel needs the whole GPU, whatever else is in the graph */
+        /* a graph that contains such a kernel needs the whole GPU */
         graph->all_resident = 1;
         graph->sms_needed = sched->info->n_sms;
         graph->blocks = UINT32_MAX;
@@ -51,8 +51,8 @@ int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch)
 }
 
 /*
- * A policy estimates the cost of a kernel's blocks to others by their duration, which is the kernel's duration divided
- * by its waves. So a piece has the waves of all its kernels.
+ * A policy divides an operation's duration by its waves to estimate for how long one block of it occupies an SM. A
+ * piece takes as long as all its kernels, so it has the sum of their waves.
  */
 void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns)
 {
@@ -78,7 +78,7 @@ int ds_sched_graph_whole(const ds_sched_session *session)
         return session->config.class_ == DETSHARE_CLASS_LS || !session->sched->n_class_sessions[DETSHARE_CLASS_LS];
 }
 
-/* The rung of its last work, where a policy is likely to send more; the whole GPU if there was none. */
+/* The rung of the session's last work, where a policy is likely to launch more; the whole GPU if there was none. */
 static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sched_graph *graph)
 {
         struct ds_ladder_ask ask = {.class_ = session->config.class_,
@@ -107,9 +107,8 @@ int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph 
 }
 
 /*
- * While LS has work, and shortly after, the policy must decide about every kernel, because returning LS work would find
- * the piece on the device. So a piece runs as a whole only if it is short relative to the time for which LS has been
- * idle.
+ * While LS has work, and shortly after, the policy must decide about every kernel, because LS work that returns would
+ * wait for a whole piece. So a piece runs as a whole only if LS has been idle for GRAPH_PIECE_AWAY times its duration.
  */
 static int graph_piece_may_be_whole(const ds_sched *sched, const struct ds_sched_graph *piece)
 {
@@ -129,7 +128,7 @@ static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op 
         return ds_sched_graph_whole(coroutine->session);
 }
 
-/* The largest rung of the session's kernels: pieces are instantiated for that one only. */
+/* The largest rung that the session's kernels may use. The device instantiates pieces for this rung only. */
 static uint32_t graph_home(const ds_sched_session *session, const struct ds_op *op)
 {
         struct ds_ladder_ask ask = {.class_ = session->config.class_,
@@ -161,9 +160,9 @@ void ds_graph_class_changed(ds_sched *sched)
                                 ds_coroutine_touch(coroutine);
 }
 
-/* --- in parts ----------------------------------------------------------------------------------------------------- */
+/* --- launching a graph in parts ----------------------------------------------------------------------------------- */
 
-/* Turns the graph into its parts; it no longer counts as work. */
+/* Marks the graph as launched in parts. It no longer counts as work itself. */
 static void graph_begin_parts(ds_coroutine *coroutine, struct ds_op *op)
 {
         assert(coroutine->n_waiting_work);
@@ -173,7 +172,7 @@ static void graph_begin_parts(ds_coroutine *coroutine, struct ds_op *op)
         ds_ahead_clear(&coroutine->ahead);
 }
 
-/* Inserts a part before the head, which is the graph. */
+/* Inserts a part before the head, which is the graph that the part belongs to. */
 static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds_op *part, struct ds_op **before)
 {
         ds_sched *sched = coroutine->sched;
@@ -184,7 +183,7 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         part->submitted_ns = graph->submitted_ns;
         part->phase = graph->phase;
         part->launched_ns = part->start_ns = part->end_ns = 0;
-        part->join_seq = 0; /* the graph's own dependency has ended */
+        part->join_seq = 0; /* the part waits for no join: the dependency of its graph has ended */
         part->message = NULL;
         part->status = 0;
         ds_op_begin(part);
@@ -212,7 +211,8 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         }
 }
 
-/* Inserts the next parts. 0: there are none, or no memory for one, which ends the graph. */
+/* Inserts the next parts of the graph before it. Returns 0 if there are none, or no memory for one, which ends the
+ * graph. */
 static int graph_insert_parts(ds_coroutine *coroutine, struct ds_op *op)
 {
         ds_sched *sched = coroutine->sched;
@@ -242,7 +242,7 @@ int ds_graph_unfold(ds_coroutine *coroutine)
                 return -1;
         if (!op->in_parts)
                 graph_begin_parts(coroutine, op);
-        /* views of the operations behind it are rewritten behind the parts */
+        /* operations behind the graph get their views again after those of its parts */
         ds_ahead_clear(&coroutine->ahead);
         return graph_insert_parts(coroutine, op);
 }

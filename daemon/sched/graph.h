@@ -30,19 +30,20 @@
 
 #include "sched/sched.h"
 
-#define DS_GRAPH_WINDOW 16u /* parts unfolded at a time: as many as a policy can see of a queue */
-#define DS_GRAPH_MARKS 64u  /* parts without device work, before they must be reported */
+#define DS_GRAPH_WINDOW 16u /* number of parts unfolded at a time: as many as a policy can see of a queue */
+#define DS_GRAPH_MARKS 64u  /* parts without device work that may be in the list before they must be reported */
 
 /*
- * Handles a head that is a graph. 1: the head is now another operation (its first remaining part). 0: the graph itself
- * is next, as a whole or because all its parts have left the queue. -1: some marks before it must be reported first,
- * which bounds the work of one call.
+ * Handles a head that is a graph. Returns 1: the head is now another operation (the graph's first remaining part). 0:
+ * the graph itself is to be launched as a whole, or all its parts have left the queue. -1: marks before it must be
+ * reported first, because one call processes a bounded number of them.
  */
 int ds_graph_unfold(ds_coroutine *coroutine);
-/* Continues in parts with a head that is a graph about to be launched: the head must be examined again. In
- * coroutine.c. */
+/* Continues in parts with a graph that is the head and was about to be launched. The caller must examine the new
+ * head. Defined in coroutine.c. */
 void ds_coroutine_in_parts(ds_coroutine *coroutine);
 /* Whether the graph can be launched on the rung as a whole. */
 int ds_graph_ready(ds_sched *sched, const struct ds_op *op, uint32_t rung);
-/* A session connected or changed class: graphs that could run as a whole may not any more. */
+/* Called when a session has connected or changed its class: graphs that could run as a whole before may have to run
+ * in parts. */
 void ds_graph_class_changed(ds_sched *sched);

@@ -11,12 +11,12 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define LOOK_COROUTINES 64u /* coroutines with work that are examined for work on the device */
-#define LOOK_SESSIONS 8u    /* sessions among which one wait is divided */
-#define BUSY_JOIN 4u        /* newest stretches that an operation may extend */
-#define BUSY_GAP_NS 5000u   /* longest gap between two operations of a stretch */
+#define LOOK_COROUTINES 64u /* coroutines that the search for work on the device examines */
+#define LOOK_SESSIONS 8u    /* sessions to which one wait is charged at most */
+#define BUSY_JOIN 4u        /* number of the newest stretches that the next operation may extend */
+#define BUSY_GAP_NS 5000u   /* longest gap between two operations of one stretch, ns */
 
-/* Time charged as waiting, kept so that it can be taken back. */
+/* A time charged as waiting. It is kept because later completions may turn it into running. */
 struct wait {
         uint64_t begin_ns, end_ns, session;
         uint32_t rung;
@@ -29,19 +29,19 @@ struct window {
 };
 
 struct ds_history_session {
-        int active, idle; /* a request has begun; it has no work left, but may continue */
+        int active, idle; /* active: a request has begun; idle: it has no work left, but its client may continue it */
         uint64_t cursor_ns;
         struct ds_history_request current;
         struct wait waits[DS_HISTORY_WAITS];
-        uint32_t n_waits;             /* count since the request began */
-        enum ds_history_part op_part; /* for the current operation: the part with most of its waiting */
+        uint32_t n_waits;             /* number of waits since the request began */
+        enum ds_history_part op_part; /* waiting before the current operation: the part with the most of it */
         uint64_t op_ns, op_behind;
 
         struct ds_history_request last[DS_HISTORY_REQUESTS];
         uint64_t n_requests;
         uint64_t shares[DS_HISTORY_SHARES], share_bucket;
-        uint32_t rung;            /* rung of the last work */
-        struct window windows[2]; /* [0] is the current, incomplete one */
+        uint32_t rung;            /* rung of the session's last work */
+        struct window windows[2]; /* statistics of requests by window; [0] is the current, incomplete window */
         uint64_t window_ns;       /* begin of the current window */
 };
 
@@ -63,7 +63,7 @@ static uint64_t overlap(uint64_t a_begin, uint64_t a_end, uint64_t b_begin, uint
         return end > begin ? end - begin : 0;
 }
 
-/* --- the last second ---------------------------------------------------------------------------------------------- */
+/* --- share of the last second in which the session's work ran ----------------------------------------------------- */
 
 static void share_turn(struct ds_history_session *history, uint64_t bucket)
 {
@@ -95,7 +95,7 @@ static void share_add(struct ds_history_session *history, uint64_t begin_ns, uin
         }
 }
 
-/* Earliest possible start of session work whose end is not known yet; UINT64_MAX: nothing runs. */
+/* Earliest time at which the session's work in flight may have started; UINT64_MAX: none is in flight. */
 static uint64_t runs_since(const ds_sched_session *session)
 {
         const ds_coroutine *coroutine;
@@ -162,7 +162,7 @@ static void request_end(ds_sched_session *session)
         ds_trace_request(session, request->begin_ns, request->end_ns);
 }
 
-/* Ends an idle request whose client has not continued in time. */
+/* Ends a request that is idle if its client has not continued it in time. */
 static void request_settle(ds_sched_session *session, uint64_t now_ns)
 {
         const struct ds_history_session *history = session->history;
@@ -216,7 +216,8 @@ static void blocker_add(struct ds_history_request *request, const struct suspect
 
 /* --- charging ----------------------------------------------------------------------------------------------------- */
 
-/* Advances the cursor by ns of waiting. rung: DETSHARE_RUNG_NONE if the wait was not for one. */
+/* Charges the next ns from the cursor on as waiting, and advances the cursor. rung: the rung that the work waited
+ * for; DETSHARE_RUNG_NONE: it did not wait for a rung. */
 static void charge_wait(
         ds_sched_session *session, enum ds_history_part part, uint64_t ns, uint32_t rung, const struct suspect *suspect)
 {
@@ -270,7 +271,8 @@ static void wait_take_back(ds_sched_session *session, const struct wait *wait, u
                 waited->wait_ns -= DS_MIN(waited->wait_ns, ns);
 }
 
-/* Charges a time before the cursor, in which work of the session ran: the waiting in it becomes running. */
+/* Charges a time before the cursor in which work of the session ran: time that was charged as waiting becomes
+ * running. */
 static void recharge(ds_sched_session *session, uint64_t begin_ns, uint64_t end_ns, uint32_t rung)
 {
         struct ds_history_session *history = session->history;
@@ -286,7 +288,7 @@ static void recharge(ds_sched_session *session, uint64_t begin_ns, uint64_t end_
                         continue;
                 wait_take_back(session, wait, to - from);
                 charge_run(session, from, to, rung);
-                /* the remainder before it (otherwise behind it) may be taken back later */
+                /* the rest of the wait, before `from` or else behind `to`, can still become running */
                 if (from > wait->begin_ns)
                         wait->end_ns = from;
                 else
@@ -315,7 +317,8 @@ static int rungs_meet(const ds_sched *sched, uint32_t a, uint32_t b)
         return ((x->tpcs[0] & y->tpcs[0]) | (x->tpcs[1] & y->tpcs[1])) != 0;
 }
 
-/* Collects sessions with work on the device. rung: only those on its TPCs; DETSHARE_RUNG_NONE: all. */
+/* Collects other sessions that had work on the device in this time. rung: only work on TPCs of this rung;
+ * DETSHARE_RUNG_NONE: all work. */
 static void suspects_gather(
         const ds_sched_session *session, uint64_t begin_ns, uint64_t end_ns, uint32_t rung, struct suspects *suspects)
 {
@@ -350,7 +353,8 @@ static void suspects_gather(
         }
 }
 
-/* Charges a wait of ns from the cursor on, for `rung`, to the sessions that caused it; the rest to `part`. */
+/* Charges a wait of ns from the cursor on to the sessions that caused it. rung: the rung that the work waited for.
+ * The time that no session explains is charged to `part`. */
 static void charge_behind(ds_sched_session *session, uint64_t ns, uint32_t rung, enum ds_history_part part)
 {
         uint64_t begin_ns = session->history->cursor_ns;
@@ -392,7 +396,7 @@ static uint64_t held_ns(const ds_sched_session *session, uint64_t begin_ns, uint
         return sum;
 }
 
-/* Charges the time from the cursor to to_ns as ready but not launched. */
+/* Charges the time from the cursor to to_ns as waiting of work that was ready but not launched. */
 static void charge_unlaunched(ds_sched_session *session, uint64_t to_ns, uint32_t rung)
 {
         struct ds_history_session *history = session->history;
@@ -411,7 +415,7 @@ static void charge_until(ds_sched_session *session, uint64_t to_ns, enum ds_hist
                 charge_wait(session, part, to_ns - session->history->cursor_ns, DETSHARE_RUNG_NONE, NULL);
 }
 
-/* Charges the time before an operation that began at start_ns. */
+/* Charges the time from the cursor to the start (start_ns) of an operation. */
 static void charge_before(ds_sched_session *session, const struct ds_op *op, uint64_t start_ns, uint32_t rung)
 {
         struct ds_history_session *history = session->history;
@@ -419,7 +423,7 @@ static void charge_before(ds_sched_session *session, const struct ds_op *op, uin
         history->op_ns = 0;
         if (start_ns <= history->cursor_ns)
                 return;
-        /* work of another stream was queued and not running */
+        /* until this operation was submitted, the work of another stream was queued and not running */
         if (session->n_active > 1)
                 charge_unlaunched(session, DS_MIN(op->submitted_ns, start_ns), rung);
         charge_until(session, DS_MIN(op->submitted_ns, start_ns), DS_HISTORY_HOST);
@@ -500,7 +504,7 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
         uint64_t before;
 
         busy_add(&session->sched->history, &busy);
-        if (!history || !history->active) { /* its request began when memory was short */
+        if (!history || !history->active) { /* the request began when there was no memory for its history */
                 ds_trace_operation(coroutine, op, slot, 0, 0);
                 return;
         }
@@ -513,7 +517,7 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
                 history->cursor_ns = op->end_ns;
         }
         history->current.operations++;
-        if (!op->evictions) /* not for an evicted kernel, of which some was in flight meanwhile */
+        if (!op->evictions) /* time in its own queue; not of an evicted kernel, because a part of it ran meanwhile */
                 history->current.own_ns += op->ready_ns - op->submitted_ns;
         ds_trace_operation(coroutine, op, slot, history->op_ns ? 1 + (uint32_t)history->op_part : 0,
                 history->op_ns ? history->op_behind : 0);
@@ -525,7 +529,7 @@ void ds_history_idle(ds_sched_session *session, uint64_t end_ns)
 
         if (!history || !history->active || history->idle)
                 return;
-        /* the last end was not of device work: a host function, or a dropped operation */
+        /* the last end was not that of device work, but of a host function or a dropped operation */
         history->op_ns = 0;
         charge_until(session, end_ns, DS_HISTORY_DEPENDS);
         history->current.end_ns = history->cursor_ns;
@@ -606,7 +610,7 @@ void ds_history_activity(ds_sched_session *session, uint64_t now_ns, struct ds_h
                 .coroutines = session->n_coroutines,
                 .rung = DETSHARE_RUNG_NONE,
         };
-        /* the largest of several */
+        /* report the largest of several rungs with work in flight */
         for (coroutine = session->n_in_flight ? session->coroutines : NULL; coroutine; coroutine = coroutine->next) {
                 if (!coroutine->n_in_flight || ladder->views[coroutine->rung].n_sms <= ret->rung_sms)
                         continue;

@@ -32,37 +32,43 @@
 #include "sched/sched.h"
 #include "util/histogram.h"
 
-#define DS_HISTORY_REQUESTS 64u  /* kept per session */
-#define DS_HISTORY_BLOCKERS 4u   /* kept per request */
-#define DS_HISTORY_RUNGS 4u      /* kept per request */
-#define DS_HISTORY_WAITS 32u     /* kept per session */
-#define DS_HISTORY_BUSY 64u      /* stretches of work, of all sessions */
-#define DS_HISTORY_HOLDS 16u     /* periods of held classes, of all sessions */
-#define DS_HISTORY_LOOK_NS 5000u /* shortest wait that is examined */
+#define DS_HISTORY_REQUESTS 64u  /* requests kept per session */
+#define DS_HISTORY_BLOCKERS 4u   /* sessions named per request that it waited behind */
+#define DS_HISTORY_RUNGS 4u      /* rungs kept per request */
+#define DS_HISTORY_WAITS 32u     /* waits kept per session, which later completions can turn into running */
+#define DS_HISTORY_BUSY 64u      /* stretches of work kept, of all sessions together */
+#define DS_HISTORY_HOLDS 16u     /* periods with held classes that are kept, for all sessions together */
+#define DS_HISTORY_LOOK_NS 5000u /* shortest wait for which the causing session is determined */
 #define DS_HISTORY_GAP_NS (200 * 1000ULL)
-#define DS_HISTORY_SHARE_BITS 27 /* the last second is 8 buckets of 2^27 ns; the newest is incomplete */
+/* log2 of a bucket in ns: the last second is 8 buckets of 2^27 ns; the newest bucket is incomplete */
+#define DS_HISTORY_SHARE_BITS 27
 #define DS_HISTORY_SHARES 8u
-#define DS_HISTORY_WINDOW_NS (10 * 1000000000ULL) /* statistics of requests cover the last one or two of these */
+/* length of a window, ns; statistics of requests cover the last one or two windows */
+#define DS_HISTORY_WINDOW_NS (10 * 1000000000ULL)
 
 struct ds_history_blocker {
         uint64_t session;
-        uint32_t uid, rung; /* rung: where the session was last */
+        uint32_t uid, rung; /* rung: where that session's work was last */
         uint64_t ns;
 };
 
 struct ds_history_rung {
         uint32_t rung, n_sms;
-        uint64_t run_ns, wait_ns; /* wait for a launch or a start there */
+        uint64_t run_ns, wait_ns; /* wait_ns: waiting for a launch or a start on this rung */
 };
 
 struct ds_history_request {
-        uint64_t begin_ns, end_ns; /* device time; end of the active request: the time up to which it is known */
+        /* device time; the end of a request that is still active is the time up to which it is known */
+        uint64_t begin_ns, end_ns;
         uint64_t ns[_DS_HISTORY_PARTS];
-        uint64_t own_ns; /* sum over operations of waiting behind earlier ones of their stream; not included in ns[] */
+        /* time that operations waited behind earlier ones of their own stream, summed over operations; not included
+         * in ns[] */
+        uint64_t own_ns;
         uint32_t operations, migrations, loans;
-        uint32_t active; /* 1: it has not ended */
+        uint32_t active; /* 1: the request has not ended */
         uint32_t n_blockers, n_rungs;
-        struct ds_history_blocker blockers[DS_HISTORY_BLOCKERS]; /* longest first; further ones count in ns[] only */
+        /* sorted, longest wait first; sessions beyond the fourth count in ns[] only */
+        struct ds_history_blocker blockers[DS_HISTORY_BLOCKERS];
         struct ds_history_rung rungs[DS_HISTORY_RUNGS];
 };
 
@@ -72,25 +78,25 @@ struct ds_history_activity {
         uint32_t uid, class_;
         uint64_t slo_ns;
         uint32_t queued, in_flight, coroutines;
-        /* largest rung with work in flight, else the last one used in the last second, else NONE */
+        /* the largest rung with work in flight; else the rung used last in the last second; else DETSHARE_RUNG_NONE */
         uint32_t rung, rung_sms;
         uint32_t request_active;
         uint32_t share_permille;              /* share of the last second in which work of the session ran */
-        uint64_t requests;                    /* requests ended */
-        uint64_t window_requests, window_met; /* requests of the window; those within their SLO */
-        uint64_t p50_ns, p99_ns, max_ns;      /* latencies of these requests; 0 if there are none */
+        uint64_t requests;                    /* number of requests that have ended */
+        uint64_t window_requests, window_met; /* requests in the statistics' windows; those of them within the SLO */
+        uint64_t p50_ns, p99_ns, max_ns;      /* latencies of the requests in these windows; 0 if there are none */
 };
 
 /* Fills in a session's figures. */
 void ds_history_activity(ds_sched_session *session, uint64_t now_ns, struct ds_history_activity *ret);
-/* Whether the session has a request that is not merely waiting for a possible continuation. */
+/* Whether the session has a request with work. False while a request only waits for a possible continuation. */
 int ds_history_is_active(const ds_sched_session *session);
-/* Copies its last requests, oldest first, the active one last. Returns how many were written. */
+/* Copies the session's last requests, oldest first, the active one last. Returns the number of copied requests. */
 size_t ds_history_requests(ds_sched_session *session, uint64_t now_ns, struct ds_history_request *out, size_t n);
 
 /* --- for the scheduler's other files ------------------------------------------------------------------------------ */
 
-struct ds_history_session; /* history of one session */
+struct ds_history_session; /* the history of one session */
 struct ds_launch_target;
 struct ds_slot;
 
@@ -100,30 +106,32 @@ struct ds_history_busy {
 };
 
 struct ds_history_hold {
-        uint64_t begin_ns, end_ns; /* end UINT64_MAX: still held */
+        uint64_t begin_ns, end_ns; /* end UINT64_MAX: the classes are still held */
         unsigned classes;
 };
 
 /* History shared by all sessions. */
 struct ds_history {
         struct ds_history_busy busy[DS_HISTORY_BUSY];
-        /* count since the start, wrapped to stay small; the newest is at (n_busy - 1) % DS_HISTORY_BUSY */
+        /* number of stretches since the start, wrapped to stay small; the newest is at (n_busy - 1) %
+         * DS_HISTORY_BUSY */
         uint32_t n_busy;
         struct ds_history_hold holds[DS_HISTORY_HOLDS];
-        uint32_t n_holds; /* as n_busy */
+        uint32_t n_holds; /* number of periods since the start, wrapped like n_busy */
 };
 
-/* Work is being submitted; must be called before it counts as queued. */
+/* Records that work is submitted. The caller does so before the work counts as queued. */
 void ds_history_submit(ds_sched_session *session, uint64_t now_ns);
-/* The head is about to be launched; must be called before it leaves the queue and any count changes. Fills in the
- * slot's flags. */
+/* Records that the head is launched, and fills in the slot's flags. The caller does so before the head leaves the
+ * queue and any count changes. */
 void ds_history_launch(
         ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, const struct ds_launch_target *target);
-/* An operation's times are known; must be called after it stopped counting as in flight. */
+/* Records the times of an operation that has completed. The caller does so after the operation stopped counting as
+ * in flight. */
 void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const struct ds_slot *slot);
-/* The session has no work left; end_ns: end of the operation reported last. */
+/* Records that the session has no work left. end_ns: end of the operation reported last. */
 void ds_history_idle(ds_sched_session *session, uint64_t end_ns);
-/* The session's client has waited for all of its work. */
+/* Records that the session's client has waited for all of its work. */
 void ds_history_synchronised(ds_sched_session *session);
 void ds_history_held(ds_sched *sched, unsigned classes, uint64_t now_ns);
 void ds_history_forget(ds_sched_session *session);

@@ -15,7 +15,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* A copy of an event, taken before the policy is called: the event's owner may be freed meanwhile. */
+/* A copy of an event, made before the policy is called, because the event's owner may be freed during the call. */
 struct telling {
         uint32_t kind;
         ds_sched_session *session;
@@ -74,7 +74,7 @@ static void host_begin(ds_sched *sched)
         ds_sched_event_post(sched, &sched->switch_event);
 }
 
-/* Puts a policy in charge. */
+/* Puts a policy in charge, and frees the one that was in charge. */
 static void host_install(ds_sched *sched, ds_plugin *plugin)
 {
         ds_plugin_close(sched->host.plugin);
@@ -82,7 +82,7 @@ static void host_install(ds_sched *sched, ds_plugin *plugin)
         host_begin(sched);
 }
 
-/* 0 or -ENOMEM. */
+/* Copies the policy directories of the configuration. Returns 0 or -ENOMEM. */
 static int host_places(struct ds_host *host, const struct ds_sched_config *config)
 {
         struct ds_plugin_place *last = &host->place;
@@ -178,8 +178,8 @@ static void host_fall_back(ds_sched *sched, const char *why)
         ds_trace_policy(sched, 1);
 }
 
-/* Restarts the policy in charge with a new description of the GPU, or replaces it if it refuses. The built-in policy
- * does not read the description. */
+/* Restarts the policy in charge with a new description of the GPU. If the policy refuses it, the built-in one takes
+ * over, which does not read the description. */
 static int host_begin_anew(ds_sched *sched)
 {
         struct ds_plugin_world world = host_world(sched);
@@ -217,7 +217,7 @@ int ds_sched_set_interference(ds_sched *sched, const struct detshare_interferenc
                 ds_free(old);
                 return ds_error_trace(r);
         }
-        /* the policy continues with the previous data */
+        /* the policy still runs, with the previous interference data */
         host->interference = old;
         host->n_interference = n_old;
         ds_free(copy);
@@ -246,12 +246,14 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
 
 /* --- actions ------------------------------------------------------------------------------------------------------ */
 
-/* Result of an action; negative: fatal. */
+/* Result of an action; a negative value is a fatal errno */
 enum action_result {
-        ACTION_NONSENSE, /* invalid according to the snapshot that the policy received */
+        ACTION_NONSENSE, /* the action was invalid already in the snapshot that the policy received */
         ACTION_DONE,
-        ACTION_NOT_NOW,  /* the class is held, or the device is full: not the policy's mistake */
-        ACTION_TOO_LATE, /* an earlier action of the same decision changed the state, or the session is ending */
+        /* not possible now, which is not the policy's mistake: the class is held, or the device is full */
+        ACTION_NOT_NOW,
+        /* not possible any more: an earlier action of the same decision changed the state, or the session is ending */
+        ACTION_TOO_LATE,
 };
 
 static int action_nonsense(ds_sched *sched, const char *what)
@@ -260,8 +262,8 @@ static int action_nonsense(ds_sched *sched, const char *what)
         return ACTION_NONSENSE;
 }
 
-/* Result for a coroutine that is not runnable. It may have been when the policy was called, before its earlier
- * actions. */
+/* Result of an action on a coroutine that is not runnable: too late if it was runnable when the policy was called,
+ * else invalid. */
 static int action_not_ready(ds_sched *sched, const ds_coroutine *coroutine)
 {
         if (sched->snapshot.coroutine_views[coroutine->view].ready)
@@ -348,7 +350,7 @@ static int action_apply(ds_sched *sched, const struct detshare_action *action)
         }
 }
 
-/* Carries out a decision. *ret_nonsense: some action was invalid. */
+/* Carries out a decision. *ret_nonsense: whether some action was invalid. */
 static int host_apply(ds_sched *sched, const struct detshare_decision *decision, int *ret_nonsense)
 {
         uint32_t n = DS_MIN(decision->n, DS_HOST_ACTIONS_MAX);
@@ -366,7 +368,7 @@ static int host_apply(ds_sched *sched, const struct detshare_decision *decision,
                 sched->stats.actions_ignored += r == ACTION_NONSENSE || r == ACTION_TOO_LATE;
                 *ret_nonsense |= r == ACTION_NONSENSE;
         }
-        /* report refused launches now; before this, the snapshot's arrays have not moved */
+        /* launches that the device refused are reported now; until here, nothing may move the snapshot's arrays */
         ds_sched_settle(sched);
         return 0;
 }
@@ -402,7 +404,8 @@ static void host_snapshot(ds_sched *sched, const struct telling *telling, struct
         };
 }
 
-/* A thread's processor time costs a system call, so it is read occasionally, and again after a long decision. */
+/* Begins to measure a decision. Reading a thread's processor time is a system call, so it happens occasionally, and
+ * again after a long decision. */
 static uint64_t watch_start(struct ds_host *host)
 {
         uint64_t wall_ns = host->wall_ns ? host->wall_ns() : 0;
@@ -428,7 +431,7 @@ static uint64_t watch_spent(const struct ds_host *host, uint64_t start_ns)
         return DS_MAX(DS_MIN(host->cpu_ns() - host->seen_cpu_ns, wall_ns), wall_ns / DS_HOST_PREEMPTED);
 }
 
-/* Returns NULL, or the reason to replace the policy. */
+/* Watches durations and errors: returns NULL, or the reason why the policy must be replaced. */
 static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
 {
         struct ds_host *host = &sched->host;
@@ -444,7 +447,7 @@ static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
         return host->overrun_score > DS_HOST_OVERRUN_LIMIT ? "exceeded its time budget too often" : NULL;
 }
 
-/* 1: the policy must be replaced. */
+/* Counts decisions with invalid actions. Returns 1 if there were so many that the policy must be replaced. */
 static int host_watch_answers(ds_sched *sched, int nonsense)
 {
         struct ds_host *host = &sched->host;
@@ -524,7 +527,7 @@ static int host_tell(ds_sched *sched, struct ds_sched_event *event)
         r = host_decide(sched, &telling, &again);
         for (uint32_t i = 0; !r && again && i < DS_HOST_AGAIN_MAX; i++) {
                 telling.kind = DETSHARE_EVENT_AGAIN;
-                /* launches since may have reassigned the kernel's points */
+                /* launches of the last decision may have reassigned the kernel's points to another kernel */
                 telling.op.n_points = 0;
                 telling.op.points = NULL;
                 r = host_decide(sched, &telling, &again);

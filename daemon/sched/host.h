@@ -15,41 +15,47 @@
 #include "sched/plugin.h"
 #include "sched/sched.h"
 
-#define DS_HOST_ACTIONS_MAX 512u      /* per decision */
+#define DS_HOST_ACTIONS_MAX 512u      /* actions of one decision at most */
 #define DS_HOST_AGAIN_MAX 8u          /* further decisions per event that a policy may request */
-#define DS_HOST_EVENTS_PER_STEP 4096u /* events per step before the caller continues */
-#define DS_HOST_STEP_NS 500000ULL     /* real time per step before the caller continues */
-#define DS_HOST_SEEN_NS 1000000ULL    /* interval between two readings of processor time, and their precision */
-/* multiple of the budget that a decision may take in real time while its thread is descheduled */
+#define DS_HOST_EVENTS_PER_STEP 4096u /* most events that one step passes to the policy before the caller continues */
+#define DS_HOST_STEP_NS 500000ULL     /* real time after which a step lets the caller continue */
+/* interval between two readings of the thread's processor time, ns; also their precision */
+#define DS_HOST_SEEN_NS 1000000ULL
+/* a decision may take this many times its budget in real time, because other programs can preempt its thread */
 #define DS_HOST_PREEMPTED 16u
 #define DS_HOST_TIMER_MIN_NS 10000ULL /* shortest delay of a policy's timer */
 #define DS_HOST_STALL_NS 1000000000ULL
 #define DS_HOST_BUDGET_NS 5000000ULL
 #define DS_HOST_OVERRUN_SCORE 64u /* an overrun adds this to the score; a decision within the budget subtracts 1 */
-/* score beyond which the policy is replaced: the third overrun in quick succession */
+/* overrun score beyond which the policy is replaced: the third overrun in quick succession exceeds it */
 #define DS_HOST_OVERRUN_LIMIT 128u
 
-#define DS_HOST_NONSENSE_SCORE 16u  /* a decision with any invalid action adds this; a valid one subtracts 1 */
-#define DS_HOST_NONSENSE_LIMIT 128u /* score beyond which the policy is replaced: the ninth in quick succession */
+/* a decision with any invalid action adds this to the score; a valid decision subtracts 1 */
+#define DS_HOST_NONSENSE_SCORE 16u
+/* default score of invalid actions beyond which the policy is replaced: the ninth such decision in quick succession
+ * exceeds it */
+#define DS_HOST_NONSENSE_LIMIT 128u
 
 struct ds_host {
-        struct ds_plugin_place place, more[DS_POLICY_DIRS_MAX]; /* `more`: those that place.next leads to */
-        struct detshare_interference *interference;             /* calibration of this GPU, as passed to policies */
+        /* directories of policies; `more`: the elements of the list that starts at place.next */
+        struct ds_plugin_place place, more[DS_POLICY_DIRS_MAX];
+        struct detshare_interference *interference; /* calibration of this GPU, as passed to policies */
         uint32_t n_interference;
         uint64_t (*wall_ns)(void);
         uint64_t budget_ns;
-        ds_plugin *plugin;                  /* policy in charge */
-        ds_plugin *fallback;                /* built-in policy, ready to take over; NULL while it is in charge */
-        uint64_t timer_ns;                  /* UINT64_MAX = none */
-        uint64_t stall_ns;                  /* time at which a stalled policy is replaced; UINT64_MAX = not stalled */
-        uint64_t seen_wall_ns, seen_cpu_ns; /* time of the last reading of cpu_ns, and its value */
-        uint64_t (*cpu_ns)(void);           /* processor time of the worker's thread; NULL = use wall_ns */
+        ds_plugin *plugin;   /* policy in charge */
+        ds_plugin *fallback; /* built-in policy, ready to take over; NULL while it is in charge */
+        uint64_t timer_ns;   /* time of the policy's timer; UINT64_MAX = none */
+        uint64_t stall_ns;   /* time at which a stalled policy is replaced; UINT64_MAX = not stalled */
+        /* real time of the last reading of cpu_ns, and the processor time that was read */
+        uint64_t seen_wall_ns, seen_cpu_ns;
+        uint64_t (*cpu_ns)(void); /* processor time of the worker's thread; NULL = use wall_ns */
         uint32_t overrun_score, nonsense_score, nonsense_limit;
-        const char *nonsense; /* reason of the last invalid action */
+        const char *nonsense; /* reason why the last invalid action was invalid */
         struct detshare_action *actions;
 };
 
-/* Loads the policy by name. Contract codes come with a message. */
+/* Loads the policy that the configuration names. Contract codes (DS_SCHED_E_...) come with a message. */
 int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *message, size_t message_size);
 void ds_host_deinit(ds_sched *sched);
 /* Passes all pending events and due timers to the policy and carries out its actions. Returns 0 or a fatal errno of

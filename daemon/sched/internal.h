@@ -31,39 +31,41 @@ struct ds_sched {
         void (*memory_cap)(void *user, uint64_t session, uint64_t bytes);
         void *user;
 
-        uint64_t now_ns; /* latest time passed by a caller */
+        uint64_t now_ns; /* the latest time that a caller passed */
         uint64_t next_id;
         ds_sched_session *sessions;
         uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
         uint32_t n_class_ops[_DS_SCHED_CLASSES], n_class_in_flight[_DS_SCHED_CLASSES];
         uint32_t n_class_sessions[_DS_SCHED_CLASSES];
         uint64_t class_left_ns[_DS_SCHED_CLASSES]; /* time at which the class's last operation was reported; 0: never */
-        uint32_t n_runnable;                       /* coroutines whose head could be launched */
+        uint32_t n_runnable;                       /* coroutines whose head could be launched now */
         unsigned held;                             /* held classes, bit set; see ds_sched_hold() */
         ds_coroutine *touched;
-        ds_coroutine *later;   /* coroutines for the next ds_sched_settle() */
+        ds_coroutine *later;   /* coroutines that the next ds_sched_settle() processes */
         ds_coroutine *slicing; /* coroutines with slices not launched yet */
         int error;             /* fatal errno of a function that cannot return it */
         enum ds_sched_transform transform;
         uint64_t evict_bound_ns;
 
         struct ds_ladder ladder;
-        uint32_t *stream_load; /* operations in flight per stream of every rung */
+        uint32_t *stream_load; /* number of operations in flight of each stream, by the scheduler's stream number */
         ds_kstat *kstat;
         struct ds_seen seen;
         struct ds_slot *slots;
         uint32_t free_slot;
-        uint64_t mixed_launch; /* number of the last launch that found other coroutines' work on the device */
+        /* number of the last launch that happened while work of other coroutines was on the device */
+        uint64_t mixed_launch;
 
         struct ds_snapshot snapshot;
         struct ds_sched_event *events;                 /* sorted by turn */
-        uint64_t event_turn;                           /* turn of the event reported last */
+        uint64_t event_turn;                           /* turn number of the event reported last */
         uint64_t user_turns[1u << DS_SCHED_USER_BITS]; /* turn of each user's last event, by hash; see event.c */
         struct ds_sched_event switch_event, timer_event, gone_event;
         struct ds_host host;
         struct ds_history history;
-        struct ds_trace *trace;      /* NULL: no trace is running */
-        struct ds_sched_stats stats; /* counters only; the other fields are filled in on request */
+        struct ds_trace *trace; /* NULL: no trace is running */
+        /* only its counters are kept up to date; ds_sched_stats() fills in the other fields */
+        struct ds_sched_stats stats;
 };
 
 static inline uint64_t ds_sched_now(ds_sched *sched, uint64_t now_ns)

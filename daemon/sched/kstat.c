@@ -19,7 +19,7 @@
 #define KSTAT_CHUNK 64u
 #define KSTAT_CHUNKS (DS_KSTAT_POINTS_MAX / KSTAT_CHUNK)
 #define KSTAT_CHANGED_EVERY 64u
-#define KSTAT_OFF 2           /* consecutive samples before a point is restarted */
+#define KSTAT_OFF 2           /* consecutive deviating samples after which a point restarts */
 #define KSTAT_DOUBT_EVERY 32u /* launches of a kernel between two requests to measure a doubtful point */
 
 /* CUdevice_attribute numbers */
@@ -30,8 +30,9 @@
 #define ATTR_RESERVED_SHARED_PER_BLOCK 111
 
 #define WARP 32u
-#define WARP_REGISTERS_UNIT 256u /* register allocation unit of a warp */
-#define WARP_SLOTS_UNIT 4u       /* one per sub-partition of an SM */
+#define WARP_REGISTERS_UNIT 256u /* registers are allocated to a warp in multiples of this */
+/* warps of a block are rounded up to a multiple of this: one per sub-partition of an SM */
+#define WARP_SLOTS_UNIT 4u
 #define SHARED_UNIT 128u
 
 _Static_assert(sizeof(struct ds_kstat_row) == 40, "there may be 65,536 of them");
@@ -39,11 +40,11 @@ _Static_assert(DS_KSTAT_POINTS_MAX < UINT16_MAX, "a row holds the number of its 
 
 struct ds_kstat {
         struct ds_kstat_row *rows;
-        uint32_t *buckets; /* n_rows of them */
+        uint32_t *buckets; /* n_rows heads of chains of rows */
         uint32_t n_rows, n_used, max_rows;
         uint32_t newest, oldest;
         struct ds_kstat_points *chunks[KSTAT_CHUNKS];
-        uint32_t n_points, points_hand; /* created so far; position of the clock algorithm */
+        uint32_t n_points, points_hand; /* points created so far; position of the clock algorithm among them */
         uint32_t n_changed, changed_hand;
         uint64_t taken;
 };
@@ -189,7 +190,7 @@ static uint32_t kstat_take_row(ds_kstat *table)
         if (table->n_used == table->n_rows) {
                 if (table->n_rows == table->max_rows)
                         return kstat_evict_oldest(table);
-                /* without memory the table keeps its size */
+                /* without memory for a larger table, the oldest row is replaced */
                 if (kstat_resize(table, table->n_rows * 2))
                         return kstat_evict_oldest(table);
         }
@@ -250,7 +251,7 @@ void ds_kstat_sample(struct ds_kstat_row *row, uint64_t duration_ns)
 
 /* --- points ------------------------------------------------------------------------------------------------------- */
 
-/* Returns a free index, or DS_KSTAT_NONE. */
+/* Takes a free place for points, or one whose points have no recent sample. Returns its index, or DS_KSTAT_NONE. */
 static uint32_t points_take(ds_kstat *table)
 {
         uint32_t chunk = table->n_points / KSTAT_CHUNK;
@@ -259,7 +260,7 @@ static uint32_t points_take(ds_kstat *table)
                 table->chunks[chunk] = ds_alloc0(KSTAT_CHUNK, sizeof(*table->chunks[chunk]));
         if (table->n_points < DS_KSTAT_POINTS_MAX && table->chunks[chunk])
                 return table->n_points++;
-        /* two passes: the second spares none */
+        /* the first pass spares points that were used since the last search, the second spares none */
         for (uint32_t i = 0; i < 2 * table->n_points; i++) {
                 uint32_t at = table->points_hand++ % table->n_points;
                 struct ds_kstat_points *points = points_at(table, at);
@@ -275,7 +276,7 @@ static uint32_t points_take(ds_kstat *table)
         return DS_KSTAT_NONE;
 }
 
-/* The row's points, created if necessary; NULL without memory. */
+/* The row's points, created if necessary. Returns NULL if there is no memory. */
 static struct ds_kstat_points *points_of(ds_kstat *table, struct ds_kstat_row *row)
 {
         struct ds_kstat_points *points;
@@ -327,7 +328,7 @@ static uint32_t points_position(const struct ds_kstat_points *points, uint32_t n
         return i;
 }
 
-/* Removes the point with the fewest samples, but never the last one. */
+/* Removes the point with the fewest samples, but never the point with the most SMs. */
 static void points_make_room(struct ds_kstat_points *points)
 {
         uint32_t weakest = 0;
@@ -357,14 +358,15 @@ static struct detshare_profile_point *points_point(struct ds_kstat_points *point
         return &points->at[at];
 }
 
-/* 1: the duration is more than twice the mean; -1: less than half of it; 0 otherwise. */
+/* Compares a duration with a mean. Returns 1 if it is more than twice the mean, -1 if less than half of it,
+ * otherwise 0. */
 static int mean_is_off(uint64_t mean_ns, uint64_t ns)
 {
         return (ns / 2 > mean_ns) - (ns < mean_ns / 2);
 }
 
-/* Whether the kernel's recent mean contradicts the point. The cause may be other work or a smaller rung, so it is
- * measured. */
+/* Whether the kernel's recent mean is more than twice or less than half of the point's. Other work or a smaller rung
+ * may be the cause, so only a new measurement can decide. */
 static int points_are_doubtful(const struct ds_kstat_row *row, const struct ds_kstat_points *points, uint32_t at)
 {
         return row->samples && row->samples - points->sampled_at >= KSTAT_DOUBT_EVERY &&
@@ -394,15 +396,15 @@ static void points_mark_changed(ds_kstat *table, struct ds_kstat_points *points)
         points->changed = 1;
 }
 
-/* Whether enough consecutive samples, and the kernel's own mean, contradict the point, so that it restarts with this
- * one. */
+/* Records whether this sample deviates from the point. Returns 1 if the point must restart with this sample: enough
+ * consecutive samples, and the kernel's own mean, deviate in the same direction. */
 static int points_restart(struct ds_kstat_points *points, const struct ds_kstat_row *row,
         const struct detshare_profile_point *point, uint64_t ns)
 {
         const int off = mean_is_off(point->mean_ns, ns);
 
         if (!off && points->off_sms != point->n_sms)
-                return 0; /* says nothing about the other point */
+                return 0; /* a normal sample on other SMs says nothing about the point with the deviations */
         if (off * points->off <= 0 || points->off_sms != point->n_sms)
                 points->off = (int8_t)off;
         else if (points->off * off < KSTAT_OFF)
@@ -428,8 +430,8 @@ void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n
         points->tries = 0;
         points->sampled_at = row->samples;
         point = points_point(points, n_sms);
-        /* a kernel's first launch loads its code and data: if the second takes less than half, the first does not
-         * count */
+        /* The first launch of a kernel loads its code and data. If the second takes less than half as long, the
+         * first does not count. */
         if (point->samples == 1 && duration_ns < point->mean_ns / 2)
                 point->samples = 0;
         if (!point->samples)
@@ -459,7 +461,7 @@ struct ds_kstat_forms *ds_kstat_forms(ds_kstat *table, struct ds_kstat_row *row)
 {
         struct ds_kstat_points *points = NULL;
 
-        /* every launch comes here, so this must not replace measurements of other kernels */
+        /* every launch comes here, so it may create points for the kernel, but not replace those of another kernel */
         if (row->points || table->n_points < DS_KSTAT_POINTS_MAX)
                 points = points_of(table, row);
         return points ? &points->forms : NULL;
@@ -490,7 +492,7 @@ void ds_kstat_form_sample(
         points->forms.tries[form] = 0;
         cost = &points->forms.costs[form];
         mean = cost->permille;
-        /* bounds the ratio at 1000, against overflow */
+        /* bounds the ratio to the native form at 1000, so that the product cannot overflow */
         duration_ns = DS_MIN(duration_ns, DS_MIN(native_ns, UINT64_MAX / 1000000) * 1000);
         mean_add(&cost->samples, &mean, duration_ns / DS_MAX(native_ns / 1000, 1u));
         cost->permille = (uint32_t)DS_MIN(mean, (uint64_t)UINT32_MAX);

@@ -36,7 +36,7 @@ static int item_compare(const void *a, const void *b)
         return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Sorts TPCs by GPC, or by their rank inside the GPC. Those without a GPC are kept together. */
+/* Sorts TPCs by GPC, or by their rank inside the GPC. TPCs whose GPC is not known are kept together. */
 static void order_tpcs(struct ladder_build *b, uint32_t by_gpc)
 {
         uint32_t seen[UINT8_MAX + 1] = {0};
@@ -52,7 +52,7 @@ static void order_tpcs(struct ladder_build *b, uint32_t by_gpc)
         qsort(b->items, b->n_items, sizeof(b->items[0]), item_compare);
 }
 
-/* The GPC of all TPCs of a group. */
+/* The GPC to which all TPCs of the group belong. */
 static uint32_t gpc_of_group(const struct ds_device_info *info, uint32_t group)
 {
         uint32_t gpc = DS_DEVICE_GPC_NONE, n = 0;
@@ -126,7 +126,7 @@ static int ladder_add(struct ladder_build *b, uint32_t family, uint32_t begin, u
         return 0;
 }
 
-/* Adds the pairs of rungs at each k/steps of the items. */
+/* Adds a pair of complementary rungs for each border k/steps of the items. */
 static int ladder_pairs(struct ladder_build *b, uint32_t family, uint32_t steps)
 {
         uint32_t previous = 0;
@@ -187,7 +187,7 @@ static int ladder_takes(const struct detshare_rung_view *view, const struct ds_l
         return ask->cluster_blocks <= 1 || ask->cluster_blocks <= view->cluster_max;
 }
 
-/* The family of the rungs to search inside the named one. */
+/* The family (fine or coarse) in which to search for a rung inside ask->rung. */
 static uint32_t ladder_family(const struct ds_ladder *ladder, const struct ds_ladder_ask *ask)
 {
         const struct detshare_rung_view *fine = &ladder->views[ask->rung ? ask->rung : DS_MIN(1u, ladder->n - 1)];
@@ -215,7 +215,8 @@ uint32_t ds_ladder_find(const struct ds_ladder *ladder, const struct ds_ladder_a
                 if (views[i].side != side || views[i].family != family || views[i].n_sms > named->n_sms ||
                         !ladder_takes(&views[i], ask))
                         continue;
-                /* descends to the first rung within the bounds, then ascends while they hold */
+                /* takes a smaller rung until one is within the bounds, then larger ones as long as they are within
+                 * the bounds */
                 if (best == DETSHARE_RUNG_NONE ||
                         (ladder_within(ladder, best, ask) ? larger && ladder_within(ladder, i, ask) : !larger))
                         best = i;

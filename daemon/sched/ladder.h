@@ -35,17 +35,19 @@ _Static_assert(1 + 2 * (DS_LADDER_STEPS_MAX - 1) + 2 * (DS_LADDER_COARSE_STEPS -
         "the device has as many rungs");
 
 struct ds_ladder_options {
-        uint32_t steps;  /* 2..DS_LADDER_STEPS_MAX; 0 = DS_LADDER_STEPS */
-        uint32_t by_gpc; /* 1: GPC by GPC; 0: spread over the GPCs */
+        uint32_t steps;  /* number of steps, 2..DS_LADDER_STEPS_MAX; 0 = DS_LADDER_STEPS */
+        uint32_t by_gpc; /* order of the TPCs: 1 = GPC by GPC, 0 = spread over the GPCs */
 };
 
 struct ds_ladder {
         uint32_t n, n_coarse;
-        uint64_t bytes;                                 /* device memory of all rungs, bytes; 0 = none or not known */
-        uint32_t mask_permille;                         /* the device's mask_permille; 0 if it cannot be divided */
+        /* device memory that the rungs take together, bytes; 0 = none or not known */
+        uint64_t bytes;
+        /* the device's mask_permille, see device.h; 0 if the GPU cannot be divided */
+        uint32_t mask_permille;
         uint64_t build_ns;                              /* real time that the build took; 0 = not measured */
-        uint32_t device_rung[DS_LADDER_MAX];            /* device's number of each rung */
-        struct detshare_rung_view views[DS_LADDER_MAX]; /* as policies see them, by the ladder's number */
+        uint32_t device_rung[DS_LADDER_MAX];            /* the device's number of each rung */
+        struct detshare_rung_view views[DS_LADDER_MAX]; /* rungs as policies see them, by the ladder's number */
 };
 
 /* Creates the rungs on the device. Returns 0, or a negative errno if the device refuses one. options NULL: the
@@ -55,11 +57,11 @@ int ds_ladder_build(struct ds_ladder *ladder, const struct ds_device_ops *ops, d
 
 /* Conditions of a search for a rung. */
 struct ds_ladder_ask {
-        uint32_t rung;              /* contained in this rung */
+        uint32_t rung;              /* the result lies inside this rung */
         enum detshare_class class_; /* if `rung` is the whole GPU: LS searches the lower side, BE the upper one */
-        uint32_t percent;           /* at most this share of the TPCs */
-        uint32_t n_sms;             /* at most this many SMs */
-        uint32_t cluster_blocks;    /* able to run clusters of this many blocks; 0 or 1: no clusters */
+        uint32_t percent;           /* the result has at most this share of the TPCs */
+        uint32_t n_sms;             /* the result has at most this many SMs */
+        uint32_t cluster_blocks;    /* the result can run clusters of this many blocks; 0 or 1: no clusters */
 };
 
 /*
@@ -69,5 +71,5 @@ struct ds_ladder_ask {
  * DETSHARE_RUNG_NONE: none can.
  */
 uint32_t ds_ladder_find(const struct ds_ladder *ladder, const struct ds_ladder_ask *ask);
-/* The same with the session's share of the SMs as the only bound. */
+/* Like ds_ladder_find() with the session's share of the SMs (percent) as the only bound. */
 uint32_t ds_ladder_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent, enum detshare_class class_);

@@ -95,11 +95,13 @@ static uint32_t stream_choose(ds_sched *sched, ds_coroutine *coroutine, uint32_t
 
 /* --- launching ---------------------------------------------------------------------------------------------------- */
 
-#define TELL_SAMPLES 4            /* a kernel with fewer samples is timed alone */
-#define TELL_EVERY 64             /* and every 64th launch, to detect a change */
-#define TELL_LATE_NS DS_NS_PER_MS /* for longer operations, a prompt completion costs nothing */
+#define TELL_SAMPLES 4 /* samples of a kernel below which it is timed whenever it is alone */
+#define TELL_EVERY 64  /* also one launch in 64 is timed, to detect a change */
+/* operations longer than this always get a prompt completion, which costs nothing in comparison */
+#define TELL_LATE_NS DS_NS_PER_MS
 
-/* Whether the duration would be a valid sample for this number of SMs, and the measurement is worth its cost. */
+/* Whether to time this launch: its duration would be a valid sample for this number of SMs, and the sample is worth
+ * the cost of measuring. */
 static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct ds_slot *slot)
 {
         struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
@@ -114,13 +116,14 @@ static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct d
         return ds_kstat_point_wanted(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, TELL_SAMPLES);
 }
 
-/* Whether work of the coroutine is queued directly behind it. */
+/* Whether the queue has work of the same coroutine directly behind the operation. */
 static int launch_is_followed(const struct ds_op *op)
 {
         return op->next && ds_op_is_work(op->next) && (op->next->kind != DS_OP_GRAPH || op->next->part);
 }
 
-/* Whether more parts of its graph will follow. That is not certain, so for exact times it counts as the last one. */
+/* Whether the operation is a part of a graph whose next parts are not unfolded yet. They are not certain to follow,
+ * so for exact times the operation counts as the last one. */
 static int launch_will_be_followed(const struct ds_op *op)
 {
         const struct ds_op *next = op->next;
@@ -151,7 +154,7 @@ static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot 
                 op->launch.timed = 1;
                 op->launch.tell = DS_TELL_EXACT;
         } else if (op->form != DS_PTX_FORM_NATIVE) {
-                return; /* another form or slice may continue at its end, so it must be prompt */
+                return; /* the next slice or another form may begin at its end, so the completion must be prompt */
         } else if (followed && slot->view.samples < TELL_SAMPLES) {
                 op->launch.tell = DS_TELL_EXACT;
         } else if ((followed || launch_will_be_followed(op)) && slot->view.expected_ns < TELL_LATE_NS) {
@@ -167,7 +170,8 @@ static void launch_in_form(
 
         if (op->form == DS_PTX_FORM_PERSISTENT) {
                 launch->kernel = op->forms->persistent;
-                launch->workers = slot->max_blocks; /* at most this many workers exist */
+                /* the bound on resident blocks becomes the number of persistent workers */
+                launch->workers = slot->max_blocks;
                 launch->max_resident_blocks = 0;
                 launch->chunk = op->chunk;
         } else {
@@ -262,7 +266,7 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
                 rung->in_flight_be--;
 }
 
-/* Ends an operation that the device refused with its error, in its place in the order. */
+/* Ends an operation that the device refused, with the device's error. It is reported in its place in the order. */
 static void launch_refused(ds_coroutine *coroutine, struct ds_op *op, int status)
 {
         ds_let_go_drop(coroutine->sched, op);
@@ -303,7 +307,7 @@ static void launch_done(
 #define LAUNCH_FULL 1
 #define LAUNCH_UNFOLDED 2
 
-/* Chooses the form. The part of an evicted kernel that has run counts as done. */
+/* Chooses the form of the launch. For an evicted kernel, the blocks that have run count as done. */
 static void launch_form(
         ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, const struct ds_launch_target *target)
 {
@@ -318,7 +322,8 @@ static void launch_form(
         slot->view.expected_ns -= slot->view.expected_ns / 1000 * slot->view.progress_permille;
 }
 
-/* After the device refused the form: uses the native one, if nothing of the kernel has run. */
+/* Handles the refusal of a form by the device. Returns 1: the caller tries the native form. 0: it was the native
+ * form, or a part of the kernel has run. */
 static int launch_form_refused(ds_sched *sched, struct ds_op *op, struct ds_slot *slot, int status)
 {
         if (op->kind != DS_OP_LAUNCH || op->form == DS_PTX_FORM_NATIVE || op->evictions)
@@ -339,7 +344,7 @@ static int launch_submit(ds_coroutine *coroutine, struct ds_op *op, struct ds_sl
         return ds_launch_submit(coroutine->sched, op, slot, NULL);
 }
 
-/* Returns 0, a CUDA error, LAUNCH_FULL with *ret_full, or a fatal errno. */
+/* Passes the head to the device. Returns 0, a CUDA error, LAUNCH_FULL with *ret_full, or a fatal errno. */
 static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, int *ret_full)
 {
         ds_sched *sched = coroutine->sched;
@@ -368,7 +373,7 @@ static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds
         return r;
 }
 
-/* Unfolds the head. The policy has not seen the kernels of a piece yet, so it is called again. */
+/* Unfolds a graph that is the head. The policy has not seen the kernels of a piece yet, so it is called again. */
 static int launch_unfold(ds_coroutine *coroutine, const struct ds_op *op, struct ds_slot *slot)
 {
         int piece = ds_op_is_piece(op);
@@ -398,7 +403,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
         ds_place_choose(coroutine, op, &slot->view, target, &place);
         slot->rung = place.rung;
         slot->max_blocks = place.max_resident_blocks;
-        /* kernels of a whole graph cannot be bounded */
+        /* the bound on resident blocks cannot be applied to the kernels of a graph launched as a whole */
         if (op->kind == DS_OP_GRAPH && (place.bounded || !ds_graph_ready(sched, op, slot->rung)))
                 return launch_unfold(coroutine, op, slot);
         slot->stat_row = op->stat_row;
@@ -448,7 +453,7 @@ static void complete_sample(ds_sched *sched, const struct ds_op *op, const struc
         struct ds_kstat_row *row;
         uint32_t n_sms = sched->ladder.views[slot->rung].n_sms, timed = 0;
 
-        /* the last part of an evicted kernel is no sample */
+        /* an evicted kernel's last launch ran only a part of its blocks, so it is no sample */
         if (op->status || op->evictions)
                 return;
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
@@ -475,13 +480,13 @@ static void complete_settle(ds_coroutine *coroutine)
         ds_coroutine_touch(coroutine);
 }
 
-/* Whether it was killed or evicted, and must be launched again. */
+/* Whether the operation was killed or evicted and must be launched again. */
 static int complete_returns(const ds_coroutine *coroutine, const struct ds_op *op)
 {
         return op->status == DS_DEVICE_EVICTED || (op->status == DS_DEVICE_KILLED && coroutine->killing);
 }
 
-/* Charges an ended operation, including all its evicted launches. */
+/* Charges the device time of an ended operation, including all its evicted launches, to the session. */
 static void complete_whole(ds_sched_session *session, struct ds_op *op)
 {
         session->device_ns += op->end_ns - op->start_ns;
@@ -500,7 +505,7 @@ void ds_launch_ended(ds_sched *sched, struct ds_slot *slot, const struct ds_comp
 
         op->finished = DS_OP_RAN;
         op->status = completion->status;
-        /* the clocks of device and scheduler may differ slightly */
+        /* the clocks of device and scheduler may differ slightly, so the times are kept in order */
         op->start_ns = DS_MAX(completion->start_ns, op->launched_ns);
         op->end_ns = DS_MAX(completion->end_ns, op->start_ns);
         if (op->status && completion->message[0])

@@ -27,8 +27,8 @@
 #include "sched/sched.h"
 
 struct ds_slot {
-        struct ds_sched_event event; /* COMPLETE; pending until the policy has seen it */
-        struct ds_op *op;            /* NULL after it has ended */
+        struct ds_sched_event event; /* event COMPLETE; pending until the policy has seen it */
+        struct ds_op *op;            /* operation in the slot; NULL after it has ended */
         struct detshare_op_view view;
         uint64_t coroutine;
         uint64_t start_ns, end_ns;
@@ -36,16 +36,17 @@ struct ds_slot {
         uint32_t next_free;
         uint32_t rung, stream, class_;
         uint32_t stat_row;
-        /* nothing of another coroutine was in flight at its launch, and no bound on its blocks applies */
+        /* 1: at its launch nothing of another coroutine was in flight, and no bound on its resident blocks applies */
         uint8_t clean;
         uint64_t number;          /* number of the launch */
         uint32_t priority, flags; /* flags: enum ds_trace_flag, for the history */
-        uint8_t slice;            /* 1: a slice, whose operation has a slot of its own */
+        uint8_t slice;            /* 1: the slot is that of a slice; the sliced operation has another slot */
         uint8_t lets_go;          /* 1: counted in its coroutine's n_let_go */
-        uint8_t trial;            /* 1: its duration measures the cost of its form */
-        uint32_t blocks;          /* blocks of a slice; of a sliced operation: blocks that have run since its launch */
-        uint32_t max_blocks;      /* bound on resident blocks, 0 = none */
-        uint64_t evict_ns;        /* eviction time, ns */
+        uint8_t trial;            /* 1: the launch measures the cost of its form */
+        /* slot of a slice: its blocks; slot of a sliced operation: blocks that have run since its launch */
+        uint32_t blocks;
+        uint32_t max_blocks; /* bound on resident blocks, 0 = none */
+        uint64_t evict_ns;   /* eviction time, ns */
 };
 
 struct ds_launch_target {
@@ -56,21 +57,21 @@ struct ds_launch_target {
 #define DS_SLOT_NONE UINT32_MAX
 
 /*
- * Launches up to count operations from the head; stops at one that is not ready. Returns how many were launched or
- * refused by the device with a CUDA error (which ends them), or a fatal errno.
+ * Launches up to count operations from the head. Stops at an operation that is not ready. Returns the number of
+ * operations that were launched or refused by the device with a CUDA error (which ends them), or a fatal errno.
  */
 int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *target, uint32_t count, uint64_t now_ns);
-/* Frees the slot of an event that was reported. */
+/* Frees the slot of an operation whose COMPLETE event the policy has seen. */
 void ds_slot_told(ds_sched *sched, struct ds_slot *slot);
-struct ds_slot *ds_slot_take(ds_sched *sched); /* NULL: none is free */
+struct ds_slot *ds_slot_take(ds_sched *sched); /* returns NULL if no slot is free */
 uint64_t ds_slot_token(const ds_sched *sched, const struct ds_slot *slot);
 
 /*
- * Passes the operation to the device with its slot's stream, bound and token. If it is sliced: its next blocks, as many
- * as the slice has, with the slice's token (slice NULL: not sliced). Returns as ds_device_ops.launch.
+ * Passes the operation to the device with its slot's stream, bound and token. slice not NULL: passes only the
+ * operation's next blocks, as many as the slice has, with the slice's token. Returns as ds_device_ops.launch.
  */
 int ds_launch_submit(ds_sched *sched, struct ds_op *op, const struct ds_slot *slot, const struct ds_slot *slice);
-/* Handles the end of a slot's operation, whatever its cause. */
+/* Handles the completion of a slot's operation: its end, a kill or an eviction. */
 void ds_launch_ended(ds_sched *sched, struct ds_slot *slot, const struct ds_completion *completion);
 
 static inline uint64_t ds_launch_blocks(const struct ds_launch *launch)

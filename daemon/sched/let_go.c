@@ -23,7 +23,7 @@ static int op_may_be_killed(const ds_sched *sched, const struct ds_op *op)
                sched->ops->kernel_info(op->launch.kernel)->idempotent;
 }
 
-/* Whether all its slices are on the device, so that it ends soon by itself. */
+/* Whether all remaining slices of the operation are on the device, so that it ends soon by itself. */
 static int op_is_ending(const struct ds_op *op)
 {
         return op->kind == DS_OP_LAUNCH && op->form == DS_PTX_FORM_SLICED && !ds_slices_remain(op);
@@ -63,8 +63,9 @@ void ds_let_go_no_more(ds_coroutine *coroutine, struct ds_slot *slot)
 /* --- stopping operations ------------------------------------------------------------------------------------------ */
 
 /*
- * Links the slots of the operations to stop, newest first, like free slots. DS_SLOT_NONE: there is none, or some
- * operation in flight cannot be stopped. *ret_ending: some operation is left to end by itself.
+ * Links the slots of the operations to stop by next_free, newest first, and returns the newest. DS_SLOT_NONE: there is
+ * none, or some operation in flight cannot be stopped. *ret_ending: some operation is not stopped, because it ends soon
+ * by itself.
  */
 static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_ending)
 {
@@ -76,7 +77,8 @@ static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_en
                 if (op->finished)
                         continue;
                 if (op_lets_go(op) || (kill && op_may_be_killed(sched, op))) {
-                        /* its slices on the device run in any case, so operations before it must end first */
+                        /* a sliced operation's slices on the device run to their end, so operations before it end by
+                         * themselves before that */
                         if (op->form == DS_PTX_FORM_SLICED)
                                 youngest = DS_SLOT_NONE;
                         sched->slots[op->slot].next_free = youngest;
@@ -86,7 +88,7 @@ static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_en
                 if (kill && !op_is_ending(op))
                         return DS_SLOT_NONE;
                 *ret_ending = 1;
-                youngest = DS_SLOT_NONE; /* operations before it end before it does */
+                youngest = DS_SLOT_NONE; /* operations before this one end by themselves before it does */
         }
         return youngest;
 }
@@ -98,7 +100,8 @@ static int let_go_one(ds_sched *sched, struct ds_slot *slot)
         if (op->form == DS_PTX_FORM_PERSISTENT)
                 return sched->ops->evict(sched->device, ds_slot_token(sched, slot));
         if (op->form == DS_PTX_FORM_SLICED)
-                return 0; /* no more slices are launched */
+                /* nothing to do for the device: stopping a sliced operation means that no more slices are launched */
+                return 0;
         return sched->ops->kill(sched->device, ds_slot_token(sched, slot));
 }
 
@@ -113,7 +116,8 @@ static int let_go(ds_coroutine *coroutine, int kill)
         i = let_go_list(coroutine, kill, &ending);
         if (i == DS_SLOT_NONE)
                 return kill && ending ? DS_LET_GO_ALREADY : 0;
-        /* an operation that has ended, or cannot be stopped, implies that those before it end, too */
+        /* if an operation has already ended or cannot be stopped, those before it end by themselves, too: the walk
+         * stops */
         for (; i != DS_SLOT_NONE && !r; i = sched->slots[i].next_free)
                 r = let_go_one(sched, &sched->slots[i]);
         if (r < 0)
@@ -142,7 +146,7 @@ void ds_launch_evict_quietly(ds_coroutine *coroutine)
                 coroutine->sched->error = r;
 }
 
-/* --- returned operations ------------------------------------------------------------------------------------------ */
+/* --- operations that returned to the queue ------------------------------------------------------------------------ */
 
 void ds_let_go_drop(ds_sched *sched, struct ds_op *op)
 {

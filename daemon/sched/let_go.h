@@ -24,26 +24,27 @@
 #include "sched/launch.h"
 
 /*
- * Kills the coroutine's operations in flight and returns them to the head of its queue. 1: begun (nothing of it is
- * launched before all have returned; an operation that had already ended counts as ended). 0: nothing is in flight, the
- * device cannot kill, or some operation is neither proven idempotent nor evictable. DS_LET_GO_ALREADY: all of them end
- * soon anyway. Or a fatal errno.
+ * Kills the coroutine's operations in flight, which then return to the head of its queue. Returns:
+ *  1: begun. The coroutine launches nothing before all have returned; one that had already ended counts as ended.
+ *  0: nothing is in flight, the device cannot kill, or some operation is neither proven idempotent nor evictable.
+ *  DS_LET_GO_ALREADY: all operations in flight end soon anyway.
+ *  A fatal errno of the device.
  */
 #define DS_LET_GO_ALREADY 2
 int ds_launch_kill(ds_coroutine *coroutine);
-/* Evicts the evictable operations in flight. Returns as ds_launch_kill(); 0: there are none. */
+/* Evicts the coroutine's evictable operations in flight. Returns as ds_launch_kill(); 0: none is evictable. */
 int ds_launch_evict(ds_coroutine *coroutine);
-/* The same without a result; the next step returns a fatal errno. */
+/* Evicts like ds_launch_evict(), but returns nothing: the next ds_sched_step() returns a fatal errno. */
 void ds_launch_evict_quietly(ds_coroutine *coroutine);
 
-/* Whether the head, in its form, may be launched behind the operations in flight. */
+/* Whether the head `op`, in its form, may be launched behind the coroutine's operations in flight. */
 int ds_let_go_may_follow(const ds_coroutine *coroutine, const struct ds_op *op);
 /* Updates the coroutine's eviction attributes after a launch. */
 void ds_let_go_launched(ds_coroutine *coroutine, const struct ds_op *op, struct ds_slot *slot);
-/* Updates them when an operation has ended or cannot be evicted any more. */
+/* Updates the coroutine's eviction attributes when an operation has ended or cannot be evicted any more. */
 void ds_let_go_no_more(ds_coroutine *coroutine, struct ds_slot *slot);
 /* Makes the device forget the progress of an evicted operation that is given up. */
 void ds_let_go_drop(ds_sched *sched, struct ds_op *op);
-/* Handles a killed or evicted operation (evicted: `blocks` of it have run in all). The device time that it used is
- * charged. */
+/* Handles a killed or evicted operation, and charges the device time that it used. blocks: for an evicted one, the
+ * blocks that have run over all its launches. */
 void ds_let_go_returned(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, uint32_t blocks);

@@ -5,7 +5,7 @@
 #include "sched/internal.h"
 #include "util/macro.h"
 
-/* Whether all its blocks fit on the rung, if they must all be resident. */
+/* Whether the operation can run on the rung as far as residency matters: its blocks fit at once, or need not. */
 static int place_holds(const ds_sched *sched, const struct detshare_op_view *view, uint32_t rung)
 {
         uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
@@ -36,13 +36,14 @@ static uint32_t place_rung(
         return 0;
 }
 
-/* Number of its blocks that would be resident on a rung. */
+/* Number of the operation's blocks that would be resident on a rung at once. */
 static uint64_t place_resident(const ds_sched *sched, const struct detshare_op_view *view, uint32_t rung)
 {
         return DS_MIN((uint64_t)view->blocks, (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms);
 }
 
-/* If the device keeps bounds per SM: the number of SMs on which it can keep this bound. */
+/* For a device that keeps bounds per SM: the largest number of SMs on which it can keep this bound on resident
+ * blocks. */
 static uint32_t place_bound_sms(
         const ds_sched *sched, const struct ds_op *op, const struct detshare_op_view *view, uint32_t bound)
 {
@@ -69,7 +70,8 @@ static void place_bound(const ds_sched *sched, const struct ds_op *op, const str
                 if (inside != DETSHARE_RUNG_NONE)
                         ret->rung = inside;
         }
-        /* if the smaller rung alone keeps the bound, the kernel keeps its own choice of shared memory */
+        /* on the smaller rung no more blocks than the bound fit anyway, so the launch needs no bound (which changes
+         * its shared memory) */
         if (ret->max_resident_blocks >= place_resident(sched, view, ret->rung))
                 ret->max_resident_blocks = 0;
 }

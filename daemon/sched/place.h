@@ -21,8 +21,8 @@
 
 struct ds_place {
         uint32_t rung;
-        uint32_t max_resident_blocks; /* bound passed to the device, 0 = none */
-        uint32_t bounded;             /* 1: the bound keeps some of its blocks from being resident */
+        uint32_t max_resident_blocks; /* bound on resident blocks that the device must keep, 0 = none */
+        uint32_t bounded;             /* 1: without the bound, more blocks of the operation would be resident */
 };
 
 void ds_place_choose(ds_coroutine *coroutine, const struct ds_op *op, const struct detshare_op_view *view,

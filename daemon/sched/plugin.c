@@ -23,7 +23,7 @@
 #define PLUGIN_SYMBOL "detshare_policy"
 #define PLUGIN_SUFFIX ".so"
 #define PLUGIN_PATH_MAX 128
-#define PLUGINS_MAX 256 /* plug-ins that are listed */
+#define PLUGINS_MAX 256 /* plug-ins that a listing contains at most */
 
 /* --- plug-in files ------------------------------------------------------------------------------------------------ */
 
@@ -34,7 +34,7 @@ static int name_is_valid(const char *name)
         return n && n <= DS_PLUGIN_NAME_MAX && !name[n];
 }
 
-/* Returns NULL, or the reason not to load code from this file or directory. */
+/* Returns NULL, or the reason why this file or directory is not trusted. */
 static const char *distrust(const struct ds_plugin_place *place, const struct stat *st)
 {
         if (place->trust_any_owner)
@@ -66,7 +66,8 @@ static int place_open(const struct ds_plugin_place *place, char *message, size_t
         return ds_close(fd);
 }
 
-/* The checked file, or -1 with a message; *ret_code: its contract code. *ret_there: 1 if this place has the file. */
+/* Opens and checks the policy's file in one place. Returns its descriptor, or -1 with a message and its contract
+ * code in *ret_code. *ret_there: 1 if the file exists in this place. */
 static int place_open_file(const struct ds_plugin_place *place, const char *name, char *message, size_t message_size,
         int *ret_code, int *ret_there)
 {
@@ -103,7 +104,8 @@ static int place_open_file(const struct ds_plugin_place *place, const char *name
         return DS_TAKE_FD(fd);
 }
 
-/* The file from the first place that has it. None has it: the first place's message and code. */
+/* Opens the policy's file in the first place that has it. If no place has it, the message and code are those of the
+ * first place. */
 static int plugin_open_file(
         const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, int *ret_code)
 {
@@ -157,8 +159,8 @@ const char *ds_plugin_check(const struct detshare_policy *policy, const char *na
 /* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 /*
- * Makes a path to the open file that no earlier load in this process used. The loader identifies a file by any path
- * under which it met it before. So a reused descriptor number could bring back another policy. "/" and "./" between the
+ * Makes a path to the open file that no earlier load in this process used. The loader recognises a file by every path
+ * under which it has loaded it, so a reused descriptor number could bring back another policy. "/" and "./" between the
  * same directories encode a counter.
  */
 static void plugin_path(int fd, char path[PLUGIN_PATH_MAX])
@@ -346,7 +348,7 @@ static void listing_write(const struct detshare_policy *policy, struct ds_policy
         }
 }
 
-/* "static.so" -> "static"; 0 if the file cannot be a plug-in. */
+/* Turns "static.so" into "static". Returns 0 if a file of this name cannot be a plug-in. */
 static int name_of_file(const char *file, char name[DS_PLUGIN_NAME_MAX + 1])
 {
         size_t n = strlen(file);
@@ -376,7 +378,7 @@ static int is_among(const plugin_name *names, size_t n, const char *name)
         return 0;
 }
 
-/* Adds the names of files in the directory that look like plug-ins to the `count` names that there are. */
+/* Adds the names of the directory's files that look like plug-ins to the list, which has `count` names already. */
 static size_t list_place(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX], size_t count)
 {
         char message[256];
@@ -394,7 +396,7 @@ static size_t list_place(const struct ds_plugin_place *place, plugin_name names[
         return count;
 }
 
-/* The names in all places, each once, in order. */
+/* Collects the names of all places, each once, sorted. */
 static size_t list_names(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX])
 {
         size_t count = 0;

@@ -19,7 +19,7 @@ struct ds_plugin {
         const struct detshare_policy *policy;
         void *state;
         int64_t params[DETSHARE_POLICY_PARAMS_MAX];
-        void *handle; /* NULL: compiled in */
+        void *handle; /* handle of the loader; NULL: compiled in */
         int fd;
 };
 
@@ -27,12 +27,12 @@ struct ds_plugin_place {
         const char *dir; /* "" = only the compiled-in policy */
         int dir_fd;      /* descriptor of dir, opened while the process had the right; 0 = none */
         int trust_any_owner;
-        const struct ds_plugin_place *next; /* searched where this one lacks the policy; NULL: none */
+        const struct ds_plugin_place *next; /* place to search if this one lacks the policy; NULL: none */
 };
 
 #define DS_PLUGIN_BUILTIN "fifo"
 #define DS_PLUGIN_NAME_MAX 31u
-#define DS_PLUGIN_STATE_MAX (16u << 20) /* bytes of policy state */
+#define DS_PLUGIN_STATE_MAX (16u << 20) /* bytes of state that a policy may have */
 
 /* The compiled-in policy. */
 extern const struct detshare_policy ds_plugin_fifo;
@@ -48,11 +48,13 @@ ds_plugin *ds_plugin_close(ds_plugin *plugin);
 /* Description of the GPU for a policy. */
 struct ds_plugin_world {
         const struct ds_ladder *ladder;
-        const struct detshare_interference *interference; /* must outlive the policies that received it */
+        /* must stay valid until the policies that received it are closed */
+        const struct detshare_interference *interference;
         uint32_t n_interference;
 };
 
-/* Calls init with the plug-in's parameters on zeroed state. Its old state is kept if that fails. */
+/* Calls the policy's init with the plug-in's parameters on zeroed state. If init fails, the plug-in keeps its
+ * previous state. */
 int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char *message, size_t message_size);
 /* Reads parameters and calls init. Returns 0; DS_SCHED_E_BAD_PARAM or DS_SCHED_E_REFUSED with a message; -ENOMEM. */
 int ds_plugin_init(ds_plugin *plugin, const struct ds_plugin_world *world, const char *const *params, size_t n_params,
@@ -60,7 +62,7 @@ int ds_plugin_init(ds_plugin *plugin, const struct ds_plugin_world *world, const
 /* Checks whether this host can call the policy table. Returns NULL or the defect. */
 const char *ds_plugin_check(const struct detshare_policy *policy, const char *name);
 /*
- * Lists the built-in policy, then those of the directory by name; those that cannot be loaded are omitted. Returns
- * their number, fills in up to n.
+ * Lists the built-in policy, then the loadable policies of the directories by name. Returns their number; fills in up
+ * to n.
  */
 size_t ds_plugin_list(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n);

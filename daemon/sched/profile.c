@@ -32,7 +32,7 @@ void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profil
         for (int i = DS_PTX_FORM_SLICED; i < _DS_PTX_FORM_MAX; i++)
                 if (profile->forms[i].samples && profile->forms[i].permille)
                         ds_kstat_form_put(sched->kstat, row, (enum ds_ptx_form)i, &profile->forms[i]);
-        /* a first estimate: the duration on most of the GPU */
+        /* first estimate of the kernel's mean: its duration on the largest number of SMs in the profile */
         if (best && !row->samples) {
                 row->mean_ns = best->mean_ns;
                 row->samples = best->samples;

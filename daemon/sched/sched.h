@@ -35,29 +35,32 @@ typedef struct ds_coroutine ds_coroutine;
 typedef struct ds_sched ds_sched;
 typedef struct ds_sched_session ds_sched_session;
 
-/* Contract codes */
+/* Positive return codes of the scheduler's functions */
 #define DS_SCHED_E_NO_POLICY 1 /* no such policy */
 #define DS_SCHED_E_BAD_PARAM 2 /* unknown parameter or out of range; see the message */
 #define DS_SCHED_E_REFUSED 3   /* the plug-in is not usable (ABI, ownership, init); see the message */
-#define DS_SCHED_E_FULL 4      /* the queue of the coroutine or session is full, or memory is short */
-#define DS_SCHED_E_FAULTED 5   /* the session was cancelled */
+#define DS_SCHED_E_FULL 4      /* the queue of the coroutine or session is full, or there is no memory */
+#define DS_SCHED_E_FAULTED 5   /* the session was cancelled, so it accepts no operation */
 
 #define DS_SCHED_QUEUE_MAX 4096              /* operations per coroutine, including those on the device */
 #define DS_SCHED_SESSION_QUEUE_MAX 65536     /* operations per session */
-#define DS_SCHED_SESSION_COROUTINES_MAX 1024 /* per session, not yet freed */
+#define DS_SCHED_SESSION_COROUTINES_MAX 1024 /* coroutines of a session that are not freed yet */
 #define DS_SCHED_IN_FLIGHT_MAX 4096          /* operations on the device at once */
-#define DS_SCHED_STREAM_MAX 256 /* operations in one stream of the device; a GPU's launch call blocks at about 1,000 */
+/* operations in one stream of the device; a GPU's launch call blocks when a stream has about 1,000 */
+#define DS_SCHED_STREAM_MAX 256
 
 enum ds_op_kind {
         DS_OP_LAUNCH,
         DS_OP_COPY,
         DS_OP_MEMSET,
-        /* no work: ends when everything before it in the coroutine has ended; its time is an event's time */
+        /* no work: ends when everything before it in the coroutine has ended; its end is the time of an event */
         DS_OP_MARK,
-        /* no work: ends when `wait_for` has ended `wait_seq`, reduced to the last number submitted by then */
+        /* no work: ends when coroutine `wait_for` has ended operation `wait_seq`, or the last one submitted so far
+         * if that is earlier */
         DS_OP_WAIT,
         DS_OP_GRAPH, /* many kernels, copies and memsets: see graph.h */
-        /* no work: due when everything before it in the coroutine has ended; its owner ends it (ds_sched_over) */
+        /* no work: becomes due when everything before it in the coroutine has ended; its owner then ends it by
+         * ds_sched_over() */
         DS_OP_OUTSIDE,
         _DS_OP_KIND_MAX,
 };
@@ -67,26 +70,28 @@ enum ds_op_kind {
  * and constant meanwhile.
  */
 struct ds_sched_graph {
-        ds_device_graph *device; /* NULL: its parts are always launched one by one */
-        uint64_t key; /* identity for the statistics, not 0; ds_sched_graph_add() mixes each kernel's key into it */
-        uint32_t n_kernels, n_works; /* works: kernels, copies, memsets */
-        /* maxima over its kernels, from ds_sched_graph_add(): a policy's view of it while it is one operation */
+        ds_device_graph *device; /* graph of the device; NULL: the graph's parts are always launched one by one */
+        uint64_t key; /* identity in the statistics, not 0; ds_sched_graph_add() mixes each kernel's key into it */
+        uint32_t n_kernels, n_works; /* n_works: kernels, copies and memsets */
+        /* maxima over the graph's kernels, from ds_sched_graph_add(); a policy sees them while the graph is one
+         * operation */
         uint32_t blocks, threads, blocks_per_sm, sms_needed, cluster_blocks;
         uint32_t all_resident;
-        uint64_t waves;    /* sum over its kernels of the waves of blocks that fill the GPU or part of it */
+        /* sum over the graph's kernels: waves of blocks, each of which fills the GPU or part of it */
+        uint64_t waves;
         uint8_t piece;     /* 1: a piece, see ds_sched_graph_piece() */
         uint64_t piece_ns; /* expected duration of a piece, ns */
 };
 
-/* Other forms of a kernel (ptx/pass/forms.h), each NULL if there is none. Owned by the caller; valid as long as
- * operations that name it. */
+/* Other forms of a kernel (ptx/pass/forms.h); NULL: there is none. The caller owns them and keeps them valid as long
+ * as operations name them. */
 struct ds_sched_forms {
         const ds_device_kernel *sliced, *persistent;
         /*
-         * 1: its blocks may wait for other blocks. Forms are correct if those have a lower index (decoupled look-back).
-         * If a block waits for one of a higher index, an evicted launch would wait forever. Nothing shows which case
-         * applies, so such forms are used only in mode "always" (tests), and only if the grid is larger than the whole
-         * GPU holds at once: such a grid cannot contain a grid-wide barrier.
+         * 1: blocks of the kernel may wait for other blocks. Its forms are correct if those have a lower index
+         * (decoupled look-back). If a block waits for one of a higher index, an evicted launch would wait forever.
+         * Nothing shows which case applies. So such forms are used only in mode "always" (tests), and only if the grid
+         * is larger than the whole GPU holds at once: such a grid cannot contain a grid-wide barrier.
          */
         uint32_t waits;
         /* identity of the native kernel in the statistics if it is not ds_kernel_info.hash, because the image with
@@ -100,8 +105,8 @@ struct ds_sched_forms {
  */
 struct ds_op {
         enum ds_op_kind kind;
-        uint64_t seq;  /* set by submit: 1, 2, ... per coroutine */
-        uint64_t user; /* for the caller */
+        uint64_t seq;  /* sequence number in its coroutine (1, 2, ...), set by submit */
+        uint64_t user; /* value for the caller, which the scheduler does not use */
         union {
                 struct ds_launch launch; /* params point to memory that is valid until done */
                 struct ds_copy copy;
@@ -111,13 +116,14 @@ struct ds_op {
                         const struct ds_sched_graph *graph;
                         uint8_t parts_only;   /* set by the caller: never launch it as a whole */
                         uint8_t in_parts;     /* set by the scheduler: it is launched in parts */
-                        uint8_t unfolded_all; /* there are no more parts */
+                        uint8_t unfolded_all; /* set by the scheduler: all parts are unfolded */
                 };
                 struct {
-                        ds_coroutine *wait_for; /* may be of any session; NULL = no wait; NULL again when done */
+                        /* coroutine of any session; NULL = no wait, and after the operation has ended */
+                        ds_coroutine *wait_for;
                         uint64_t wait_seq;
                 };
-                struct { /* set by the scheduler */
+                struct { /* state of a DS_OP_OUTSIDE, set by the scheduler */
                         uint8_t due, over;
                         uint64_t over_ns;
                 } outside;
@@ -125,55 +131,58 @@ struct ds_op {
         /* launch: identity of kernel and shape for the statistics; 0 = the scheduler computes it */
         uint64_t kernel_key;
         const struct ds_sched_forms *forms; /* launch: NULL = only the native form; launch.kernel is the native one */
-        /* internal to the scheduler, set by submit */
+        /* fields that only the scheduler uses */
         struct ds_op *next;
         ds_coroutine *coroutine;
         uint64_t submitted_ns, launched_ns;
-        uint64_t ready_ns; /* set by the launch: earliest time at which it could have been launched */
-        uint64_t join_seq; /* required count of the other side of the legacy default stream's join, see coroutine.h */
+        uint64_t ready_ns; /* earliest time at which the operation could have been launched; set by the launch */
+        /* operations of the other side of the legacy default stream's join that must have ended first, see
+         * coroutine.h */
+        uint64_t join_seq;
         uint64_t start_ns, end_ns;
         char *message; /* the device's error message */
         int32_t status;
         uint32_t stat_row;
         uint32_t cluster_blocks; /* blocks per cluster of a launch; 1 = no clusters */
         uint32_t phase;          /* enum detshare_phase */
-        uint32_t slot;           /* slot while on the device: see launch.h */
-        uint8_t finished; /* enum ds_op_finished: ended, but not reported because of an earlier one; see coroutine.h */
-        uint8_t killed;   /* returned unfinished, to be launched again; see let_go.h */
-        uint8_t part;     /* part of a graph: made by unfold, has no sequence number; set by the scheduler */
-        uint8_t form;     /* launch: enum ds_ptx_form; fixed once some of it has run */
-        uint8_t n_slices; /* slices on the device */
-        uint32_t blocks_ran;   /* blocks of an evicted kernel that have run, over all its launches */
-        uint32_t next_block;   /* sliced: first block not launched; equals blocks_ran when nothing is on the device */
+        uint32_t slot;           /* its slot while it is on the device: see launch.h */
+        uint8_t finished;        /* enum ds_op_finished: ended, but not reported before the earlier operations */
+        uint8_t killed;          /* 1: killed or evicted; returns unfinished and is launched again, see let_go.h */
+        uint8_t part;        /* 1: part of a graph, made by unfold, without a sequence number; set by the scheduler */
+        uint8_t form;        /* launch: enum ds_ptx_form; fixed once some of the kernel has run */
+        uint8_t n_slices;    /* number of its slices on the device */
+        uint32_t blocks_ran; /* blocks of an evicted kernel that have run, over all its launches */
+        /* sliced: first block that is not launched; equals blocks_ran while nothing of the kernel is on the device */
+        uint32_t next_block;
         uint32_t slice, chunk; /* slice: blocks per slice; chunk: blocks that a persistent worker takes at a time */
-        uint32_t evictions;    /* number of evictions */
-        uint64_t began_ns;     /* start of the first launch, if blocks_ran is not 0 */
-        uint64_t ran_ns;       /* duration of its evicted launches */
+        uint32_t evictions;    /* number of times that it was evicted */
+        uint64_t began_ns;     /* start of the kernel's first launch, ns, if blocks_ran is not 0 */
+        uint64_t ran_ns;       /* total duration of its evicted launches, ns */
 };
 
 #define DS_SCHED_EVICT_BOUND_NS 100000ULL
 
 /*
- * Reports an operation's end. status: CUDA error; message: NULL, or the device's error message, valid during the call.
- * Called from step, complete and cancel, in order per coroutine.
+ * Callback that reports an operation's end. status: CUDA error; message: NULL, or the device's error message, valid
+ * during the call. Called from step, complete and cancel, for each coroutine in order.
  */
 typedef void (*ds_op_done_fn)(
         void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
 
 /*
- * Supplies the next part of a graph: a launch, copy, memset or mark in the caller's memory, reported by the done
- * callback like any operation. Returns 1 and *ret; 0: no more; -ENOMEM: the graph ends with OUT_OF_MEMORY. Must not
- * call the scheduler.
+ * Callback that supplies the next part of a graph: a launch, copy, memset or mark in the caller's memory. Its end is
+ * reported by the done callback like that of any operation. Returns 1 and *ret; 0: no more parts; -ENOMEM: the graph
+ * ends with OUT_OF_MEMORY. Must not call the scheduler.
  */
 typedef int (*ds_op_unfold_fn)(void *user, struct ds_op *graph, struct ds_op **ret);
-/* Called when an operation of kind DS_OP_OUTSIDE is due. Returns 1 if it has ended already. Must not call the
- * scheduler. */
+/* Callback for an operation of kind DS_OP_OUTSIDE that becomes due. Returns 1 if the operation has ended already.
+ * Must not call the scheduler. */
 typedef int (*ds_op_due_fn)(void *user, struct ds_op *op);
 
-/* Configured use of other forms (ds_op.forms). */
+/* Configured use of kernels' other forms (ds_op.forms). */
 enum ds_sched_transform {
-        DS_SCHED_TRANSFORM_AUTO,   /* if forms.h finds them worth their cost */
-        DS_SCHED_TRANSFORM_ALWAYS, /* whenever there are any, whatever they cost: for tests */
+        DS_SCHED_TRANSFORM_AUTO,   /* if forms.h decides that a form is worth its cost */
+        DS_SCHED_TRANSFORM_ALWAYS, /* whenever a kernel has other forms, whatever they cost: for tests */
         DS_SCHED_TRANSFORM_NEVER,
 };
 
@@ -187,10 +196,11 @@ struct ds_policy_dir {
 
 struct ds_sched_config {
         const struct ds_device_ops *ops;
-        ds_device *device;      /* must outlive the scheduler; ds_sched_new() creates its rungs */
+        ds_device *device;      /* must stay valid until the scheduler is freed; ds_sched_new() creates its rungs */
         const char *policy_dir; /* "" = only built-in policies */
         int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
-        const struct ds_policy_dir *more_dirs; /* searched after policy_dir, in order; DS_POLICY_DIRS_MAX at most */
+        /* further policy directories, searched in this order after policy_dir; at most DS_POLICY_DIRS_MAX */
+        const struct ds_policy_dir *more_dirs;
         size_t n_more_dirs;
         const char *policy; /* name of the initial policy */
         struct ds_ladder_options ladder;
@@ -198,8 +208,9 @@ struct ds_sched_config {
         ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */
         ds_op_due_fn due;       /* NULL: no DS_OP_OUTSIDE is submitted */
         /*
-         * Caps a session's device memory at this many bytes from now on; UINT64_MAX: only its own limit applies. Called
-         * from step and set_policy; must not call the scheduler. NULL: policies cannot cap memory.
+         * Callback that caps a session's device memory at this many bytes from now on; UINT64_MAX: only the session's
+         * own limit applies. Called from step and set_policy; must not call the scheduler. NULL: policies cannot cap
+         * memory.
          */
         void (*memory_cap)(void *user, uint64_t session, uint64_t bytes);
         void *user;
@@ -207,10 +218,11 @@ struct ds_sched_config {
         uint64_t (*cpu_ns)(void);  /* processor time of the calling thread, for a policy's budget; NULL = wall_ns */
         uint64_t policy_budget_ns; /* a longer decision is an overrun; 0 = 5 ms */
         int trust_any_owner;       /* for tests: the policy directory may belong to anybody */
-        /* 0 = DS_HOST_NONSENSE_LIMIT; UINT32_MAX (tests): no number of invalid actions replaces the policy */
+        /* score of invalid actions beyond which the policy is replaced; 0 = DS_HOST_NONSENSE_LIMIT; UINT32_MAX
+         * (tests): never */
         uint32_t nonsense_limit;
         enum ds_sched_transform transform;
-        uint64_t evict_bound_ns; /* AUTO: longest eviction time; 0 = DS_SCHED_EVICT_BOUND_NS */
+        uint64_t evict_bound_ns; /* mode AUTO: longest eviction time of a chosen form; 0 = DS_SCHED_EVICT_BOUND_NS */
 };
 
 struct ds_sched_session_config {
@@ -219,28 +231,32 @@ struct ds_sched_session_config {
         char name[64]; /* for display */
         enum detshare_class class_;
         uint64_t slo_ns;
-        uint32_t sm_percent; /* 1..100; 100 or more = no bound */
+        uint32_t sm_percent; /* largest share of the SMs for its work, percent; 100 or more = no bound */
         uint32_t space;
         uint32_t gpu_request, gpu_limit; /* shares of the GPU's time for the policy, thousandths; 0 = not given */
-        uint64_t memory_limit;           /* bytes, 0 = none; for the policy only, enforced elsewhere */
+        /* bytes of device memory, 0 = no limit; for the policy only: the worker enforces it */
+        uint64_t memory_limit;
 };
 
 struct ds_sched_stats {
         uint64_t decisions, actions, actions_ignored, overruns, fallbacks, launches, migrations;
-        uint64_t loans;              /* launches moved to the whole GPU because of resident blocks or clusters */
-        uint64_t capped;             /* launches moved to a smaller rung because of their session's sm_percent */
-        uint64_t nonsense;           /* decisions with an invalid action; those actions count in actions_ignored */
+        /* launches that borrowed the whole GPU, because their blocks must be resident at once or their clusters need
+         * it */
+        uint64_t loans;
+        uint64_t capped; /* launches moved to a smaller rung because of their session's sm_percent */
+        /* decisions with an invalid action; the invalid actions count in actions_ignored */
+        uint64_t nonsense;
         uint64_t kills;              /* kernels killed by a policy, to be launched again */
         uint64_t evictions;          /* kernels evicted, to continue later */
         uint64_t resumed;            /* launches that continue an evicted kernel */
-        uint64_t sliced, persistent; /* launches in these forms; of slices, the first of each run */
-        uint64_t form_refusals;      /* launches whose form the device refused; they ran in the native one */
+        uint64_t sliced, persistent; /* launches in these forms; of a sliced kernel, each run of slices counts once */
+        uint64_t form_refusals;      /* launches whose form the device refused; they ran in the native form */
         uint64_t stray_completions;  /* completions with an unknown token: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;
-        uint32_t n_coarse_rungs;          /* those of n_rungs that are made of groups of TPCs */
-        uint64_t ladder_bytes, ladder_ns; /* device memory of the rungs, bytes, and their build time, ns */
+        uint32_t n_coarse_rungs;          /* rungs of n_rungs that are made of groups of TPCs */
+        uint64_t ladder_bytes, ladder_ns; /* device memory of all rungs, bytes; time to build them, ns */
         char policy[32];
-        char fallback[224]; /* why the built-in policy replaced the one that was set; "" if it did not */
+        char fallback[224]; /* reason why the built-in policy replaced the configured one; "" if it did not */
 };
 
 struct ds_sched_session_stats {
@@ -255,66 +271,70 @@ struct ds_sched_session_stats {
         uint32_t request_active;
 };
 
-/* Builds the ladder on the device and loads the policy. Contract codes as ds_sched_set_policy(), with a log line. */
+/* Builds the ladder on the device and loads the policy. Returns the codes of ds_sched_set_policy(), after a log
+ * line. */
 int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret);
-/* Nothing may be in flight; queued operations are not reported. */
+/* Frees the scheduler. Nothing may be in flight; queued operations are not reported. */
 ds_sched *ds_sched_free(ds_sched *sched);
 
-/* Whether the policy has unseen events for the next step: virtual time should not advance before. */
+/* Whether the next step has events for the policy: virtual time should not advance before that step. */
 int ds_sched_behind(const ds_sched *sched);
 
 int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *config, ds_sched_session **ret);
 void ds_sched_session_set(
         ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns);
-/* Sets its shares of the GPU's time, as in ds_sched_session_config. */
+/* Sets the session's shares of the GPU's time, as in ds_sched_session_config. */
 void ds_sched_session_share(ds_sched_session *session, uint32_t gpu_request, uint32_t gpu_limit, uint64_t now_ns);
 /* Sets the enum detshare_phase of operations submitted from then on. */
 void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t now_ns);
 /*
- * The session's client has waited for all that it submitted. The policy sees this until the next submit. No effect if
- * work of the session is left.
+ * Records that the session's client has waited for all that it submitted. The policy sees this until the next submit.
+ * No effect if the session still has work.
  */
 void ds_sched_session_synchronised(ds_sched_session *session, uint64_t now_ns);
-/* Sets its used bytes of device memory and its limit (0 = none of its own). */
+/* Sets how many bytes of device memory the session uses, and its limit (0 = no limit of its own). */
 void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t limit, uint64_t now_ns);
 /* Sets the device's total and free memory, bytes. */
 void ds_sched_memory(ds_sched *sched, uint64_t total, uint64_t free);
 /*
- * Drops all queued operations (reported with `status`, a CUDA error, after operations in flight before them) and
- * requests the device to abort running ones. Nothing can be submitted any more. The session and its coroutines exist
- * until ds_sched_session_idle() is true and ds_sched_session_free() was called.
+ * Drops all queued operations of the session and requests the device to abort running ones. The dropped ones are
+ * reported with `status`, a CUDA error, after the operations in flight before them. Nothing can be submitted any more.
+ * The session and its coroutines exist until ds_sched_session_idle() is true and the caller calls
+ * ds_sched_session_free().
  */
 void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now_ns);
-int ds_sched_session_idle(const ds_sched_session *session); /* nothing queued, nothing in flight */
-/* It must be idle. Frees its coroutines, too, except referenced ones (ds_coroutine_ref). */
+/* whether the session has nothing queued and nothing in flight */
+int ds_sched_session_idle(const ds_sched_session *session);
+/* Frees a session, which must be idle. Frees its coroutines, too, except those with a reference (ds_coroutine_ref). */
 ds_sched_session *ds_sched_session_free(ds_sched_session *session);
 void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_session_stats *stats);
 
 /*
- * Holds classes (bits 1 << enum detshare_class; 0 = none): nothing of their sessions is launched until they are
- * released, whatever the policy decides. The policy sees their work as not ready; an action for it is not counted.
- * Queues still accept operations, work in flight ends normally, waits and marks proceed.
+ * Holds classes (bits 1 << enum detshare_class; 0 = none): no work of their sessions is launched until the classes are
+ * released, whatever the policy decides. The policy sees this work as not ready; an action for it is not counted as
+ * invalid. Queues still accept operations, work in flight ends normally, waits and marks proceed.
  */
 void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns);
-/* Number of a class's operations on the device, and of all that have not ended. */
+/* Returns the number of the class's operations on the device, and of all its operations that have not ended. */
 void ds_sched_load(const ds_sched *sched, enum detshare_class class_, uint32_t *ret_in_flight, uint32_t *ret_all);
 
 /*
- * blocking: takes part in the joins of the legacy default stream. legacy: is that stream (one per session, -EEXIST).
- * priority: the requested CUDA stream priority. DS_SCHED_E_FULL past DS_SCHED_SESSION_COROUTINES_MAX.
+ * Creates a coroutine. blocking: it takes part in the joins of the legacy default stream. legacy: it is that stream
+ * (one per session, otherwise -EEXIST). priority: the CUDA stream priority that the client chose. Returns
+ * DS_SCHED_E_FULL beyond DS_SCHED_SESSION_COROUTINES_MAX.
  */
 int ds_coroutine_new(ds_sched_session *session, int32_t priority, int blocking, int legacy, ds_coroutine **ret);
-/* Frees it once its queue has drained; nothing may be submitted any more. */
+/* Frees the coroutine when its queue has drained. Nothing may be submitted to it any more. */
 void ds_coroutine_release(ds_coroutine *coroutine);
 /*
- * Keeps a released coroutine's sequence numbers readable (for an event that outlives its stream). submitted, done and
- * waits for it work until the matching unref, even after its session has gone. Queued waits hold a reference of their
- * own.
+ * Keeps a released coroutine's sequence numbers readable (for an event that outlives its stream). Until the matching
+ * unref, ds_coroutine_submitted(), ds_coroutine_done() and waits for the coroutine work, even after its session has
+ * gone. Queued waits hold a reference of their own.
  */
 ds_coroutine *ds_coroutine_ref(ds_coroutine *coroutine);
 ds_coroutine *ds_coroutine_unref(ds_coroutine *coroutine);
-uint64_t ds_coroutine_submitted(const ds_coroutine *coroutine); /* last sequence number assigned */
-uint32_t ds_coroutine_in_flight(const ds_coroutine *coroutine); /* its operations on the device */
+uint64_t ds_coroutine_submitted(const ds_coroutine *coroutine); /* sequence number assigned last */
+uint32_t ds_coroutine_in_flight(const ds_coroutine *coroutine); /* number of the coroutine's operations on the device */
 uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all operations up to this number have ended */
 
 /*
@@ -322,35 +342,38 @@ uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all operation
  * keeps the operation). Launches nothing and calls nobody before ds_sched_step().
  */
 int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns);
-/* Ends a due operation of kind DS_OP_OUTSIDE. The next step reports it; no effect if it was dropped meanwhile. */
+/* Ends an operation of kind DS_OP_OUTSIDE that is due. The next step reports its end. No effect if the operation was
+ * dropped meanwhile. */
 void ds_sched_over(struct ds_op *op, uint64_t now_ns);
-size_t ds_coroutine_room(const ds_coroutine *coroutine); /* number of operations that submit would still accept */
+/* number of operations that ds_sched_submit() would still accept */
+size_t ds_coroutine_room(const ds_coroutine *coroutine);
 
 /* Adds a kernel to a graph whose operations are not submitted yet. */
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch);
 /*
- * Called after all kernels were added: makes it a piece, consecutive nodes of a graph with this expected duration in
- * total, to be unfolded from that graph. See graph.h.
+ * Makes the graph a piece: consecutive nodes of another graph that take expected_ns in total, to be unfolded from that
+ * graph. Called after all kernels are added. See graph.h.
  */
 void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns);
 /* Mean duration of a launch, copy or memset, including the device's cost of launching it; 0: not known. */
 uint64_t ds_sched_expected_ns(ds_sched *sched, const struct ds_op *op);
-/* Whether all blocks of the launch must be resident at once. */
+/* Whether all blocks of the launch must be resident at the same time. */
 int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch);
 /* Whether the session's graphs would be launched as a whole now. See graph.h. */
 int ds_sched_graph_whole(const ds_sched_session *session);
-/* [stops] Makes the device instantiate it on the rung of the session's work. Returns as ds_device_ops.graph_build. */
+/* [stops] Makes the device instantiate the graph on the rung of the session's work. Returns as
+ * ds_device_ops.graph_build. */
 int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph);
 
-/* Handles the device's completions, in the order of poll. */
+/* Handles completions of the device, in the order in which its poll returned them. */
 void ds_sched_complete(ds_sched *sched, const struct ds_completion *completions, size_t n);
 /* Passes all events to the policy and launches what it decides. Returns 0 or a fatal errno of the device. */
 int ds_sched_step(ds_sched *sched, uint64_t now_ns);
-/* Next time at which ds_sched_step() must be called without any other event; UINT64_MAX = none. */
+/* Next time at which ds_sched_step() must be called even if no other event occurs; UINT64_MAX = none. */
 uint64_t ds_sched_next_timer(const ds_sched *sched);
 
-/* Switches the policy at run time. params: "key=value" strings. message explains a contract code. Work in flight
- * continues. */
+/* Switches the policy at run time. params: "key=value" strings. A positive return code (DS_SCHED_E_...) comes with a
+ * message. Work in flight continues. */
 int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *params, size_t n_params, uint64_t now_ns,
         char *message, size_t message_size);
 /* Lists the policies that could be loaded now, built-in first. Returns their number; fills in up to n. */
@@ -361,25 +384,26 @@ struct ds_policy_listing {
         int active;
 };
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n);
-/* The parameters of the policy in force: "key=value" joined by newlines, cut to size. */
+/* Returns the current parameters of the policy in charge: "key=value" joined by newlines, truncated to size. */
 void ds_sched_policy_values(const ds_sched *sched, char *ret, size_t size);
 void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats);
 /*
- * Lists kernels launched for the first time, or again after the statistics forgot them, for the keeper of profiles.
- * Returns up to n, oldest first. If there is no room for one, it is reported at a later launch.
+ * Lists kernels launched for the first time, or again after the statistics forgot them. The keeper of profiles uses the
+ * list. Returns up to n, oldest first. A kernel for which the list has no room is reported at a later launch.
  */
 #define DS_SCHED_SEEN_NAME 256
 struct ds_sched_seen {
         uint64_t key; /* ds_op.kernel_key */
         uint32_t grid[3], block[3], shared_bytes;
-        uint32_t n_kernels;            /* kernels of a graph; 0: it is a kernel */
+        uint32_t n_kernels;            /* number of kernels of a graph; 0: the key is that of a kernel */
         char name[DS_SCHED_SEEN_NAME]; /* kernel's name in its image, truncated */
 };
 size_t ds_sched_seen(ds_sched *sched, struct ds_sched_seen *ret, size_t n);
 
 /*
- * Profile of the kernels of a key. A profile from a file is put; a profile refined by samples is read when it has
- * changed. A point with more samples is kept. Points are sorted by n_sms, ascending; malformed values are ignored.
+ * Profile of the kernels with one key. ds_sched_profile_put() stores one that comes from a file;
+ * ds_sched_profiles_changed() returns those that samples have refined. A point with more samples is kept. Points are
+ * sorted by n_sms, ascending; malformed values are ignored.
  */
 /* Cost of a form: its duration relative to the native one on the same SMs. */
 struct ds_sched_form_cost {
@@ -389,9 +413,9 @@ struct ds_sched_form_cost {
 struct ds_sched_profile {
         uint64_t key;      /* ds_op.kernel_key */
         uint32_t bound;    /* enum detshare_kernel_bound */
-        uint32_t n_points; /* up to DETSHARE_POINTS_MAX */
+        uint32_t n_points; /* number of points, up to DETSHARE_POINTS_MAX */
         struct detshare_profile_point points[DETSHARE_POINTS_MAX];
-        struct ds_sched_form_cost forms[_DS_PTX_FORM_MAX]; /* by enum ds_ptx_form; the native one has none */
+        struct ds_sched_form_cost forms[_DS_PTX_FORM_MAX]; /* costs by enum ds_ptx_form; the native form has none */
 };
 void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profile);
 /*
@@ -400,44 +424,47 @@ void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profil
  */
 size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, size_t n);
 /*
- * The reason why the kernels of a key run in their form, as of their last launch that had a choice: for `detsharectl
- * explain`. Returns 0, or -ENOENT: there was none, or the statistics forgot it. Times are for the SMs of that launch.
+ * The reason why the kernels of a key ran in their form at their last launch that had a choice, for `detsharectl
+ * explain`. Returns 0, or -ENOENT: there was no such launch, or the statistics forgot it. Times are for the SMs of that
+ * launch.
  */
 enum ds_sched_form_reason {
-        DS_SCHED_FORM_NONE,     /* no choice yet */
-        DS_SCHED_FORM_NEVER,    /* mode "never" */
-        DS_SCHED_FORM_MUST,     /* mode "always" */
-        DS_SCHED_FORM_UNFIT,    /* its blocks wait for others, or it has clusters, is cooperative or too large */
-        DS_SCHED_FORM_UNASKED,  /* LS, or the policy did not request an evictable launch */
+        DS_SCHED_FORM_NONE,  /* no launch with a choice yet */
+        DS_SCHED_FORM_NEVER, /* configured: mode "never" */
+        DS_SCHED_FORM_MUST,  /* configured: mode "always" */
+        /* the blocks wait for each other, or the launch has clusters, is cooperative or too large */
+        DS_SCHED_FORM_UNFIT,
+        DS_SCHED_FORM_UNASKED,  /* LS session, or the policy did not request an evictable launch */
         DS_SCHED_FORM_UNKNOWN,  /* its duration is not known well enough */
         DS_SCHED_FORM_SHORT,    /* the kernel is shorter than the bound */
-        DS_SCHED_FORM_TRIED,    /* a measurement of the form's cost */
+        DS_SCHED_FORM_TRIED,    /* the launch measures the cost of the form */
         DS_SCHED_FORM_CHEAPEST, /* cheapest form with an eviction time within the bound */
-        DS_SCHED_FORM_SOONEST,  /* no form is within the bound: shortest eviction time */
-        DS_SCHED_FORM_DEAR,     /* every suitable form costs too much, or is evicted no sooner */
-        DS_SCHED_FORM_REFUSED,  /* the device refused the chosen form, or all */
+        DS_SCHED_FORM_SOONEST,  /* no form meets the bound: the form with the shortest eviction time */
+        /* every suitable form costs too much, or its eviction takes no less time than the kernel */
+        DS_SCHED_FORM_DEAR,
+        DS_SCHED_FORM_REFUSED, /* the device refused the chosen form, or all forms */
         _DS_SCHED_FORM_REASONS,
 };
 struct ds_sched_form_choice {
         uint32_t form;   /* enum ds_ptx_form */
         uint32_t reason; /* enum ds_sched_form_reason */
         uint32_t n_sms;
-        uint32_t chunk, slice; /* blocks per chunk or slice */
+        uint32_t chunk, slice; /* blocks that a persistent worker takes at a time; blocks per slice */
         uint64_t native_ns;    /* duration of the native form, 0 = not known */
         uint64_t block_ns;     /* duration of a block */
         uint64_t evict_ns;     /* eviction time of the chosen form */
         struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
 };
 int ds_sched_form_chosen(ds_sched *sched, uint64_t key, struct ds_sched_form_choice *ret);
-/* Text of a reason: "the cheapest form that can be evicted within the bound", ...; never NULL. */
+/* Text of a reason, for example "the cheapest form that can be evicted within the bound"; never NULL. */
 const char *ds_sched_form_reason(uint32_t reason);
-/* Forgets all profiles; later launches count as first ones. */
+/* Forgets all profiles; the next launch of each kernel counts as its first. */
 void ds_sched_profiles_forget(ds_sched *sched);
 /*
- * Sets a copy of this GPU's calibrated interference matrix. The policy in charge restarts with it and its current
- * parameters; work in flight continues. Returns 0; -ENOMEM; DS_SCHED_E_REFUSED: the policy refused, and the built-in
- * one took over.
+ * Passes a copy of this GPU's calibrated interference matrix to the policy. The policy in charge restarts with it and
+ * its current parameters; work in flight continues. Returns 0; -ENOMEM; or DS_SCHED_E_REFUSED: the policy refused, and
+ * the built-in one took over.
  */
 int ds_sched_set_interference(ds_sched *sched, const struct detshare_interference *matrix, uint32_t n, uint64_t now_ns);
-/* Sets the bound of a key's kernels from a profile (see ds_op.kernel_key), for the policy. */
+/* Sets the bound (compute or memory, enum detshare_kernel_bound) of the kernels with this key, for the policy. */
 void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound);

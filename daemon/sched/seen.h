@@ -13,10 +13,10 @@
 #define DS_SEEN_MAX 128u
 
 struct ds_seen {
-        struct ds_sched_seen *notes; /* allocated with the first note */
+        struct ds_sched_seen *notes; /* NULL until the first note */
         uint32_t first, n;
 };
 
-/* op is a kernel or a graph. 1: it is noted. */
+/* Notes the first launch of a kernel or graph. Returns 1 if it is noted. */
 int ds_seen_note(ds_sched *sched, const struct ds_op *op);
 void ds_seen_deinit(struct ds_seen *seen);

@@ -41,7 +41,8 @@ int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *
         return 0;
 }
 
-/* Removes the session from pending events of ended operations and from an event being reported, before it is freed. */
+/* Before the session is freed: removes it from the pending events of operations that have ended, and from the event
+ * that is being reported. */
 static void session_cancel_events(ds_sched_session *session)
 {
         ds_sched *sched = session->sched;
@@ -93,7 +94,8 @@ int ds_sched_session_idle(const ds_sched_session *session)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* A pending begin and a pending end cancel each other, so the policy always sees them alternate. */
+/* Posts that a request begins or ends. A pending begin and a pending end cancel each other, so the policy always
+ * sees them alternate. */
 static void request_event(ds_sched_session *session, struct ds_sched_event *event, struct ds_sched_event *opposite)
 {
         if (event->pending && opposite->pending) {
@@ -240,7 +242,7 @@ int ds_sched_session_held(const ds_sched_session *session)
         return (session->sched->held >> session->config.class_ & 1) != 0;
 }
 
-/* Evicts the session's operations, so that the device empties sooner. */
+/* Evicts the session's operations in flight, so that the device empties sooner. */
 static void session_evict(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
@@ -249,7 +251,7 @@ static void session_evict(ds_sched_session *session)
                 ds_launch_evict_quietly(coroutine);
 }
 
-/* Lets work on the device run to its end, but launches no more slices. */
+/* Lets the session's slices on the device run to their end, and launches no more of them. */
 static void session_stop_slices(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
@@ -267,7 +269,8 @@ void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
         ds_history_held(sched, classes, ds_sched_now(sched, now_ns));
         sched->held = classes;
         if (before != classes)
-                sched->host.stall_ns = UINT64_MAX; /* a hold is not the policy's fault */
+                /* work that waits during a hold must not count as a stall of the policy */
+                sched->host.stall_ns = UINT64_MAX;
         for (session = sched->sessions; session && before != classes; session = session->next) {
                 if (!((before ^ classes) >> session->config.class_ & 1))
                         continue;

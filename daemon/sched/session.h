@@ -18,7 +18,7 @@ struct ds_sched_session {
         ds_sched *sched;
         ds_sched_session *prev, *next;
         struct ds_sched_session_config config;
-        struct ds_history_session *history; /* NULL until it has had work */
+        struct ds_history_session *history; /* NULL until the session has had work */
         ds_coroutine *coroutines;
         uint32_t n_coroutines;
         ds_coroutine *legacy;
@@ -26,11 +26,11 @@ struct ds_sched_session {
         uint64_t legacy_submitted, legacy_done, blocking_submitted, blocking_done;
 
         uint32_t n_ops, n_in_flight;
-        uint32_t n_active; /* coroutines with work */
+        uint32_t n_active; /* number of coroutines with work */
         uint8_t request_active, suspended, cancelled, dirty;
-        uint8_t synchronised; /* its client has waited for all that it submitted */
+        uint8_t synchronised; /* 1: the session's client has waited for all that it submitted */
         int32_t cancel_status;
-        uint32_t phase; /* enum detshare_phase */
+        uint32_t phase; /* enum detshare_phase of operations submitted now */
         uint64_t memory_used, memory_cap;
         uint64_t request_begin_ns;
         uint64_t launches, completed, errors, requests, device_ns, wait_ns, kills, evictions, blocks;
@@ -41,13 +41,13 @@ struct ds_sched_session {
         uint32_t view; /* index in the snapshot, or DS_SNAPSHOT_NONE */
 };
 
-/* Work was submitted: begins a request if there is none. */
+/* Records that work was submitted: begins a request if the session has none. */
 void ds_sched_session_begin(ds_sched_session *session, uint64_t now_ns);
-/* Operations ended: ends the request if none is left. */
+/* Called when operations have ended: ends the request if none is left. */
 void ds_sched_session_check_end(ds_sched_session *session);
-/* Whether its class is held (ds_sched_hold). */
+/* Whether the class of the session is held (ds_sched_hold). */
 int ds_sched_session_held(const ds_sched_session *session);
-/* Sets the policy's cap of its memory; UINT64_MAX: none. */
+/* Sets the policy's cap on the session's device memory; UINT64_MAX: none. */
 void ds_sched_session_cap(ds_sched_session *session, uint64_t bytes);
-/* Stops launching (1) or continues (0). */
+/* Stops (suspend = 1) or continues (0) launching work of the session. */
 void ds_sched_session_suspend(ds_sched_session *session, int suspend);

@@ -20,7 +20,7 @@ int ds_slices_remain(const struct ds_op *op)
         return op->form == DS_PTX_FORM_SLICED && !op->status && op->next_block < ds_launch_blocks(&op->launch);
 }
 
-/* Launches the next slice. Returns 0, a CUDA error, DS_SLICES_FULL, or a fatal errno. */
+/* Launches the next slice of a kernel. Returns 0, a CUDA error, DS_SLICES_FULL, or a fatal errno. */
 static int slice_launch(ds_sched *sched, struct ds_op *op, const struct ds_slot *whole)
 {
         uint32_t left = (uint32_t)ds_launch_blocks(&op->launch) - op->next_block;
@@ -54,7 +54,7 @@ static void slicing_begin(ds_coroutine *coroutine, struct ds_op *op)
         DL_APPEND2(coroutine->sched->slicing, coroutine, slicing_prev, slicing_next);
 }
 
-/* Ends the slicing: all blocks are launched, or no more will be. */
+/* Removes the kernel from the list of kernels being sliced: all blocks are launched, or no more will be. */
 static void slicing_end(ds_coroutine *coroutine, const struct ds_op *op)
 {
         if (coroutine->slicing != op)
@@ -69,7 +69,7 @@ int ds_slices_begin(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *s
         int r;
 
         assert(op->next_block == op->blocks_ran && !op->n_slices);
-        slot->start_ns = UINT64_MAX; /* none has ended */
+        slot->start_ns = UINT64_MAX; /* no slice has ended yet */
         slot->end_ns = 0;
         slot->blocks = 0;
         r = slice_launch(coroutine->sched, op, slot);
@@ -78,7 +78,7 @@ int ds_slices_begin(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *s
         return r;
 }
 
-/* Ends or returns the operation, as a completion of the device would. */
+/* Ends the operation, or returns it to the queue as evicted, as a completion of the device would. */
 static void slices_end(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *whole)
 {
         ds_sched *sched = coroutine->sched;
@@ -93,7 +93,7 @@ static void slices_end(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot
         ds_launch_ended(sched, whole, &completion);
 }
 
-/* Ends the operation if nothing of it is on the device. */
+/* Ends the operation if none of its slices is on the device. */
 static void slices_check_end(ds_coroutine *coroutine, struct ds_op *op)
 {
         if (!op->n_slices && (coroutine->killing || !ds_slices_remain(op)))
@@ -138,7 +138,8 @@ static int slices_launch_more(ds_coroutine *coroutine)
         while (!coroutine->killing && ds_slices_remain(op) && op->n_slices < DS_FORMS_SLICES && !r) {
                 r = slice_launch(sched, op, &sched->slots[op->slot]);
                 if (r > 0)
-                        op->status = r; /* the operation ends when its slices on the device have ended */
+                        /* the operation ends with this error when its slices on the device have ended */
+                        op->status = r;
         }
         if (r < 0 && r != DS_SLICES_FULL)
                 return ds_error_trace(r);

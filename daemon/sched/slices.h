@@ -22,11 +22,12 @@
  */
 #define DS_SLICES_FULL (-EAGAIN)
 int ds_slices_begin(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot);
-/* 1: some blocks of the operation are not launched yet, and may be. */
+/* Whether some blocks of the operation are not launched yet and may still be launched. */
 int ds_slices_remain(const struct ds_op *op);
-/* Handles the end of a slice. */
+/* Handles the completion of a slice. */
 void ds_slices_complete(ds_sched *sched, struct ds_slot *slice, const struct ds_completion *completion);
-/* Evicts the coroutine's sliced kernel: it returns when its slices on the device have ended, which may be now. */
+/* Evicts the coroutine's sliced kernel: it returns to the queue when its slices on the device have ended. If there
+ * are none, it returns at once. */
 void ds_slices_stop(ds_coroutine *coroutine);
-/* Launches all slices that may be launched now. Returns 0 or a fatal errno. */
+/* Launches the next slices of all coroutines, as far as allowed and possible. Returns 0 or a fatal errno. */
 int ds_slices_step(ds_sched *sched);

@@ -82,7 +82,7 @@ void ds_snapshot_session_changed(ds_sched_session *session)
         DL_APPEND2(session->sched->snapshot.dirty_sessions, session, dirty_prev, dirty_next);
 }
 
-/* --- coroutines: ascending by id ---------------------------------------------------------------------------------- */
+/* --- coroutines in the snapshot: sorted by id, ascending ---------------------------------------------------------- */
 
 static uint32_t coroutine_position(const struct ds_snapshot *snapshot, uint64_t id)
 {
@@ -168,7 +168,7 @@ static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
         };
 }
 
-/* --- sessions: the last one fills a gap --------------------------------------------------------------------------- */
+/* --- sessions in the snapshot: the last one moves into a gap ------------------------------------------------------ */
 
 static int session_is_wanted(const ds_sched_session *session)
 {
@@ -246,7 +246,7 @@ static void session_refresh(struct ds_snapshot *snapshot, ds_sched_session *sess
         session_write(snapshot, session);
 }
 
-/* --- both --------------------------------------------------------------------------------------------------------- */
+/* --- coroutines and sessions -------------------------------------------------------------------------------------- */
 
 void ds_snapshot_forget_coroutine(ds_coroutine *coroutine)
 {
@@ -273,7 +273,7 @@ void ds_snapshot_forget_session(ds_sched_session *session)
         session->dirty = 0;
 }
 
-/* Rewrites the views if points that they refer to were reassigned to another kernel. */
+/* Marks views to be rewritten if the points that they refer to now belong to another kernel. */
 static void snapshot_points_taken(ds_sched *sched)
 {
         struct ds_snapshot *snapshot = &sched->snapshot;
@@ -293,7 +293,7 @@ void ds_snapshot_refresh(ds_sched *sched)
         ds_coroutine *coroutine;
 
         snapshot_points_taken(sched);
-        /* sessions first: they may move, which makes coroutines write their index again */
+        /* sessions come first: one that moves makes its coroutines write its new index */
         while ((session = snapshot->dirty_sessions)) {
                 DL_DELETE2(snapshot->dirty_sessions, session, dirty_prev, dirty_next);
                 session->dirty = 0;

@@ -18,9 +18,9 @@
 
 struct ds_snapshot {
         struct detshare_coroutine_view *coroutine_views;
-        ds_coroutine **coroutines; /* parallel to the views */
+        ds_coroutine **coroutines; /* coroutines[i] is that of coroutine_views[i] */
         uint32_t n_coroutines, coroutines_reserved;
-        uint64_t points_taken; /* ds_kstat_taken() when the views were written */
+        uint64_t points_taken; /* value of ds_kstat_taken() when the views were written */
         uint64_t memory_total, memory_free;
         struct detshare_session_view *session_views;
         ds_sched_session **sessions;
@@ -30,15 +30,17 @@ struct ds_snapshot {
 };
 
 void ds_snapshot_deinit(struct ds_snapshot *snapshot);
-/* Reserves room for n in all. Returns 0 or -ENOMEM. */
+/* Reserves room for a total of n views. Returns 0 or -ENOMEM. */
 int ds_snapshot_reserve_coroutines(struct ds_snapshot *snapshot, uint32_t n);
 int ds_snapshot_reserve_sessions(struct ds_snapshot *snapshot, uint32_t n);
 void ds_snapshot_coroutine_changed(ds_coroutine *coroutine);
 void ds_snapshot_session_changed(ds_sched_session *session);
-/* Removes it from the arrays and lists at once. A session's coroutines must be removed before. */
+/* Removes a coroutine (or session) from the arrays and lists at once. A session's coroutines must be removed before
+ * it. */
 void ds_snapshot_forget_coroutine(ds_coroutine *coroutine);
 void ds_snapshot_forget_session(ds_sched_session *session);
-/* Rewrites the views that changed. */
+/* Rewrites the views of coroutines and sessions that changed. */
 void ds_snapshot_refresh(ds_sched *sched);
-/* NULL if no coroutine with work has this id. Valid from refresh until the set of listed coroutines changes. */
+/* The coroutine with this id; NULL if it has no work or does not exist. Valid from a refresh until the set of
+ * coroutines in the snapshot changes. */
 ds_coroutine *ds_snapshot_find(const struct ds_snapshot *snapshot, uint64_t id);

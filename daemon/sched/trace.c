@@ -12,10 +12,10 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define NAMES_SHARE 16u   /* 1/16 of the file's bytes is for names */
-#define NAMES_KNOWN 8192u /* a power of two; kernels beyond that are traced without a name */
+#define NAMES_SHARE 16u   /* 1/16 of the memory's bytes is for kernel names */
+#define NAMES_KNOWN 8192u /* names that a trace can store, a power of two; further kernels are traced without a name */
 #define NAMES_FILL (NAMES_KNOWN - NAMES_KNOWN / 4)
-#define NAME_MAX_BYTES 1024u /* bytes stored of a name; those of templates are longer */
+#define NAME_MAX_BYTES 1024u /* bytes stored of a name; the names of templates can be longer */
 
 struct ds_trace {
         struct ds_trace_header *header;
@@ -23,7 +23,7 @@ struct ds_trace {
         struct ds_trace_record *records;
         uint64_t until_ns;
         uint32_t n_known;
-        uint32_t known[NAMES_KNOWN]; /* position of a name, by its hash; 0 = free */
+        uint32_t known[NAMES_KNOWN]; /* positions of names in the memory, by hash of the name; 0 = free */
 };
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static uint32_t trace_name(struct ds_trace *trace, const char *name)
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-/* Takes the next record, zeroed except for its kind; NULL: no trace is running now. */
+/* Takes the next record, which is zeroed except for its kind. Returns NULL if no trace is running at this time. */
 static struct ds_trace_record *trace_next(const ds_sched *sched, enum ds_trace_kind kind)
 {
         struct ds_trace *trace = sched->trace;

@@ -51,7 +51,7 @@ static double now_us(void)
         return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Pids of the daemon and its children. */
+/* Lists the pids of the daemon and its children. */
 static size_t tree(pid_t pids[TREE_MAX])
 {
         char path[64];

@@ -92,7 +92,7 @@ static void *share_thread(void *arg)
         return NULL;
 }
 
-/* Lane instructions per second. */
+/* Runs the launch's blocks on n threads. Returns lane instructions per second. */
 static double on_threads(const struct ds_interp_launch *launch, int n, double seconds)
 {
         pthread_t threads[MAX_THREADS];
@@ -155,7 +155,7 @@ static void drain(ds_device *device, size_t n)
         }
 }
 
-/* Launches per second over n streams, each with its own matrices. */
+/* Runs launches over n streams, each with its own matrices. Returns launches per second. */
 static double on_streams(ds_device *device, const ds_device_kernel *kernel, uint32_t rung, uint32_t n, double seconds)
 {
         struct params params;

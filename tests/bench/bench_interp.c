@@ -106,7 +106,8 @@ static void pack(const struct bench *b, const struct ds_interp_kernel_info *info
         }
 }
 
-/* Small positive numbers as floats and as ints; at least every other one as halves. */
+/* Fills the memory with numbers that are small and positive as floats and ints; as halves at least every other one
+ * is. */
 static void fill(uint8_t *memory)
 {
         for (size_t i = 0; i < BYTES; i += 4) {
@@ -116,7 +117,7 @@ static void fill(uint8_t *memory)
         }
 }
 
-/* One launch. Returns the number of warp instructions, 0 after a fault. */
+/* Runs one launch. Returns the number of warp instructions, 0 after a fault. */
 static uint64_t launch(ds_interp_block *work, const struct ds_interp_launch *l)
 {
         struct ds_interp_result result;

@@ -91,7 +91,7 @@ static void calls(FILE *out, size_t n)
                 fprintf(out, ".func f%zu()\n{\n\tcall f%zu;\n\tcall f%zu;\n\tret;\n}\n", i, i - 1, i / 2);
 }
 
-/* Shortest times to read and to print, s. Returns false if the text is no PTX. */
+/* Measures the shortest times to read and to print the text, s. Returns false if the text is no PTX. */
 static bool measure(const char *text, size_t length, double best[2])
 {
         best[0] = best[1] = 1e9;
@@ -137,7 +137,7 @@ static void show(const char *what, size_t length, const double best[2])
         figure(what, "print", "MB/s", (double)length / best[1] * 1e-6);
 }
 
-/* Measures the text of n parts and that of n / 10 parts. */
+/* Measures a generated text of n parts and one of n / 10 parts. */
 static bool bench_made(const char *what, void (*make)(FILE *out, size_t n), size_t n)
 {
         double best[2][2];

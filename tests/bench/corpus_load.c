@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * corpus_load FILE...: what of the corpus the simulated device loads, and what it refuses, by instruction
+ * corpus_load FILE...: counts which modules and kernels of the corpus the simulated device loads, and which
+ * instructions it refuses
  *
- * A module is refused when one of its kernels has an instruction that is not executed; so each kernel is also loaded
- * alone, with the functions of its module. Prints modules and kernels per target (the file's folder), then how many
- * kernels each instruction keeps out. Nothing is run. Exit status 1 when a file cannot be read or parsed.
+ * A module is refused if the device does not execute an instruction of one of its kernels. So each kernel is also
+ * loaded alone, with the functions of its module. Prints modules and kernels per target (the file's folder), then the
+ * number of kernels that are refused for each instruction. Nothing runs. Exit status 1 if a file cannot be read or
+ * parsed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static bool loads(const struct ds_ptx_module *module, struct ds_ptx_diags *diags
         return ds_interp_new(module, diags, &interp) == 0;
 }
 
-/* Each reason once a kernel: the first words of the instruction, without its shapes and types */
+/* Counts each reason for a refusal once per kernel: the first words of the instruction, without its shapes and types */
 static void note_reasons(const struct ds_ptx_diags *diags)
 {
         struct row *seen[DS_PTX_DIAGS_MAX];
@@ -69,7 +71,7 @@ static void note_reasons(const struct ds_ptx_diags *diags)
         }
 }
 
-/* One kernel with the module's functions, by its text: a module's parts know their place in it */
+/* Loads one kernel with the module's functions, as text, because the parts of a module store their place in it */
 static void load_kernel(const struct ds_ptx_module *module, const struct ds_ptx_function *kernel, struct row *target)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *parsed = NULL;

@@ -28,7 +28,7 @@ rounds=${BENCH_ROUNDS:-3}
 be_us=${BENCH_SPIN_US:-2000}
 loops=
 
-# native SECONDS CLASS COMMAND... | shared SECONDS CLASS COMMAND...
+# native SECONDS CLASS COMMAND..., shared SECONDS CLASS COMMAND...: runs a program natively or under DetShare
 native() {
         local seconds=$1
         shift 2
@@ -246,7 +246,7 @@ part_nativeloop() {
         sed 's/^/| /' "$tmp/churn.rows"
 }
 
-# Without a daemon: the device alone.
+# part_forms: needs the device alone, without a daemon
 part_forms() {
         if timeout -k 5 100 "$build/tests/gpu/forms"; then
                 passed=$((passed + 1))
@@ -255,7 +255,7 @@ part_forms() {
         fi
 }
 
-# Without a daemon, too.
+# part_colour: needs the device alone, without a daemon
 part_colour() {
         # shellcheck disable=SC2086
         if timeout -k 5 300 "$build/tests/gpu/colour" ${PACKS-}; then

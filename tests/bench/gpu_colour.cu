@@ -28,14 +28,14 @@ KERNEL add_in_place(PARAMS)
         out[AT] = out[AT] * 0.5f + a[AT];
 }
 
-// a loop over the grid, which compilers unroll
+// threads step through all elements by the size of the grid, in a loop that compilers unroll
 KERNEL add_strided(PARAMS)
 {
         for (unsigned i = AT; i < n; i += gridDim.x * blockDim.x)
                 out[i] = a[i] + 3 * b[i];
 }
 
-// four neighbours, each by itself
+// each thread reads four neighbouring elements one by one
 KERNEL neighbours(PARAMS)
 {
         for (unsigned k = 0; k < 4; k++)
@@ -63,7 +63,7 @@ __device__ float sum_of_block(float x)
         return x;
 }
 
-// 4096 elements by 256 threads
+// each block of 256 threads reduces 4096 elements
 KERNEL reduce(PARAMS)
 {
         float sum = 0;
@@ -102,7 +102,7 @@ KERNEL normalise(PARAMS)
         ((float4 *)out)[AT] = x;
 }
 
-// tiles of 32 * 32, by 32 * 8 threads
+// each block of 32 * 8 threads transposes tiles of 32 * 32
 KERNEL transpose(PARAMS)
 {
         __shared__ float tile[32][33];
@@ -128,7 +128,7 @@ KERNEL stencil(PARAMS)
         out[i] = sum;
 }
 
-// a warp for each row
+// each warp multiplies one row by the vector
 KERNEL gemv(PARAMS)
 {
         unsigned row = AT / 32, lane = threadIdx.x % 32;

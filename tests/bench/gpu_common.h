@@ -38,7 +38,7 @@ static inline void bench_sleep_us(double us)
         nanosleep(&(struct timespec){.tv_sec = (time_t)(us / 1e6), .tv_nsec = (long)us % 1000000 * 1000}, NULL);
 }
 
-/* n times BENCH_SCALE, at least `least`. */
+/* Number of repetitions: n times BENCH_SCALE, at least `least`. */
 static inline unsigned bench_times(unsigned n, unsigned least)
 {
         const char *scale = getenv("BENCH_SCALE");
@@ -63,7 +63,7 @@ static inline double bench_percentile(double *values, unsigned n, double p)
         return values[i < n ? i : n - 1];
 }
 
-/* A file beside this program, with a NUL appended. */
+/* Reads a file beside this program; a NUL is appended. */
 static inline char *bench_file(const char *name, size_t *ret_size)
 {
         char path[4096];

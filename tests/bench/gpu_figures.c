@@ -179,7 +179,7 @@ static void memory(void)
 
         if (!free_us)
                 exit(1);
-        CHECK(cuMemAlloc(&held, 1u << 20)); /* like a program that holds memory */
+        CHECK(cuMemAlloc(&held, 1u << 20)); /* held for the whole run, as in a program that has device memory */
         for (unsigned i = 0; i < n; i++) {
                 begin = bench_us();
                 CHECK(cuMemAlloc(&p, 1u << 20));
@@ -247,7 +247,7 @@ static void modules(void)
         if (!text)
                 exit(1);
         modules_of_code();
-        /* A text that is in no cache. */
+        /* each round loads a text that is in no cache */
         for (unsigned i = 0; i < few; i++) {
                 snprintf(text, size + 100, "%s// %d %u %.0f\n", ptx, (int)getpid(), i, bench_us());
                 samples[i] = load_once(text);

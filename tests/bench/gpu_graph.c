@@ -39,14 +39,14 @@ static void launch_all(struct job *job)
         for (unsigned i = 0; i < job->n; i++) {
                 void *params[] = {&job->ns[i], &job->out};
 
-                /* One shape per length, so that the daemon distinguishes the kernels. */
+                /* A launch shape of its own for each length, so that the daemon distinguishes the kernels. */
                 unsigned threads = 32 + (unsigned)(job->ns[i] / 1000);
 
                 CHECK(cuLaunchKernel(job->hold, job->sms, 1, 1, threads, 1, 1, 0, job->stream, params, NULL));
         }
 }
 
-/* Machine code, or its PTX if the code is for another GPU (with the fake driver). */
+/* Loads the kernels' machine code, or their PTX if the code is for another GPU (with the fake driver). */
 static CUmodule kernels(void)
 {
         char *image = bench_file("gpu_kernels.fatbin", NULL), *text = bench_file("gpu_kernels.ptx", NULL);

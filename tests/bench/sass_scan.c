@@ -86,7 +86,7 @@ static void scan_container(const uint8_t *bytes, size_t size, uint32_t sm, struc
         }
 }
 
-/* A cubin, or any file that contains fatbin containers, which begin at multiples of 8. */
+/* Scans a cubin, or any file that contains fatbin containers, which begin at multiples of 8 bytes. */
 static void scan_file(const uint8_t *bytes, size_t size, uint32_t sm, struct counts *c)
 {
         static const uint32_t magic = FATBIN_MAGIC;

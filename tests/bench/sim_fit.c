@@ -33,7 +33,7 @@
 #define US 1000.0
 #define ops ds_sim_ops
 
-static struct sim_model model; /* with the constants under trial */
+static struct sim_model model; /* the simulated model, with the constants under trial */
 
 /* --- a device for the experiments --- */
 
@@ -68,7 +68,7 @@ static void rig_close(struct rig *rig)
         ops.close(rig->device);
 }
 
-/* Streams of a rung of n SMs, beginning with SM `first`. */
+/* Creates a rung of n SMs, beginning with SM `first`, and its streams. */
 static uint32_t rig_rung(struct rig *rig, uint32_t first, uint32_t n)
 {
         struct ds_tpc_mask mask = {};
@@ -138,7 +138,7 @@ static void rig_pass(struct rig *rig, uint64_t until)
                         rig->last = c.token;
 }
 
-/* Time from submission until the end is seen, us. */
+/* Time from a launch's submission until its end is seen, us. */
 static double rig_latency(struct rig *rig, struct shape s)
 {
         uint64_t begin = rig_now(rig);
@@ -172,7 +172,7 @@ static double launch_sync(int unused, int unused2)
         return r;
 }
 
-/* Time per kernel of a chain over n_rungs rungs. */
+/* Time per kernel of a chain that alternates over n_rungs rungs, us. */
 static double chain(int n_rungs, int unused)
 {
         struct rig rig = rig_open("h200+timing", HEAD KERNEL("null"));
@@ -468,8 +468,8 @@ static const char stream_ptx[] = HEAD
         "done:\n setp.ne.u32 %p1, %r8, 12345;\n @%p1 bra end;\n st.global.u32 [%d0], %r8;\n"
         "end:\n ret;\n}\n";
 
-/* Two blocks per SM read this many MiB a second time: the kernel's rate, GB/s, or the host's time, us, without a
- * rate. */
+/* Rate of a kernel of two blocks per SM that reads `mib` MiB a second time, GB/s; for a row without a rate the
+ * host's time, us. */
 static double executed(int mib, int n_sms)
 {
         struct rig rig = rig_open("h200", stream_ptx);
@@ -752,8 +752,8 @@ static uint32_t *constant(size_t i)
         return (uint32_t *)(void *)((char *)&model.timing + constants[i].offset);
 }
 
-/* Mean absolute logarithm of the ratio of simulated to measured values of the fit rows: twice and half of the value
- * count the same. */
+/* Mean absolute logarithm of the ratio of simulated to measured values over the fit rows: twice the value and half
+ * of it count the same. */
 static double fit_error(void)
 {
         double sum = 0;
@@ -783,7 +783,7 @@ static double fit_one(size_t i, double step, double best)
         return best;
 }
 
-/* Descends from the n-th combination. Returns the final error. */
+/* Searches constants from the n-th combination by descent. Returns the final error. */
 static double fit_from(uint32_t n)
 {
         double best, before;

@@ -25,7 +25,7 @@ struct job {
         CUdeviceptr next, feature, walks, a, b, c, gain, bias;
         unsigned blocks, shared;
         int n_walks, steps, buckets, n, rounds;
-        size_t matrix; /* bytes */
+        size_t matrix; /* size of a matrix, bytes */
         CUstream stream;
 };
 

@@ -80,7 +80,7 @@ static inline uint64_t demo_hash(uint64_t hash, const void *bytes, size_t size)
 
 #define DEMO_HASH_START UINT64_C(14695981039346656037)
 
-/* n random floats on the device, scaled */
+/* Allocates n random floats, times `scale`, on the device. */
 static inline CUdeviceptr demo_weights(size_t n, float scale, uint32_t *seed)
 {
         float *host = malloc(n * sizeof(float));
@@ -107,7 +107,7 @@ static inline uint64_t demo_now(void)
         return ns;
 }
 
-/* 1 and takes it away if the first argument is -s. */
+/* Returns 1 if the first argument is -s, and removes that argument; otherwise 0. */
 static inline int demo_flag(int *argc, char ***argv)
 {
         if (*argc < 2 || strcmp((*argv)[1], "-s"))
@@ -117,7 +117,7 @@ static inline int demo_flag(int *argc, char ***argv)
         return 1;
 }
 
-/* The next line of standard input must begin with the word; returns what follows it. */
+/* Reads the next line of standard input, which must begin with the word; returns the rest of the line. */
 static inline const char *demo_order(const char *word)
 {
         static char line[256];

@@ -30,7 +30,7 @@ extern "C" __global__ void conv3x3(const float *in, const float *weight, float *
         out[(c_out * oh + y) * ow + x] = sum;
 }
 
-// Depthwise 3x3: channel c of the output sees only channel c of the input.
+// Depthwise 3x3 convolution: channel c of the output sees only channel c of the input.
 extern "C" __global__ void depthwise3x3(const float *in, const float *weight, float *out, int h, int w, int stride)
 {
         __shared__ float filter[9];
@@ -113,7 +113,7 @@ static __device__ float block_sum(float v, float *scratch)
         return v;
 }
 
-// One block per channel.
+// Mean of each channel's plane; one block per channel.
 extern "C" __global__ void average_pool(const float *in, float *out, int plane)
 {
         __shared__ float scratch[32];
@@ -126,7 +126,7 @@ extern "C" __global__ void average_pool(const float *in, float *out, int plane)
                 out[blockIdx.x] = sum / plane;
 }
 
-// One block per row.
+// Normalises each row of n values; one block per row.
 extern "C" __global__ void layer_norm(float *x, const float *gain, const float *bias, int n)
 {
         __shared__ float scratch[32];

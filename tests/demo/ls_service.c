@@ -144,7 +144,7 @@ static void load_kernels(const char *path)
         CHECK(cuModuleGetFunction(&k_softmax, module, "softmax"));
 }
 
-/* Seconds to the next arrival; *at: into the JSON list of gaps. */
+/* Seconds to the next arrival; *at: position in the JSON list of gaps. */
 static double next_gap(const char **at)
 {
         char *end;
@@ -198,7 +198,7 @@ static void prepare(struct network *net, int common, const char *kernels)
         CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         load_kernels(kernels);
         build(net);
-        infer(net, image, answer); /* warm */
+        infer(net, image, answer); /* first inference, which does not count */
 }
 
 int main(int argc, char **argv)

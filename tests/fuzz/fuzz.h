@@ -47,7 +47,7 @@ static inline uint8_t fuzz_u8(struct fuzz_input *in)
         return *in->data++;
 }
 
-/* A number below n; n is 1 to 256. */
+/* Takes a number below n from the input; n is 1 to 256. */
 static inline unsigned fuzz_below(struct fuzz_input *in, unsigned n)
 {
         return fuzz_u8(in) % n;
@@ -62,7 +62,7 @@ static inline uint64_t fuzz_bytes(struct fuzz_input *in, unsigned n)
         return value;
 }
 
-/* At most n bytes, fewer at the end of the input; the memory stays the input's. */
+/* Takes at most n bytes from the input, fewer at its end; the memory stays the input's. */
 static inline const uint8_t *fuzz_span(struct fuzz_input *in, size_t n, size_t *ret_size)
 {
         const uint8_t *at = in->data;
@@ -74,7 +74,7 @@ static inline const uint8_t *fuzz_span(struct fuzz_input *in, size_t n, size_t *
         return at;
 }
 
-/* A copy of exactly that size, so that a sanitizer sees a read behind its end; free() it. */
+/* Makes a copy of exactly that size, so that a sanitizer sees a read behind its end; free() it. */
 static inline void *fuzz_copy(const uint8_t *data, size_t size)
 {
         void *copy = malloc(size ? size : 1);

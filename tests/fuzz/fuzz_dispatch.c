@@ -45,7 +45,7 @@ struct ds_process {
         pid_t pid;
         struct asked asked[ASKED_MAX];
         size_t n_asked;
-        int files[FILES_MAX]; /* sent beside its next frame */
+        int files[FILES_MAX]; /* descriptors that the process sends beside its next frame */
         size_t n_files;
 };
 
@@ -171,7 +171,7 @@ static void note_worker(struct asked *asked, const uint8_t *payload, size_t size
 {
         Detshare__Internal__ToWorker *to = detshare__internal__to_worker__unpack(NULL, size, payload);
 
-        FUZZ_CHECK(to); /* the worker would exit */
+        FUZZ_CHECK(to); /* a message that does not parse would end the worker */
         asked->id = to->id;
         asked->body = to->body_case;
         if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN)
@@ -207,7 +207,7 @@ int ds_process_send(ds_process *process, const void *payload, size_t size, const
         return 0;
 }
 
-/* Returns 1 at times, for a while. */
+/* Returns 1 for 100 ms of every 800 ms: the worker then takes no further messages. */
 int ds_process_has_enough(ds_process *process)
 {
         return !process->is_helper && world.now_ns / (100 * DS_NS_PER_MS) % 8 == 7;
@@ -272,7 +272,7 @@ static struct fuzz_maker *maker(void)
         return &world.maker;
 }
 
-/* The process of that kind that the supervisor listens to, or NULL. */
+/* Finds the process of that kind that the supervisor listens to; NULL: there is none. */
 static ds_process *find_process(int is_helper)
 {
         for (size_t i = PROCESSES; i-- > 0;)
@@ -362,7 +362,7 @@ static void worker_ready(ds_process *process)
         say_message(process, &from.base);
 }
 
-/* The reply of a correct worker, with a slab after an allocation. */
+/* Sends the reply of a correct worker, with a slab after an allocation. */
 static void worker_answers(ds_process *process)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -408,7 +408,7 @@ static void worker_answers(ds_process *process)
         say_message(process, &from.base);
 }
 
-/* Any valid message. */
+/* Sends any valid message. */
 static void worker_lies(ds_process *process)
 {
         Detshare__Internal__FromWorker *from =

@@ -30,7 +30,8 @@ static void send_piece(int fd, const uint8_t *bytes, size_t size, unsigned n_fds
         int fds[DS_CONN_FDS_MAX];
 
         for (unsigned i = 0; i < n_fds; i++)
-                fds[i] = STDERR_FILENO; /* the peer's own socket would keep itself open */
+                /* standard error stands for any file, because the peer's own socket would keep itself open */
+                fds[i] = STDERR_FILENO;
         if (n_fds) {
                 message.msg_control = control.bytes;
                 message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
@@ -86,7 +87,7 @@ static void take_frame(ds_conn *conn, const uint8_t *payload, size_t size)
                 ds_close(fds[i]);
 }
 
-/* 0 while the connection is valid. */
+/* Reads frames as the supervisor does. Returns 0 while the connection is valid. */
 static int read_frames(ds_conn *conn)
 {
         const uint8_t *payload;

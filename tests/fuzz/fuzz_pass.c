@@ -78,7 +78,7 @@ static void same_results(
                         continue;
                 memcpy(found, memory, sizeof(found));
                 memory = fuzz_memory(MEMORY_AT, MEMORY_BYTES);
-                /* the added instructions may exceed the budget */
+                /* the kernel may not end after the pass, because added instructions may exceed the budget */
                 if (run(after, f->name, work, memory) && memcmp(found, memory, sizeof(found)) != 0) {
                         fprintf(stderr, "%s changed what %s does\n", pass, f->name);
                         FUZZ_CHECK(!"the pass does not change results");
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static struct ds_ptx_diags diags;
         struct ds_ptx_outcome *outcome;
         struct ds_ptx_facts *facts;
-        /* coloured tensors at the same addresses as linear ones */
+        /* layout of coloured tensors that lie at the same addresses as linear ones */
         static const struct ds_ptx_colour_layout layout = {DS_PTX_COLOUR_REGULAR, DS_PTX_COLOUR_SECTOR_MIN, 0};
         static const struct ds_ptx_pass_options options = {.layout = &layout};
 

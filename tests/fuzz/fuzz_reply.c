@@ -357,7 +357,7 @@ static void answer_body(Detshare__Reply *reply, uint32_t result)
         protobuf_c_message_init(descriptor, &body);
         fill_numbers(&body.base);
         reply->result_case = (Detshare__Reply__ResultCase)result;
-        reply->hello = &body.hello; /* a union: all members have the same address */
+        reply->hello = &body.hello; /* the results are a union, so all members have the same address */
         fill_lists(reply);
         if (result == DETSHARE__REPLY__RESULT_HELLO)
                 answer_hello(&body.hello);
@@ -417,7 +417,7 @@ static void next_frame(void)
         }
         bytes = fuzz_span(&peer.in, fuzz_u8(&peer.in), &size);
         put_frame(bytes, size);
-        if (how > 0xfb) /* with a wrong length */
+        if (how > 0xfb) /* sends the frame with a wrong length */
                 memcpy(peer.frame, &(uint32_t){(uint32_t)number()}, 4);
 }
 
@@ -680,7 +680,7 @@ static void close_session(dsc_session *s)
                 if (s->memory.ranges[i].kind == DSC__RANGE_PLAIN)
                         munmap((void *)(uintptr_t)s->memory.ranges[i].base, s->memory.ranges[i].size);
         dsc__arena_drop(s);
-        FUZZ_CHECK(!s->control_only || !s->window_bytes); /* unmapped already */
+        FUZZ_CHECK(!s->control_only || !s->window_bytes); /* the session's addresses are unmapped already */
         if (s->submit.ring.event_fd >= 0)
                 close(s->submit.ring.event_fd);
         s->submit.ring.event_fd = -1;

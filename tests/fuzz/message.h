@@ -73,7 +73,7 @@ static inline void fuzz_value(struct fuzz_maker *maker, const ProtobufCFieldDesc
         }
 }
 
-/* A few elements, or for small ones up to the limits of lists. */
+/* Makes a list of a few elements; lists of small elements may be as long as their limits. */
 static inline void fuzz_list(struct fuzz_maker *maker, const ProtobufCFieldDescriptor *field, ProtobufCMessage *message)
 {
         size_t n = fuzz_u8(maker->in);
@@ -98,7 +98,7 @@ static inline void fuzz_one_of(
         fuzz_value(maker, field, (uint8_t *)message + field->offset);
 }
 
-/* Any message of that type; for a oneof, any member. */
+/* Makes any message of that type; for a oneof, any member. */
 static inline ProtobufCMessage *fuzz_message(struct fuzz_maker *maker, const ProtobufCMessageDescriptor *descriptor)
 {
         ProtobufCMessage *message = fuzz_room(maker, descriptor->sizeof_message);

@@ -34,7 +34,7 @@ static inline void rig_expect_empty(struct wt *t)
         FUZZ_CHECK(stats.queued == 0 && stats.in_flight == 0);
 }
 
-/* Waits while the worker's real time advances. A client that holds the virtual clock loses it. */
+/* Closes the session while the worker's real time advances. A client that holds the virtual clock loses it. */
 static inline void rig_close_client(struct wt *t, struct wt_client *client)
 {
         uint64_t id = wt_send_close(t, client);
@@ -43,7 +43,7 @@ static inline void rig_close_client(struct wt *t, struct wt_client *client)
         for (int i = 0; i < RIG_CLOSE_ROUNDS && !(answer = wt_take(t, id)); i++) {
                 wt_settle(t);
                 if (i > 5)
-                        wt_turn(t, 1); /* a thread of the session may be busy */
+                        wt_turn(t, 1); /* a thread of the session may still be busy */
                 wt_wall += 6 * DS_NS_PER_S;
         }
         FUZZ_CHECK(answer && answer->status == 0);

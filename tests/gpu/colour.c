@@ -26,12 +26,12 @@
 #include "tests/gpu/device_common.h"
 #include "util/alloc.h"
 
-/* address of the linear memory; its initial contents, the pool and the table follow */
+/* address of the linear memory; behind it lie a copy of its initial contents, the pool and the table of sectors */
 #define LINEAR_VA UINT64_C(0x320000000000)
 #define WINDOW UINT64_C(0x500000000000)
 #define BLOCK 256u
 #define TRIES_MAX 1001u
-#define KERNELS_MAX 600u /* kernels in one file */
+#define KERNELS_MAX 600u /* largest number of kernels in one file */
 #define PARAMS_MAX 4096u
 #define CHUNK DS_MIB(16) /* bytes of one copy from or to the host */
 
@@ -47,7 +47,7 @@ struct bench {
         uint64_t pool, pristine, table;
         struct ds_ptx_colour colours[_WHICH];
         uint8_t *wanted, *found;
-        /* sums over the printed rows */
+        /* sums over the printed rows of one table */
         uint32_t n;
         double ratios[_WHICH], worst[_WHICH];
 };
@@ -286,7 +286,7 @@ static void put_params(const struct bench *b, const struct step *s, enum which w
         *ret_size += sizeof(b->colours[which]);
 }
 
-/* Launches one step; returns its time on the device, us. */
+/* Launches one step; returns the step's time on the device, us. */
 static double run(struct bench *b, const struct code *c, const struct step *s, enum which which)
 {
         uint8_t params[PARAMS_MAX] __attribute__((__aligned__(16)));

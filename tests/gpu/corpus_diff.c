@@ -49,7 +49,7 @@
 #define LINES 2               /* printed lines per kernel and outcome, at most */
 #define GPU_STACK (32u << 10) /* bytes per thread: some kernels recurse */
 #define GPU_SECONDS 30        /* a longer launch on the GPU counts as hung */
-#define SLICE 5               /* instructions until the next warp runs, when another order is tried */
+#define SLICE 5               /* instructions of a warp until the next warp runs, in runs with another order of warps */
 
 /* The outcome of one launch of a kernel */
 enum outcome {
@@ -72,11 +72,12 @@ enum outcome {
 
 struct kernel {
         char name[128], file[160];
-        char refused[200]; /* why the interpreter refused it, why it was not launched, or its last fault */
+        /* why the interpreter refused the kernel, why the kernel was not launched, or its last fault */
+        char refused[200];
         uint32_t count[N_OUTCOMES];
-        uint32_t exact;            /* 1: has no approximations */
-        uint32_t said[N_OUTCOMES]; /* lines printed about it */
-        double worst;              /* largest relative difference of approximations */
+        uint32_t exact;            /* 1: the kernel has no approximations */
+        uint32_t said[N_OUTCOMES]; /* printed lines about the kernel, by outcome */
+        double worst;              /* largest relative difference of the kernel's approximations */
 };
 
 struct shard {
@@ -279,7 +280,9 @@ static int gpu_take(const struct file *f, uint8_t *to)
                         continue;
                 if (g->gpu)
                         bad = cu.from(to, g->gpu, g->size);
-                else /* the driver does not report the variable's address */
+                /* the driver does not report the variable's address, so the interpreter's contents stand for the
+                 * GPU's */
+                else
                         memcpy(to, (void *)(uintptr_t)g->va[0], g->size);
                 to += (g->size + 7) & ~UINT64_C(7);
         }
@@ -311,7 +314,7 @@ static enum outcome on_gpu_as(struct file *f, const struct drive *d, const struc
                                 (uint64_t)atomic_fetch_add(&all->n_forms, 1) * 7919 + l->n, &evicted, &wrong)
                       : cu.launch(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
                                 l->dynamic, NULL, args, NULL);
-        refused = result == 1 || result == 701; /* too many resources: the kernel did not run */
+        refused = result == 1 || result == 701; /* errors for too many resources: the kernel did not run */
         if (!result)
                 result = cu.synchronize();
         (void)alarm(0);
@@ -541,7 +544,7 @@ static enum outcome judge_form(struct file *f, const struct drive *d, const stru
                         diff.at = i;
         }
         memcpy(&diff.gpu, again + diff.at, 8);
-        memcpy(&diff.here, from_gpu + diff.at, 8); /* the native form's word */
+        memcpy(&diff.here, from_gpu + diff.at, 8); /* value of the native form at the first differing word */
         if (diff.n)
                 o = d->class & DRIVE_ATOMIC ? ORDER : FORM;
         if (o == FORM)
@@ -813,7 +816,7 @@ static int ended(struct shard *s, int status)
                 all->shard[0].done = -3;
                 return 0;
         }
-        if (!s->begun) { /* died in a file, but not in a kernel */
+        if (!s->begun) { /* the process ended in this file, but not in a kernel */
                 dprintf(1, "LOST %s: status %x\n", files[s->file], (unsigned)status);
                 s->file += n_shards;
                 s->kernel = 0;

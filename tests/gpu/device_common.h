@@ -252,7 +252,7 @@ ds_unused static uint64_t dt_copy(
 
 #define DT_PTX_HEADER ".version 7.0\n.target sm_60\n.address_size 64\n"
 
-/* y[i] = a * x[i] + y[i] for i < n */
+/* kernel saxpy: y[i] = a * x[i] + y[i] for i < n */
 #define DT_PTX_SAXPY                                                                                                \
         ".visible .entry saxpy(.param .u32 n, .param .f32 a, .param .u64 x, .param .u64 y)\n"                       \
         "{\n .reg .pred %p<2>; .reg .b32 %r<6>; .reg .f32 %f<5>; .reg .b64 %rd<8>;\n"                               \
@@ -267,26 +267,26 @@ ds_unused static uint64_t dt_copy(
 #define DT_PTX_TRAP ".visible .entry traps()\n{\n trap;\n ret;\n}\n"
 #define DT_PTX_SPIN ".visible .entry spins()\n{\nAGAIN:\n bra AGAIN;\n}\n"
 
-/* *p = value */
+/* kernel poke: *p = value */
 #define DT_PTX_POKE                                                                                       \
         ".visible .entry poke(.param .u64 p, .param .u32 value)\n"                                        \
         "{\n .reg .b32 %r<2>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [p];\n ld.param.u32 %r1, [value];\n" \
         " st.u32 [%rd1], %r1;\n ret;\n}\n"
 
-/* *p = *p * 3 + add, by one thread: the result depends on the order of launches */
+/* kernel step: *p = *p * 3 + add, by one thread; the result depends on the order of launches */
 #define DT_PTX_STEP                                                                                     \
         ".visible .entry step(.param .u64 p, .param .u32 add)\n"                                        \
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [p];\n ld.param.u32 %r1, [add];\n" \
         " ld.global.u32 %r2, [%rd1];\n mad.lo.u32 %r3, %r2, 3, %r1;\n st.global.u32 [%rd1], %r3;\n ret;\n}\n"
 
-/* counter += 1, *out = counter */
+/* kernel count: counter += 1, *out = counter */
 #define DT_PTX_COUNT                                                                                           \
         ".visible .global .align 4 .u32 counter = 40;\n"                                                       \
         ".visible .entry count(.param .u64 out)\n"                                                             \
         "{\n .reg .b32 %r<3>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [out];\n ld.global.u32 %r1, [counter];\n" \
         " add.u32 %r2, %r1, 1;\n st.global.u32 [counter], %r2;\n st.global.u32 [%rd1], %r2;\n ret;\n}\n"
 
-/* *out = %globaltimer */
+/* kernel clock: *out = %globaltimer */
 #define DT_PTX_CLOCK                                                                        \
         ".visible .entry clock(.param .u64 out)\n"                                          \
         "{\n .reg .b64 %rd<3>;\n ld.param.u64 %rd1, [out];\n mov.u64 %rd2, %globaltimer;\n" \

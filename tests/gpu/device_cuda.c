@@ -10,7 +10,7 @@
  * usage: device_cuda [NAME...]        NAME: of a body; default: all. Device: DETSHARE_TEST_DEVICE, else cuda:0
  */
 #define DT_PLAIN
-#define DT_BOUND_LOOPS 40000u /* long enough that the launch itself does not dominate the time */
+#define DT_BOUND_LOOPS 40000u /* many loops, so that the launch itself does not dominate the time */
 #define DT_FORM_LOOPS 20000u
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_forms_crowd.h"
@@ -91,7 +91,7 @@ static void test_bad_image(const struct ds_device_ops *ops, const char *spec)
         " mov.u64 %rd2, %globaltimer;\nAGAIN:\n mov.u64 %rd3, %globaltimer;\n sub.u64 %rd4, %rd3, %rd2;\n"  \
         " setp.lt.u64 %q, %rd4, 200000;\n @%q bra AGAIN;\n red.global.add.u32 [%rd1], -1;\n ret;\n}\n"
 
-/* The number of resident blocks of a kernel, as they count themselves, on 32 SMs and on all SMs, with bounds. */
+/* On 32 SMs and on all SMs, with bounds: the kernels count their resident blocks themselves. */
 static void test_bound_counted(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

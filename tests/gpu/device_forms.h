@@ -28,7 +28,8 @@
         "{\n .reg .pred %p<8>; .reg .b32 %r<32>; .reg .b64 %rd<12>;\n .shared .align 4 .b32 ticket;\n" \
         " ld.param.u64 %rd1, [counts];\n ld.param.u64 %rd2, [out];\n ld.param.u32 %r1, [loops];\n" \
         " mov.u32 %r2, %tid.x;\n mov.u32 %r3, %ntid.x;\n setp.eq.u32 %p1, %r2, 0;\n"
-/* For block %r20: counts[b] += 1; out[b * ntid + tid] += a value that takes some time to compute */
+/* body of all forms, for block b = %r20: counts[b] += 1; out[b * ntid + tid] += a value that takes some time to
+ * compute */
 #define DT_PTX_FORM_BODY \
         " mul.wide.u32 %rd3, %r20, 4;\n add.u64 %rd3, %rd1, %rd3;\n @%p1 red.global.add.u32 [%rd3], 1;\n" \
         " mad.lo.u32 %r21, %r20, %r3, %r2;\n mul.wide.u32 %rd4, %r21, 4;\n add.u64 %rd4, %rd2, %rd4;\n" \
@@ -285,7 +286,8 @@ ds_unused static void dt_test_forms_refused(const struct ds_device_ops *ops, con
 
 /* --- eviction ----------------------------------------------------------------------------------------------------- */
 
-/* Waits for an evicted launch. Returns 1 when blocks are left; *done: blocks that have ended, which never shrinks. */
+/* Waits for an evicted launch. Returns 1 when blocks are left. *done: number of blocks that have ended, which never
+ * shrinks. */
 static inline int dt_form_evicted(struct dt_forms *f, uint64_t token, uint32_t *done)
 {
         const struct ds_completion *c = dt_wait(f->t, token);
@@ -299,7 +301,7 @@ static inline int dt_form_evicted(struct dt_forms *f, uint64_t token, uint32_t *
         return 1;
 }
 
-/* One launch is evicted and resumed repeatedly, on other rungs, with other numbers of workers. */
+/* Evicts and resumes one launch repeatedly, on other rungs and with other numbers of workers. */
 static inline void dt_forms_evict(const struct ds_device_ops *ops, const char *spec, const char *ptx)
 {
         struct dt_forms f = dt_forms_of(ops, spec, 1800, ptx);
@@ -350,7 +352,8 @@ ds_unused static void dt_test_forms_made(const struct ds_device_ops *ops, const 
         free(ptx);
 }
 
-/* Evicts a launch that still waits for another one; twice; after its end; and directly after it is resumed. */
+/* Evicts a launch that still waits for another one, a launch twice, one after its end, and one directly after it is
+ * resumed. */
 ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 600);

@@ -12,14 +12,13 @@
 
 #define DT_CROWD_SLOTS 12u
 #define DT_CROWD_BLOCKS 24u
-#define DT_CROWD_TOKENS \
-        UINT64_C(1000000) /* added to launch numbers: tokens stay above the harness's */
+#define DT_CROWD_TOKENS UINT64_C(1000000) /* added to launch numbers: tokens stay above the harness's */
 #define DT_CROWD_SESSIONS 6u
 #define DT_CROWD_EACH 4u
 
 /* Sizes of a test; much smaller where the CPU executes blocks one by one. */
 struct dt_crowd_sizes {
-        uint32_t launches; /* on a GPU more than there are control blocks */
+        uint32_t launches; /* number of launches; on a GPU more than there are control blocks */
         uint32_t rounds;
         uint32_t wide; /* blocks of a launch that a removed session leaves running */
 };
@@ -102,7 +101,7 @@ struct dt_crowd_slot {
         uint64_t resumes;
         uint32_t done;
         uint32_t ended, dropped;
-        uint32_t some[DT_CROWD_BLOCKS]; /* how often dropped launches had run the block */
+        uint32_t some[DT_CROWD_BLOCKS]; /* how often dropped launches have run each block */
 };
 
 static inline void dt_crowd_came(

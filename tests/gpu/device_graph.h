@@ -71,7 +71,7 @@ static inline uint32_t dt_stepped(uint32_t value, uint32_t n, uint32_t add)
         return value;
 }
 
-/* Every kind of node, in order; several launches queued in one stream. */
+/* Launches a graph with every kind of node, in order; several launches are queued in one stream. */
 ds_unused static void dt_test_graph(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -143,7 +143,7 @@ ds_unused static void dt_test_graph_freed(const struct ds_device_ops *ops, const
                 want = dt_stepped(want, 150, 0);
         }
         cr_assert_null(ops->graph_free(t->device, graph));
-        memset(&c, 0xff, sizeof(c)); /* the device does not read them after graph_free */
+        memset(&c, 0xff, sizeof(c)); /* after graph_free the device does not read the chain's data */
         ops->module_unload(t->device, module);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
         cr_assert_eq(host[0], want);
@@ -152,7 +152,7 @@ ds_unused static void dt_test_graph_freed(const struct ds_device_ops *ops, const
         dt_close(t);
 }
 
-/* New parameters apply to later launches only. */
+/* New parameters of a graph apply to its later launches only. */
 ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -250,7 +250,7 @@ ds_unused static void dt_test_graph_refused(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* Branches that join again. */
+/* A graph with branches that join again. */
 ds_unused static void dt_test_graph_branches(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

@@ -156,7 +156,7 @@ ds_unused static void dt_test_ladder(const struct ds_device_ops *ops, const char
 #define DT_BOUND_LOOPS 4000u
 #endif
 
-/* n dependent steps; the kernel tests the result, so that a compiler cannot remove the loop */
+/* kernel loop: n dependent steps; it tests the result, so that a compiler cannot remove the loop */
 #define DT_PTX_LOOP                                                                                              \
         DT_PTX_HEADER                                                                                            \
         ".visible .entry loop(.param .u32 n)\n{\n .reg .pred %p<3>; .reg .b32 %r<4>;\n ld.param.u32 %r1, [n];\n" \
@@ -164,8 +164,8 @@ ds_unused static void dt_test_ladder(const struct ds_device_ops *ops, const char
         " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, %r1;\n @%p1 bra AGAIN;\n"                                 \
         " setp.eq.u32 %p2, %r3, 0;\n @%p2 trap;\n ret;\n}\n"
 
-/* Time of four blocks per SM of the rung with a bound on resident blocks, ns; shared: bytes of shared memory per
- * block. */
+/* Time of a kernel with four blocks per SM of the rung, ns, under a bound on resident blocks; shared: bytes of
+ * shared memory per block. */
 static inline uint64_t dt_bounded_ns(struct dt *t, ds_device_module *module, uint32_t bound, uint32_t shared)
 {
         uint32_t sms = t->ops->rung_info(t->device, t->rung)->n_sms, n = DT_BOUND_LOOPS;

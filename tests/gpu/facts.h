@@ -119,11 +119,11 @@ extern struct driver cu;
 struct gpu {
         CUdevice device;
         CUcontext primary;
-        CUdevResource groups[FACTS_GROUPS]; /* one TPC each */
+        CUdevResource groups[FACTS_GROUPS]; /* groups[i]: one TPC */
         unsigned int n_groups;
         int low, high; /* lowest and highest stream priority */
         CUlibrary library;
-        CUdeviceptr scratch; /* 1 MiB */
+        CUdeviceptr scratch; /* address of 1 MiB of device memory */
         double init_us, retain_us, split_us;
 };
 extern struct gpu gpu;

@@ -87,7 +87,7 @@ static void text_after(size_t i)
         before = text_size();
         TRY(launch(kernel("say"), busy.ls.low, 1, 1, &n, sizeof(n)));
         TRY(cu.cuEventRecord(said, busy.ls.low));
-        usleep(10000); /* the kernel has ended, and no call has reported it */
+        usleep(10000); /* by now the kernel has ended, and no call has reported its end */
         result = actions[i].act();
         unflushed = text_size() - before;
         fflush(stdout);

@@ -29,19 +29,19 @@
 #define BUDGET_US 18e6
 #define CHAIN_BLOCKS 8
 #define CHAIN_THREADS 128
-#define CHAIN_MAX 302    /* nodes: 300 kernels and two others */
+#define CHAIN_MAX 302    /* most nodes of a chain: 300 kernels and two others */
 #define QUEUED 20        /* graphs launched in a row */
-#define SPIN_NS 2000     /* a kernel of about 3 us including its start and end */
+#define SPIN_NS 2000     /* time that a kernel spins, ns: the kernel takes about 3 us including its start and end */
 #define BESIDE_NODES 50  /* nodes of the graph beside the full GPU */
 #define BESIDE_NS 100000 /* time of one of the blocks that fill the GPU, ns */
-#define BESIDE_WAVES 200 /* 20 ms in all */
+#define BESIDE_WAVES 200 /* waves of these blocks: 20 ms in all */
 #define BESIDE_RUNS 15   /* runs of each row */
 #define PAGE ((size_t)65536)
 
 enum build {
-        CAPTURED,  /* on the stream that it is launched into */
-        BY_FUNC,   /* node by node, from a CUfunction */
-        BY_KERNEL, /* node by node, from a CUkernel and a context */
+        CAPTURED,  /* graph captured on the stream that it is launched into */
+        BY_FUNC,   /* graph built node by node, from a CUfunction */
+        BY_KERNEL, /* graph built node by node, from a CUkernel and a context */
         PLAIN,     /* no graph: every kernel is launched */
 };
 
@@ -59,17 +59,17 @@ struct row {
         enum build build;
         enum stream stream, upload;
         bool green;  /* nodes name the green context, not the primary one */
-        bool events; /* one recorded before, one after */
+        bool events; /* an event is recorded before the launch and one after it */
         bool word;   /* the stream writes a value after the graph, and the host polls it */
-        bool high;   /* highest priority on each node */
-        bool extras; /* an empty node in the middle, a memset at the end */
+        bool high;   /* each node has the highest priority */
+        bool extras; /* the graph has an empty node in the middle and a memset at the end */
         unsigned int flags;
         const char *what;
 
         bool ready;
         CUgraph graph;
         CUgraphExec exec;
-        unsigned int n_over; /* runs in which the kernel beside it had ended first */
+        unsigned int n_over; /* runs in which the kernel that fills the GPU ended before the graph */
         struct series call, alone, span, queued;
 };
 
@@ -177,7 +177,7 @@ static struct {
         CUevent before, after, done, beside;
         CUdeviceptr scratch;
         volatile uint64_t *word;
-        uint64_t number; /* value written last */
+        uint64_t number; /* value that the stream wrote last */
         unsigned int sms;
         bool sim;
         double begun;
@@ -398,7 +398,7 @@ static void say_node(const struct row *row)
 
 /* --- measuring ---------------------------------------------------------------------------------------------------- */
 
-/* Submits the row; *ret_call_us: time of the launch call itself. */
+/* Submits the row's chain of n kernels; *ret_call_us: time of the launch call itself. */
 static CUresult row_issue(struct row *row, unsigned int n, double *ret_call_us)
 {
         CUstream stream = g.streams[row->stream];
@@ -613,12 +613,13 @@ static void priorities(void)
 
 void section_graphs(void)
 {
-        static const unsigned int sizes[] = {300, 150, 50}; /* most important first */
+        /* lengths of the chain; the most important one comes first */
+        static const unsigned int sizes[] = {300, 150, 50};
 
         if (!graphs_open())
                 return;
         g.begun = now_us();
-        /* lets the clocks rise and pays for first launches */
+        /* warm-up: the clocks rise, and first launches do not count */
         for (int i = 0; !g.sim && i < 20; i++)
                 TRY(launch_spin(g.streams[PRIMARY], g.sms, 1024, 10000000));
         TRY(launch_all(g.streams[PRIMARY], 1));

@@ -47,7 +47,7 @@ __global__ void nothing()
 {
 }
 
-/* one wave: two blocks of 1,024 threads on each SM */
+/* fills the GPU with one wave: two blocks of 1,024 threads on each SM */
 __global__ void __launch_bounds__(1024, 2) spin(u64 ns)
 {
         spin_for(ns);
@@ -110,7 +110,7 @@ __global__ void say(int n)
         printf("hello %d\n", n);
 }
 
-/* 64 bytes of text per thread */
+/* prints 64 bytes of text per thread */
 __global__ void say_much(int n)
 {
         printf("%08d -- fifty-five bytes and a newline make sixty-four -------\n", n + blockIdx.x * blockDim.x + threadIdx.x);

@@ -52,7 +52,7 @@ static void records(CUstream stream, CUevent event, const char *what)
         series_fact(&s, what);
 }
 
-/* time of a query while the work is pending, or after its end */
+/* measures a query while the work is pending, or after its end */
 static void queries(CUstream stream, CUevent event, bool pending)
 {
         static struct series of_stream;

@@ -46,7 +46,7 @@ static struct {
         struct series create, export, import, release, map, access, unmap;
 } vmm;
 
-/* one block from creation to release, at an address that is already reserved */
+/* measures one block from creation to release, at an address that is already reserved */
 static bool vmm_cycle(CUdeviceptr at, size_t size)
 {
         CUmemGenericAllocationHandle made, taken;
@@ -108,7 +108,7 @@ static void vmm_reserve(void)
                 if (got[i])
                         SAMPLE(&release, cu.cuMemAddressFree(got[i], SLAB));
         series_fact(&release, "cuMemAddressFree 64 MiB");
-        /* the first reservation stays */
+        /* the first reservation is not released */
 }
 
 static unsigned int vmm_dirty(bool write, const char *what)
@@ -360,7 +360,7 @@ static CUresult copy_2d(const void *from, CUdeviceptr to)
         return cu.cuMemcpy2DAsync(&copy, copier.high);
 }
 
-/* time of a copy's call with 5 ms of work queued before it in the stream, and whether the copy is right */
+/* measures a copy's call with 5 ms of work queued before it in the stream, and checks whether the copy is right */
 #define BEHIND(what, call)                                                                                            \
         do {                                                                                                          \
                 double t_, call_, all_;                                                                               \

@@ -28,11 +28,12 @@
 #include "core/core.h"
 
 #define DEVICE "cuda:0"
-#define WORDS (16u << 20) /* 64 MiB */
+#define WORDS (16u << 20) /* 64 MiB of words */
 #define PINNED_WORDS (1u << 18)
 #define WORK_WORDS (1u << 16)
 #define SERVED_MS 1000 /* limit from the error to a new program's first results */
-#define ORPHAN_S 8     /* the daemon's setting: longer than the kernel that it lets end */
+/* seconds that the daemon lets an orphan's kernel run: longer than the kernel that it lets end */
+#define ORPHAN_S 8
 #define ORPHAN_SLACK_MS 5000
 #define CHILD_MS 60000 /* time limit of each step of a child */
 
@@ -135,7 +136,7 @@ struct idle {
         struct client c;
         uint64_t memory;
         uint32_t *host, *back, *pinned, *pinned_want;
-        int mapped; /* kernels can access the pinned memory */
+        int mapped; /* 1: kernels can access the pinned memory */
         uint32_t rounds;
 };
 
@@ -293,7 +294,7 @@ static int doomed_child(int in, int out)
         (void)in;
         if (client_open(&c, offence) || launch(&c, 1, c.memory, 1, spin_ms))
                 return 10;
-        h_sleep_ms(200); /* the worker has taken the launch out of the ring */
+        h_sleep_ms(200); /* by now the worker has taken the launch out of the ring */
         if (write(out, "r", 1) != 1)
                 return 11;
         return dsc_wait_all(c.session);
@@ -370,7 +371,7 @@ static int say(const struct child *c, char byte)
         return write(c->to, &byte, 1) == 1;
 }
 
-/* Returns the exit status; kills a child that does not end. */
+/* Waits for the child's end and returns its exit status; kills a child that does not end. */
 static int reap(struct child *c)
 {
         uint64_t end = h_now_ms() + CHILD_MS;

@@ -152,7 +152,7 @@ static void launches_set(struct bench *b, uint32_t blocks, uint32_t loops)
         b->urgent.tell = DS_TELL_SOON;
 }
 
-/* Number of loops for blocks of `us`, from waves of two sizes. */
+/* Number of loops for blocks that take `us`, from the times of waves with two numbers of loops. */
 static uint32_t loops_for(struct bench *b, double us)
 {
         double less, more;

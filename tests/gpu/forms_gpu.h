@@ -13,7 +13,7 @@
 #include "ptx/pass/forms.h"
 #include "tests/gpu/driver.h"
 
-#define FORMS_GPU_WORKERS 96u /* few, so that blocks are left when they are evicted */
+#define FORMS_GPU_WORKERS 96u /* number of workers: few, so that blocks are left when they are evicted */
 #define FORMS_GPU_EVICTIONS 12
 
 static struct {
@@ -57,9 +57,9 @@ static inline void forms_gpu_nap(uint32_t ns)
 }
 
 /*
- * args has room for one more argument after the kernel's n. Returns the driver's error, 0: all blocks are done.
- * *ret_evicted grows by the number of evictions with blocks left. *ret_wrong names an impossible value in the control
- * block.
+ * Runs the persistent form; args has room for one more argument after the kernel's n. Returns the driver's error; 0:
+ * all blocks are done. *ret_evicted grows by the number of evictions with blocks left. *ret_wrong names an impossible
+ * value in the control block.
  */
 static inline int forms_gpu_run(void *function, const uint32_t grid[3], const uint32_t block[3], uint32_t shared,
         void **args, uint32_t n, uint64_t random, uint32_t *ret_evicted, const char **ret_wrong)

@@ -45,7 +45,7 @@ needs_gpu() {
         fi
 }
 
-# result NAME STATUS(0 = good) [LOG]
+# result NAME STATUS [LOG]: counts a check, which passes if STATUS is 0; otherwise prints the end of LOG
 result() {
         if [ "$2" = 0 ]; then
                 passed=$((passed + 1))
@@ -58,7 +58,7 @@ result() {
         return 0
 }
 
-# check SECONDS NAME COMMAND...
+# check SECONDS NAME COMMAND...: counts a check, which passes if the command succeeds in time
 check() {
         local seconds=$1 name=$2 status
         shift 2
@@ -68,7 +68,8 @@ check() {
         return $status
 }
 
-# counted SECONDS NAME COMMAND...: a command that ends with `N passed, N failed`; its output is shown
+# counted SECONDS NAME COMMAND...: counts the checks of a command that ends with `N passed, N failed`; shows its
+# output
 counted() {
         local seconds=$1 name=$2 status line
         shift 2
@@ -125,7 +126,7 @@ daemon_stop() {
         tail -n 25 "$tmp/daemon.log" | sed 's/^/     /'
 }
 
-# one GPU: programs that count GPUs by other means than the driver would find the others
+# only one GPU is visible, because programs that count GPUs by other means than the driver would find the others
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 # library path with which a program is a client of DetShare
 shared_path=$build/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -45,7 +45,7 @@ static inline double near_word(uint32_t a, uint32_t b)
                 half = fmax(
                         half, near_relative(near_wide_half((uint16_t)(p >> 16)), near_wide_half((uint16_t)(q >> 16))));
         }
-        /* two units in the last place count as NEAR */
+        /* a difference of two units in the last place counts as NEAR */
         half *= NEAR * 512;
         brain *= NEAR * 64;
         single = fmin(single, fmin(half, brain));

@@ -34,7 +34,7 @@ chmod -R go-w "$b/policies"
 [ "$(id -u)" = 0 ] && chown -R 0:0 "$b/policies"
 
 run() {
-        # run PART SECONDS COMMAND...
+        # run PART SECONDS COMMAND...: runs the command with this time limit; its output goes to $logs/PART.log
         local part=$1 seconds=$2 begin=$SECONDS status
         shift 2
         timeout -k 10 "$seconds" "$@" >"$logs/$part.log" 2>&1 </dev/null

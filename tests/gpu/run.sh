@@ -40,15 +40,16 @@ needs_gpu test-gpu
 # --- programs
 # -------------------------------------------------------------------------------------------------------------
 
-# these test features of DetShare beyond the driver: stale handles are refused, a fault leaves room for a new context
+# these programs test features of DetShare beyond the driver: stale handles are refused, a fault leaves room for a new
+# context
 native_skips=" handles recovery "
-# these print the state after a fault: only the exit status is compared
+# these programs print the state after a fault, which differs natively: only the exit status is compared
 says_otherwise=" faults "
-# these break the context of every program that runs at the same time
+# these programs break the context of every program that runs at the same time
 breaks=" faults recovery asserts limits "
-# the GPU writes the standard error of these: compared too, lines sorted
+# kernels of these programs write to standard error, which is compared too, with its lines sorted
 to_stderr=" prints asserts "
-# natively these need the GPU for themselves: they count its memory, or measure times
+# natively these programs need the GPU for themselves: they count its memory, or measure times
 native_alone=" memory_limit streams_events "
 
 has() {
@@ -56,7 +57,7 @@ has() {
         return 1
 }
 
-# one WHERE ARCH PROGRAM: runs it; output and status are in $tmp/WHERE/ARCH.PROGRAM.*
+# one WHERE ARCH PROGRAM: runs a program; output and status are in $tmp/WHERE/ARCH.PROGRAM.*
 one() {
         local at=$tmp/$1/$2.$3
         KERNELS_DIR=$build/ptx/$2 timeout -k 5 60 "$build/tests/programs/$3" >"$at.out" 2>"$at.err" </dev/null
@@ -69,7 +70,7 @@ natively() {
         env -u DETSHARE_SOCKET bash -c 'one "$@"' _ native "$1" "$2"
 }
 at_once() {
-        # at_once NUMBER ARCH PROGRAM
+        # at_once NUMBER ARCH PROGRAM: runs a program beside others, as latency-sensitive or best effort by its NUMBER
         local class=be
         [ $(($1 % 2)) = 0 ] && class='ls'
         DETSHARE_CLASS=$class shared "once$(($1 / 1000))" "$2" "$3"
@@ -136,7 +137,7 @@ all_programs() {
         (cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
 }
 
-# natives "ARCH..." PROGRAM...: runs them natively; output and status are in $tmp/native
+# natives "ARCH..." PROGRAM...: runs programs natively; output and status are in $tmp/native
 natives() {
         local program arch archs=$1 begin=$SECONDS
         shift
@@ -160,7 +161,7 @@ natives() {
                                 "$tmp/native/$arch.$program.out"
                 done
         done
-        # behaviour that CUDA leaves open, as the driver has it
+        # prints notes of the native programs about behaviour that CUDA leaves open
         sed -n 's/^note:/     &/p' "$tmp"/native/*.err | sort -u
         echo "natively: $((SECONDS - begin)) s"
 }
@@ -201,14 +202,14 @@ part_programs() {
         daemon_stop
 }
 
-# evicted NUMBER ARCH PROGRAM
+# evicted NUMBER ARCH PROGRAM: runs a program whose kernels are evicted
 evicted() {
         shared evicted "$2" "$3"
 }
 export -f evicted
 
-# Most kernels of the programs take some us. These run long enough to be evicted, and each block must run once.
-# Evictions repeat until that many launches were hit, or for a limited number of rounds.
+# Most kernels of the programs take some us. The kernels of `evictions` run long enough to be evicted, and each block
+# must run once. Evictions repeat until enough launches were hit, or for a limited number of rounds.
 evict_long() {
         local turn
         for turn in 1 2 3 4 5 6 7 8; do
@@ -251,10 +252,10 @@ part_evict() {
 # -----------------------------------------------------------------------------------------------
 
 runtime_breaks=" faulty asserting "
-# these count or allocate the memory of the whole device
+# these programs count or allocate the memory of the whole device
 runtime_alone=" out_of_memory memory_info "
 
-# prints the folder of NVIDIA's shared runtime on this machine
+# their_cudart: prints the folder of NVIDIA's shared runtime on this machine
 their_cudart() {
         local d
         for d in "${CUDART_DIR:-}" "${CUDA_HOME:-}/lib64" /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
@@ -263,7 +264,7 @@ their_cudart() {
         done
 }
 
-# runtime_one MODE PROGRAM
+# runtime_one MODE PROGRAM: runs a program of the Runtime API
 runtime_one() {
         local at=$tmp/runtime.$1/$2 program=$runtime/$2 path=
         case $1 in
@@ -360,13 +361,14 @@ part_e2e() {
         done
 }
 
-# a daemon that is restarted or killed while clients work
+# part_restart: a daemon that is restarted or killed while clients work
 part_restart() {
         counted 200 handover "$build/tests/e2e/handover" "$build" 3
         counted 100 daemon_kills "$build/tests/e2e/daemon_kills" "$build" 4
 }
 
-# the whole daemon with the restrictions of its unit: the driver, ptxas and a worker after a fault must work with them
+# part_sandbox: the whole daemon with the restrictions of its unit; the driver, ptxas and a worker after a fault must
+# work with them
 part_sandbox() {
         local programs program
         programs=$(cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
@@ -382,7 +384,7 @@ part_sandbox() {
         cat "$tmp/daemon.log"
 }
 
-# device memory in use by all processes, MiB
+# gpu_memory: prints the device memory in use by all processes, MiB
 gpu_memory() {
         nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0
 }
@@ -410,7 +412,7 @@ part_memory() {
         result "eight clients with a context" $? "$tmp/idle.out"
         with=$(gpu_memory)
         echo "device memory in use: $without MiB with the daemon alone, $with MiB with eight clients"
-        # a context would take some hundred MiB per client
+        # a context per client would take some hundred MiB each
         [ $((with - without)) -lt 8 ]
         result "an idle client uses no device memory: $((with - without)) MiB for eight" $?
         "$build/detsharectl" --socket "$tmp/sock" status | sed -n '1,/^+.*+$/p' | head -n 20
@@ -436,7 +438,7 @@ part_memory() {
         daemon_stop
 }
 
-# prints the folders of NVIDIA's libraries, from a toolkit or from Python packages
+# library_path: prints the folders of NVIDIA's libraries, from a toolkit or from Python packages
 library_path() {
         local path
         path=$(python3 -c 'import glob, nvidia
@@ -444,7 +446,7 @@ for folder in nvidia.__path__: print(":".join(sorted(glob.glob(folder + "/*/lib"
         echo "${path:+$path:}${CUDA_HOME:-/usr/local/cuda}/lib64:${CUDA_HOME:-/usr/local/cuda}/lib"
 }
 
-# one_library WHERE PROGRAM PATH: its output in $tmp/libs.WHERE.PROGRAM
+# one_library WHERE PROGRAM PATH: runs a program with a library; its output is in $tmp/libs.WHERE.PROGRAM
 one_library() {
         local out=$tmp/libs.$1.$2
         LD_LIBRARY_PATH=$3 timeout -k 5 120 "$build/gpu/libs/$2" >"$out" 2>"$out.err" </dev/null
@@ -483,7 +485,7 @@ part_libs() {
         daemon_stop
 }
 
-# succeeds if this machine has PyTorch; otherwise prints why not
+# has_torch: succeeds if this machine has PyTorch; otherwise prints why not
 has_torch() {
         python3 -c 'import torch' 2>"$tmp/torch.err" && return
         echo "left out: python3 has no torch here: $(tail -n 1 "$tmp/torch.err")"

@@ -74,7 +74,8 @@ static void refuse(int error)
         add(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error, 0, 0);
 }
 
-/* Refuses the call with `error` if argument n masked equals value. Afterwards the call's number is loaded again. */
+/* Refuses the call with `error` if the bits `mask` of argument n equal value. Afterwards the call's number is loaded
+ * again. */
 static void refuse_if(uint32_t call, unsigned n, uint32_t mask, uint32_t value, int error)
 {
         add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);

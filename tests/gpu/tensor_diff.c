@@ -42,7 +42,7 @@ static int on_gpu(void *module, int index)
         return cu.from(want, b, sizeof(uint32_t) * tensor_results(r)) == 0;
 }
 
-/* Returns the number of words that differ. */
+/* Compares the results of one row in a round. Returns the number of words that differ. */
 static size_t compare(const struct tensor_row *r, uint32_t round)
 {
         uint32_t words = tensor_out_words(r) * TENSOR_LANES;
@@ -58,7 +58,7 @@ static size_t compare(const struct tensor_row *r, uint32_t round)
         return different;
 }
 
-/* Returns 1 when the row differs. */
+/* Runs one row on both machines. Returns 1 when the row differs. */
 static int try_row(void *gpu, const ds_interp *interp, ds_interp_block *work, int index)
 {
         const struct tensor_row *r = &tensor_rows[index];
@@ -138,7 +138,7 @@ static int print_row(int index)
         return 0;
 }
 
-/* Returns the number of rows that differ. */
+/* Compares the interpreter with a file of `dump`. Returns the number of rows that differ. */
 static int check_dump(const char *path, const char *filter, ds_interp_block *work)
 {
         static struct ds_ptx_diags diags;

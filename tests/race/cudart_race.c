@@ -106,7 +106,7 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
         return CUDA_SUCCESS;
 }
 
-/* a program of one translation unit links nothing */
+/* the runtime links only programs of several translation units, so it never calls this here */
 CUresult cuLinkCreate_v2(unsigned int n, CUjit_option *options, void **values, CUlinkState *state)
 {
         abort();

@@ -13,7 +13,8 @@
 #define ROUNDS 2000
 #define LEFT 50
 
-static unsigned written; /* like the output: written by the thread, read by the owner after the thread has ended */
+/* bytes written, like the output itself: the thread writes it, and the owner reads it after the thread has ended */
+static unsigned written;
 static unsigned in_driver;
 
 static CUresult set_current(CUcontext context)

@@ -18,7 +18,7 @@
 #define THREADS 4u
 #define ROUNDS 400u
 
-/* See ring_race.c: a new attachment is mapped over the old one. */
+/* ThreadSanitizer must not report that a new attachment is mapped over the old one (ring_race.c says why). */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -59,7 +59,7 @@ static void *user(void *arg)
                         break;
                 }
                 if (i % 8 == 7) {
-                        dsc_host_unregister(u->s, id); /* not submitted */
+                        dsc_host_unregister(u->s, id); /* withdraws a function that was not submitted */
                         continue;
                 }
                 r = dsc_host_call(u->s, u->number, id, &seq);

@@ -82,7 +82,8 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
                 describe_device(reply);
                 return FAKE_ANSWERED;
         case DETSHARE__REQUEST__CALL_STREAM_CREATE:
-                /* never the number of an existing stream: each thread keeps one for its whole life */
+                /* the number of an existing stream must not be used again: each thread keeps one stream for its
+                 * whole life */
                 do
                         stream.stream = stream.stream % 500 + 1;
                 while (taken[stream.stream]);

@@ -21,7 +21,8 @@
 #define RENEWERS 2
 #define WINDOW 0x004000000000 /* address at which ThreadSanitizer allows mappings */
 
-/* See ring_race.c: empty memory is mapped over ring and page while threads read them. */
+/* ThreadSanitizer must not report that empty memory is mapped over ring and page while threads read them
+ * (ring_race.c says why). */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

@@ -37,7 +37,7 @@ finish() {
 }
 trap finish EXIT
 
-# Python's value of EXPRESSION ($2) for the JSON (d) in FILE ($1).
+# Prints the value of the Python EXPRESSION ($2) for the JSON (d) in FILE ($1).
 of() {
         python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
@@ -47,7 +47,7 @@ digests_of() {
         of "$tmp/$1.$2.json" "'\n'.join('$2 %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$tmp/$1.$2.digests"
 }
 
-# one WAY PACK ARGUMENT...: outputs are right; digests and times go to $tmp/WAY.NAME.*
+# one WAY PACK ARGUMENT...: runs a pack and checks its outputs; digests and times go to $tmp/WAY.NAME.*
 one() {
         local at name status devices=${CUDA_VISIBLE_DEVICES:-}
         name=$(basename "$2")

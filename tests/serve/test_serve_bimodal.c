@@ -237,7 +237,8 @@ Test(serve_bimodal, random_models_read_the_last_write)
         }
 }
 
-/* x -> [bound] -> y -> [not bound] -> z -> [bound] -> z, with a weight for each */
+/* A chain of launches on tensors: x -> [bound] -> y -> [not bound] -> z -> [bound] -> z, with a weight for each;
+ * "bound": limited by memory */
 static const struct sv_bm_tensor chain_tensors[] = {
         {.bytes = 256, .first = 0, .last = 0, .given = true},
         {.bytes = 512, .first = 0, .last = 1},
@@ -288,7 +289,8 @@ Test(serve_bimodal, the_paper_s_rule)
 
         cr_assert_eq(sv_bimodal_new(&chain, &b), 0);
         sv_bimodal_footprint(b, 1024, &f);
-        /* The input, the weight of the kernel that memory does not bound, and that kernel's output exist once. */
+        /* Three tensors exist once: the input, the weight of the kernel that memory does not bound, and that
+         * kernel's output. */
         cr_assert_eq(f.weights, 1024 + 2048);
         cr_assert_eq(f.weights_again, 1024);
         cr_assert_eq(f.arena_again, 512);

@@ -70,7 +70,7 @@ Test(arrivals, random_times_are_a_seeds)
         cr_assert_eq(sv_arrivals_random(&arrivals, 1000, 20, 7, &why), 0);
         cr_assert_eq(sv_arrivals_random(&again, 1000, 20, 7, &why), 0);
         cr_assert_eq(sv_arrivals_random(&other, 1000, 20, 8, &why), 0);
-        /* expected: 20,000, standard deviation: 141 */
+        /* expected number of arrivals: 20,000; standard deviation: 141 */
         cr_expect(arrivals.n > 19300 && arrivals.n < 20700, "%zu", arrivals.n);
         cr_expect(again.n == arrivals.n && !memcmp(again.ns, arrivals.ns, arrivals.n * sizeof(*arrivals.ns)));
         cr_expect(other.n != arrivals.n || memcmp(other.ns, arrivals.ns, arrivals.n * sizeof(*arrivals.ns)) != 0);

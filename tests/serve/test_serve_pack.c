@@ -87,7 +87,7 @@ static struct sv_pack *parse(const char *text)
         return sv_pack_parse(text, strlen(text), "pack.txt", &pack, &why) ? NULL : pack;
 }
 
-/* The manifest is refused, and the reason contains `words`. */
+/* Asserts that the changed manifest is refused, and that the reason contains `words`. */
 static void refused(const char *old, const char *line, const char *words)
 {
         struct sv_pack *pack = parse(text_with(old, line));
@@ -223,7 +223,7 @@ Test(pack, the_plan_is_checked)
         taken("buffer 0", "buffer 0 256 0 1");
 }
 
-/* Compares every buffer with every other. */
+/* Checks the plan by comparing every buffer with every other. */
 static bool plan_is_right(const struct sv_pack *pack)
 {
         for (uint32_t i = 0; i < pack->n_buffers; i++)
@@ -259,7 +259,7 @@ Test(pack, plans_at_random)
         cr_expect(right > 2000 && wrong > 2000, "%u right, %u wrong", right, wrong);
 }
 
-/* The largest number of buffers, each of which begins in its own launch; none ends. */
+/* The largest number of buffers: each begins in a launch of its own, and none ends. */
 Test(pack, the_largest_plan)
 {
         struct sv_buffer *buffers = ds_alloc0(SV_BUFFERS_MAX, sizeof(*buffers));
@@ -514,13 +514,13 @@ static struct sv_verdict judge(struct sv_pack *pack, const uint16_t got[4])
         return verdict;
 }
 
-/* Tolerances 0.5 + 0.01 * |want|: 0.51, 0.52, 0.5, 10.5 */
+/* The permitted differences of the four elements are 0.5 + 0.01 * |want|: 0.51, 0.52, 0.5, 10.5 */
 Test(folder, outputs_are_judged_element_by_element)
 {
-        static const uint16_t exact[4] = {0x3c00, 0xc000, 0x8000, 0x63d0}; /* 1 -2 -0 1000 */
-        static const uint16_t near[4] = {0x3e00, 0xc000, 0x3800, 0x63e5};  /* 1.5 -2 0.5 1010.5 */
-        static const uint16_t off[4] = {0x3e00, 0xc200, 0x3800, 0x63e6};   /* -3; 1011 */
-        static const uint16_t nan[4] = {0x7e00, 0xc000, 0x7c00, 0x63d0};   /* NaN, infinity */
+        static const uint16_t exact[4] = {0x3c00, 0xc000, 0x8000, 0x63d0}; /* halves 1, -2, -0, 1000 */
+        static const uint16_t near[4] = {0x3e00, 0xc000, 0x3800, 0x63e5};  /* halves 1.5, -2, 0.5, 1010.5 */
+        static const uint16_t off[4] = {0x3e00, 0xc200, 0x3800, 0x63e6};   /* halves 1.5, -3, 0.5, 1011 */
+        static const uint16_t nan[4] = {0x7e00, 0xc000, 0x7c00, 0x63d0};   /* halves NaN, -2, infinity, 1000 */
         struct sv_pack *pack = open_folder();
         struct sv_verdict v = judge(pack, exact);
 

@@ -15,7 +15,8 @@
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 
-/* in -> conv -> left half of c; in -> conv -> right half of c; c + left half of c -> y; y in place */
+/* launches of the pack: in -> conv -> left half of c; in -> conv -> right half of c; c + left half of c -> y; y in
+ * place */
 #define HEAD                                                                                                           \
         "detshare-pack 1\nmodel t\nclass be\nbatch 1\narch sm_80\nframework f\ncompiler c\nfile k.ptx 9 " ZEROS        \
         "\nfile w.bin 1280 " ZEROS "\nmodule k.ptx\nweights w.bin\narena 2048\ninput x f16 1,100 0 200\noutput y f16 " \
@@ -204,7 +205,7 @@ Test(serve_tensors, where_outputs_are)
         }
 }
 
-/* Returns 0 and the launches, or -1. */
+/* Reads a file of memory-bound launches. Returns 0 and the launches, or -1. */
 static int bounds_of(const char *text, bool *ret)
 {
         struct sv_pack *pack = parse(HEAD LAUNCHES BUFFERS WRITES WEIGHTS "end\n");

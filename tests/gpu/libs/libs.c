@@ -15,7 +15,8 @@ void libs_check(long result, const char *call, const char *file, int line)
         exit(1);
 }
 
-/* Marsaglia's xorshift of 32 bits, mapped to multiples of 1/512 between -1 and 1: exact in every format here. */
+/* Next random number, by Marsaglia's xorshift of 32 bits: multiples of 1/512 between -1 and 1, exact in every format
+ * here. */
 static double next(uint32_t *state)
 {
         *state ^= *state << 13;
@@ -106,7 +107,7 @@ uint16_t *libs_halves(size_t n, unsigned int seed, int bfloat)
         return device;
 }
 
-/* FNV-1a of 64 bits, by Fowler, Noll and Vo. */
+/* Prints the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the bytes. */
 void libs_say_host(const char *name, const void *host, size_t bytes)
 {
         const unsigned char *at = host;

@@ -33,7 +33,7 @@ void *libs_copy(const void *host, size_t bytes);
 void libs_say(const char *name, const void *device, size_t bytes);
 void libs_say_floats(const char *name, const float *device, size_t n);
 void libs_say_doubles(const char *name, const double *device, size_t n);
-/* The same for host memory. */
+/* Prints the digest of host memory. */
 void libs_say_host(const char *name, const void *host, size_t bytes);
 
 #endif

@@ -121,6 +121,8 @@ static int victim(int in, int out)
         r |= detshare_now(&now); /* from here on time stands still while this thread is elsewhere */
         say(out, 'r');
         for (char c; read(in, &c, 1) == 1 && (c == 'g' || c == 'b');) {
+                /* work of one instant is decided together, so the hog's launches must be older */
+                r |= detshare_now(&now) || detshare_sleep_until(now + 1000);
                 for (int i = 0; i < (c == 'b' ? BACK_TO_BACK : 1); i++)
                         r |= launch(s, &kernel) || dsc_wait_all(s) || detshare_now(&now);
                 r |= detshare_sleep_until(now + 20000000);

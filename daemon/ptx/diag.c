@@ -4,8 +4,8 @@
 
 #include "ptx/ptx.h"
 
-#define EXCERPT_WINDOW 140 /* columns shown from the line's start; an error further right gets a window of the line */
-#define WINDOW_CARET 60    /* column of the caret in a window */
+#define EXCERPT_WINDOW 140 /* most columns of an excerpt; an error further right gets a window of its line */
+#define WINDOW_CARET 60    /* column of the caret in such a window */
 
 /* Copies the line's text to excerpt and replaces unprintable bytes: the text is a client's and goes to terminals. */
 static void copy_excerpt(struct ds_ptx_diag *diag, const char *text, size_t length)

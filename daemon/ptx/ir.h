@@ -21,15 +21,15 @@
 #include "util/arena.h"
 
 #define DS_PTX_NO_REG UINT32_MAX
-#define DS_PTX_MAX_TYPES 4 /* type suffixes of one instruction */
-#define DS_PTX_MAX_MODS 12 /* other dotted words of one instruction */
+#define DS_PTX_MAX_TYPES 4 /* most type suffixes of one instruction */
+#define DS_PTX_MAX_MODS 12 /* most other dotted words of one instruction */
 #define DS_PTX_MAX_OPERANDS 12
-#define DS_PTX_MAX_VECTOR 256 /* elements of {a, b, ...}; wgmma has up to 128 */
+#define DS_PTX_MAX_VECTOR 256 /* most elements of {a, b, ...}; wgmma has up to 128 */
 #define DS_PTX_MAX_DIMS 8
-#define DS_PTX_MAX_SCOPES 64 /* nesting of { } */
+#define DS_PTX_MAX_SCOPES 64 /* most nested { } */
 #define DS_PTX_MAX_PARAM_BYTES 32764
 
-/* NAME, "word", bits. Types of registers, variables and type suffixes. */
+/* List of the types of registers, variables and type suffixes: name, "word", bits. */
 #define DS_PTX_TYPES(X)                 \
         X(B8, "b8", 8)                  \
         X(B16, "b16", 16)               \
@@ -76,7 +76,8 @@ enum ds_ptx_type {
 };
 
 /* clang-format off: it never reaches a stable result on so long a list */
-/* NAME, "word", components (0: a scalar; else .x .y .z .w may follow), type; ENVREG's component is its number, 0..31 */
+/* List of the special registers: name, "word", number of components (0: a scalar; else .x .y .z .w may follow),
+ * type. ENVREG's component is its number, 0..31. */
 #define DS_PTX_SREGS(X)                                               \
         X(TID, "%tid", 4, U32)                                        \
         X(NTID, "%ntid", 4, U32)                                      \
@@ -195,7 +196,7 @@ enum ds_ptx_flag {
         DS_PTX_ASYNC = 1 << 9,
 };
 
-/* One per row of opcodes.def: DS_PTX_OP_FADD ... */
+/* The opcodes, one per row of opcodes.def: DS_PTX_OP_FADD ... */
 enum ds_ptx_op {
 #define DS_PTX_OPCODE(key, mnemonic, class, types, syntax, operands, flags, run) DS_PTX_OP_##key,
 #include "ptx/opcodes.def"
@@ -203,7 +204,8 @@ enum ds_ptx_op {
         _DS_PTX_OP_MAX,
 };
 
-/* One per row of modifiers.def: DS_PTX_ROUND_RN, DS_PTX_CMP_LO ... Values are unique over all slots; 0 is none. */
+/* The modifiers, one per row of modifiers.def: DS_PTX_ROUND_RN, DS_PTX_CMP_LO ... Values are unique over all slots;
+ * 0: none. */
 enum ds_ptx_modifier {
         DS_PTX_MODIFIER_NONE = 0,
 #define DS_PTX_MODIFIER(slot, value, word) DS_PTX_##slot##_##value,
@@ -214,19 +216,20 @@ enum ds_ptx_modifier {
 
 enum ds_ptx_operand_kind {
         DS_PTX_OPERAND_NONE = 0,
-        DS_PTX_OPERAND_REG,     /* register `reg` */
-        DS_PTX_OPERAND_PAIR,    /* reg|pair; either may be DS_PTX_NO_REG, the sink `_` */
-        DS_PTX_OPERAND_SINK,    /* the sink `_` */
-        DS_PTX_OPERAND_SREG,    /* special register `sreg`, `component` */
-        DS_PTX_OPERAND_INT,     /* `bits`: sign-extended 64-bit value */
-        DS_PTX_OPERAND_F32,     /* `bits` of the float (0f........) */
-        DS_PTX_OPERAND_F64,     /* `bits` of the double (0d................, or a decimal number of a 64-bit operand) */
-        DS_PTX_OPERAND_ADDRESS, /* [base + offset]: base is reg, var, or none (absolute) */
-        DS_PTX_OPERAND_VAR,     /* address of var, + offset; in a call's arguments the parameter itself */
+        DS_PTX_OPERAND_REG,  /* register `reg` */
+        DS_PTX_OPERAND_PAIR, /* reg|pair; either may be DS_PTX_NO_REG, the sink `_` */
+        DS_PTX_OPERAND_SINK, /* the sink `_` */
+        DS_PTX_OPERAND_SREG, /* special register `sreg`, `component` */
+        DS_PTX_OPERAND_INT,  /* integer constant; `bits`: its value, sign-extended to 64 bits */
+        DS_PTX_OPERAND_F32,  /* float constant (0f........); `bits`: its pattern */
+        /* double constant (0d................, or a decimal number of a 64-bit operand); `bits`: its pattern */
+        DS_PTX_OPERAND_F64,
+        DS_PTX_OPERAND_ADDRESS, /* [base + offset]: the base is reg, var, or none (absolute address) */
+        DS_PTX_OPERAND_VAR,     /* address of var, plus offset; in a call's arguments the parameter itself */
         DS_PTX_OPERAND_FUNCTION,
         DS_PTX_OPERAND_LABEL,   /* `label`: index into the function's labels */
         DS_PTX_OPERAND_TARGETS, /* `targets`: index into the function's target lists (brx.idx) */
-        DS_PTX_OPERAND_VECTOR,  /* {element[0..n_elements)}: REG, SINK or constants; pair: the p of {...}|p */
+        DS_PTX_OPERAND_VECTOR,  /* {element[0..n_elements)} of REG, SINK or constants; `pair`: the p of {...}|p */
         DS_PTX_OPERAND_CALL,    /* a call: callee, arguments, results */
         _DS_PTX_OPERAND_MAX,
 };
@@ -250,15 +253,15 @@ struct ds_ptx_call;
 
 struct ds_ptx_operand {
         uint8_t kind;
-        uint8_t component; /* special register: 0..3 for .x .y .z .w; %envreg's number */
+        uint8_t component; /* component of a special register, 0..3 for .x .y .z .w; or the number of %envreg */
         uint8_t select;    /* enum ds_ptx_select */
         bool negated : 1;  /* !p (predicate) or -a (video operand) */
-        /* an address with a written offset, even 0: ptxas without optimisation emits an addition for it */
+        /* 1: the address has a written offset, even 0, for which ptxas without optimisation emits an addition */
         bool plus : 1;
         uint16_t n_elements;
         uint16_t sreg; /* enum ds_ptx_sreg */
         uint32_t line, column;
-        uint32_t reg; /* also the base of an address, DS_PTX_NO_REG if none */
+        uint32_t reg; /* index of the register, also of the base of an address; DS_PTX_NO_REG: none */
         uint32_t pair;
         union {
                 uint64_t bits;
@@ -276,16 +279,16 @@ struct ds_ptx_operand {
         struct ds_ptx_operand *elements;
 };
 
-/* call (rets), callee, (args), targets; */
+/* A call: call (rets), callee, (args), targets; */
 struct ds_ptx_call {
-        const struct ds_ptx_function *function; /* callee of a direct call, else NULL */
-        /* register with an indirect callee's address; DS_PTX_NO_REG if direct */
+        const struct ds_ptx_function *function; /* callee of a direct call; NULL: the call is indirect */
+        /* register with an indirect callee's address; DS_PTX_NO_REG: the call is direct */
         uint32_t reg;
         uint16_t n_rets, n_args;
-        struct ds_ptx_operand *rets;              /* VAR (param space) or REG */
-        struct ds_ptx_operand *args;              /* VAR, REG, constants */
-        const struct ds_ptx_prototype *prototype; /* prototype that an indirect call names, else NULL */
-        uint32_t targets;                         /* index of its .calltargets list, UINT32_MAX if none */
+        struct ds_ptx_operand *rets;              /* results: VAR (param space) or REG operands */
+        struct ds_ptx_operand *args;              /* arguments: VAR, REG or constant operands */
+        const struct ds_ptx_prototype *prototype; /* prototype that an indirect call names; else NULL */
+        uint32_t targets;                         /* index of the call's .calltargets list; UINT32_MAX: none */
 };
 
 struct ds_ptx_instr {
@@ -304,28 +307,30 @@ struct ds_ptx_instr {
 /* A `.reg` declaration; %r<6> declares six registers %r0..%r5 */
 struct ds_ptx_reg_decl {
         const char *name;
-        uint32_t count; /* registers of a range; 0: a single register */
+        uint32_t count; /* number of registers in a range; 0: a single register */
         uint8_t type;
-        uint8_t vector; /* 2 or 4 components, named as a whole or by component; 0: scalar */
+        /* 2 or 4: number of components of a vector register, which is named as a whole or by component; 0: a scalar
+         * register */
+        uint8_t vector;
         uint32_t line;
 };
 
 struct ds_ptx_reg {
         const struct ds_ptx_reg_decl *decl;
-        uint32_t number; /* number in its range */
+        uint32_t number; /* number of the register in its range */
         uint8_t type;
         uint8_t component; /* component of a vector register, 0..3 */
 };
 
-/* An address in an initialiser */
+/* An address in a variable's initialiser. */
 struct ds_ptx_reloc {
         uint64_t offset;
-        const struct ds_ptx_var *var; /* either var or function is set */
+        const struct ds_ptx_var *var; /* variable or function whose address it is; the other one is NULL */
         const struct ds_ptx_function *function;
         int64_t addend;
-        uint64_t mask; /* 0xFF(x), 0xFF00(x)...: only these bits, shifted down; 0: all */
-        uint8_t size;  /* bytes */
-        bool generic;  /* generic(x): the generic address */
+        uint64_t mask; /* bits of the address to store, shifted down, as in 0xFF(x), 0xFF00(x); 0: all bits */
+        uint8_t size;  /* size of the stored value, bytes */
+        bool generic;  /* true: generic(x), the generic address */
 };
 
 struct ds_ptx_var {
@@ -338,16 +343,18 @@ struct ds_ptx_var {
         uint8_t type;
         uint8_t vector; /* 2 or 4 elements; 0: scalar */
         uint8_t linkage;
-        bool align_given, is_ptr, managed, unsized; /* unsized: x[] (extern, or an array parameter) */
-        uint8_t ptr_space;                          /* a .ptr parameter's space; NONE: generic */
+        /* unsized: declared as x[] (an extern variable, or an array parameter) */
+        bool align_given, is_ptr, managed, unsized;
+        uint8_t ptr_space; /* a .ptr parameter's space; NONE: generic */
         uint32_t ptr_align;
         uint32_t align; /* bytes */
         uint8_t n_dims;
         uint64_t dims[DS_PTX_MAX_DIMS];
         uint64_t size;   /* bytes; 0 when unsized */
-        uint64_t offset; /* an entry's parameter: bytes from the start of the packed block */
-        uint32_t reg;    /* a parameter in register space; else DS_PTX_NO_REG */
-        /* The initialiser: `initialised` bytes from the start; the rest is zero. NULL: none. */
+        uint64_t offset; /* kernel's parameter: offset in the packed parameters, bytes */
+        uint32_t reg;    /* register of a parameter in register space; else DS_PTX_NO_REG */
+        /* initial value: `initialised` bytes from the variable's start; the remaining bytes are zero. NULL: no
+         * initialiser */
         const uint8_t *data;
         uint64_t initialised;
         struct ds_ptx_reloc *relocs; /* in ascending order of offsets */
@@ -357,7 +364,7 @@ struct ds_ptx_var {
 
 struct ds_ptx_label {
         const char *name;
-        uint32_t instr; /* index of the instruction behind it; n_instrs at the end */
+        uint32_t instr; /* index of the instruction behind the label; n_instrs at the end of the body */
         uint32_t line;
 };
 
@@ -379,7 +386,7 @@ struct ds_ptx_prototype {
         uint32_t line;
 };
 
-/* Statements before instruction `at`, in the order of the text */
+/* A statement between instructions; the items before one instruction are in the order of the text. */
 enum ds_ptx_item_kind {
         DS_PTX_ITEM_OPEN,      /* the brace { */
         DS_PTX_ITEM_CLOSE,     /* the brace } */
@@ -388,7 +395,7 @@ enum ds_ptx_item_kind {
         DS_PTX_ITEM_LABEL,     /* index into labels */
         DS_PTX_ITEM_TARGETS,   /* index into targets */
         DS_PTX_ITEM_PROTOTYPE, /* see prototype */
-        DS_PTX_ITEM_TEXT,      /* .loc, .pragma, @@DWARF: printed unchanged */
+        DS_PTX_ITEM_TEXT,      /* .loc, .pragma or @@DWARF: printed unchanged */
 };
 
 struct ds_ptx_item {
@@ -403,9 +410,9 @@ struct ds_ptx_item {
         };
 };
 
-/* Performance directives; 0: not given. `text` has all of them as written. */
+/* Performance directives of a function; 0: not given. `text` has all of them as written. */
 struct ds_ptx_limits {
-        uint32_t maxntid[3]; /* missing dimensions are 1 if the first is given */
+        uint32_t maxntid[3]; /* dimensions not given are 1 if the first one is given */
         uint32_t reqntid[3];
         uint32_t minnctapersm, maxnreg, maxclusterrank;
         uint32_t reqnctapercluster[3];
@@ -418,7 +425,7 @@ struct ds_ptx_function {
         uint8_t linkage;
         bool is_entry;
         bool has_body; /* false: a declaration (.extern, or defined later under the same name) */
-        /* the module's definition of a declaration; else the function itself */
+        /* definition that belongs to a declaration; else the function itself */
         const struct ds_ptx_function *definition;
         struct ds_ptx_limits limits;
         const char *limits_text;
@@ -482,37 +489,38 @@ struct ds_ptx_module {
         struct ds_ptx_function **functions;
 };
 
-/* One row of opcodes.def as data. Syntax elements are private to the front end. */
+/* One row of opcodes.def as data. The elements of `syntax` are private to the front end. */
 struct ds_ptx_op_info {
         const char *key;
         const char *mnemonic;
         const char *operands;
-        uint64_t types[3]; /* sets of 1 << enum ds_ptx_type */
-        uint16_t flags;    /* enum ds_ptx_flag */
-        uint8_t class;     /* enum ds_ptx_class */
-        bool run;          /* true: the interpreter executes it */
+        /* accepted types of the first, the second, and all later type suffixes, as sets of 1 << enum ds_ptx_type */
+        uint64_t types[3];
+        uint16_t flags; /* enum ds_ptx_flag */
+        uint8_t class;  /* enum ds_ptx_class */
+        bool run;       /* true: the interpreter executes it */
         uint8_t syntax[18];
 };
 
 const struct ds_ptx_op_info *ds_ptx_op_info(enum ds_ptx_op op);
 const char *ds_ptx_class_name(enum ds_ptx_class class);
 const char *ds_ptx_type_name(enum ds_ptx_type type); /* e.g. "f32" */
-uint32_t ds_ptx_type_bits(enum ds_ptx_type type);    /* 1 for pred */
-bool ds_ptx_type_is_float(enum ds_ptx_type type);    /* f16 .. f64 and their packed forms */
-bool ds_ptx_type_is_signed(enum ds_ptx_type type);   /* s8 .. s64 */
+uint32_t ds_ptx_type_bits(enum ds_ptx_type type);    /* bits of a type; 1 for pred */
+bool ds_ptx_type_is_float(enum ds_ptx_type type);    /* true for f16 .. f64 and their packed forms */
+bool ds_ptx_type_is_signed(enum ds_ptx_type type);   /* true for s8 .. s64 */
 const char *ds_ptx_sreg_name(enum ds_ptx_sreg sreg);
 enum ds_ptx_type ds_ptx_sreg_type(enum ds_ptx_sreg sreg);
 const char *ds_ptx_modifier_word(enum ds_ptx_modifier modifier);
 
 /*
- * Value of an instruction's modifier in the slot of `any` (any value of the slot); 0 if it has none: ds_ptx_mod(i,
- * DS_PTX_ROUND_RN) == DS_PTX_ROUND_RZ.
+ * Value of an instruction's modifier in the same slot as `any`, which may be any value of that slot; 0: the instruction
+ * has none. Example: ds_ptx_mod(i, DS_PTX_ROUND_RN) == DS_PTX_ROUND_RZ.
  */
 enum ds_ptx_modifier ds_ptx_mod(const struct ds_ptx_instr *instr, enum ds_ptx_modifier any);
 bool ds_ptx_has(const struct ds_ptx_instr *instr, enum ds_ptx_modifier value);
 /* State space that an instruction names; `::` words count as their base space; NONE if generic. */
 enum ds_ptx_space ds_ptx_instr_space(const struct ds_ptx_instr *instr);
-/* Elements of .v2/.v4/.v8; 1 without such a word. */
+/* Number of elements of .v2, .v4 or .v8; 1: the instruction has no such word. */
 uint32_t ds_ptx_instr_vector(const struct ds_ptx_instr *instr);
 /* Writes a register's source name to buffer; returns buffer. */
 const char *ds_ptx_reg_name(const struct ds_ptx_function *function, uint32_t reg, char *buffer, size_t size);

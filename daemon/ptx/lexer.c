@@ -114,7 +114,7 @@ static void lex_dot(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token)
         }
 }
 
-/* Reads 0f and 8 digits, or 0d and 16 digits: the exact bits of a float */
+/* Reads the exact bits of a float: 0f and 8 digits, or 0d and 16 digits. */
 static void lex_float_bits(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token, int digits)
 {
         int n = 0;
@@ -127,7 +127,7 @@ static void lex_float_bits(struct ds_ptx_lexer *lexer, struct ds_ptx_token *toke
                 complain(lexer, token->start, digits == 8 ? "0f takes 8 digits" : "0d takes 16 digits");
 }
 
-/* Reads digits of the base; false if the value exceeds 64 bits or there is no digit. */
+/* Reads digits of this base; false: the value exceeds 64 bits, or there is no digit. */
 static bool lex_digits(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token, unsigned int base)
 {
         const char *first = lexer->pos;

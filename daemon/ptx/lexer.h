@@ -16,11 +16,11 @@ struct ds_ptx_diags;
 
 enum ds_ptx_token_kind {
         DS_PTX_TOKEN_END,
-        DS_PTX_TOKEN_IDENT,  /* also registers: %r1 */
-        DS_PTX_TOKEN_DOT,    /* .word */
-        DS_PTX_TOKEN_INT,    /* value in `bits` */
-        DS_PTX_TOKEN_F32,    /* value in `bits` */
-        DS_PTX_TOKEN_F64,    /* value in `bits` */
+        DS_PTX_TOKEN_IDENT,  /* identifier, or register such as %r1 */
+        DS_PTX_TOKEN_DOT,    /* dotted word: .word */
+        DS_PTX_TOKEN_INT,    /* integer; value in `bits` */
+        DS_PTX_TOKEN_F32,    /* float; its pattern in `bits` */
+        DS_PTX_TOKEN_F64,    /* double; its pattern in `bits` */
         DS_PTX_TOKEN_STRING, /* including its quotes */
         DS_PTX_TOKEN_PUNCT,  /* operator in `punct` */
 };
@@ -39,7 +39,7 @@ enum ds_ptx_punct {
 
 struct ds_ptx_token {
         uint8_t kind;
-        bool is_unsigned; /* an integer with the suffix U, or too large for a signed one */
+        bool is_unsigned; /* true for an integer with the suffix U, or too large for a signed one */
         uint16_t punct;
         uint32_t line, column;
         const char *start;
@@ -57,5 +57,6 @@ struct ds_ptx_lexer {
 
 void ds_ptx_lexer_init(struct ds_ptx_lexer *lexer, const char *text, size_t length, struct ds_ptx_diags *diags);
 void ds_ptx_lexer_next(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token);
-/* The rest of the line from `from` (in the text already read), without the newline; the lexer continues after it. */
+/* Finds the end of the line (without the newline) that contains `from`, a place already read; the lexer continues
+ * behind the line. */
 void ds_ptx_lexer_rest_of_line(struct ds_ptx_lexer *lexer, const char *from, const char **ret_end);

@@ -96,7 +96,7 @@ int ds_ptx_copy_text(struct ds_ptx_parser *p, const char *start, const char *end
         copy = ds_arena_strndup(p->arena, start, n);
         if (!copy)
                 return -ENOMEM;
-        /* a comment in the copied text may contain any byte, but the copy ends at its first NUL */
+        /* a comment in the copied text may contain NUL bytes; blanks replace them, since the copy is a C string */
         for (char *nul = copy; (nul = memchr(nul, '\0', n - (size_t)(nul - copy)));)
                 *nul = ' ';
         *ret = copy;
@@ -166,7 +166,7 @@ static int add_text_directive(struct ds_ptx_parser *p, const char *start, const 
         return r ? r : add_directive(p, &directive);
 }
 
-/* .file and @@DWARF: kept unchanged to the end of the line */
+/* Parses .file and @@DWARF, kept unchanged to the end of the line. */
 static int parse_text_line(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start, *end;
@@ -187,7 +187,7 @@ static int parse_text_line(struct ds_ptx_parser *p)
         return add_text_directive(p, start, end);
 }
 
-/* .section name { ... }: kept unchanged */
+/* Parses .section name { ... }, kept unchanged. */
 static int parse_section(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start;
@@ -214,7 +214,7 @@ int ds_ptx_parse_pragma(struct ds_ptx_parser *p)
         return ds_ptx_expect(p, ';');
 }
 
-/* .pragma "...";: kept unchanged */
+/* Parses .pragma "...";, kept unchanged. */
 static int parse_pragma(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start;
@@ -242,11 +242,12 @@ static int parse_version(struct ds_ptx_parser *p)
         return 0;
 }
 
-/* First PTX version with a target, by NVIDIA's assembler; 0 for an unknown target. */
+/* First PTX version in which NVIDIA's assembler accepts a target, 10 * major + minor; 0: an unknown target. */
 static uint32_t version_of_target(uint32_t target, char suffix)
 {
         static const struct {
-                uint8_t target, version, family; /* family: the version of .target sm_100f, later than that of sm_100 */
+                /* family: first PTX version of .target sm_100f, later than that of sm_100 */
+                uint8_t target, version, family;
         } rows[] = {{72, 61, 0}, {75, 63, 0}, {80, 70, 0}, {86, 71, 0}, {87, 74, 0}, {88, 90, 0}, {89, 78, 0},
                 {90, 78, 0}, {100, 86, 88}, {103, 88, 88}, {110, 90, 90}, {120, 87, 88}, {121, 88, 88}};
 
@@ -258,7 +259,7 @@ static uint32_t version_of_target(uint32_t target, char suffix)
         return 0;
 }
 
-/* Parses the options of .target: , texmode_unified, debug */
+/* Parses the options behind the architecture in .target: ", texmode_unified, debug". */
 static int parse_target_options(struct ds_ptx_parser *p)
 {
         bool unified = false, independent = false;
@@ -438,7 +439,7 @@ static int parse_directive(struct ds_ptx_parser *p)
         return parse_entity(p, linkage);
 }
 
-/* After an error at the top level: skips to behind the statement, or behind the body of the function it began */
+/* After an error at the top level: skips the rest of the statement, or of the function's body if it began one. */
 static void recover(struct ds_ptx_parser *p)
 {
         while (p->token.kind != DS_PTX_TOKEN_END) {

@@ -32,19 +32,20 @@
 #define DS_PTX_MAX_NESTING 32  /* most nested expressions or initialisers */
 #define DS_PTX_MAX_VAR_BYTES (UINT64_C(1) << 40)
 
-/* A use of a label before its definition */
+/* A use of a label whose definition has not been parsed yet. */
 struct ds_ptx_pending {
         struct ds_ptx_pending *next;
         struct ds_ptx_token token;
-        uint32_t *slot; /* receives the label's index */
+        uint32_t *slot; /* place that receives the index of the label */
 };
 
-/* The function whose body is being parsed: capacities of its arrays, and unresolved labels by scope */
+/* State of the function whose body is being parsed: capacities of its arrays, and unresolved labels by scope. */
 struct ds_ptx_body {
         struct ds_ptx_function *function;
         size_t cap_regs, cap_vars, cap_instrs, cap_labels, cap_targets, cap_items;
-        struct ds_ptx_pending *pending[DS_PTX_MAX_SCOPES + 4]; /* indexed by depth of the symbol table */
-        uint32_t base_depth;                                   /* depth of the outermost braces */
+        /* unresolved labels of each scope, by depth in the symbol table */
+        struct ds_ptx_pending *pending[DS_PTX_MAX_SCOPES + 4];
+        uint32_t base_depth; /* depth of the scope of the body's outermost braces */
 };
 
 struct ds_ptx_parser {
@@ -62,7 +63,7 @@ struct ds_ptx_parser {
         size_t cap_directives, cap_vars, cap_functions;
 };
 
-/* Value of a constant expression */
+/* Value of a constant expression. */
 struct ds_ptx_value {
         uint8_t kind; /* DS_PTX_TOKEN_INT, _F32 or _F64 */
         bool is_unsigned;
@@ -72,41 +73,43 @@ struct ds_ptx_value {
 /* parser.c */
 void ds_ptx_advance(struct ds_ptx_parser *p);
 bool ds_ptx_at(const struct ds_ptx_parser *p, uint32_t punct);
-bool ds_ptx_at_word(const struct ds_ptx_parser *p, const char *word); /* an identifier, or a dotted word with its dot */
+/* true if the current token is this identifier, or this dotted word (with its dot) */
+bool ds_ptx_at_word(const struct ds_ptx_parser *p, const char *word);
 bool ds_ptx_token_is(const struct ds_ptx_token *token, const char *word);
 bool ds_ptx_accept(struct ds_ptx_parser *p, uint32_t punct);
 int ds_ptx_expect(struct ds_ptx_parser *p, uint32_t punct);
-/* Reports "expected WHAT before 'token'" at the current token */
+/* Reports "expected WHAT before 'token'" at the current token. */
 int ds_ptx_unexpected(struct ds_ptx_parser *p, const char *what);
 int ds_ptx_error_at(struct ds_ptx_parser *p, const struct ds_ptx_token *token, const char *fmt, ...)
         __attribute__((__format__(__printf__, 3, 4)));
-/* Skips to behind the statement's `;`, or to a `}` that is not its own, or to the end */
+/* Skips the statement: stops behind its `;`, before a `}` that is not its own, or at the end of the text. */
 void ds_ptx_skip_statement(struct ds_ptx_parser *p);
-/* A copy of the text between two places; a shared copy of a text */
+/* ds_ptx_copy_text(): a copy of the text from start to end. ds_ptx_intern(): a copy that equal texts share. */
 int ds_ptx_copy_text(struct ds_ptx_parser *p, const char *start, const char *end, const char **ret);
 int ds_ptx_intern(struct ds_ptx_parser *p, const char *s, size_t n, const char **ret);
 /* Reads an identifier into *ret and *ret_name, and advances. */
 int ds_ptx_parse_name(struct ds_ptx_parser *p, const char *what, struct ds_ptx_token *ret, const char **ret_name);
-/* Adds a name to the current scope; an error if the scope has it already. */
+/* Adds a name to the current scope; it is an error if the scope already has that name. */
 int ds_ptx_declare(struct ds_ptx_parser *p, const struct ds_ptx_token *token, const char *name,
         enum ds_ptx_symbol_kind kind, struct ds_ptx_symbol **ret);
 int ds_ptx_parse_module(struct ds_ptx_parser *p);
 
 /* parser_expr.c */
-/* op_read: the unary operator that begins the expression, if it has been read already; else 0 */
+/* op_read: the unary operator at the begin of the expression if the caller has read it already; else 0 */
 int ds_ptx_parse_const(struct ds_ptx_parser *p, uint32_t op_read, struct ds_ptx_value *ret);
 int ds_ptx_parse_int(struct ds_ptx_parser *p, int64_t *ret);
 int ds_ptx_parse_uint(struct ds_ptx_parser *p, uint64_t max, uint64_t *ret);
 
 /* parser_var.c */
 enum ds_ptx_space ds_ptx_space_of_word(const struct ds_ptx_token *token);
-/* Parses `.global .align 4 .b8 x[4] = {...}, y;`; the current token is the space */
+/* Parses a declaration such as `.global .align 4 .b8 x[4] = {...}, y;`; the current token is the space. */
 int ds_ptx_parse_variables(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage);
 int ds_ptx_parse_registers(struct ds_ptx_parser *p);
-/* Parses (.param .u32 a, .reg .b32 b) with its parentheses; function: NULL for a prototype */
+/* Parses a parameter list such as (.param .u32 a, .reg .b32 b), with its parentheses; function: NULL for a prototype */
 int ds_ptx_parse_params(
         struct ds_ptx_parser *p, struct ds_ptx_function *function, struct ds_ptx_var ***ret, uint32_t *ret_n);
-/* A symbol by name; creates the symbol of a register of a range. NULL: unknown, or out of memory (*ret_r). */
+/* Finds a symbol by name; for a register of a range it makes the symbol. NULL: the name is unknown, or out of memory
+ * (*ret_r). */
 struct ds_ptx_symbol *ds_ptx_lookup(struct ds_ptx_parser *p, const struct ds_ptx_token *token, int *ret_r);
 /* The dense index of a register's symbol (of a vector register: of its first component) */
 int ds_ptx_use_register(struct ds_ptx_parser *p, struct ds_ptx_symbol *symbol, uint32_t *ret);
@@ -117,14 +120,14 @@ int ds_ptx_parse_initialiser(struct ds_ptx_parser *p, struct ds_ptx_var *var);
 /* parser_func.c */
 int ds_ptx_parse_function(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage);
 bool ds_ptx_same_prototype(const struct ds_ptx_function *a, const struct ds_ptx_function *b);
-/* .pragma "...", "...";: advances behind it */
+/* Parses .pragma "...", "..."; and advances behind it. */
 int ds_ptx_parse_pragma(struct ds_ptx_parser *p);
 int ds_ptx_add_item(struct ds_ptx_parser *p, const struct ds_ptx_item *item);
 /* Stores in *slot the index of the label that the token names, when the label's scope ends. */
 int ds_ptx_refer_label(struct ds_ptx_parser *p, const struct ds_ptx_token *token, uint32_t *slot);
 
 /* parser_instr.c */
-/* first: the mnemonic's identifier, already read; guard: DS_PTX_NO_REG if none */
+/* first: identifier of the mnemonic, already read; guard: predicate register, DS_PTX_NO_REG: none */
 int ds_ptx_parse_instruction(
         struct ds_ptx_parser *p, const struct ds_ptx_token *first, uint32_t guard, bool guard_negated);
 

@@ -44,7 +44,7 @@ static int parse_whole(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read
 
 static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret);
 
-/* Parses (.s64)x or (.u64)x; the parenthesis is already read */
+/* Parses (.s64)x or (.u64)x, whose first parenthesis is already read. */
 static int parse_cast(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_value *ret)
 {
         bool is_unsigned = ds_ptx_at_word(p, ".u64");
@@ -154,7 +154,7 @@ static int fold_float(struct ds_ptx_parser *p, const struct ds_ptx_token *at, st
         return 0;
 }
 
-/* Integer division of PTX; -2^63 / -1 wraps. */
+/* Divides as PTX does: -2^63 / -1 wraps. remainder: returns the remainder instead. */
 static uint64_t divide(uint64_t a, uint64_t b, bool is_unsigned, bool remainder)
 {
         if (is_unsigned)

@@ -12,7 +12,7 @@
 #include "ptx/parser.h"
 #include "util/macro.h"
 
-#define OLD_PARAM_BYTES 4352 /* limit of parameter bytes before PTX 8.1 */
+#define OLD_PARAM_BYTES 4352 /* most bytes of parameters before PTX 8.1 */
 
 int ds_ptx_add_item(struct ds_ptx_parser *p, const struct ds_ptx_item *item)
 {
@@ -84,7 +84,7 @@ static int parse_label(struct ds_ptx_parser *p, const struct ds_ptx_token *token
 }
 
 /* --- lists with a label ------------------------------------------------------------------------------------------ */
-/* Parses name, name, ...; */
+/* Parses a list of names: name, name, ...; */
 static int parse_names(struct ds_ptx_parser *p, struct ds_ptx_token **ret, uint32_t *ret_n)
 {
         struct ds_ptx_token *tokens = NULL;
@@ -205,7 +205,7 @@ static int parse_named(struct ds_ptx_parser *p, const struct ds_ptx_token *name)
         return parse_label(p, name);
 }
 
-/* .loc, @@DWARF: kept unchanged to the end of the line; .pragma: to its semicolon */
+/* Parses statements that are kept as text: .loc and @@DWARF to the end of the line, .pragma to its semicolon. */
 static int parse_text(struct ds_ptx_parser *p, const char *start, bool whole_line)
 {
         struct ds_ptx_item item = {.kind = DS_PTX_ITEM_TEXT};
@@ -314,7 +314,7 @@ static int parse_scope_start(struct ds_ptx_parser *p)
         return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_OPEN});
 }
 
-/* Counts errors and skips them statement by statement; returns only errors that end the parse. */
+/* Parses the body. Counts errors and skips each statement that has one; returns only errors that end the parse. */
 static int parse_body(struct ds_ptx_parser *p)
 {
         int r = parse_scope_start(p);
@@ -347,7 +347,7 @@ static int parse_number(struct ds_ptx_parser *p, bool positive, uint32_t *ret)
         return r || value || !positive ? r : ds_ptx_error_at(p, &at, "this number must not be 0");
 }
 
-/* Parses n or n, n, n; omitted numbers become 1 */
+/* Parses n or n, n, n; numbers not given become 1. */
 static int parse_extent(struct ds_ptx_parser *p, bool positive, uint32_t ret[3])
 {
         for (int i = 0; i < 3; i++)
@@ -367,7 +367,7 @@ static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
 {
         const struct {
                 const char *word;
-                uint32_t *extent; /* receives up to three numbers */
+                uint32_t *extent; /* place that receives up to three numbers */
                 uint32_t *number;
                 bool *flag;
                 bool positive;
@@ -398,7 +398,7 @@ static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
         return ds_ptx_unexpected(p, "'{' or a performance directive");
 }
 
-/* Reports a directive that conflicts with the newest one, at `at` */
+/* Checks the newest performance directive, at token `at`, and reports a conflict with an earlier one. */
 static int check_limits(struct ds_ptx_parser *p, const struct ds_ptx_token *at, const struct ds_ptx_function *f)
 {
         const struct ds_ptx_limits *l = &f->limits;
@@ -415,7 +415,8 @@ static int check_limits(struct ds_ptx_parser *p, const struct ds_ptx_token *at, 
         return 0;
 }
 
-/* Parses the directives of a .func: .noreturn, and the number of registers that it preserves, kept as text */
+/* Parses the directives of a .func: .noreturn, and the number of registers that the function preserves, which is
+ * kept as text. */
 static int parse_func_word(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
 {
         uint32_t ignored;
@@ -454,7 +455,7 @@ static int parse_limits(struct ds_ptx_parser *p, struct ds_ptx_function *f)
         return any ? ds_ptx_copy_text(p, start, p->last_end, &f->limits_text) : 0;
 }
 
-/* Assigns the offsets of an entry's parameters: one block, each parameter at its alignment. */
+/* Assigns offsets to a kernel's parameters: one packed block, each parameter at its alignment. */
 static int lay_out_params(struct ds_ptx_parser *p, const struct ds_ptx_token *name, struct ds_ptx_function *f)
 {
         uint32_t limit = p->module->version < 81 ? OLD_PARAM_BYTES : DS_PTX_MAX_PARAM_BYTES;
@@ -491,7 +492,8 @@ bool ds_ptx_same_prototype(const struct ds_ptx_function *a, const struct ds_ptx_
                same_params(a->rets, a->n_rets, b->rets, b->n_rets);
 }
 
-/* Whether a later declaration may have this linkage: the same one, or none if the first is visible outside */
+/* Whether a later declaration may have the linkage of f: the same as the first, or none if the first is visible
+ * outside. */
 static bool same_linkage(const struct ds_ptx_function *old, const struct ds_ptx_function *f)
 {
         bool kept = old->linkage == DS_PTX_LINKAGE_VISIBLE || old->linkage == DS_PTX_LINKAGE_WEAK;
@@ -499,7 +501,7 @@ static bool same_linkage(const struct ds_ptx_function *old, const struct ds_ptx_
         return f->linkage == old->linkage || (f->linkage == DS_PTX_LINKAGE_NONE && kept);
 }
 
-/* Declares the function's name at module level; an earlier declaration must have the same form. */
+/* Declares the function's name at module level; an earlier declaration must have the same parameters and results. */
 static int declare_function(struct ds_ptx_parser *p, const struct ds_ptx_token *token, struct ds_ptx_function *f)
 {
         struct ds_ptx_symbol *symbol = ds_ptx_symtab_find(&p->symbols, token->start, token->length);

@@ -19,17 +19,18 @@
 
 struct filler {
         struct ds_ptx_var *var;
-        uint64_t element;                   /* bytes of one value */
-        uint64_t limit;                     /* values that fit in the variable */
-        uint64_t end;                       /* values stored so far, gaps included */
-        uint32_t levels;                    /* dimensions; a vector counts as one */
-        uint64_t span[DS_PTX_MAX_DIMS + 1]; /* values of one brace, by level */
+        uint64_t element; /* bytes of one value */
+        /* number of values that fit in the variable; values beyond it are an error */
+        uint64_t limit;
+        uint64_t end;                       /* number of values stored so far, including gaps between them */
+        uint32_t levels;                    /* number of dimensions; a vector counts as one more */
+        uint64_t span[DS_PTX_MAX_DIMS + 1]; /* number of values inside one pair of braces, by level of nesting */
         uint8_t *data;
         size_t data_capacity;
         size_t relocs_capacity;
 };
 
-/* Reserves the value at `index`; returns its bytes */
+/* Reserves memory for value number `index`, and returns the address of its bytes. */
 static uint8_t *reserve(struct ds_ptx_parser *p, struct filler *f, uint64_t index)
 {
         uint64_t need = (index + 1) * f->element;
@@ -49,7 +50,7 @@ static uint8_t *reserve(struct ds_ptx_parser *p, struct filler *f, uint64_t inde
         return f->data + index * f->element;
 }
 
-/* Parses name or generic(name), either with an offset behind it */
+/* Parses an address: name or generic(name), either with an offset behind it. */
 static int parse_address(struct ds_ptx_parser *p, struct ds_ptx_reloc *reloc)
 {
         struct ds_ptx_symbol *symbol;
@@ -166,7 +167,8 @@ static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index
         return r ? r : add_reloc(p, f, &at, index, &reloc);
 }
 
-/* Parses one pair of braces of `level`; its values begin at `first`. The number of dimensions bounds the depth. */
+/* Parses a pair of braces at nesting level `level`, whose first value has number `first`. The number of dimensions
+ * limits the depth. */
 static int parse_braces(struct ds_ptx_parser *p, struct filler *f, uint32_t level, uint64_t first)
 {
         uint64_t at = first, inner = level + 1 < f->levels ? DS_MAX(f->span[level + 1], 1u) : 1;

@@ -9,7 +9,7 @@
 #include "ptx/parser.h"
 #include "util/macro.h"
 
-#define MAX_TEXT 200  /* characters of an instruction's words */
+#define MAX_TEXT 200  /* most characters of an instruction's words */
 #define MAX_ARGS 4096 /* most arguments of one call */
 
 struct spelling {
@@ -67,7 +67,7 @@ static int find_row(struct ds_ptx_parser *p, const struct spelling *spelling, st
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
-/* Parses (a, b); the parenthesis is the current token */
+/* Parses an argument list (a, b); the current token is its parenthesis. */
 static int parse_arguments(struct ds_ptx_parser *p, struct ds_ptx_operand **ret, uint16_t *ret_n)
 {
         struct ds_ptx_operand *args = NULL;
@@ -183,7 +183,7 @@ static int parse_target_list(struct ds_ptx_parser *p, struct ds_ptx_operand *ret
         return 0;
 }
 
-/* Role of operand i in the row; '\0' past its end */
+/* Role letter of operand i in a row's operand string (opcodes.def); '\0' past its end. */
 static char role_of(const char *operands, uint32_t i)
 {
         while (i-- && operands) {
@@ -232,7 +232,7 @@ static int parse_operands(struct ds_ptx_parser *p, struct ds_ptx_instr *instr)
         if (!instr->operands)
                 return -ENOMEM;
         memcpy(instr->operands, found, n * sizeof(*found));
-        /* the label is resolved into the operand, whose address must not change any more; only bra has one */
+        /* the label's index is stored later into this operand, which must not move any more; only bra has a label */
         return found[0].kind == DS_PTX_OPERAND_LABEL ? ds_ptx_refer_label(p, &label, &instr->operands[0].label) : 0;
 }
 

@@ -30,7 +30,7 @@ static int undefined(struct ds_ptx_parser *p, const struct ds_ptx_token *token)
         return ds_ptx_error_at(p, token, "'%.*s' is not defined", (int)DS_MIN(token->length, 100u), token->start);
 }
 
-/* .x .y .z .w or .r .g .b .a: 0..3; else -1 */
+/* Index 0..3 of .x .y .z .w or .r .g .b .a; -1: another word. */
 static int component_of_word(const struct ds_ptx_token *token)
 {
         const char *letters = "xyzwrgba", *at;
@@ -41,7 +41,7 @@ static int component_of_word(const struct ds_ptx_token *token)
         return at ? (int)((at - letters) % 4) : -1;
 }
 
-/* Parses .b0 .. .b3, .h0, .h1, or a mask of several: .h10, .b3210 */
+/* Parses the selection of a video operand: .b0 .. .b3, .h0, .h1, or a mask of several: .h10, .b3210. */
 static int parse_select(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         static const char *const words[] = {"", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"};
@@ -65,7 +65,7 @@ static int parse_select(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return ds_ptx_intern(p, token->start, token->length, &ret->select_text);
 }
 
-/* Replaces a vector register, named as a whole, by its components. */
+/* Replaces a vector register, named as a whole, by a vector operand with its components. */
 static int expand_vector(struct ds_ptx_parser *p, uint32_t first, uint32_t n, struct ds_ptx_operand *ret)
 {
         ret->kind = DS_PTX_OPERAND_VECTOR;
@@ -82,7 +82,7 @@ static int expand_vector(struct ds_ptx_parser *p, uint32_t first, uint32_t n, st
         return 0;
 }
 
-/* Parses the name of a scalar register, or the sink: DS_PTX_NO_REG */
+/* Parses one half of a pair a|b: the name of a scalar register, or the sink `_`, which gives DS_PTX_NO_REG. */
 static int parse_pair_half(struct ds_ptx_parser *p, uint32_t *ret)
 {
         struct ds_ptx_token token = p->token;
@@ -113,7 +113,7 @@ static int finish_pair(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return parse_pair_half(p, &ret->pair);
 }
 
-/* Parses the rest of a register operand; the name is already read. */
+/* Parses the rest of a register operand, whose name is already read. */
 static int parse_register(struct ds_ptx_parser *p, struct ds_ptx_symbol *symbol, struct ds_ptx_operand *ret)
 {
         uint32_t vector = symbol->reg_decl->vector;
@@ -295,7 +295,7 @@ static int parse_vector(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return 0;
 }
 
-/* Parses -x of a register (video instructions), else a constant */
+/* Parses an operand that begins with a minus sign: -x of a register (video instructions), else a constant. */
 static int parse_minus(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         ds_ptx_advance(p);
@@ -305,7 +305,7 @@ static int parse_minus(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return parse_named(p, ret);
 }
 
-/* Parses !p of a predicate, or of a constant */
+/* Parses an operand that begins with !: a predicate, or a constant. */
 static int parse_not(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         struct ds_ptx_token at = p->token;

@@ -15,7 +15,7 @@
 #define MAX_ALIGN (UINT64_C(1) << 30)
 #define MAX_RANGE (UINT64_C(1) << 24)
 
-/* Specifiers between a variable's space and its name */
+/* The specifiers of a declaration, between the variable's space and its name. */
 struct specifiers {
         enum ds_ptx_space space;
         enum ds_ptx_type type;
@@ -52,7 +52,7 @@ static int parse_align(struct ds_ptx_parser *p, uint32_t *ret)
         return r;
 }
 
-/* Parses .ptr .global .align 4 behind the .ptr */
+/* Parses the words behind .ptr in a parameter, such as .global .align 4. */
 static int parse_ptr(struct ds_ptx_parser *p, struct specifiers *spec)
 {
         ds_ptx_advance(p);
@@ -80,7 +80,7 @@ static int parse_attribute(struct ds_ptx_parser *p, struct specifiers *spec)
         return ds_ptx_expect(p, ')');
 }
 
-/* Parses the specifiers; the current token is the space. */
+/* Parses the specifiers of a declaration, whose first token, the space, is the current one. */
 static int parse_specifiers(struct ds_ptx_parser *p, struct specifiers *spec)
 {
         *spec = (struct specifiers){.space = ds_ptx_space_of_word(&p->token)};
@@ -112,7 +112,7 @@ static int parse_specifiers(struct ds_ptx_parser *p, struct specifiers *spec)
         return spec->type == DS_PTX_TYPE_NONE ? ds_ptx_unexpected(p, "a type") : 0;
 }
 
-/* Parses [4][] behind the name */
+/* Parses the dimensions behind a name: [4][]. */
 static int parse_dims(struct ds_ptx_parser *p, struct ds_ptx_var *var)
 {
         while (ds_ptx_accept(p, '[')) {
@@ -258,7 +258,7 @@ static int parse_declarator(struct ds_ptx_parser *p, const struct specifiers *sp
         return add_variable(p, var);
 }
 
-/* Types for memory accesses and arithmetic that a variable cannot have */
+/* Whether only instructions can have this type, and no variable. */
 static bool is_for_instructions(enum ds_ptx_type type)
 {
         return type == DS_PTX_TYPE_PRED || type == DS_PTX_TYPE_BF16 || type == DS_PTX_TYPE_BF16X2 ||
@@ -363,7 +363,8 @@ int ds_ptx_use_register(struct ds_ptx_parser *p, struct ds_ptx_symbol *symbol, u
         return 0;
 }
 
-/* Finds %r12 of %r<20>: the name ends in a number below the range's count, without leading zeros. */
+/* Finds a register of a range, such as %r12 of %r<20>: the name ends in a number below the range's count, without
+ * leading zeros. */
 static struct ds_ptx_symbol *lookup_range(
         struct ds_ptx_parser *p, const struct ds_ptx_token *token, const struct ds_ptx_symbol *outer, int *ret_r)
 {
@@ -377,7 +378,7 @@ static struct ds_ptx_symbol *lookup_range(
                         return NULL;
                 number += (uint64_t)(c - '0') * unit;
                 if (c == '0' && unit > 1)
-                        continue; /* a leading zero, unless the stem ends further left */
+                        continue; /* the number may not begin with this 0; the stem may end further left */
                 range = ds_ptx_symtab_find_range(&p->symbols, token->start, stem, (uint32_t)number);
                 if (!range || (outer && range->depth <= outer->depth))
                         continue;
@@ -408,7 +409,7 @@ struct ds_ptx_symbol *ds_ptx_lookup(struct ds_ptx_parser *p, const struct ds_ptx
 }
 
 /* --- parameters -------------------------------------------------------------------------------------------------- */
-/* Declares a parameter; in register space it is a register of the function as well. */
+/* Declares a parameter; one in register space becomes a register of the function, too. */
 static int declare_param(struct ds_ptx_parser *p, const struct ds_ptx_token *token, struct ds_ptx_var *var)
 {
         struct ds_ptx_reg_decl *decl;

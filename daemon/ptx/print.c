@@ -106,7 +106,7 @@ static void print_call(FILE *out, const struct ds_ptx_function *f, const struct 
                 fprintf(out, ", %s", f->targets[call->targets].name);
 }
 
-/* Prints operands that are values: constants, names */
+/* Prints an operand that is a constant or a name. */
 static void print_plain(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand)
 {
         switch (operand->kind) {

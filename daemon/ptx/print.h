@@ -9,11 +9,11 @@
 
 #include "ptx/ir.h"
 
-/* A declaration with its value, without the semicolon */
+/* Prints a declaration with its initial value, without the semicolon. */
 void ds_ptx_print_var(FILE *out, const struct ds_ptx_var *var);
-/* (.param .u32 a, ...) */
+/* Prints a parameter list: (.param .u32 a, ...) */
 void ds_ptx_print_params(FILE *out, struct ds_ptx_var *const *params, uint32_t n);
-/* The same with one more parameter at the end, as text; NULL: none */
+/* Prints a parameter list with one more parameter at the end, given as text; NULL: none */
 void ds_ptx_print_params_and(FILE *out, struct ds_ptx_var *const *params, uint32_t n, const char *more);
 /* Prints guard, instruction, semicolon and line break */
 void ds_ptx_print_instr(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_instr *instr);
@@ -27,10 +27,11 @@ struct ds_ptx_print_hooks {
         void *user;
         const char *target; /* operand of .target; NULL: unchanged */
         bool (*directive)(void *user, FILE *out, uint32_t index);
-        const char *(*params)(void *user, const struct ds_ptx_function *f); /* text of one more parameter, or NULL */
+        /* returns the text of one more parameter, or NULL */
+        const char *(*params)(void *user, const struct ds_ptx_function *f);
         void (*top)(void *user, FILE *out, const struct ds_ptx_function *f);
         bool (*item)(void *user, FILE *out, const struct ds_ptx_function *f, uint32_t index);
-        /* called also at the end, with index n_instrs */
+        /* called for each instruction, and once at the end with index n_instrs */
         bool (*instr)(void *user, FILE *out, const struct ds_ptx_function *f, uint32_t index);
         void (*end)(void *user, FILE *out);
 };
@@ -38,5 +39,5 @@ int ds_ptx_print_with(const ds_ptx_module *module, const struct ds_ptx_print_hoo
 /* Prints one function, or its declaration if it has no body, with an empty line before it */
 void ds_ptx_print_function(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks);
 
-/* e.g. ".visible " with its blank, or "" */
+/* Word of a linkage with a blank behind it, such as ".visible "; "": no word */
 const char *ds_ptx_linkage_text(enum ds_ptx_linkage linkage);

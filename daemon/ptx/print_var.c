@@ -73,7 +73,7 @@ static void print_value(FILE *out, const struct ds_ptx_var *var, const uint8_t *
                 fprintf(out, "%" PRIu64, bits);
 }
 
-/* Values of one row of `level`, which begins at byte `offset` */
+/* State of printing the initial values of one variable. */
 struct row {
         const struct ds_ptx_var *var;
         uint64_t element;

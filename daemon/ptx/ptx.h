@@ -17,7 +17,7 @@
 
 typedef struct ds_ptx_module ds_ptx_module;
 
-/* Contract codes of ds_ptx_parse and ds_ptx_validate */
+/* contract code of ds_ptx_parse and ds_ptx_validate */
 #define DS_PTX_E_INVALID 1 /* the text is wrong; see the diagnostics */
 
 #define DS_PTX_DIAGS_MAX 20 /* most diagnostics stored; further ones are only counted */
@@ -30,14 +30,14 @@ struct ds_ptx_diag {
 };
 
 struct ds_ptx_diags {
-        size_t n;     /* stored */
-        size_t total; /* found */
+        size_t n;     /* number of diagnostics stored in diag[] */
+        size_t total; /* number of diagnostics found */
         struct ds_ptx_diag diag[DS_PTX_DIAGS_MAX];
 };
 
 void ds_ptx_diag_add(struct ds_ptx_diags *diags, const char *text, size_t length, uint32_t line, uint32_t column,
         const char *fmt, ...) __attribute__((__format__(__printf__, 6, 7)));
-/* Formats each diagnostic as "name:line:column: error: message", the source line and a caret. Returns the number of
+/* Writes each diagnostic as "name:line:column: error: message", the source line and a caret. Returns the number of
  * bytes as snprintf does. */
 size_t ds_ptx_diags_format(const struct ds_ptx_diags *diags, const char *name, char *buffer, size_t size);
 

@@ -7,9 +7,10 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
-#define FIRST_BUCKETS 256 /* a power of two */
+#define FIRST_BUCKETS 256 /* initial number of hash chains, a power of two */
 
-/* FNV-1a with a final mix. Only for DetShare's own words: a client could make names that collide */
+/* FNV-1a with a final mix, without a random key: only for DetShare's own words, since a client could make names that
+ * collide. */
 uint32_t ds_ptx_hash(const char *s, size_t n)
 {
         uint32_t hash = 2166136261u;
@@ -89,7 +90,7 @@ static void rehash(struct ds_ptx_symtab *table)
         size_t n = table->n_buckets * 4;
         struct ds_ptx_symbol **buckets = ds_arena_alloc(table->arena, n, sizeof(*buckets));
 
-        if (!buckets) /* without memory for it, longer chains are no error */
+        if (!buckets) /* if the table cannot grow, its chains only become longer, which is no error */
                 return;
         for (size_t i = 0; i < table->n_buckets; i++) {
                 for (struct ds_ptx_symbol *next, *s = table->buckets[i]; s; s = next) {

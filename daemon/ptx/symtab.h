@@ -18,7 +18,8 @@
 #include "util/arena.h"
 
 enum ds_ptx_symbol_kind {
-        DS_PTX_SYMBOL_REG, /* reg_decl; reg: the (first) dense index, DS_PTX_NO_REG until used */
+        /* a register: reg_decl, and in `reg` its (first) dense index, DS_PTX_NO_REG until an instruction uses it */
+        DS_PTX_SYMBOL_REG,
         DS_PTX_SYMBOL_RANGE,
         DS_PTX_SYMBOL_VAR,
         DS_PTX_SYMBOL_FUNCTION,
@@ -34,7 +35,7 @@ struct ds_ptx_symbol {
         uint8_t kind;
         uint8_t depth;
         uint32_t reg;    /* dense index of a register */
-        uint32_t number; /* number of a register in its range */
+        uint32_t number; /* number of the register in its range */
         union {
                 const struct ds_ptx_reg_decl *reg_decl;
                 struct ds_ptx_var *var;
@@ -56,13 +57,13 @@ struct ds_ptx_symtab {
         struct ds_ptx_symbol *scopes[DS_PTX_MAX_SCOPES + 4];
 };
 
-/* 0 or -ENOMEM. Depth 0 is the module. */
+/* Prepares the table, at depth 0, the module's scope. 0 or -ENOMEM. */
 int ds_ptx_symtab_init(struct ds_ptx_symtab *table, ds_arena *arena);
-/* false if scopes nest too deeply */
+/* Opens a scope; false: scopes nest too deeply. */
 bool ds_ptx_symtab_open(struct ds_ptx_symtab *table);
 void ds_ptx_symtab_close(struct ds_ptx_symtab *table);
 struct ds_ptx_symbol *ds_ptx_symtab_find(const struct ds_ptx_symtab *table, const char *name, size_t length);
-/* The innermost range of this stem that has the register `number` */
+/* The innermost register range with this stem that has the register `number`; NULL: there is none. */
 struct ds_ptx_symbol *ds_ptx_symtab_find_range(
         const struct ds_ptx_symtab *table, const char *name, size_t length, uint32_t number);
 /*

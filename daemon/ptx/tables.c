@@ -318,7 +318,7 @@ static enum ds_ptx_modifier find_modifier(const struct ds_ptx_index *index, uint
         return DS_PTX_MODIFIER_NONE;
 }
 
-/* Number of the mnemonic's words if `words` begins with it, else 0. */
+/* Number of words in the mnemonic if `words` begins with it; else 0. */
 static uint32_t match_mnemonic(const char *mnemonic, const struct ds_ptx_word *words, uint32_t n_words)
 {
         uint32_t n = 0;
@@ -335,7 +335,7 @@ static uint32_t match_mnemonic(const char *mnemonic, const struct ds_ptx_word *w
         return 0;
 }
 
-/* Reads m16n8k16; movmatrix and ldmatrix omit k */
+/* Reads a matrix shape such as m16n8k16; movmatrix and ldmatrix have no k. */
 static bool match_shape(struct ds_ptx_word word, uint16_t shape[3])
 {
         uint32_t at = 0, i = 0;
@@ -384,9 +384,9 @@ static bool match_element(const struct ds_ptx_index *index, const struct ds_ptx_
 }
 
 /*
- * Matches words[at] and the following against a row; returns how many match. *ret_ok: all matched and none is missing.
- * Order of the words: the row's, or any (for compilers that write `red.global.v4.f32.add`, as the assembler allows),
- * with each word matching the first element that accepts it.
+ * Matches words[at] and the following words with the syntax of a row; returns how many match. *ret_ok: all words match,
+ * and no required one is missing. With any_order, each word matches the first element that accepts it, for compilers
+ * that write `red.global.v4.f32.add`, as the assembler allows; otherwise words must have the row's order.
  */
 static uint32_t match_syntax(const struct ds_ptx_index *index, const struct ds_ptx_op_info *info,
         const struct ds_ptx_word *words, uint32_t n_words, uint32_t at, struct ds_ptx_instr *instr, bool *ret_ok)
@@ -428,7 +428,8 @@ static bool match_any_order(const struct ds_ptx_index *index, const struct ds_pt
         return true;
 }
 
-/* Finds the first row of the mnemonic that accepts the words; *furthest: most words that any row accepted in order */
+/* Finds the first row of the mnemonic that accepts the words; *furthest: most words that a row accepted before the
+ * first mismatch. */
 static bool match_rows(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
         bool any_order, struct ds_ptx_instr *instr, uint32_t *furthest)
 {

@@ -39,13 +39,14 @@ enum ds_ptx_slot {
 };
 
 struct ds_ptx_index {
-        uint16_t op_head[512]; /* by hash of the mnemonic's first word; values are op + 1 */
+        uint16_t op_head[512]; /* by hash of the mnemonic's first word: first opcode of the chain, plus 1 */
         uint16_t op_next[_DS_PTX_OP_MAX];
-        uint16_t slot_first[_DS_PTX_SLOT_MAX]; /* rows of modifiers.def; the rows of a slot are adjacent */
+        /* first row of each slot in modifiers.def; the rows of a slot are adjacent */
+        uint16_t slot_first[_DS_PTX_SLOT_MAX];
         uint16_t slot_end[_DS_PTX_SLOT_MAX];
 };
 
-/* A word of an instruction, without its dot */
+/* A word of an instruction, without its dot. */
 struct ds_ptx_word {
         const char *s;
         uint32_t n;
@@ -53,7 +54,7 @@ struct ds_ptx_word {
 
 enum ds_ptx_match {
         DS_PTX_MATCH_OK,
-        DS_PTX_MATCH_UNKNOWN, /* no such mnemonic */
+        DS_PTX_MATCH_UNKNOWN, /* no instruction has this mnemonic */
         DS_PTX_MATCH_WORD,    /* the instruction does not accept word *ret_word there */
         DS_PTX_MATCH_MISSING, /* words are missing at the end */
 };
@@ -62,9 +63,9 @@ void ds_ptx_index_init(struct ds_ptx_index *index);
 /* Fills op, types, mods and shape of *instr. On a mismatch *ret_word is the furthest word that any row accepted. */
 enum ds_ptx_match ds_ptx_match(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
         struct ds_ptx_instr *instr, uint32_t *ret_word);
-/* NONE if unknown; type words come without their dot, register names with their percent sign. */
+/* Type of this word; NONE: unknown. The word comes without its dot. */
 enum ds_ptx_type ds_ptx_type_find(const char *s, size_t n);
-/* *ret_number: of %envreg; else 0 */
+/* Special register of this name, with its percent sign; NONE: unknown. *ret_number: number of %envreg; else 0. */
 enum ds_ptx_sreg ds_ptx_sreg_find(const char *s, size_t n, uint8_t *ret_number);
-/* 0 for a scalar */
+/* Number of components of a special register; 0: a scalar. */
 uint32_t ds_ptx_sreg_components(enum ds_ptx_sreg sreg);

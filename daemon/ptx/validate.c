@@ -9,7 +9,7 @@
 #include "ptx/validate_internal.h"
 #include "util/macro.h"
 
-/* One word of a row's operand string, decoded */
+/* One operand of a row in opcodes.def: role, width and flags, decoded from the operand string. */
 struct shape {
         char role;
         char width;
@@ -38,7 +38,7 @@ static bool is_int(enum ds_ptx_type type)
         return type >= DS_PTX_TYPE_U8 && type <= DS_PTX_TYPE_S64;
 }
 
-/* A type that only instructions have; registers hold it as bits */
+/* Whether only instructions can have this type; registers hold such values as bits. */
 static bool is_packed(enum ds_ptx_type type)
 {
         return type > DS_PTX_TYPE_PRED || type == DS_PTX_TYPE_TF32;
@@ -80,11 +80,11 @@ static enum ds_ptx_type widened(enum ds_ptx_type type)
         case DS_PTX_TYPE_S32:
                 return DS_PTX_TYPE_S64;
         default:
-                return DS_PTX_TYPE_NONE; /* .wide has no such type; ds_ptx_check_modifiers reports it */
+                return DS_PTX_TYPE_NONE; /* .wide of this type does not exist; ds_ptx_check_modifiers reports that */
         }
 }
 
-/* NONE: any type */
+/* Type of an operand with this width letter; NONE: any type. */
 static enum ds_ptx_type type_of(const struct ds_ptx_instr *instr, char width)
 {
         switch (width) {
@@ -133,7 +133,8 @@ static void check_reg_type(struct ds_ptx_check *c, struct ds_ptx_operand *operan
                 shape->width == 'z' ? "" : ds_ptx_type_name(type));
 }
 
-/* Converts a decimal number of a .f32 operand: rounds to nearest, as the assembler does */
+/* Converts a decimal number, parsed as a double, to the constant of a .f32 operand: rounds to nearest, as the
+ * assembler does. */
 static void narrow(struct ds_ptx_operand *operand)
 {
         double wide;
@@ -165,7 +166,7 @@ static void check_constant(
                 if (!is_float)
                         wrong(c, operand, "an integer constant where a float belongs");
                 else if (type == DS_PTX_TYPE_F64)
-                        /* 0f3F800000: exactly these bits, as the assembler takes them */
+                        /* 0f3F800000 with a .f64 operand: these bits, zero-extended, as the assembler takes them */
                         operand->kind = DS_PTX_OPERAND_F64;
                 else
                         narrow(operand);
@@ -202,7 +203,8 @@ static void check_select(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
                 wrong(c, operand, "only predicates can be negated here");
 }
 
-/* Indices and extents may be read in 16 bits, and a grid's id in 32. */
+/* Whether an instruction of `bits` bits may read the register: indices and extents also in 16 bits, a grid's id also
+ * in 32. */
 static bool sreg_size_fits(enum ds_ptx_sreg sreg, uint32_t bits)
 {
         uint32_t have = ds_ptx_type_bits(ds_ptx_sreg_type(sreg));
@@ -306,7 +308,7 @@ static void check_elements(
         }
 }
 
-/* Checks mov.b64 {a, b}, c: the elements' sizes add up to the type's */
+/* Checks a mov such as mov.b64 {a, b}, c: the sizes of the elements add up to that of the type. */
 static void check_packed(
         struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
@@ -339,7 +341,8 @@ static void check_value(struct ds_ptx_check *c, struct ds_ptx_operand *operand, 
                 check_packed(c, operand, shape, type);
         } else if (shape->any_vector) {
                 check_elements(c, operand, shape, type);
-        } else if (!shape->vector || count != operand->n_elements) { /* ld and st accept {x} for x */
+                /* ld and st accept {x}, a vector of one element, in place of x */
+        } else if (!shape->vector || count != operand->n_elements) {
                 wrong(c, operand, count > 1 ? "the vector has the wrong number of elements" : "a scalar belongs here");
         } else {
                 check_elements(c, operand, shape, type);
@@ -352,7 +355,7 @@ static bool var_in_space(const struct ds_ptx_var *var, enum ds_ptx_space space)
         return space == DS_PTX_SPACE_NONE || (enum ds_ptx_space)var->space == space;
 }
 
-/* The state space that the address's variable must have; NONE: any */
+/* State space that an instruction's address must be in; NONE: any space. */
 static enum ds_ptx_space space_of_address(const struct ds_ptx_check *c, enum ds_ptx_class class)
 {
         const char *mnemonic = ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->mnemonic;
@@ -422,8 +425,9 @@ static void check_arguments(struct ds_ptx_check *c, const struct ds_ptx_operand 
 }
 
 /*
- * Counts the n targets that an indirect call or jump may reach. Any number of instructions may name one list, so the
- * cost of the lists grows with the square of the text. False if the module exceeds its limit.
+ * Adds n, the targets that an indirect call or jump may reach, to the module's total. Any number of instructions may
+ * name one list, so checking the lists takes time that grows with the square of the text. False: the module exceeds its
+ * limit.
  */
 static bool charge_targets(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, uint32_t n)
 {
@@ -479,7 +483,7 @@ static void check_call(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
 }
 
 /* --- instructions ------------------------------------------------------------------------------------------------ */
-/* Decodes one word of an operand string; returns the rest of the string. */
+/* Decodes the first word of an operand string; returns the rest of the string. */
 static const char *read_shape(const char *s, struct shape *shape)
 {
         *shape = (struct shape){.role = *s++};
@@ -518,7 +522,7 @@ static void check_operand(struct ds_ptx_check *c, uint32_t i, const struct shape
         case 'c':
                 check_call(c, operand);
                 break;
-        default: /* the parser has resolved labels and target lists; x accepts anything */
+        default: /* nothing to check: the parser has resolved labels and target lists, and role x accepts anything */
                 if (operand->kind == DS_PTX_OPERAND_TARGETS)
                         (void)charge_targets(c, operand, c->function->targets[operand->targets].n);
         }

@@ -12,7 +12,7 @@
 #include "ptx/ir.h"
 
 /*
- * Adds errors to diags. The module is as the parser left it: names resolved, indices in range. Decimal constants get
- * the width of their operand: afterwards an operand of .f32 has no 64-bit constant.
+ * Validates a module as the parser returned it (names resolved, indices in range), and adds errors to diags. Converts
+ * decimal constants to the width of their operand: afterwards an operand of .f32 has no 64-bit constant.
  */
 void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags);

@@ -28,7 +28,7 @@ static bool type_in(const struct ds_ptx_check *c, uint64_t set)
 }
 
 /* --- walking over operands --------------------------------------------------------------------------------------- */
-/* Whether the operand is an integer register of so many bits, or a constant */
+/* Whether the operand is an integer register of `bits` bits, or a constant. */
 static bool is_value(const struct ds_ptx_check *c, const struct ds_ptx_operand *operand, uint32_t bits)
 {
         enum ds_ptx_type type;
@@ -75,7 +75,7 @@ static void expect_value(struct ds_ptx_check *c, uint32_t *at, uint32_t bits, co
                 wrong(c, what);
 }
 
-/* Checks for the cache policy, the last operand */
+/* Checks that operand `at`, if it exists, is the cache policy and the last operand. */
 static void expect_end(struct ds_ptx_check *c, uint32_t at)
 {
         if (has(c, DS_PTX_HINT_CACHE_HINT))
@@ -238,7 +238,7 @@ static void check_cp_async(struct ds_ptx_check *c)
         expect_end(c, at);
 }
 
-/* Copy from shared memory to another block's shared memory, to global memory, or from global memory */
+/* direction of a copy: from shared memory to another block's shared memory, to global memory, or from global memory */
 enum direction {
         TO_CLUSTER,
         TO_BLOCK,
@@ -260,7 +260,7 @@ static enum direction direction_of(const struct ds_ptx_check *c)
         return from_block && has(c, DS_PTX_SPACE_GLOBAL) ? TO_GLOBAL : NO_DIRECTION;
 }
 
-/* False if there is no such copy */
+/* Checks that the modifiers fit the direction of the copy; false: they do not, or there is no such copy. */
 static bool check_direction(struct ds_ptx_check *c, enum direction direction)
 {
         if (direction == NO_DIRECTION)
@@ -318,7 +318,7 @@ static uint32_t dimensions(const struct ds_ptx_check *c)
         return ds_ptx_mod(c->instr, DS_PTX_DIM_D1) - DS_PTX_DIM_D1 + 1u;
 }
 
-/* Checks [map, {x, y}] with a coordinate per dimension */
+/* Checks a tensor operand [map, {x, y}]: it has a coordinate for each dimension. */
 static bool check_coordinates(struct ds_ptx_check *c, uint32_t *at)
 {
         const struct ds_ptx_operand *operand = operand_at(c, *at);
@@ -337,7 +337,7 @@ static bool check_coordinates(struct ds_ptx_check *c, uint32_t *at)
         return true;
 }
 
-/* Checks the offsets of .im2col: 16 bits for each dimension but two */
+/* Checks the offsets of .im2col: registers of 16 bits, two fewer than dimensions. */
 static void check_offsets(struct ds_ptx_check *c, uint32_t *at)
 {
         const struct ds_ptx_operand *operand = operand_at(c, *at);

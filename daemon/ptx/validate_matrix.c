@@ -14,14 +14,14 @@
 #define WARP 32
 
 enum family {
-        HALF,   /* .f16; C and D .f16 or .f32 */
-        BRAIN,  /* .bf16 */
-        TF,     /* .tf32 */
-        DOUBLE, /* .f64 */
-        BYTE,   /* .u8 and .s8, mixed; C and D .s32 */
-        NIBBLE, /* .u4 and .s4, mixed */
-        BIT,    /* .b1 */
-        EIGHT,  /* .e4m3 and .e5m2, mixed */
+        HALF,   /* A is .f16; C and D are .f16 or .f32 */
+        BRAIN,  /* A is .bf16 */
+        TF,     /* A is .tf32 */
+        DOUBLE, /* A is .f64 */
+        BYTE,   /* A and B are .u8 or .s8, also mixed; C and D are .s32 */
+        NIBBLE, /* A and B are .u4 or .s4, also mixed */
+        BIT,    /* A is .b1 */
+        EIGHT,  /* A and B are .e4m3 or .e5m2, also mixed */
         N_FAMILIES,
         NO_FAMILY = N_FAMILIES,
 };
@@ -30,7 +30,7 @@ struct product {
         uint16_t m, n, k;
         uint8_t family;
         uint8_t target, version;
-        uint8_t selectors; /* sparse products: number of values of the selector */
+        uint8_t selectors; /* number of values of the selector in sparse products */
 };
 
 static const struct product products[] = {
@@ -72,7 +72,7 @@ static const struct product sparse_products[] = {
         {16, 8, 64, EIGHT, 89, 84, 1},
 };
 
-/* Registers of a wmma fragment; C and D of .f16 have half of c */
+/* Number of registers of wmma's fragments by shape; C and D of .f16 have half of the number in `c`. */
 static const struct fragments {
         uint16_t m, n, k;
         uint8_t family;
@@ -136,7 +136,7 @@ static enum family family_of(uint8_t type)
         }
 }
 
-/* Whether the accumulator may have this type */
+/* Whether C and D of the family may have this type. */
 static bool accumulates(enum family family, uint8_t type)
 {
         switch (family) {
@@ -153,7 +153,7 @@ static bool accumulates(enum family family, uint8_t type)
         }
 }
 
-/* Checks that the operand is a vector of n registers with elements of the type. */
+/* Checks that operand `index` is a vector of n registers with elements of the type. */
 static void check_fragment(struct ds_ptx_check *c, uint32_t index, uint32_t n, uint8_t type)
 {
         const struct ds_ptx_operand *operand = &c->instr->operands[index];
@@ -220,7 +220,7 @@ static void check_mma(struct ds_ptx_check *c, bool sparse)
         const uint16_t *shape = c->instr->shape;
         enum family family = family_of(a);
         const struct product *p = find_product(c, family, sparse);
-        bool quad = p && family == HALF && p->k == 4; /* four products of 8x8x4, one per eight threads */
+        bool quad = p && family == HALF && p->k == 4; /* m8n8k4 of halves: four products, one for each eight threads */
         bool mixed = family == BYTE || family == NIBBLE || family == EIGHT;
         uint32_t mk, kn, mn;
 
@@ -261,7 +261,7 @@ static const struct fragments *find_fragments(const struct ds_ptx_check *c, enum
         return NULL;
 }
 
-/* The row of an accumulator; its type alone does not decide the family */
+/* Row of the shape for a moved accumulator; its type alone does not decide the family. */
 static const struct fragments *find_accumulator(const struct ds_ptx_check *c, uint8_t type)
 {
         for (uint32_t family = 0; family < N_FAMILIES; family++) {
@@ -309,7 +309,7 @@ static void check_wmma_load(struct ds_ptx_check *c)
 
 static void check_wmma(struct ds_ptx_check *c)
 {
-        bool two = c->instr->n_types == 2; /* .f16: the instruction names only the types of D and C */
+        bool two = c->instr->n_types == 2; /* wmma.mma of .f16 names only the types of D and C */
         uint8_t d = type(c, 0), a = two ? DS_PTX_TYPE_F16 : type(c, 1), b = two ? a : type(c, 2);
         uint8_t last = two ? type(c, 1) : type(c, 3);
         enum family family = family_of(a);
@@ -349,8 +349,8 @@ static bool wgmma_shape_fits(const uint16_t shape[3], enum family family, bool s
         return depths[family] && shape[2] == depths[family] * (sparse ? 2 : 1) && !(sparse && family == BIT);
 }
 
-/* Checks scale-d; for floats also the signs of A and B; for 16-bit floats also the transposition of matrices in
- * memory */
+/* Checks the operands behind the matrices: scale-d; for floats the signs of A and B; for 16-bit floats the
+ * transposition of matrices in memory. */
 static void check_wgmma_scales(struct ds_ptx_check *c, enum family family, uint32_t first, bool a_in_registers)
 {
         bool floats = family != BYTE && family != BIT, halves = family == HALF || family == BRAIN;

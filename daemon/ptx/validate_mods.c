@@ -38,7 +38,7 @@ static bool type_of_reg_is(const struct ds_ptx_check *c, uint32_t reg, uint64_t 
         return set >> c->function->regs[reg].type & 1;
 }
 
-/* Whether the second destination is a predicate */
+/* Whether the instruction has a second destination, which is a predicate. */
 static bool has_second(const struct ds_ptx_check *c)
 {
         return c->instr->operands[0].kind == DS_PTX_OPERAND_PAIR && c->instr->operands[0].pair != DS_PTX_NO_REG;
@@ -54,7 +54,7 @@ static void wrong(struct ds_ptx_check *c, const char *what)
 
 struct only {
         uint16_t op;
-        uint16_t values[ONLY_MAX]; /* all of one slot */
+        uint16_t values[ONLY_MAX]; /* accepted values, all of one slot */
 };
 
 static const struct only only_table[] = {
@@ -166,7 +166,7 @@ static void check_only(struct ds_ptx_check *c)
 struct wants {
         uint16_t op;
         uint16_t value;
-        uint64_t types; /* accepted types of the first suffix */
+        uint64_t types; /* types of the first suffix that are accepted together with `value` */
 };
 
 #define ATOM_ADD_TYPES (TYPE(U32) | TYPE(S32) | TYPE(U64) | TYPE(F32) | TYPE(F64) | HALVES)
@@ -257,7 +257,7 @@ static void check_arithmetic(struct ds_ptx_check *c)
                 wrong(c, ".relu and .sat exclude each other");
 }
 
-/* div, rcp, sqrt: either approximate or rounded */
+/* Checks div, rcp, sqrt: they are either approximate or have a rounding. */
 static void check_division(struct ds_ptx_check *c)
 {
         enum ds_ptx_modifier approx = ds_ptx_mod(c->instr, DS_PTX_APPROX_APPROX);
@@ -306,7 +306,7 @@ static uint64_t types_of_comparison(enum ds_ptx_modifier cmp)
         }
 }
 
-/* Types that set may produce from a comparison of `source` */
+/* Types of the result that `set` may have after a comparison of the type `source`. */
 static uint64_t results_of_set(enum ds_ptx_type source)
 {
         uint64_t always = TYPE(U32) | TYPE(S32);
@@ -501,7 +501,8 @@ static void check_order(struct ds_ptx_check *c)
                 wrong(c, ".mmio takes no vectors");
 }
 
-/* Checks modifiers that only global memory has, and those that constants, parameters and local memory lack */
+/* Checks modifiers that are valid only for global memory, and those that are invalid for constants, parameters and
+ * local memory. */
 static void check_memory_words(struct ds_ptx_check *c)
 {
         enum ds_ptx_modifier sem = ds_ptx_mod(c->instr, DS_PTX_SEM_WEAK);
@@ -588,7 +589,7 @@ static void check_pair_needed(struct ds_ptx_check *c)
                 wrong(c, "the second destination, a predicate, is missing");
 }
 
-/* Checks that a constant operand is from low to high, and a multiple of `step`. */
+/* Checks that operand `index`, if it is a constant, is from low to high and a multiple of `step`. */
 static void check_range(struct ds_ptx_check *c, uint32_t index, uint64_t low, uint64_t high, uint32_t step)
 {
         const struct ds_ptx_operand *operand = &c->instr->operands[index];
@@ -602,7 +603,7 @@ static void check_range(struct ds_ptx_check *c, uint32_t index, uint64_t low, ui
                         (unsigned long long)low, (unsigned long long)high);
 }
 
-/* Barriers have numbers 0..15; the thread count is a multiple of a warp. */
+/* Checks bar: the barrier's number (operand `number`) is 0..15, and the thread count is a multiple of a warp. */
 static void check_barrier(struct ds_ptx_check *c, uint32_t number)
 {
         check_range(c, number, 0, 15, 1);

@@ -17,11 +17,11 @@
 #define ANY UINT64_MAX
 
 struct since {
-        uint8_t target; /* 80 for sm_80; 0: any */
+        uint8_t target; /* least .target: 80 for sm_80; 0: any */
         uint8_t version;
 };
 
-/* Modifiers with one meaning in all instructions */
+/* requirements of modifiers that have one meaning in all instructions */
 static const struct since modifier_since[_DS_PTX_MODIFIER_MAX] = {
         [DS_PTX_SCOPE_CLUSTER] = {90, 78},
         [DS_PTX_SPACE_SHARED_CLUSTER] = {90, 78},
@@ -71,13 +71,13 @@ static const struct since type_since[_DS_PTX_TYPE_MAX] = {
         [DS_PTX_TYPE_S16X2] = {90, 80},
 };
 
-/* An opcode, optionally with a modifier, and with a first and second type */
+/* Requirement of an opcode, optionally only with a modifier and with a first and second type. */
 struct need {
         uint16_t op;
         uint16_t modifier; /* 0: any */
         uint64_t first, second;
         struct since since;
-        bool suffix; /* sm_90a required, not sm_90 */
+        bool suffix; /* true: the target must have the suffix, such as sm_90a instead of sm_90 */
 };
 
 #define ALWAYS(op, target, version)                                   \
@@ -101,7 +101,7 @@ struct need {
                 DS_PTX_OP_##op, 0, ANY, second, {target, version}, false \
         }
 
-/* Rows of one opcode are adjacent. */
+/* requirements of opcodes; the rows of one opcode are adjacent */
 static const struct need needs[] = {
         TYPED(FADD, BRAIN, 90, 78),
         TYPED(FSUB, BRAIN, 90, 78),

@@ -2,8 +2,9 @@
 /*
  * Video instructions: selectors, negation and the second operation
  *
- * Scalar ones combine the result with a third operand, or write it into a part of that operand, never both. Those with
- * two and four lanes choose lanes of both sources for each lane of the result, and may add the lanes up.
+ * Scalar instructions combine the result with a third operand, or write it into a part of that operand, never both.
+ * Instructions on two or four lanes choose a lane of both sources for each lane of the result, and may add the lanes
+ * up.
  */
 #include <string.h>
 
@@ -55,7 +56,7 @@ static void check_scalar(struct ds_ptx_check *c)
                 wrong(c, &operands[3], ".po does not go with negation");
 }
 
-/* Number of lanes in the selector's text: 2 in ".h10" */
+/* Number of lanes in an operand's selector, such as 2 in ".h10"; letter: h or b. */
 static uint32_t count_lanes(const struct ds_ptx_operand *operand, char letter)
 {
         if (operand->select != DS_PTX_SELECT_MASK || operand->select_text[1] != letter)

@@ -48,7 +48,7 @@ static bool reads_index(const struct ds_ptx_instr *instr)
         return false;
 }
 
-/* Line of the first use of the index in a function that is not a kernel; 0: none */
+/* Line of the first read of the block index in a function that is not a kernel; 0: there is none. */
 static uint32_t used_elsewhere(const struct ds_ptx_module *m)
 {
         for (uint32_t i = 0; i < m->n_functions; i++)
@@ -66,7 +66,8 @@ static bool calls(const struct ds_ptx_function *f)
         return false;
 }
 
-/* 1, 2, 3: `mov d, %ctaid.c` of 16, 32, 64 bits; 0: any other instruction */
+/* Size of an instruction that reads the block index: 1, 2, 3 for `mov d, %ctaid.c` of 16, 32, 64 bits; 0: any other
+ * instruction. */
 static uint32_t width_of(const struct ds_ptx_instr *instr)
 {
         uint32_t bits = instr->n_types == 1 ? ds_ptx_type_bits((enum ds_ptx_type)instr->types[0]) : 0;

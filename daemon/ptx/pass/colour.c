@@ -14,8 +14,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OLD_PARAM_BYTES 4352u /* parameter bytes of an entry, before PTX 8.1 or sm_70 */
-#define NAME_MAX_BYTES 4096u  /* bytes of a kernel's name with the suffix */
+#define OLD_PARAM_BYTES 4352u /* most bytes of a kernel's parameters before PTX 8.1 or sm_70 */
+#define NAME_MAX_BYTES 4096u  /* most bytes of a kernel's name with the suffix */
 
 /* --- layouts --- */
 
@@ -27,7 +27,8 @@ bool ds_ptx_colour_layout_is_good(const struct ds_ptx_colour_layout *l)
                                                 : l->kind == DS_PTX_COLOUR_TABLE && !l->shift;
 }
 
-/* Parameters of coloured launches; a kernel computes directly on logical addresses, with wrapping arithmetic. */
+/* Computes a launch's parameters so that the kernel needs no subtraction of the window: it computes directly on
+ * logical addresses, with arithmetic that wraps. */
 bool ds_ptx_colour_set(const struct ds_ptx_colour_layout *layout, uint64_t window, uint64_t size, uint64_t pool,
         uint64_t table, struct ds_ptx_colour *ret)
 {
@@ -77,7 +78,8 @@ static void refuse(struct ds_ptx_colour_verdict *v, uint32_t line, const char *f
         v->line = line;
 }
 
-/* A variable of the function of which a copy would have its own instance */
+/* A variable declared inside the function, of which a copy of the function would have another instance; NULL: there
+ * is none. */
 static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
 {
         for (uint32_t k = 0; k < f->n_vars; k++)
@@ -86,7 +88,7 @@ static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
         return NULL;
 }
 
-/* Checks without looking at instructions; true: nothing prevents colouring */
+/* Checks everything except the instructions; true: nothing prevents colouring. */
 static bool looks_right(
         const struct ds_ptx_module *m, const struct ds_ptx_function *f, uint64_t mask, struct ds_ptx_colour_verdict *v)
 {
@@ -107,8 +109,8 @@ static bool looks_right(
         return !v->reason[0];
 }
 
-/* The trace if the kernel can be coloured in this way; else NULL with the reason in the verdict. Returns 0 or
- * -ENOMEM. */
+/* Traces the kernel. *ret: the trace if the parameters in the mask can be coloured; else NULL, with the reason in
+ * the verdict. Returns 0 or -ENOMEM. */
 static int judge(const struct ds_ptx_module *module, const struct ds_ptx_function *f, uint64_t mask, uint64_t *steps,
         struct ds_ptx_colour_verdict *v, struct ds_ptx_colour_trace **ret)
 {
@@ -231,7 +233,8 @@ int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_c
 
 /* --- in place --- */
 
-/* Chooses the requested mask, or the largest possible one. 0: nothing to colour; the verdict may be refused. */
+/* Chooses the parameters to colour: the requested mask, or the largest possible one. Mask 0: nothing can be
+ * coloured; then the verdict may be a refusal. */
 static int choose(const struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, uint64_t *ret_mask,
         struct ds_ptx_colour_verdict *v)
 {

@@ -36,12 +36,12 @@
 
 #include "ptx/ir.h"
 
-#define DS_PTX_COLOUR_SUFFIX "__ds_colour_" /* MASK follows */
-/* log2 of bytes; fits an access of 32 bytes, and the alignments that compilers request */
+#define DS_PTX_COLOUR_SUFFIX "__ds_colour_" /* part of a coloured kernel's name; MASK follows */
+/* least log2 of the bytes of a sector: fits an access of 32 bytes, and the alignments that compilers request */
 #define DS_PTX_COLOUR_SECTOR_MIN 8u
-#define DS_PTX_COLOUR_SECTOR_MAX 21u /* log2 of bytes: a page */
+#define DS_PTX_COLOUR_SECTOR_MAX 21u /* largest log2 of the bytes of a sector: a page */
 #define DS_PTX_COLOUR_SHIFT_MAX 8u
-#define DS_PTX_COLOUR_PARAMS 64u /* parameters that a mask can name */
+#define DS_PTX_COLOUR_PARAMS 64u /* number of parameters that a mask can name */
 /* Most instructions analysed to follow addresses, for all requested forms of a module together: a larger request
  * would make other requests wait. A form takes some 5 to 10 steps per instruction of its kernel. */
 #define DS_PTX_COLOUR_STEPS_MAX (UINT64_C(4) << 20)
@@ -80,18 +80,18 @@ bool ds_ptx_colour_layout_is_good(const struct ds_ptx_colour_layout *layout);
  */
 bool ds_ptx_colour_set(const struct ds_ptx_colour_layout *layout, uint64_t window, uint64_t size, uint64_t pool,
         uint64_t table, struct ds_ptx_colour *ret);
-/* Physical address of a byte, as a coloured kernel computes it; for copies and tests. entry: of the table, TABLE
- * only. */
+/* Physical address of a byte, as a coloured kernel computes it; for copies and tests. entry: the table's entry for
+ * the byte's sector, only for TABLE */
 uint64_t ds_ptx_colour_place(const struct ds_ptx_colour_layout *layout, const struct ds_ptx_colour *colour,
         uint64_t logical, uint32_t entry);
 
-/* Writes "KERNEL__ds_colour_MASK". false: it does not fit, or there is no such form (mask 0). */
+/* Writes the form's name "KERNEL__ds_colour_MASK". false: the name does not fit, or there is no such form (mask 0). */
 bool ds_ptx_colour_name(const char *kernel, uint64_t mask, char *buffer, size_t size);
 
-/* A requested coloured form of a module */
+/* A request for a coloured form of one of a module's kernels. */
 struct ds_ptx_colour_want {
         const char *kernel;
-        uint64_t mask; /* not 0 */
+        uint64_t mask; /* parameters to colour; not 0 */
 };
 
 /* The result for one request */
@@ -99,7 +99,7 @@ struct ds_ptx_colour_verdict {
         bool made;
         uint32_t line;     /* line of the reason; 0: no particular line */
         char reason[160];  /* "" if the form was made */
-        uint32_t accesses; /* instructions with a translated address */
+        uint32_t accesses; /* number of instructions whose address is translated */
 };
 
 /*
@@ -112,18 +112,20 @@ struct ds_ptx_colour_verdict {
 int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *wants, size_t n,
         const struct ds_ptx_colour_layout *layout, size_t limit, struct ds_ptx_diags *diags, struct ds_ptx_module **ret,
         struct ds_ptx_colour_verdict *ret_verdicts);
-/* Only the verdict, for any layout. Returns 0 or -ENOMEM. */
+/* Finds only the verdict for a request; it is the same for any layout. Returns 0 or -ENOMEM. */
 int ds_ptx_colour_judge(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *want,
         struct ds_ptx_colour_verdict *ret_verdict);
 
-/* Facts about one parameter of a kernel */
+/* Properties of one parameter of a kernel. */
 struct ds_ptx_colour_param {
-        bool pointer;  /* the kernel accesses memory through it */
-        bool possible; /* can be coloured together with all of `with`; only for pointers */
-        uint64_t with; /* mask: itself, and parameters reached by the same instructions */
-        uint32_t line; /* a pointer that cannot be coloured: line of the reason */
+        bool pointer;  /* true: the kernel accesses memory through the parameter */
+        bool possible; /* true: a pointer that can be coloured together with all of `with` */
+        /* mask of the parameter itself and of the parameters that the same instructions access memory through */
+        uint64_t with;
+        uint32_t line; /* if it is a pointer that cannot be coloured: line of the reason */
         char reason[160];
-        uint32_t loads, stores; /* instructions that read or write through it (atomics: both) */
+        /* number of instructions that read or write through the parameter (atomics count in both) */
+        uint32_t loads, stores;
 };
 
 /*

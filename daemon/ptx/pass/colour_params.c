@@ -20,13 +20,13 @@ static void count(const struct ds_ptx_instr *instr, struct ds_ptx_colour_param *
 {
         uint16_t flags = ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags;
 
-        if (instr->op == DS_PTX_OP_CP_ASYNC) /* its destination is shared memory */
+        if (instr->op == DS_PTX_OP_CP_ASYNC) /* cp.async writes only shared memory */
                 flags &= (uint16_t)~DS_PTX_WRITES;
         p->loads += (flags & DS_PTX_READS) != 0;
         p->stores += (flags & DS_PTX_WRITES) != 0;
 }
 
-/* Parameters through which the instruction accesses memory: the origins of its address operands */
+/* The parameters through which the instruction accesses memory: origins of its address operands. */
 static struct ds_ptx_colour_origin reached_by(const struct ds_ptx_colour_trace *t, const struct ds_ptx_instr *instr)
 {
         struct ds_ptx_colour_origin found = {0};
@@ -42,7 +42,7 @@ static struct ds_ptx_colour_origin reached_by(const struct ds_ptx_colour_trace *
         return found;
 }
 
-/* Notes for each parameter its accesses, and the parameters it shares them with */
+/* Records for each parameter the accesses through it, and the parameters that share such an access. */
 static void see(const struct ds_ptx_colour_trace *t, struct ds_ptx_colour_param *params)
 {
         const struct ds_ptx_function *f = t->function;
@@ -60,7 +60,7 @@ static void see(const struct ds_ptx_colour_trace *t, struct ds_ptx_colour_param 
         }
 }
 
-/* Completes `with` to whole groups */
+/* Completes the masks `with`: all parameters of a group get the whole group. */
 static void close_groups(struct ds_ptx_colour_param *params, uint32_t n)
 {
         bool changed = true;

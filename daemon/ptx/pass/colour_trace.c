@@ -12,7 +12,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define ROUNDS 64 /* passes over all instructions, after which a kernel counts as too hard to trace */
+#define ROUNDS 64 /* most passes over all instructions; beyond that a kernel counts as too hard to trace */
 
 typedef struct ds_ptx_colour_origin origin;
 typedef struct ds_ptx_colour_trace trace;
@@ -43,7 +43,7 @@ static unsigned first_of(uint64_t mask)
 static void refuse(trace *t, const struct ds_ptx_instr *instr, const char *fmt, ...)
         __attribute__((__format__(__printf__, 3, 4)));
 
-/* Records a reason; the first one stays. */
+/* Records a reason to refuse the kernel; only the first one is kept. */
 static void refuse(trace *t, const struct ds_ptx_instr *instr, const char *fmt, ...)
 {
         va_list args;
@@ -71,7 +71,7 @@ static bool is_param_of(const struct ds_ptx_function *f, const struct ds_ptx_var
         return var && var->index < f->n_params && f->params[var->index] == var;
 }
 
-/* Origin of a load of `size` bytes at an offset of the parameters */
+/* Origin of a value of `size` bytes loaded from offset `at` of the kernel's parameters. */
 static origin of_params(const trace *t, uint64_t at, uint64_t size)
 {
         const struct ds_ptx_function *f = t->function;
@@ -99,7 +99,7 @@ static origin of_operand(const trace *t, const struct ds_ptx_operand *o)
         return o->kind == DS_PTX_OPERAND_REG ? t->regs[o->reg] : anything;
 }
 
-/* All origins that the instruction reads, with an unknown relation to the result */
+/* Union of the origins of all registers that the instruction reads, for a result with an unknown relation to them. */
 struct reads {
         const trace *t;
         uint64_t taint;
@@ -125,7 +125,7 @@ static struct reads reads_of(const trace *t, const struct ds_ptx_instr *instr)
         return r;
 }
 
-/* Whether the low 8 bits of the result depend only on the low 8 bits of the operands */
+/* Whether the low 8 bits of the instruction's result depend only on the low 8 bits of its operands. */
 static bool keeps_low_bits(const struct ds_ptx_instr *instr)
 {
         switch (instr->op) {
@@ -150,7 +150,7 @@ static bool keeps_low_bits(const struct ds_ptx_instr *instr)
         }
 }
 
-/* The address is part of the result in an unknown way. */
+/* Origin of a result in which the addresses read are contained in an unknown way. */
 static origin in_some_way(const trace *t, const struct ds_ptx_instr *instr)
 {
         struct reads r = reads_of(t, instr);
@@ -195,8 +195,9 @@ static const struct ds_ptx_operand *constant_of(const struct ds_ptx_instr *instr
 }
 
 /*
- * Low bits of an address, an address aligned downwards, and a sum that a compiler wrote as `or` because it knew that
- * the bits are 0: as with linear tensors, if only the low 8 bits are concerned.
+ * Origin of and, or, xor with a constant: the low bits of an address, an address aligned downwards, or a sum that a
+ * compiler wrote as `or` because it knew that the bits are 0. If only the low 8 bits are concerned, the result is that
+ * of linear tensors.
  */
 static origin of_bits(const trace *t, const struct ds_ptx_instr *instr)
 {
@@ -256,7 +257,7 @@ static origin of_arithmetic(const trace *t, const struct ds_ptx_instr *instr)
                 if (is_wide(instr))
                         return of_difference(t, instr, of_operand(t, &o[1]), of_operand(t, &o[2]));
                 break;
-        case DS_PTX_OP_MAD: /* with 32-bit factors it is a 64-bit sum only with .wide */
+        case DS_PTX_OP_MAD: /* mad of 32-bit factors is a 64-bit sum only with .wide */
                 if (!ds_ptx_has(instr, DS_PTX_SAT_SAT) && !taint(of_operand(t, &o[1])) && !taint(of_operand(t, &o[2])))
                         return of_operand(t, &o[3]);
                 break;
@@ -283,7 +284,7 @@ static origin of_instr(const trace *t, const struct ds_ptx_instr *instr)
         case DS_PTX_CLASS_WARP:
         case DS_PTX_CLASS_TENSOR:
                 return of_arithmetic(t, instr);
-        default: /* a value from memory, or the result of a query; queries about coloured addresses are checked below */
+        default: /* the result comes from memory or from a query; queries about coloured addresses are checked below */
                 return anything;
         }
 }
@@ -358,7 +359,7 @@ static void note_written(void *user, uint32_t *reg, unsigned use)
                 u->written[*reg] = 1;
 }
 
-/* Registers that are read and never written count as arbitrary values. */
+/* Starts the trace: registers that are read and never written count as arbitrary values. */
 static int begin(trace *t)
 {
         const struct ds_ptx_function *f = t->function;
@@ -374,7 +375,7 @@ static int begin(trace *t)
         return 0;
 }
 
-/* Values around a loop need one more pass each, so real kernels take few passes. */
+/* Repeats passes until no origin changes. Values around a loop need one more pass each, so real kernels take few. */
 static void follow_all(trace *t)
 {
         for (uint32_t round = 0; round < ROUNDS && t->function->n_instrs <= t->steps; round++) {
@@ -389,7 +390,8 @@ static void follow_all(trace *t)
         t->line = t->function->line;
 }
 
-/* Registers written only in a cycle without any input count as arbitrary values, too. */
+/* Follows the origins of all registers; those written only in a cycle without any input count as arbitrary values,
+ * too. */
 static void follow(trace *t)
 {
         follow_all(t);
@@ -400,7 +402,7 @@ static void follow(trace *t)
 
 /* --- checks of uses --- */
 
-/* Index of the operand with the address of an access that may be global; -1: none that can be translated */
+/* Index of the operand that is the address of a possibly global access; -1: there is none that can be translated. */
 static int address_of(const struct ds_ptx_instr *instr)
 {
         switch (instr->op) {
@@ -423,7 +425,7 @@ static int address_of(const struct ds_ptx_instr *instr)
         }
 }
 
-/* Origins, among coloured parameters, of the operands other than `except` */
+/* Coloured parameters that the operands other than `except` may point to or contain. */
 static uint64_t taint_beside(const trace *t, const struct ds_ptx_instr *instr, int except)
 {
         uint64_t found = 0;
@@ -481,9 +483,9 @@ static void check_access(trace *t, uint32_t at)
 }
 
 /*
- * Whether a comparison has the same result as with linear tensors. A comparison of an address with 0 for equality has.
- * An order relative to 0 would compare two tensors if another address was subtracted. Two addresses of one tensor have
- * the same order if they are in it or near it: sums are assumed not to wrap around.
+ * Whether a comparison has the same result as with linear tensors. Equality of an address with 0 has. An order relative
+ * to 0 has not, as it would compare two tensors if another address was subtracted. Two addresses of one tensor have the
+ * same order if they are in it or near it: sums are assumed not to wrap around.
  */
 static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
 {
@@ -491,7 +493,8 @@ static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
         const struct ds_ptx_operand *o = &instr->operands[first];
         origin a, b;
 
-        if (instr->op == DS_PTX_OP_ISSPACEP) /* every address is global; a value derived from one may not be */
+        /* isspacep: every address is global, but a value computed from one may not be */
+        if (instr->op == DS_PTX_OP_ISSPACEP)
                 return !of_operand(t, &o[0]).mixed;
         if ((instr->op != DS_PTX_OP_SETP && instr->op != DS_PTX_OP_SET) || instr->n_operands > 4)
                 return false;
@@ -559,7 +562,7 @@ static void check_other(trace *t, const struct ds_ptx_instr *instr)
         }
 }
 
-/* Checks for the parameter's own address: later reads there are not traced. */
+/* Refuses a kernel that takes the address of a parameter, since reads through that address are not traced. */
 static void check_names(trace *t, const struct ds_ptx_instr *instr, const struct ds_ptx_operand *o)
 {
         if ((o->kind == DS_PTX_OPERAND_VAR || (o->kind == DS_PTX_OPERAND_ADDRESS && !is_param_load(t, instr))) &&

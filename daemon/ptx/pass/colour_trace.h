@@ -18,30 +18,31 @@
 
 #include "ptx/ir.h"
 
-/* Origin of one register; all 0: not written yet */
+/* Origin of the value in one register; all fields 0: not written yet. */
 struct ds_ptx_colour_origin {
-        uint64_t from;  /* parameters that it may point to */
-        uint64_t mixed; /* parameters whose address is part of it in another way */
-        bool other;     /* may be something other than a coloured pointer */
-        bool rough;     /* its low 8 bits may differ from those with linear tensors */
+        uint64_t from;  /* mask of the parameters that the value may point to */
+        uint64_t mixed; /* mask of the parameters whose address is part of the value in another way */
+        bool other;     /* true: the value may be something other than a coloured pointer */
+        bool rough;     /* true: the value's low 8 bits may differ from those with linear tensors */
 };
 
 struct ds_ptx_colour_trace {
         const struct ds_ptx_function *function;
-        uint64_t mask; /* coloured parameters */
+        uint64_t mask; /* mask of the coloured parameters */
         struct ds_ptx_colour_origin *regs;
-        /* By instruction: 0: no translation; else 1 + index of the address operand. Valid only without a reason. */
+        /* for each instruction, 0: no translation; else 1 + index of its address operand. Valid only if there is no
+         * reason to refuse */
         uint8_t *accesses;
         uint32_t n_accesses;
-        uint32_t line; /* line of the reason to refuse */
+        uint32_t line; /* line of the reason to refuse the kernel */
         char reason[160];
         bool changed;
-        uint64_t steps; /* steps left */
+        uint64_t steps; /* number of instructions that may still be examined */
 };
 
 /*
- * The kernel must outlive the trace. steps: instructions that may be examined; reduced by those that were. A kernel
- * that needs more is refused for that reason. Returns 0 (also with a reason) or -ENOMEM.
+ * Traces a kernel, which must outlive the trace. steps: number of instructions that may be examined; reduced by those
+ * that were. A kernel that needs more is refused for that reason. Returns 0 (also with a reason to refuse) or -ENOMEM.
  */
 int ds_ptx_colour_trace_new(
         const struct ds_ptx_function *kernel, uint64_t mask, uint64_t *steps, struct ds_ptx_colour_trace **ret);

@@ -14,7 +14,7 @@ static const char *const stems[_NAMES] = {
         "ds_colour", "%ds_pool", "%ds_table", "%ds_a", "%ds_t", "%ds_p", "%ds_e", "%ds_q"};
 static const char *const keys[_NAMES] = {"param", "pool", "table", "a", "t", "p", "e", "q"};
 
-/* Bindings in addition to the names above */
+/* template bindings in addition to `keys` */
 enum more { BASE, OFFSET, MASK, BITS, FACTOR, GUARD, SIZE, AND, NOT, _MORE };
 static const char *const more_keys[_MORE] = {"base", "offset", "mask", "bits", "factor", "guard", "size", "and", "not"};
 
@@ -22,14 +22,14 @@ static const char regular_top[] = "\t.reg .b64 #pool, #a, #t, #p;\n\tld.param.u6
 static const char table_top[] = "\t.reg .b64 #pool, #table, #a, #t, #p;\n\t.reg .b32 #e;\n\t.reg .pred #q;\n"
                                 "\tld.param.u64 #pool, [#param];\n\tld.param.u64 #table, [#param+8];";
 
-/* The offset of the previous sectors: once for shift 1, as in the paper, several times for larger shifts */
+/* Offset of all sectors before the address's: one addition for shift 1, as in the paper, several for larger shifts. */
 static const char sum_text[] = "\tadd.s64 #a, #base, #offset;";
 static const char plain_text[] = "\tadd.s64 #p, #base, #pool;";
 static const char once_text[] = "\tand.b64 #t, #base, #mask;\n\tadd.s64 #p, #base, #t;\n\tadd.s64 #p, #p, #pool;";
 static const char more_text[] = "\tand.b64 #t, #base, #mask;\n\tmad.lo.s64 #p, #t, #factor, #base;\n"
                                 "\tadd.s64 #p, #p, #pool;";
 
-/* Sector number, its table entry, and the offset in the sector */
+/* Computes the sector's number, its table entry's address, and the offset in the sector. */
 static const char index_text[] =
         "\tshr.u64 #t, #base, #bits;\n\tcvt.u32.u64 #e, #t;\n\tmad.wide.u32 #t, #e, 4, #table;";
 static const char entry_text[] = "\tld.global.nc.u32 #e, [#t];";
@@ -83,7 +83,7 @@ static void begin(struct writer *w)
         ds_ptx_edit_top(w->edit, w->to, table ? table_top : regular_top, w->bindings, DS_ARRAY_SIZE(w->bindings));
 }
 
-/* cp.async's operand for a shorter or suppressed read; NULL: it has none */
+/* Operand of cp.async for a shorter or suppressed read; NULL: the instruction has none. */
 static const struct ds_ptx_operand *size_of_copy(const struct ds_ptx_instr *instr)
 {
         bool hint = ds_ptx_mod(instr, DS_PTX_HINT_CACHE_HINT) != DS_PTX_MODIFIER_NONE;
@@ -93,7 +93,7 @@ static const struct ds_ptx_operand *size_of_copy(const struct ds_ptx_instr *inst
         return &instr->operands[3];
 }
 
-/* Computes q: the access is executed, and reads something */
+/* Computes the predicate q: the access is executed and reads at least one byte. */
 static void condition(struct writer *w, uint32_t at, const struct ds_ptx_operand *size)
 {
         const struct ds_ptx_instr *instr = &w->to->instrs[at];
@@ -104,7 +104,8 @@ static void condition(struct writer *w, uint32_t at, const struct ds_ptx_operand
         bind(w, AND, guarded ? ds_ptx_edit_register(w->edit, w->to, instr->guard) : "");
         bind(w, NOT, guarded && instr->guard_negated ? "!" : "");
         if (size->kind == DS_PTX_OPERAND_REG && w->to->regs[size->reg].type == DS_PTX_TYPE_PRED) {
-                before(w, at, "\tselp.b32 #e, 0, 1, #size;"); /* operand to ignore the source */
+                /* the operand is a predicate that is true to read nothing */
+                before(w, at, "\tselp.b32 #e, 0, 1, #size;");
                 bind(w, SIZE, w->names[E]);
         }
         before(w, at, guarded ? "\tsetp.ne.and.u32 #q, #size, 0, #not#and;" : "\tsetp.ne.u32 #q, #size, 0;");
@@ -130,7 +131,7 @@ static void look_up(struct writer *w, uint32_t at)
         before(w, at, place_text);
 }
 
-/* Replaces the access by one at the computed address */
+/* Replaces the access by one at the translated address. */
 static void replace(struct writer *w, uint32_t at, uint32_t which, int64_t offset)
 {
         struct ds_ptx_instr instr = w->to->instrs[at];
@@ -152,13 +153,13 @@ static void replace(struct writer *w, uint32_t at, uint32_t which, int64_t offse
         if (!out || fclose(out) || !length) {
                 ds_ptx_edit_fail(w->edit);
         } else {
-                text[length - 1] = '\0'; /* removes its line break */
+                text[length - 1] = '\0'; /* removes the text's line break */
                 ds_ptx_edit_replace(w->edit, w->to, at, text, NULL, 0);
         }
         free(text);
 }
 
-/* Prefetches of addresses outside any tensor are allowed, but the table has no entry for those. */
+/* Whether the access is a prefetch: it may have an address outside any tensor, for which the table has no entry. */
 static bool is_advice(const struct ds_ptx_instr *instr)
 {
         return instr->op == DS_PTX_OP_PREFETCH || instr->op == DS_PTX_OP_PREFETCHU;

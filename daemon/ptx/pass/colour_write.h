@@ -13,6 +13,7 @@
 #include "ptx/pass/colour_trace.h"
 #include "ptx/pass/edit.h"
 
-/* Notes the edits in `to`: the traced kernel, which has no reason to refuse, or a copy of it. */
+/* Notes the translations in the edit. to: function to change, the traced kernel or a copy of it; the trace must have
+ * no reason to refuse. */
 void ds_ptx_colour_write(ds_ptx_edit *edit, const struct ds_ptx_colour_trace *trace, const struct ds_ptx_function *to,
         const struct ds_ptx_colour_layout *layout);

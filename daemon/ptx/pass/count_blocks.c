@@ -20,7 +20,7 @@ static const char count_text[] = "\tmov.u32 #a, %tid.x;\n\tmov.u32 #b, %tid.y;\n
                                  "\tsetp.eq#and.u32 #p, #a, 0#comma#not#guard;\n"
                                  "\t@#p red.global.add.u64 [#counter], 1;";
 
-/* An exit from the grid in a function that is not a kernel */
+/* An instruction `exit` in a function that is not a kernel; NULL: there is none. */
 static const struct ds_ptx_instr *exits_elsewhere(const struct ds_ptx_module *m)
 {
         for (uint32_t i = 0; i < m->n_functions; i++)
@@ -38,7 +38,8 @@ static bool calls(const struct ds_ptx_function *f)
         return false;
 }
 
-/* names: the counters, the predicate and the two numbers */
+/* Notes code before instruction `at` that counts the block; names: the counters, the predicate and two number
+ * registers. */
 static void count_at(struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, uint32_t at,
         char names[4][DS_PTX_NAME_MAX], uint32_t index)
 {
@@ -83,7 +84,7 @@ int ds_ptx_pass_count_blocks(struct ds_ptx_pass_run *run)
 
                 if (!f->is_entry || !f->has_body)
                         continue;
-                n++; /* every kernel has an index, also one that stays unchanged */
+                n++; /* index of the kernel's counter; a kernel that stays unchanged has one, too */
                 if (!ds_ptx_pass_wants(run, f))
                         continue;
                 if (elsewhere && calls(f))

@@ -17,18 +17,18 @@
 
 #define NONE UINT32_MAX
 
-/* Instructions that write a register, as a list through `next` */
+/* An instruction that writes a register; `next` links all those of one register. */
 struct write {
         uint32_t instr, next;
 };
 
 struct sweep {
         struct ds_ptx_function *function;
-        uint32_t *head;   /* per register: its list of writes */
-        uint8_t *reached; /* per register: a needed instruction reads it */
+        uint32_t *head;   /* for each register, the list of the instructions that write it */
+        uint8_t *reached; /* for each register, 1 if a needed instruction reads it */
         struct write *writes;
         size_t n_writes;
-        uint8_t *needed; /* per instruction */
+        uint8_t *needed; /* for each instruction, 1 if it is needed */
         uint32_t *todo;  /* needed instructions whose reads are not processed yet */
         uint32_t n_todo;
         uint32_t at;
@@ -66,7 +66,7 @@ static bool does_something(const struct ds_ptx_instr *instr)
         case DS_PTX_CLASS_CONVERT:
         case DS_PTX_CLASS_VIDEO:
                 return reads_time(instr);
-        case DS_PTX_CLASS_MEMORY: /* loads that cannot fault */
+        case DS_PTX_CLASS_MEMORY: /* only loads that cannot fault are without effect */
                 return instr->op != DS_PTX_OP_LD ||
                        instr->operands[instr->n_operands - 1].kind != DS_PTX_OPERAND_ADDRESS ||
                        !instr->operands[instr->n_operands - 1].var || ds_ptx_mod(instr, DS_PTX_SEM_WEAK) ||
@@ -89,7 +89,8 @@ static void visit(void *user, uint32_t *reg, unsigned use)
         struct sweep *s = user;
 
         if (s->phase == FOLLOW) {
-                /* a partial write keeps the rest of an earlier value */
+                /* continues only with registers that are read; a partial write also needs the register's earlier
+                 * value */
                 if (!(use & (DS_PTX_USE_READ | DS_PTX_USE_PART)) || s->reached[*reg])
                         return;
                 s->reached[*reg] = 1;
@@ -133,7 +134,7 @@ static int mark(struct sweep *s)
                 if (does_something(&f->instrs[i]))
                         need(s, i);
         s->phase = FOLLOW;
-        /* results of a function in registers */
+        /* registers that hold a function's results are needed */
         for (uint32_t i = 0; i < f->n_rets; i++)
                 if (f->rets[i]->reg != DS_PTX_NO_REG)
                         visit(s, &f->rets[i]->reg, DS_PTX_USE_READ);

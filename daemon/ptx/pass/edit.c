@@ -16,17 +16,17 @@
 
 #define DEFAULT_LIMIT DS_MIB(64)
 #define MAX_BINDINGS 32
-#define MODULE UINT32_MAX /* used as a function's index: the module itself */
+#define MODULE UINT32_MAX /* value of a note's function for notes about the module itself */
 
-/* Kinds of notes, in their order at one place */
+/* Kinds of notes, in the order in which they are printed at one place. */
 enum kind {
         KIND_PROLOGUE,
         KIND_DIRECTIVE, /* the directive is removed */
         KIND_PARAMETER,
         KIND_TOP,
-        KIND_ITEM, /* text NULL: removed */
+        KIND_ITEM, /* text NULL: the item is removed */
         KIND_BEFORE,
-        KIND_REPLACE, /* text NULL: removed */
+        KIND_REPLACE, /* text NULL: the instruction is removed */
         KIND_AFTER,
         KIND_EPILOGUE,
 };
@@ -92,7 +92,7 @@ static const struct ds_ptx_binding *find_binding(
         return NULL;
 }
 
-/* Fills in the template, into out unless that is NULL; returns the length. */
+/* Fills in the template; writes the result to `out` unless that is NULL, and returns its length. */
 static size_t fill(const char *text, const struct ds_ptx_binding *bindings, size_t n, char *out)
 {
         size_t length = 0;
@@ -314,7 +314,8 @@ static int add_function_names(ds_ptx_edit *edit, const struct ds_ptx_function *f
         return r;
 }
 
-/* Collects all names of the module; of a range its stem, so a fresh name never ends in a digit after such a stem. */
+/* Collects all names of the module. A register range gives its stem, so a fresh name never ends in a digit after
+ * such a stem. */
 static int collect_names(ds_ptx_edit *edit)
 {
         const struct ds_ptx_module *m = edit->module;
@@ -340,8 +341,8 @@ const char *ds_ptx_edit_fresh(ds_ptx_edit *edit, const char *stem, char buffer[D
                 return buffer;
         snprintf(buffer, DS_PTX_NAME_MAX, "%.48s", stem);
         first = ds_ptx_symtab_find(&edit->names, buffer, strlen(buffer));
-        /* A number followed by a letter: x1_ is in no range. Each stem continues at its last number, or n kernels
-         * would try n * n names. */
+        /* Tries stem plus a number plus a letter, such as x1_, which no register range contains. Each stem continues
+         * at the number it tried last, or n kernels would try n * n names. */
         if (first)
                 do
                         snprintf(buffer, DS_PTX_NAME_MAX, "%.48s%u_", stem, ++first->number);
@@ -414,7 +415,7 @@ static int compare_notes(const void *a, const void *b)
         return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* The first note of that place; notes of one place are adjacent. */
+/* The first note of this kind at this place; notes of one place are adjacent. NULL: there is none. */
 static const struct note *find_notes(const ds_ptx_edit *edit, uint32_t function, enum kind kind, uint32_t at)
 {
         const struct note wanted = {.function = function, .kind = kind, .at = at};
@@ -503,7 +504,7 @@ static bool hook_instr(void *user, FILE *out, const struct ds_ptx_function *f, u
         return true;
 }
 
-/* Hooks for functions of the module and for copies */
+/* The printer's hooks for functions, both of the module and copied. */
 static struct ds_ptx_print_hooks function_hooks(ds_ptx_edit *edit)
 {
         return (struct ds_ptx_print_hooks){
@@ -522,7 +523,7 @@ static void hook_end(void *user, FILE *out)
         put_notes(edit, out, MODULE, KIND_EPILOGUE, 0);
 }
 
-/* allocated by the stream with malloc; NULL: out of memory */
+/* Prints the edited module. The stream allocates the text with malloc; NULL: out of memory. */
 static char *print_edited(ds_ptx_edit *edit, size_t *ret_length)
 {
         struct ds_ptx_print_hooks hooks = function_hooks(edit);

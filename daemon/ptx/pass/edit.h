@@ -32,17 +32,18 @@ struct ds_ptx_binding {
 
 #define DS_PTX_NAME_MAX 64 /* bytes of a name made by ds_ptx_edit_fresh, including its NUL */
 
-/* The module must outlive the edit, unchanged. limit: most bytes of notes, 0 for 64 MiB. */
+/* Begins an edit of a module, which must outlive the edit, unchanged. limit: most bytes of notes, 0 for 64 MiB. */
 ds_ptx_edit *ds_ptx_edit_new(const struct ds_ptx_module *module, size_t limit);
 ds_ptx_edit *ds_ptx_edit_free(ds_ptx_edit *edit);
 
 /*
- * n bindings, at most 32. `at` is an instruction of the function, or n_instrs for the end of the body.
+ * Edits at an instruction of the function (index `at`, or n_instrs for the end of the body). n: number of bindings, at
+ * most 32.
  *
- *  before   in front of it: also executed after a jump to it
- *  after    behind it, executed when it does not jump: no jump can go there
- *  replace  in its place
- *  remove   labels before it move to the next instruction
+ * before   adds text in front of the instruction, also executed after a jump to it
+ * after    adds text behind it, executed when it does not jump: no jump can go there
+ * replace  puts text in its place
+ * remove   removes it; labels before it move to the next instruction
  */
 void ds_ptx_edit_before(ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t at, const char *text,
         const struct ds_ptx_binding *bindings, size_t n);
@@ -51,13 +52,13 @@ void ds_ptx_edit_after(ds_ptx_edit *edit, const struct ds_ptx_function *function
 void ds_ptx_edit_replace(ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t at, const char *text,
         const struct ds_ptx_binding *bindings, size_t n);
 void ds_ptx_edit_remove(ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t at);
-/* Text at the beginning of the body: declarations, and code that every thread runs first */
+/* Adds text at the beginning of the body: declarations, and code that every thread runs first. */
 void ds_ptx_edit_top(ds_ptx_edit *edit, const struct ds_ptx_function *function, const char *text,
         const struct ds_ptx_binding *bindings, size_t n);
-/* Adds a parameter behind the others: ".param .u64 NAME" */
+/* Adds a parameter behind the others, such as ".param .u64 NAME". */
 void ds_ptx_edit_parameter(ds_ptx_edit *edit, const struct ds_ptx_function *function, const char *text,
         const struct ds_ptx_binding *bindings, size_t n);
-/* Replaces the operands of the directive .target */
+/* Replaces the operands of the directive .target. */
 void ds_ptx_edit_target(ds_ptx_edit *edit, const char *text);
 /*
  * Adds a function behind the last directive: a copy of `function` under another name (from ds_ptx_edit_fresh, or known
@@ -66,12 +67,13 @@ void ds_ptx_edit_target(ds_ptx_edit *edit, const char *text);
  */
 const struct ds_ptx_function *ds_ptx_edit_clone(
         ds_ptx_edit *edit, const struct ds_ptx_function *function, const char *name);
-/* Replaces or removes an item (a declaration, a label, .loc); removes a directive of the module. */
+/* Replace or remove an item of a function (a declaration, a label, .loc), or remove a directive of the module. */
 void ds_ptx_edit_replace_item(
         ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t item, const char *text);
 void ds_ptx_edit_remove_item(ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t item);
 void ds_ptx_edit_remove_directive(ds_ptx_edit *edit, uint32_t directive);
-/* Adds variables and declarations before the first directive, and functions behind the last one */
+/* prologue: adds variables and declarations before the first directive. epilogue: adds functions behind the last
+ * one. */
 void ds_ptx_edit_prologue(ds_ptx_edit *edit, const char *text, const struct ds_ptx_binding *bindings, size_t n);
 void ds_ptx_edit_epilogue(ds_ptx_edit *edit, const char *text, const struct ds_ptx_binding *bindings, size_t n);
 
@@ -80,15 +82,15 @@ void ds_ptx_edit_epilogue(ds_ptx_edit *edit, const char *text, const struct ds_p
  * empty after a failure.
  */
 const char *ds_ptx_edit_fresh(ds_ptx_edit *edit, const char *stem, char buffer[DS_PTX_NAME_MAX]);
-/* Text of an operand or a register, for bindings; lives as long as the edit; "" after a failure. */
+/* Text of an operand or a register, for use in bindings. It lives as long as the edit; "" after a failure. */
 const char *ds_ptx_edit_operand(
         ds_ptx_edit *edit, const struct ds_ptx_function *function, const struct ds_ptx_operand *operand);
 const char *ds_ptx_edit_register(ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t reg);
-/* Guard of an instruction with its blank, "@%p1 ", or "" */
+/* Text of an instruction's guard with a blank, such as "@%p1 "; "": no guard. */
 const char *ds_ptx_edit_guard(
         ds_ptx_edit *edit, const struct ds_ptx_function *function, const struct ds_ptx_instr *instr);
 
-/* Reports that a caller has no memory for a text: apply returns -ENOMEM. */
+/* Records that the caller had no memory for a text: apply then returns -ENOMEM. */
 void ds_ptx_edit_fail(ds_ptx_edit *edit);
 /* True if nothing was noted. */
 bool ds_ptx_edit_is_empty(const ds_ptx_edit *edit);

@@ -9,8 +9,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define EFFORT_PER_INSTR 64 /* steps of loop analysis per instruction, after which every loop counts as waiting */
-#define ROUNDS 64           /* passes from callees to callers, after which all functions get all facts */
+#define EFFORT_PER_INSTR 64 /* most steps of loop analysis per instruction; beyond that every loop counts as waiting */
+#define ROUNDS 64           /* most passes from callees to callers; beyond that all functions get all facts */
 
 #define BIT(fact) (1u << DS_PTX_FACT_##fact)
 
@@ -36,7 +36,7 @@ const char *ds_ptx_fact_text(enum ds_ptx_fact fact)
         return texts[fact];
 }
 
-/* Adds facts; the line of the first one stays. */
+/* Adds facts found at this line; each fact keeps the line of its first cause. */
 static void learn(struct ds_ptx_facts *facts, uint32_t mask, uint32_t line)
 {
         for (uint32_t more = mask & ~facts->mask; more; more &= more - 1)
@@ -46,7 +46,7 @@ static void learn(struct ds_ptx_facts *facts, uint32_t mask, uint32_t line)
 
 /* --- facts of one instruction --- */
 
-/* Whether the memory may be accessible to other blocks */
+/* Whether the memory that the instruction accesses may be accessible to other blocks. */
 static bool is_far(const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -89,7 +89,7 @@ static uint32_t facts_of_memory(const struct ds_ptx_instr *instr)
         }
 }
 
-/* Whether this run of the kernel, or an earlier one, can have written the value that it reads */
+/* Whether the instruction reads memory that this run of the kernel, or an earlier one, can have written. */
 static bool reads_anew(const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -99,7 +99,8 @@ static bool reads_anew(const struct ds_ptx_instr *instr)
         return space == DS_PTX_IN_GLOBAL || space == DS_PTX_SPACE_NONE;
 }
 
-/* The bit ONCE, unless the instruction is known to be harmless; calls and special registers are handled elsewhere. */
+/* BIT(ONCE), unless the instruction is known to give the same result when repeated. Calls and special registers are
+ * handled elsewhere. */
 static uint32_t once_of(const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
@@ -133,7 +134,7 @@ static uint32_t once_of(const struct ds_ptx_instr *instr)
 static uint32_t facts_of_row(const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
-        /* compilers also emit these for a single block */
+        /* compilers also emit these instructions for a kernel without clusters */
         bool plain = instr->op == DS_PTX_OP_FENCE_MBARRIER || instr->op == DS_PTX_OP_CP_BULK ||
                      instr->op == DS_PTX_OP_CP_BULK_TENSOR;
         bool cluster = (info->flags & DS_PTX_CLUSTER) || ds_ptx_has(instr, DS_PTX_SPACE_SHARED_CLUSTER);
@@ -158,7 +159,7 @@ static uint32_t facts_of_sreg(const struct ds_ptx_operand *o)
         case DS_PTX_SREG_SMID:
         case DS_PTX_SREG_WARPID:
                 return BIT(PLACE) | BIT(ONCE);
-        case DS_PTX_SREG_ENVREG: /* 1 and 2 are the halves of the workspace's address */
+        case DS_PTX_SREG_ENVREG: /* %envreg1 and 2 are the halves of the cooperative workspace's address */
                 return (o->component == 1 || o->component == 2 ? BIT(COOPERATIVE) : 0) | BIT(ONCE);
         case DS_PTX_SREG_CLUSTERID:
         case DS_PTX_SREG_NCLUSTERID:
@@ -183,12 +184,12 @@ static uint32_t facts_of_sreg(const struct ds_ptx_operand *o)
         case DS_PTX_SREG_LANEMASK_GE:
         case DS_PTX_SREG_LANEMASK_GT:
                 return 0;
-        default: /* ids of the grid and of the GPU, counters */
+        default: /* ids of the grid and of the GPU, and counters, differ from run to run */
                 return BIT(ONCE);
         }
 }
 
-/* Facts of functions without code in the module, which the driver or the linker provides */
+/* Facts of a function that has no code in the module, by its name: the driver or the linker provides it. */
 static uint32_t facts_of_name(const char *name)
 {
         static const struct {
@@ -257,11 +258,14 @@ static void facts_of_function(const struct ds_ptx_function *function, struct ds_
 struct loops {
         const struct ds_ptx_function *function;
         const struct ds_ptx_facts *facts; /* facts of all functions */
-        uint32_t *asks;                   /* per instruction: number of earlier ones that may report what others did */
-        uint32_t *found;                  /* per register: stamp of the loop in which it depends on memory */
-        uint32_t *told;                   /* per register: stamp of the loop in which it depends on what others did */
+        /* for each instruction, number of earlier instructions that may read what other threads did */
+        uint32_t *asks;
+        uint32_t *found; /* for each register, stamp of the last loop in which it depends on memory */
+        /* for each register, stamp of the last loop in which it depends on what other threads did */
+        uint32_t *told;
         uint32_t stamp;
-        bool memory_told; /* such a value was stored where this thread may load it again */
+        /* true: a value that depends on other threads was stored where this thread may load it again */
+        bool memory_told;
         uint64_t effort;
 };
 
@@ -270,7 +274,7 @@ static bool is_constant(const struct ds_ptx_operand *o, uint64_t bits)
         return o->kind == DS_PTX_OPERAND_INT && o->bits == bits;
 }
 
-/* Whether a thread may learn from the instruction what others did */
+/* Whether a thread may learn from this instruction what other threads did. */
 static bool may_ask(const struct loops *l, const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_function *called;
@@ -291,8 +295,8 @@ static bool may_ask(const struct loops *l, const struct ds_ptx_instr *instr)
         }
 }
 
-/* The same in this loop: the result decides whether the loop continues. Atomics that succeed for one thread each
- * time do not count. */
+/* Whether the instruction's result, in this loop, may tell what other threads did and so decide whether the loop
+ * continues. Atomics that succeed for one thread each time do not count. */
 static bool asks(const struct loops *l, const struct ds_ptx_instr *instr)
 {
         if (!may_ask(l, instr))
@@ -300,7 +304,8 @@ static bool asks(const struct loops *l, const struct ds_ptx_instr *instr)
         if (instr->op == DS_PTX_OP_ATOM_CAS) {
                 const struct ds_ptx_operand *compare = &instr->operands[2];
 
-                /* compared with the previously found value: a retry until no other thread interfered */
+                /* a compare with the value found before is a retry until no other thread interfered, which does not
+                 * count */
                 return compare->kind != DS_PTX_OPERAND_REG || l->found[compare->reg] != l->stamp;
         }
         if (instr->op == DS_PTX_OP_ATOM && (ds_ptx_has(instr, DS_PTX_ATOM_ADD) || ds_ptx_has(instr, DS_PTX_ATOM_INC)))
@@ -349,7 +354,7 @@ static void write_found(void *user, uint32_t *reg, unsigned use)
         f->changed = true;
 }
 
-/* Whether the address holds a call's result; the function's own parameters do not change. */
+/* Whether the address holds a call's result; a function's own parameters do not change. */
 static bool is_returned(const struct ds_ptx_operand *address)
 {
         const struct ds_ptx_var *var = address->var;
@@ -358,7 +363,7 @@ static bool is_returned(const struct ds_ptx_operand *address)
         return f && !(var->index < f->n_params && f->params[var->index] == var);
 }
 
-/* Whether it reads memory that may differ the next time */
+/* Whether the instruction reads memory that may have another value the next time. */
 static bool finds(const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -370,7 +375,7 @@ static bool finds(const struct ds_ptx_instr *instr)
         return space != DS_PTX_IN_PARAM || is_returned(&instr->operands[1]);
 }
 
-/* One pass over the loop; true if more registers depend on memory. */
+/* One pass over the loop: marks registers that depend on memory. True: there are more of them than before. */
 static bool pass_found(struct loops *l, uint32_t first, uint32_t last)
 {
         bool changed = false;
@@ -394,7 +399,8 @@ static bool loads_own(const struct ds_ptx_instr *instr)
                !ds_ptx_has(instr, DS_PTX_SPACE_CONST);
 }
 
-/* One pass over the loop; true if more registers depend on what others did. */
+/* One pass over the loop: marks registers that depend on what other threads did. True: there are more of them than
+ * before. */
 static bool pass(struct loops *l, uint32_t first, uint32_t last)
 {
         bool changed = false;
@@ -417,7 +423,7 @@ static bool pass(struct loops *l, uint32_t first, uint32_t last)
         return changed;
 }
 
-/* Whether a jump at `at` decides, by what others did, whether the loop continues */
+/* Whether the jump at `at` leaves or repeats the loop depending on what other threads did. */
 static bool leaves(const struct loops *l, uint32_t at, uint32_t first, uint32_t last)
 {
         const struct ds_ptx_instr *instr = &l->function->instrs[at];
@@ -446,7 +452,7 @@ static bool too_much(const struct loops *l)
         return l->effort > (uint64_t)EFFORT_PER_INSTR * (l->function->n_instrs + 1024);
 }
 
-/* Whether the text between a backward jump and its target waits for others */
+/* Whether the loop between a backward jump (`last`) and its target (`first`) waits for other threads. */
 static bool loop_waits(struct loops *l, uint32_t first, uint32_t last)
 {
         if (l->asks[last + 1] == l->asks[first])
@@ -533,7 +539,7 @@ static bool hand_on(const struct ds_ptx_module *module, struct ds_ptx_facts *fac
         return changed;
 }
 
-/* An indirect call may call any function. */
+/* Adds the facts of all functions to the caller `who` of an indirect call, which may call any of them. */
 static void hand_on_unseen(const struct ds_ptx_module *module, struct ds_ptx_facts *facts, uint32_t who)
 {
         uint32_t all = 0;

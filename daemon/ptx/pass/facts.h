@@ -20,7 +20,7 @@
 
 #include "ptx/ir.h"
 
-/* NAME, "word", "what it means" */
+/* list of the facts: name, "word", "what it means" */
 #define DS_PTX_FACTS(X)                                                                        \
         X(WAITS, "waits", "has a loop that waits for other blocks or the host")                \
         X(ATOMICS, "atomics", "changes memory shared by blocks with atomics")                  \
@@ -71,7 +71,7 @@ static inline int ds_ptx_fact(const struct ds_ptx_facts *facts, enum ds_ptx_fact
  */
 int ds_ptx_facts_find(const struct ds_ptx_module *module, struct ds_ptx_facts *ret_facts);
 
-/* Ways in which running blocks can communicate: without any of them, their order cannot affect the results. */
+/* Facts that let running blocks communicate: without any of them, the order of the blocks cannot affect the results. */
 #define DS_PTX_FACTS_TALK                                                                                             \
         (1u << DS_PTX_FACT_WAITS | 1u << DS_PTX_FACT_ATOMICS | 1u << DS_PTX_FACT_ORDERED | 1u << DS_PTX_FACT_FENCES | \
                 1u << DS_PTX_FACT_COOPERATIVE | 1u << DS_PTX_FACT_CLUSTERS | 1u << DS_PTX_FACT_LAUNCHES |             \

@@ -11,17 +11,18 @@
 #include "util/macro.h"
 
 #define ARENA_LIMIT DS_MIB(256)
-#define ROUNDS 64 /* passes over all instructions, after which everything counts as varying */
-#define EFFORT 64 /* basic blocks examined behind branches, per block, after which everything counts as varying */
+#define ROUNDS 64 /* most passes over all instructions; beyond that everything counts as varying */
+#define EFFORT 64 /* most basic blocks examined behind branches, per block; beyond that everything counts as varying */
 #define NONE UINT32_MAX
 
-/* A basic block: instructions executed one after the other */
+/* A basic block, called stretch in this file: instructions executed one after the other */
 struct stretch {
         uint32_t first, end;
-        uint32_t n_next, *next; /* indices of stretches; n stands for the exit of the function */
+        uint32_t n_next, *next; /* successors, as indices of stretches; n stands for the exit of the function */
         uint32_t n_before, *before;
-        uint32_t meet;  /* immediate postdominator: where all paths from here meet, at the latest the exit */
-        uint32_t place; /* number in the order from the exit backwards; NONE: never reaches the exit */
+        /* immediate postdominator: stretch where all paths from this one meet, at the latest the exit */
+        uint32_t meet;
+        uint32_t place; /* number in the order from the exit backwards; NONE: the stretch never reaches the exit */
         bool uncertain, followed, loud, torn;
         uint32_t stamp;
 };
@@ -30,10 +31,10 @@ struct ds_ptx_flow {
         ds_arena *arena;
         const struct ds_ptx_function *function;
         enum ds_ptx_vary what;
-        struct stretch *stretches; /* n + 1 entries: the last is the exit */
-        uint32_t n, *of;           /* `of`: stretch of each instruction */
-        uint8_t *varies;           /* by register: 1 if it varies */
-        uint32_t *stack;           /* one entry per stretch */
+        struct stretch *stretches; /* array of n + 1 stretches, of which the last is the exit */
+        uint32_t n, *of;           /* number of stretches without the exit; index of each instruction's stretch */
+        uint8_t *varies;           /* for each register, 1 if it varies */
+        uint32_t *stack;           /* work space, one entry per stretch */
         uint64_t effort;
         uint32_t stamp;
         bool changed, gave_up;
@@ -85,7 +86,8 @@ static int cut(ds_ptx_flow *flow)
         return 0;
 }
 
-/* Successors of the stretch: labels, the next stretch, the exit. Returns their number; to may be NULL. */
+/* Finds the successors of a stretch: labels, the next stretch, the exit. Returns their number; `to`, which receives
+ * them, may be NULL. */
 static uint32_t ways(const ds_ptx_flow *flow, const struct stretch *s, uint32_t *to)
 {
         const struct ds_ptx_function *f = flow->function;
@@ -141,7 +143,8 @@ static int connect(ds_ptx_flow *flow)
 
 /* --- immediate postdominators (Cooper, Harvey, Kennedy 2001), from the exit backwards ----------------------- */
 
-/* Numbers the stretches that reach the exit in postorder of a backward traversal; order: by that number. */
+/* Numbers the stretches that reach the exit, in postorder of a backward traversal, and returns how many they are;
+ * order[i]: stretch with number i */
 static uint32_t number(ds_ptx_flow *flow, uint32_t *order)
 {
         uint32_t *next = flow->stack + flow->n + 1, depth = 0, n = 0;
@@ -260,7 +263,7 @@ static bool sreg_varies(const struct ds_ptx_operand *o, enum ds_ptx_vary what)
         }
 }
 
-/* Loads with the same result for the same address: from the kernel's parameters and constants */
+/* Whether a load has the same result for the same address: from the kernel's parameters or constants. */
 static bool loads_constant(const struct ds_ptx_function *f, const struct ds_ptx_instr *instr)
 {
         enum ds_ptx_space space = ds_ptx_instr_space(instr);
@@ -296,7 +299,8 @@ static bool is_source(const ds_ptx_flow *flow, const struct ds_ptx_instr *instr)
                 return flow->what == DS_PTX_VARY_THREAD || instr->op == DS_PTX_OP_ACTIVEMASK;
         case DS_PTX_CLASS_MEMORY:
                 return !loads_constant(flow->function, instr);
-        case DS_PTX_CLASS_BARRIER: /* its result covers the whole block */
+        /* a barrier's result is equal in all threads of a block, but may vary from block to block */
+        case DS_PTX_CLASS_BARRIER:
                 return flow->what == DS_PTX_VARY_BLOCK || instr->n_operands > 3;
         default:
                 return true;
@@ -353,7 +357,7 @@ static void reach(ds_ptx_flow *flow, uint32_t to, uint32_t meet, uint32_t *depth
         flow->stack[(*depth)++] = to;
 }
 
-/* Marks everything between the branch that ends the stretch and the point where its paths meet again */
+/* Marks everything between the branch that ends the stretch `from` and the point where its paths meet again. */
 static void follow_branch(ds_ptx_flow *flow, struct stretch *from)
 {
         uint32_t depth = 0;
@@ -398,7 +402,8 @@ static int follow(ds_ptx_flow *flow)
         if (!flow->varies)
                 return -ENOMEM;
         for (uint32_t i = 0; i < f->n_params; i++)
-                if (f->params[i]->reg != DS_PTX_NO_REG) /* callers may pass any value */
+                /* registers that hold a function's parameters vary: callers may pass any value */
+                if (f->params[i]->reg != DS_PTX_NO_REG)
                         flow->varies[f->params[i]->reg] = 1;
         flow->changed = true;
         for (uint32_t round = 0; flow->changed && !flow->gave_up; round++) {
@@ -443,7 +448,7 @@ ds_ptx_flow *ds_ptx_flow_free(ds_ptx_flow *flow)
 
 /* --- threads that leave --- */
 
-/* Finds stretches from whose beginning a loud instruction can be reached */
+/* Finds the stretches from whose beginning a loud instruction (flow.h) can be reached. */
 static void find_loud(ds_ptx_flow *flow, const uint8_t *loud)
 {
         uint32_t depth = 0;
@@ -468,7 +473,8 @@ static void find_loud(ds_ptx_flow *flow, const uint8_t *loud)
         }
 }
 
-/* Marks the stretches where lanes that took different paths at the branch both reach loud instructions. */
+/* Marks the stretches in which lanes may be apart: behind a branch whose paths both reach loud instructions
+ * (flow.h). */
 static void tear(ds_ptx_flow *flow, const struct stretch *from)
 {
         uint32_t depth = 0;

@@ -22,11 +22,11 @@
 typedef struct ds_ptx_flow ds_ptx_flow;
 
 enum ds_ptx_vary {
-        DS_PTX_VARY_THREAD, /* among the threads of a block */
-        DS_PTX_VARY_BLOCK,  /* for one thread index, from block to block of a launch */
+        DS_PTX_VARY_THREAD, /* differs among the threads of a block */
+        DS_PTX_VARY_BLOCK,  /* differs from block to block of a launch, for the same thread index */
 };
 
-/* The function must outlive the flow. Returns 0 or -ENOMEM. */
+/* Analyses a function, which must outlive the result. Returns 0 or -ENOMEM. */
 int ds_ptx_flow_new(const struct ds_ptx_function *function, enum ds_ptx_vary what, ds_ptx_flow **ret);
 ds_ptx_flow *ds_ptx_flow_free(ds_ptx_flow *flow);
 /* Whether the register may vary */
@@ -40,8 +40,8 @@ bool ds_ptx_flow_is_uncertain(const ds_ptx_flow *flow, uint32_t instr);
  * varies and has one path without any further loud instruction, else 0. Returns DS_PTX_NO_REG, or an instruction for
  * which it is not known whether all remaining lanes reach it together.
  */
-#define DS_PTX_FLOW_LEAVES_JUMP 1 /* lanes that jump, or execute a ret, leave */
-#define DS_PTX_FLOW_LEAVES_ON 2   /* lanes that continue behind it leave */
+#define DS_PTX_FLOW_LEAVES_JUMP 1 /* lanes that take the jump, or execute a ret, leave */
+#define DS_PTX_FLOW_LEAVES_ON 2   /* lanes that do not take the jump leave */
 uint32_t ds_ptx_flow_leavers(ds_ptx_flow *flow, const uint8_t *loud, uint8_t *ret_leaves);
 
 static inline void ds_ptx_flow_freep(ds_ptx_flow **p)

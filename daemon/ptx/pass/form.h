@@ -21,94 +21,103 @@
 #include "ptx/pass/pass.h"
 
 /*
- * The board: .b32 values at 16-byte boundaries. Functions read only NOW and GRID. It counts as static shared memory of
- * every kernel that uses it.
+ * Offsets in the board, a variable in shared memory with .b32 values at 16-byte boundaries. Called functions read only
+ * NOW and GRID. The board counts as static shared memory of every kernel that uses it.
  */
 enum ds_ptx_board {
-        DS_PTX_BOARD_NOW = 0, /* x, y, z of the running block, and the state of its worker */
-        /* two slots of x, y, z, and a flag for "there is one": from the first thread to the others */
+        DS_PTX_BOARD_NOW = 0, /* index x, y, z of the running block, and the state of its worker */
+        /* two slots of x, y, z and a flag "there is a block": written by the first thread for all others */
         DS_PTX_BOARD_GIVE = 16,
-        DS_PTX_BOARD_OWN = 48, /* only for the first thread: x, y, z, number of blocks left of its ticket */
-        /* only for the first thread: tickets taken; whether a block has run; kind of the held value */
+        /* only for the first thread: x, y, z of its next block, and number of blocks left in its ticket */
+        DS_PTX_BOARD_OWN = 48,
+        /* only for the first thread: number of tickets taken; whether a block has run; kind of the held value */
         DS_PTX_BOARD_TAKEN = 64,
-        DS_PTX_BOARD_GRID = 80,   /* grid size x, y, z */
-        DS_PTX_BOARD_BYTES = 128, /* variables behind it keep their alignment, even if that was accidental */
+        DS_PTX_BOARD_GRID = 80, /* grid size x, y, z */
+        /* size of the board; a multiple of 128 keeps the alignment of variables behind it, even if that was
+         * accidental */
+        DS_PTX_BOARD_BYTES = 128,
 };
 
 #define DS_PTX_STATIC_SHARED_MAX 49152u
 #define DS_PTX_SHARED_ALIGN 1024 /* largest alignment that any instruction requires of shared memory */
 
-/* State of turning one kernel into a form */
+/* State of turning one kernel into a form. */
 struct ds_ptx_form_plan {
         const struct ds_ptx_function *kernel;
         enum ds_ptx_form form;
         /* the kernel and all its direct and indirect callees; valid until the next check */
         const struct ds_ptx_function *const *functions;
         uint32_t n_functions;
-        bool asks;             /* some of the functions read the index or the grid */
-        bool board;            /* the form has a board */
-        uint32_t barrier;      /* number of a barrier that the kernel does not use */
-        const uint8_t *leaves; /* by instruction, from ds_ptx_flow_leavers; NULL: no lane leaves that others wait for */
-        bool copies, bulk, wgmma, objects; /* asynchronous work to wait for; objects: mbarriers to invalidate */
-        bool aligns;                       /* dynamic shared memory may need the same begin as without the board */
-        uint32_t lookups;                  /* searches so far for the writer of a register */
-        uint32_t line;                     /* REFUSED: line, 0: no particular line; and reason */
+        bool asks;        /* true: some of the functions read the block index or the grid size */
+        bool board;       /* true: the form has a board */
+        uint32_t barrier; /* number of a barrier that the kernel does not use */
+        /* for each instruction, value from ds_ptx_flow_leavers; NULL: no lane leaves while others wait for it */
+        const uint8_t *leaves;
+        /* asynchronous work that must end before the next block; objects: mbarriers must be invalidated */
+        bool copies, bulk, wgmma, objects;
+        /* true: dynamic shared memory may need the same alignment as without the board */
+        bool aligns;
+        uint32_t lookups; /* number of searches so far for the instruction that writes a register */
+        uint32_t line;    /* if the form is refused: line of the reason, 0: no particular line */
         char reason[160];
 };
 
-/* State shared by all kernels of one module's edit */
+/* State shared by the forms of all kernels in one edit of a module. */
 struct ds_ptx_form_run {
         const struct ds_ptx_module *module;
         const struct ds_ptx_facts *facts;
         ds_ptx_edit *edit;
         ds_arena *arena;
-        uint8_t *asks;                       /* by function: it, or a callee, reads the index or the grid */
-        const struct ds_ptx_function **copy; /* by function: its copy that reads the board; NULL: not made */
-        uint8_t *copy_done;                  /* by function: the edits of its copy are done */
-        uint8_t *reached;                    /* by function: it is in `list` */
+        /* for each function, 1 if it or a callee reads the block index or the grid size */
+        uint8_t *asks;
+        const struct ds_ptx_function **copy; /* for each function, its copy that reads the board; NULL: not made */
+        uint8_t *copy_done;                  /* for each function, 1 if the edits of its copy are done */
+        uint8_t *reached;                    /* for each function, 1 if it is in `list` */
         const struct ds_ptx_function **list; /* functions of the last plan */
         bool copied;
         bool has_board, aligned;
         char board[DS_PTX_NAME_MAX], wide[DS_PTX_NAME_MAX]; /* wide: a temporary register */
 };
 
-/* 0 or -ENOMEM. All its memory is in the arena. */
+/* Prepares the state, with all its memory in the arena. 0 or -ENOMEM. */
 int ds_ptx_form_begin(struct ds_ptx_form_run *run, const struct ds_ptx_module *module, const struct ds_ptx_facts *facts,
         ds_ptx_edit *edit, ds_arena *arena);
 
-/* Whether the kernel can have the form. 0 with *ret filled, 1 with line and reason in it, or -ENOMEM. */
+/* Whether the kernel can have the form. 0: yes, with *ret filled; DS_PTX_FORM_E_REFUSED: no, with line and reason in
+ * *ret; or -ENOMEM. */
 #define DS_PTX_FORM_E_REFUSED 1
 int ds_ptx_form_check(struct ds_ptx_form_run *run, const struct ds_ptx_function *kernel, enum ds_ptx_form form,
         struct ds_ptx_form_plan *ret);
 
 /*
- * Notes the form's edits in `to`: the plan's kernel or a copy of it. The edit reports failures.
+ * Write a kernel's form into the function `to`, the plan's kernel or a copy of it, as notes of the edit. The edit
+ * reports failures.
  */
 void ds_ptx_form_slice(
         struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, const struct ds_ptx_function *to);
 void ds_ptx_form_preempt(
         struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, const struct ds_ptx_function *to);
 
-/* Pass function that makes the form in place */
+/* Runs a pass that replaces kernels by their form. */
 int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form);
 
-/* For both forms: name of the board, declared by the first call */
+/* Name of the board in the module; the first call declares it. */
 const char *ds_ptx_form_board(struct ds_ptx_form_run *run);
 /* Declares a variable that keeps dynamic shared memory aligned as in the native kernel. */
 void ds_ptx_form_align(struct ds_ptx_form_run *run);
-/* Adds the parameter (struct ds_ptx_virtual). */
+/* Adds the form's parameter (struct ds_ptx_virtual) to a kernel; name: receives the parameter's name. */
 void ds_ptx_form_parameter(struct ds_ptx_form_run *run, const struct ds_ptx_function *to, char name[DS_PTX_NAME_MAX]);
 /*
- * Replaces reads of index and grid, and calls, in `to`. xyz: registers with the index, valid in the first `leading`
- * instructions; later ones read the board.
+ * Replaces reads of the block index and grid size, and calls of functions that read them, in `to`. xyz: registers that
+ * hold the index, valid in the first `leading` instructions; later instructions read the board.
  */
 void ds_ptx_form_index(struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan,
         const struct ds_ptx_function *to, const char *parameter, const char *const xyz[3], uint32_t leading);
-/* Whether an instruction from `first` on reads the index */
+/* Whether an instruction of the function reads the block index, from number `first` on. */
 bool ds_ptx_form_reads_index(const struct ds_ptx_function *function, uint32_t first);
-/* Whether the instruction reads the index or the grid */
+/* Whether the instruction reads the block index or the grid size. */
 bool ds_ptx_form_asks(const struct ds_ptx_instr *instr);
-/* Whether lanes of a warp execute it together; its last operand names the lanes */
+/* Whether lanes of a warp execute the instruction together; its last operand names the lanes. */
 bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr);
-/* The definition of a called function; NULL for an indirect call */
+/* Definition of the function that a call names; NULL for an indirect call. */
 const struct ds_ptx_function *ds_ptx_form_called(const struct ds_ptx_instr *instr);

@@ -10,15 +10,17 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define LOOKUPS 1000          /* searches for the writer of a register, after which it counts as unknown */
-#define BARRIERS 16           /* barriers of a block */
-#define OLD_PARAM_BYTES 4352u /* parameter bytes of an entry, before PTX 8.1 or sm_70 */
-#define STATIC_SLACK 16u      /* most bytes for the alignment of one more variable */
+/* most searches for the instruction that writes a register; beyond that its value counts as unknown */
+#define LOOKUPS 1000
+#define BARRIERS 16           /* number of barriers that a block has */
+#define OLD_PARAM_BYTES 4352u /* most bytes of a kernel's parameters before PTX 8.1 or sm_70 */
+#define STATIC_SLACK 16u      /* most bytes that the alignment of one more variable can cost */
 
 static int refuse(struct ds_ptx_form_plan *plan, uint32_t line, const char *fmt, ...)
         __attribute__((__format__(__printf__, 3, 4)));
 
-/* Records a reason (the first one stays) and returns the contract code, so that a check can return its result. */
+/* Records a reason to refuse the form (the first one stays) and returns the contract code, so that a check can
+ * return this call's result. */
 static int refuse(struct ds_ptx_form_plan *plan, uint32_t line, const char *fmt, ...)
 {
         va_list args;
@@ -78,7 +80,7 @@ static bool wants_cluster(const struct ds_ptx_instr *instr)
                        ds_ptx_has(instr, DS_PTX_SPACE_SHARED_CLUSTER) || ds_ptx_has(instr, DS_PTX_MULTICAST_CLUSTER);
 
         switch (instr->op) {
-        case DS_PTX_OP_FENCE_MBARRIER: /* compilers also emit these for a single block */
+        case DS_PTX_OP_FENCE_MBARRIER: /* compilers also emit this instruction for a kernel without clusters */
                 return false;
         case DS_PTX_OP_CP_BULK:
         case DS_PTX_OP_CP_BULK_TENSOR:
@@ -149,7 +151,8 @@ static void see_shared(uint8_t *seen, const struct ds_ptx_operand *o)
                 see_shared(seen, &o->elements[i]);
 }
 
-/* Bytes of the module's shared memory that the kernel names, at most. A module has the arrays of all its kernels. */
+/* Computes the most bytes of static shared memory that the kernel may have: those of the module's variables that it
+ * names. A module has the arrays of all its kernels. */
 static int shared_of_module(struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, uint64_t *ret)
 {
         const struct ds_ptx_module *m = run->module;
@@ -225,10 +228,10 @@ static bool has_static_shared(const struct ds_ptx_module *m)
 }
 
 /*
- * Dynamic shared memory begins behind the static part, aligned only as declared. Some instructions need up to 1 KiB,
- * and compilers that know that there is no static part declare less (Triton: 16). All arrays without a size begin at
- * one address, so another one with that alignment keeps it there. Native kernels without static shared memory are not
- * affected.
+ * Decides whether dynamic shared memory needs an alignment variable. It begins behind the static part, aligned only as
+ * declared. Some instructions need up to 1 KiB, and compilers that know that there is no static part declare less
+ * (Triton: 16). All arrays without a size begin at one address, so another one with that alignment keeps it there.
+ * Native kernels without static shared memory are not affected.
  */
 static int check_alignment(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
@@ -248,7 +251,8 @@ static int check_alignment(struct ds_ptx_form_run *run, struct ds_ptx_form_plan 
 
 /* --- barriers --- */
 
-/* The operand with the barrier's number, and whether a thread count follows */
+/* Operand with the number of the barrier that the instruction uses; *ret_counted: whether a thread count follows.
+ * NULL: no barrier. */
 static const struct ds_ptx_operand *barrier_of(const struct ds_ptx_instr *instr, bool *ret_counted)
 {
         switch (instr->op) {
@@ -280,7 +284,8 @@ static void find_writer(void *user, uint32_t *reg, unsigned use)
         w->n += *reg == w->reg && (use & DS_PTX_USE_WRITE);
 }
 
-/* The only instruction that writes the register, unconditionally; NULL: several, none, a guard, or too many searches */
+/* The only instruction that writes the register, if it does so unconditionally; NULL: several instructions, none, a
+ * guard, or too many searches. */
 static const struct ds_ptx_instr *only_writer(
         struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, uint32_t reg)
 {
@@ -302,7 +307,8 @@ static const struct ds_ptx_instr *only_writer(
         return w.n == 1 && found->guard == DS_PTX_NO_REG ? found : NULL;
 }
 
-/* A constant, or the value of a register that is set to a constant in one place. false: not known */
+/* Value of an operand that is a constant, or a register set to a constant in one place. false: the value is not
+ * known. */
 static bool known(
         struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, const struct ds_ptx_operand *o, uint64_t *ret)
 {
@@ -320,10 +326,10 @@ static bool known(
 
 /* Properties of the barriers of a kernel and its callees */
 struct barriers {
-        uint32_t used;  /* mask of used numbers */
-        uint32_t whole; /* mask of those at which all threads of the block meet */
-        uint32_t line;  /* line of one of the latter, 0: none */
-        bool elsewhere; /* one of the latter is in a function */
+        uint32_t used;  /* mask of the barrier numbers that are used */
+        uint32_t whole; /* mask of the barrier numbers at which all threads of the block meet */
+        uint32_t line;  /* line of a barrier at which all threads meet; 0: there is none */
+        bool elsewhere; /* true: such a barrier is in a called function */
 };
 
 static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f,
@@ -348,7 +354,8 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
         return 0;
 }
 
-/* Finds a barrier of the whole block that some threads may reach after others have left: line, or 0 */
+/* Finds a barrier of the whole block that some threads may reach after others have left the function. *ret_line: its
+ * line, or 0. */
 static int find_gone_in(const struct barriers *b, const struct ds_ptx_function *f, uint32_t *ret_line)
 {
         ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
@@ -365,7 +372,8 @@ static int find_gone_in(const struct barriers *b, const struct ds_ptx_function *
         return r;
 }
 
-/* The same for the kernel and its functions: a thread that returns early from a function may leave then. */
+/* Finds such a barrier for the kernel and its functions: a thread that returns early from a function may then leave
+ * the kernel. */
 static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers *b, uint32_t *ret_line)
 {
         uint32_t n = b->elsewhere ? plan->n_functions : 1;
@@ -397,8 +405,9 @@ static int check_barriers(struct ds_ptx_form_plan *plan)
         r = b.whole ? find_gone(plan, &b, &line) : 0;
         if (r || !line)
                 return r;
-        /* Threads at the tail could take part in these barriers, but gave wrong results on an H200: lanes of one
-         * warp came to the barriers from two places, since the assembler lets a warp reconverge before the tail */
+        /* Threads at the end of the form's loop could take part in these barriers, but gave wrong results on an
+         * H200: lanes of one warp came to the barriers from two places, since the assembler lets a warp reconverge
+         * before the loop's end */
         return refuse(plan, line, "threads may leave while others wait at barriers");
 }
 
@@ -410,7 +419,8 @@ bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr)
                instr->op != DS_PTX_OP_ACTIVEMASK;
 }
 
-/* A barrier of some of the block's warps: each warp must arrive as a whole, except for exited threads. */
+/* Whether the instruction is a barrier of some of the block's warps: each of them must arrive as a whole, except for
+ * exited threads. */
 static bool is_counted(const struct ds_ptx_instr *instr)
 {
         bool counted = false;
@@ -429,14 +439,16 @@ static bool is_inside(const struct ds_ptx_form_plan *plan, is_fn is)
         return false;
 }
 
-/* Lanes that leave one function while others continue to instructions for which `is` holds */
+/* Result of the search for lanes that leave a function while others continue to instructions of a kind. */
 struct leavers {
-        uint8_t *leaves;                    /* from ds_ptx_flow_leavers */
-        const struct ds_ptx_instr *first;   /* first instruction where lanes leave; NULL: no lane leaves */
-        const struct ds_ptx_instr *unclear; /* instruction for which it is unknown; NULL: none */
+        uint8_t *leaves;                  /* for each instruction, value from ds_ptx_flow_leavers */
+        const struct ds_ptx_instr *first; /* first instruction at which lanes leave; NULL: no lane leaves */
+        /* instruction for which it is unknown whether all remaining lanes reach it; NULL: none */
+        const struct ds_ptx_instr *unclear;
 };
 
-/* inside: called functions have such instructions, too. */
+/* Finds lanes that leave while others continue to instructions for which `is` holds. inside: called functions have
+ * such instructions, too. */
 static int find_leavers(
         struct ds_ptx_form_run *run, const struct ds_ptx_function *f, is_fn is, bool inside, struct leavers *ret)
 {
@@ -461,9 +473,9 @@ static int find_leavers(
 }
 
 /*
- * Instructions that lanes execute together wait for all named lanes that have not exited. A lane that leaves the body
- * does not exit, so others must know that it is gone. A lane that returns from a function before the others may leave
- * then.
+ * Checks instructions that lanes execute together: they wait for all named lanes that have not exited. A lane that
+ * leaves the kernel's body in a form does not exit, so the other lanes must know that it is gone. A lane that returns
+ * from a function before the others may leave then.
  */
 static int check_lanes(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
@@ -516,7 +528,7 @@ static void look_at_copies(struct ds_ptx_form_plan *plan, const struct ds_ptx_in
         }
 }
 
-/* The variable, and the offset in it, of an address; false: not known */
+/* Variable, and offset in it, that an address operand names; false: not known. */
 static bool place_of(
         struct ds_ptx_form_plan *plan, const struct ds_ptx_operand *o, const struct ds_ptx_var **ret, int64_t *ret_at)
 {
@@ -550,7 +562,7 @@ static bool place_of(
         return false;
 }
 
-/* Whether the kernel itself invalidates the mbarrier there */
+/* Whether the kernel itself invalidates the mbarrier that the instruction `init` initialises. */
 static bool is_given_up(struct ds_ptx_form_plan *plan, const struct ds_ptx_instr *init)
 {
         const struct ds_ptx_function *f = plan->kernel;
@@ -574,8 +586,8 @@ static const struct ds_ptx_instr *first_of(const struct ds_ptx_function *f, enum
         return NULL;
 }
 
-/* Whether each block makes the same mbarriers at the same places: then they can be invalidated before the next
- * block. */
+/* Checks that each block makes the same mbarriers at the same places, so that they can be invalidated before the
+ * next block. */
 static int check_same_objects(struct ds_ptx_form_plan *plan)
 {
         const struct ds_ptx_function *f = plan->kernel;
@@ -596,7 +608,7 @@ static int check_same_objects(struct ds_ptx_form_plan *plan)
         return r;
 }
 
-/* mbarriers: initialising one that is already valid is undefined. */
+/* Checks mbarriers: initialising one that is still valid is undefined, and the next block would do so. */
 static int check_objects(struct ds_ptx_form_plan *plan)
 {
         const struct ds_ptx_instr *init = first_of(plan->kernel, DS_PTX_OP_MBARRIER_INIT), *elsewhere;
@@ -627,8 +639,9 @@ static int check_objects(struct ds_ptx_form_plan *plan)
 /* --- recursion --- */
 
 /*
- * Repeatedly removes functions that call none of the remaining ones; the rest is recursive, perhaps indirectly. Callees
- * mostly follow their callers in the plan, so one pass from the end handles a long chain.
+ * Finds a function that calls itself, perhaps indirectly: repeatedly removes the functions that call none of the
+ * remaining ones. Callees mostly follow their callers in the plan, so one pass from the end handles a long chain. NULL:
+ * there is none.
  */
 static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan *plan, uint8_t *left)
 {
@@ -657,7 +670,8 @@ static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan 
         return stays;
 }
 
-/* Lanes return from recursion one by one. On an H200 some were lost when the body ran again; the cause is unknown. */
+/* Refuses recursion, from which lanes return one by one. On an H200 some lanes were lost when the body ran again;
+ * the cause is unknown. */
 static int check_recursion(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
         uint8_t *left = ds_arena_alloc(run->arena, (size_t)run->module->n_functions + 1, 1);
@@ -684,7 +698,7 @@ static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan
         for (uint32_t i = 0; i < plan->n_functions; i++)
                 for (uint32_t k = 0; k < plan->functions[i]->n_instrs; k++)
                         look_at_copies(plan, &plan->functions[i]->instrs[k]);
-        /* whole warps wait for its products, and that wait cannot name fewer lanes */
+        /* whole warps wait for wgmma's products, and that wait cannot name fewer lanes */
         if (!r && plan->wgmma && plan->leaves)
                 r = refuse(plan, plan->kernel->line, "lanes may leave while others of their warp wait for them");
         return r;

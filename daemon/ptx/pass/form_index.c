@@ -9,7 +9,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define ROUNDS 64 /* passes from callees to callers, after which all functions count as reading the index */
+#define ROUNDS 64 /* most passes from callees to callers; beyond that all functions count as reading the block index */
 
 const struct ds_ptx_function *ds_ptx_form_called(const struct ds_ptx_instr *instr)
 {
@@ -140,7 +140,8 @@ void ds_ptx_form_parameter(struct ds_ptx_form_run *run, const struct ds_ptx_func
 
 /* --- replacing reads --- */
 
-/* Replaces a `mov`, the only instruction that can read the index or the grid: from a register, or from memory. */
+/* Replaces a `mov` that reads the block index or the grid size, the only instruction that can: by a mov from
+ * register `reg`, or by a load from memory. */
 static void replace(struct ds_ptx_form_run *run, const struct ds_ptx_function *to, uint32_t at, const char *space,
         const char *base, uint32_t offset, const char *reg)
 {
@@ -163,7 +164,7 @@ static void replace(struct ds_ptx_form_run *run, const struct ds_ptx_function *t
                 bindings, DS_ARRAY_SIZE(bindings));
 }
 
-/* Replaces a call by a call of the function's copy */
+/* Replaces a call of a function by a call of the function's copy. */
 static void replace_call(
         struct ds_ptx_form_run *run, const struct ds_ptx_function *to, uint32_t at, const struct ds_ptx_function *copy)
 {
@@ -186,7 +187,7 @@ static void replace_call(
         free(text);
 }
 
-/* The copy of a function, made at its first call */
+/* The copy of a function that reads the board; made at the first call of it. */
 static const struct ds_ptx_function *copy_of(struct ds_ptx_form_run *run, const struct ds_ptx_function *function)
 {
         char name[DS_PTX_NAME_MAX];
@@ -230,7 +231,7 @@ static void in_function(struct ds_ptx_form_run *run, const struct ds_ptx_functio
         replace_calls(run, to);
 }
 
-/* Edits the copies, which may need further copies */
+/* Edits all copies; that may make further copies. */
 static void finish_copies(struct ds_ptx_form_run *run)
 {
         while (run->copied) {

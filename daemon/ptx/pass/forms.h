@@ -38,26 +38,26 @@ enum ds_ptx_form {
 /* Must change when the same module gives another text: a part of the key of cached compiled images. */
 #define DS_PTX_FORMS_VERSION 5u
 
-/* The last parameter of both forms */
+/* Last parameter of a sliced or persistent kernel. */
 struct ds_ptx_virtual {
         uint64_t control;  /* persistent: address of a struct ds_ptx_control in device memory */
-        uint32_t grid[3];  /* grid of the client's launch */
+        uint32_t grid[3];  /* grid of the client's launch, blocks */
         uint32_t n_blocks; /* product of grid; below 2^31, so that the counter cannot wrap */
-        uint32_t first;    /* sliced: the linear index of this launch's first block */
-        uint32_t epoch;    /* persistent: this launch stops when control.stop has this value; never 0 */
-        uint32_t chunk;    /* persistent: blocks taken at a time, at least 1 */
-        uint32_t most;     /* persistent: most tickets of a worker, which then leaves; 0: no limit */
+        uint32_t first;    /* sliced: linear index of this launch's first block */
+        uint32_t epoch;    /* persistent: value of control.stop that stops this launch; never 0 */
+        uint32_t chunk;    /* persistent: number of blocks that a worker takes at a time, at least 1 */
+        uint32_t most;     /* persistent: number of tickets (chunks) after which a worker leaves; 0: no limit */
 };
 
 /*
- * Persistent: in device memory, at a multiple of 64, all 0 when the first launch that names it begins. Only one launch
- * at a time uses it. A launch that resumes another has another epoch.
+ * Control block of a persistent kernel: in device memory, at a multiple of 64, all 0 when the kernel's first launch
+ * begins. Only one launch at a time uses it. A launch that resumes another has another epoch.
  */
 struct ds_ptx_control {
-        uint32_t stop; /* the epoch of the launch that has to stop; read with .relaxed.gpu */
-        /* counter of taken blocks; the last worker of a launch that did the last block sets it to 0 */
+        uint32_t stop; /* epoch of the launch that has to stop; workers read it with .relaxed.gpu */
+        /* number of blocks taken; the last worker of the launch that did the last block sets it to 0 */
         uint32_t next;
-        uint32_t left;      /* workers that have left; 0 again when all of them have */
+        uint32_t left;      /* number of workers that have left; 0 again when all of them have */
         uint32_t completed; /* epoch of the launch that did the last block */
         uint32_t reserved[12];
 };

@@ -72,7 +72,7 @@ static bool ends_with(const char *name, const char *suffix)
         return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* A function whose name ends with a form's suffix */
+/* A function whose name already ends with a form's suffix; NULL: there is none. */
 static const struct ds_ptx_function *in_the_way(const struct ds_ptx_module *m)
 {
         for (uint32_t i = 0; i < m->n_functions; i++)
@@ -82,13 +82,14 @@ static const struct ds_ptx_function *in_the_way(const struct ds_ptx_module *m)
         return NULL;
 }
 
-/* Literals that compilers put beside a kernel: no code writes them, so any instance is equal. */
+/* Whether the variable is a literal that a compiler put beside a kernel: no code writes it, so another instance is
+ * equal. */
 static bool is_literal(const struct ds_ptx_var *var)
 {
         return var->name[0] == '$' && var->data && (var->type == DS_PTX_TYPE_B8 || var->type == DS_PTX_TYPE_U8);
 }
 
-/* read: the instruction can only read the named variable or take its address */
+/* Whether the operand names a variable; read: the instruction can only read the variable or take its address. */
 static bool names_variable(const struct ds_ptx_operand *o, bool read)
 {
         const struct ds_ptx_var *var =
@@ -178,7 +179,7 @@ static void refuse_all(const struct ds_ptx_function *why, struct ds_ptx_form_ver
         }
 }
 
-/* edit: NULL for verdicts only */
+/* Judges, and with an edit makes, all forms of all kernels. edit: NULL: verdicts only */
 static int judge(const struct ds_ptx_module *module, ds_ptx_edit *edit, struct ds_ptx_form_verdict *verdicts)
 {
         ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0((size_t)module->n_functions + 1, sizeof(*facts));

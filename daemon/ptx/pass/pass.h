@@ -20,12 +20,12 @@
 #include "ptx/pass/facts.h"
 
 enum ds_ptx_verdict {
-        DS_PTX_PASS_UNCHANGED, /* nothing to do */
+        DS_PTX_PASS_UNCHANGED, /* the pass had nothing to do in this function */
         DS_PTX_PASS_DONE,
         DS_PTX_PASS_REFUSED,
 };
 
-/* Result for one function with a body; a result for the whole module is repeated for each function. */
+/* A pass's result for one function with a body; a result for the whole module is repeated for each function. */
 struct ds_ptx_outcome {
         uint8_t verdict; /* enum ds_ptx_verdict */
         uint32_t line;   /* REFUSED: line of the reason, 0: no particular line */
@@ -38,16 +38,17 @@ struct ds_ptx_colour_layout;
 struct ds_ptx_pass_options {
         const char *only;                          /* name of the only kernel to change; NULL: all kernels */
         const struct ds_ptx_colour_layout *layout; /* for pass colour; NULL: every second sector of 2 KiB */
-        uint64_t mask;                             /* for pass colour: parameters; 0: all that can be coloured */
+        /* for pass colour: mask of the parameters to colour; 0: all that can be coloured */
+        uint64_t mask;
 };
 
 /* State of one pass on one module */
 struct ds_ptx_pass_run {
         const struct ds_ptx_module *module;
-        const struct ds_ptx_facts *facts; /* by function */
+        const struct ds_ptx_facts *facts; /* facts of each function, by its index */
         ds_ptx_edit *edit;
         struct ds_ptx_pass_options options;
-        struct ds_ptx_outcome *outcome; /* by function, initially UNCHANGED */
+        struct ds_ptx_outcome *outcome; /* result of each function, by its index; initially UNCHANGED */
 };
 
 struct ds_ptx_pass {
@@ -59,15 +60,16 @@ struct ds_ptx_pass {
 extern const struct ds_ptx_pass ds_ptx_passes[];
 const struct ds_ptx_pass *ds_ptx_pass_find(const char *name, size_t length);
 
-/* For passes: whether to process the function; its verdict (the first refusal stays). */
+/* For passes: _wants() returns whether to process the function; _done() and _refuse() set its verdict, where the
+ * first refusal stays. */
 bool ds_ptx_pass_wants(const struct ds_ptx_pass_run *run, const struct ds_ptx_function *function);
 void ds_ptx_pass_done(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function);
 void ds_ptx_pass_refuse(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function, uint32_t line,
         const char *fmt, ...) __attribute__((__format__(__printf__, 4, 5)));
-/* A declaration of the kernel, which would contradict a changed parameter list; NULL: none */
+/* A declaration of the kernel beside its definition, which would contradict a changed parameter list; NULL: none. */
 const struct ds_ptx_function *ds_ptx_pass_declaration(
         const struct ds_ptx_module *module, const struct ds_ptx_function *kernel);
-/* Refuses the function if it has one of the facts. Returns whether it did. */
+/* Refuses the function if it has one of the facts in `mask`. Returns true if it refused it. */
 bool ds_ptx_pass_refuse_facts(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function, uint32_t mask);
 
 /*
@@ -77,12 +79,12 @@ bool ds_ptx_pass_refuse_facts(struct ds_ptx_pass_run *run, const struct ds_ptx_f
  */
 int ds_ptx_pass_apply(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module, const char *only,
         size_t limit, struct ds_ptx_outcome *ret_outcome, struct ds_ptx_diags *diags, struct ds_ptx_module **ret);
-/* The same, with options */
+/* As ds_ptx_pass_apply(), with options for the pass. */
 int ds_ptx_pass_apply_with(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module,
         const struct ds_ptx_pass_options *options, size_t limit, struct ds_ptx_outcome *ret_outcome,
         struct ds_ptx_diags *diags, struct ds_ptx_module **ret);
 
-/* One pass per file */
+/* Run functions of the passes, one per file. */
 int ds_ptx_pass_strip_debug(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_rename(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_dce(struct ds_ptx_pass_run *run);

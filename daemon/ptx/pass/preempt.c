@@ -72,11 +72,11 @@ static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn",
 static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "held", "lanes", "begin", "take", "ask",
         "have", "give", "ahead", "enough", "put", "nothing", "wait", "tail", "leave", "out"};
 
-/* Bindings in addition to the names above */
+/* template bindings in addition to the names above */
 enum more { PARAM, BOARD, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
 static const char *const more_keys[_MORE] = {"param", "board", "first", "load", "atomic", "count", "fence", "meet"};
 
-/* p: this is not the block's first thread */
+/* p: false only in the block's first thread */
 static const char first_text[] = "\tmov.u32 %ds_a, %tid.x;\n\tmov.u32 %ds_b, %tid.y;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
                                  "\tmov.u32 %ds_b, %tid.z;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
                                  "\tsetp.ne.u32 %ds_p, %ds_a, 0;";
@@ -86,7 +86,7 @@ static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #x, #y, #z, #turn,
                                "#first\n"
                                "\tmov.u32 #turn, 0;\n"
                                "\t@%ds_p bra #begin;\n"
-                               "\tst.shared.u32 [#board+60], #turn;\n" /* no block left of a ticket */
+                               "\tst.shared.u32 [#board+60], #turn;\n" /* the ticket has no block left */
                                "\tst.shared.u32 [#board+64], #turn;\n"
                                "\tst.shared.u32 [#board+68], #turn;\n"
                                "\tst.shared.u32 [#board+72], #turn;\n"
@@ -99,7 +99,7 @@ static const char grid_text[] = "\t{\n\t.reg .b32 %ds_a;\n"
                                 "\tld.param.u32 %ds_a, [#param+16];\n\tst.shared.u32 [#board+88], %ds_a;\n"
                                 "\t}";
 
-/* The first thread takes the next block of its ticket, and increments the index */
+/* The first thread takes the next block of its ticket, and increments the index. */
 static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b, %ds_c, %ds_d, %ds_e;\n"
                                 "\t.reg .b64 %ds_control, %ds_wide;\n"
                                 "#first\n"
@@ -131,8 +131,8 @@ static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %d
         "\tadd.u64 %ds_control, %ds_control, %ds_wide;\n"
 
 /*
- * ... or of the held ticket, or of a new one, unless the limit is reached, a stop is requested, or no block is left.
- * Kinds of the held value: 0: nothing, 1: the stop word, 2: a ticket, 3: nothing, until the end.
+ * Takes the held ticket, or a new one unless the limit is reached, a stop is requested, or no block is left. Kinds of
+ * the held value: 0: nothing, 1: the stop word, 2: a ticket, 3: nothing, until the end.
  */
 static const char take_text[] = "#take:\n"
                                 "\tld.shared.u32 %ds_e, [#board+72];\n"
@@ -147,7 +147,7 @@ static const char take_text[] = "#take:\n"
                                 "\tbra #have;\n"
                                 "#ask:\n"
                                 "\tld.shared.u32 %ds_e, [#board+64];\n"
-                                "\tld.param.u32 %ds_a, [#param+36];\n" /* most */
+                                "\tld.param.u32 %ds_a, [#param+36];\n" /* most (tickets per worker) */
                                 "\tsetp.ne.u32 %ds_p, %ds_a, 0;\n"
                                 "\tsetp.ge.and.u32 %ds_p, %ds_e, %ds_a, %ds_p;\n"
                                 "\t@%ds_p bra #nothing;\n"
@@ -175,7 +175,7 @@ static const char take_text[] = "#take:\n"
                                 "\tdiv.u32 %ds_c, %ds_b, #t;\n\tmul.lo.u32 %ds_e, %ds_c, #t;\n"
                                 "\tsub.u32 %ds_b, %ds_b, %ds_e;";
 
-/* Before the last block but one of a ticket: reads the stop word. The value is checked before the last block. */
+/* Before the last block but one of a ticket: reads the stop word. Its value is checked before the last block. */
 static const char give_text[] = "#give:\n"
                                 "\tst.shared.v4.u32 [#board+48], {%ds_a, %ds_b, %ds_c, %ds_d};\n"
                                 "\tsetp.gt.u32 %ds_p, %ds_d, 1;\n"
@@ -187,7 +187,7 @@ static const char give_text[] = "#give:\n"
                                 "\tst.shared.u32 [#board+72], %ds_e;\n"
                                 "\tbra #put;";
 
-/* Before the last block: takes the next ticket, if the stop word was read and no stop is requested */
+/* Before the last block of a ticket: takes the next ticket, if the stop word was read and no stop is requested. */
 static const char ahead_text[] = "#ahead:\n"
                                  "\tsetp.ne.u32 %ds_p, %ds_e, 1;\n"
                                  "\t@%ds_p bra #put;\n"
@@ -195,7 +195,7 @@ static const char ahead_text[] = "#ahead:\n"
                                  "\tsetp.eq.u32 %ds_p, #held, %ds_e;\n"
                                  "\t@%ds_p bra #enough;\n"
                                  "\tld.shared.u32 %ds_e, [#board+64];\n"
-                                 "\tld.param.u32 %ds_d, [#param+36];\n" /* most */
+                                 "\tld.param.u32 %ds_d, [#param+36];\n" /* most (tickets per worker) */
                                  "\tsetp.ne.u32 %ds_p, %ds_d, 0;\n"
                                  "\tsetp.ge.and.u32 %ds_p, %ds_e, %ds_d, %ds_p;\n"
                                  "\t@%ds_p bra #enough;\n"
@@ -222,7 +222,7 @@ static const char put_text[] = "\tmov.u32 %ds_e, #board;\n"
                                "\tst.shared.u32 [%ds_e+44], %ds_d;\n"
                                "\t}";
 
-/* Whether a block has run already, for kernels that need to know */
+/* Records whether a block has run already, for kernels whose form must know that. */
 static const char ran_text[] = "\tld.shared.u32 %ds_e, [#board+68];\n"
                                "\tadd.u32 %ds_d, %ds_d, %ds_e;\n"
                                "\tmov.u32 %ds_e, 256;\n"
@@ -237,7 +237,7 @@ static const char wait_text[] = "#wait:\n"
                                 "\tsetp.eq.u32 #p, #t, 0;\n"
                                 "\t@#p bra #leave;";
 
-/* Keeps the values that the body reads later, or only the number of the slot */
+/* Keep on the board the index and slot that the body reads later, or only the number of the slot. */
 static const char keep_all[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
                                "\tst.shared.v4.u32 [#board], {#x, #y, #z, #t};";
 static const char keep_turn[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
@@ -282,7 +282,7 @@ _Static_assert(!DS_PTX_BOARD_NOW && DS_PTX_BOARD_GIVE == 16 && DS_PTX_BOARD_OWN 
                        DS_PTX_BOARD_GRID == 80,
         "and these");
 
-/* State of writing one kernel's texts */
+/* State of writing one kernel's persistent form. */
 struct loop {
         struct ds_ptx_form_run *run;
         const struct ds_ptx_form_plan *plan;
@@ -300,8 +300,8 @@ static void bind_all(struct loop *l)
 {
         const struct ds_ptx_module *m = l->run->module;
         bool new = m->target >= 70 && m->version >= 60;
-        /* First the lanes of each warp meet, then all threads; if others of a warp may still work without lanes that
-         * are gone, only when all are there */
+        /* First the lanes of each warp meet, then all threads. If lanes of a warp may still work while others are
+         * gone, the lanes meet only when all threads are there */
         static const char before[] = "\tbar.warp.sync -1;\n\tbar.sync %u;\n", alone[] = "\tbar.sync %u;\n",
                           after[] = "\tbarrier.sync %u;\n\tbar.warp.sync -1;\n";
 
@@ -337,7 +337,7 @@ static void end(struct loop *l, const char *text)
 
 /* --- the body --- */
 
-/* Number of leading instructions in sequence, without a barrier or a call */
+/* Number of instructions at the body's start before the first label, jump, barrier or call. */
 static uint32_t leading_of(const struct ds_ptx_function *f)
 {
         uint32_t n = f->n_instrs;
@@ -354,8 +354,8 @@ static uint32_t leading_of(const struct ds_ptx_function *f)
 }
 
 /*
- * Counts remaining lanes: each branch behind which some lanes never reach an instruction executed together counts them,
- * and these instructions name only those.
+ * Adds code that counts remaining lanes: each branch behind which some lanes never reach an instruction executed
+ * together counts them, and these instructions name only the remaining ones.
  */
 static void count_lanes(struct loop *l)
 {
@@ -373,7 +373,7 @@ static void count_lanes(struct loop *l)
         }
 }
 
-/* Replaces the instruction's last operand */
+/* Replaces the instruction's last operand, the mask of lanes, by the mask of the remaining lanes. */
 static void name_lanes(struct loop *l, uint32_t at)
 {
         const struct ds_ptx_instr *instr = &l->to->instrs[at];
@@ -390,7 +390,7 @@ static void name_lanes(struct loop *l, uint32_t at)
                 free(text);
                 return;
         }
-        /* turns "... mask;\n%t;" into "... %t;" */
+        /* replaces the old mask: turns "... mask;\n%t;" into "... %t;" */
         length -= strlen(l->names[T]) + 1;
         assert(length > behind);
         memmove(text + length - behind, text + length, strlen(l->names[T]) + 2);
@@ -412,7 +412,7 @@ static void replace_leaving(struct loop *l)
         }
 }
 
-/* Invalidates, before an mbarrier is initialised, the one that the previous block left there. */
+/* Adds code before the initialisation of each mbarrier that invalidates the one that the previous block left there. */
 static void give_up_objects(struct loop *l)
 {
         static const char text[] = "\tld.shared.u32 #t, [#board+12];\n"
@@ -436,7 +436,7 @@ static void give_up_objects(struct loop *l)
         }
 }
 
-/* Waits for asynchronous work of the body */
+/* Adds code that waits for asynchronous work of the body. */
 static void drain(struct loop *l)
 {
         if (l->plan->copies)

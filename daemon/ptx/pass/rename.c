@@ -23,7 +23,7 @@
 #define LABEL "$L_"
 #define TARGETS "$T_"
 
-/* Stems by type; no stem is another one with digits behind it. */
+/* Stem of the new register names of a type. No stem is another one with digits behind it. */
 static const char *stem_of(enum ds_ptx_type type)
 {
         switch (type) {
@@ -42,12 +42,12 @@ static const char *stem_of(enum ds_ptx_type type)
         case DS_PTX_TYPE_F64:
                 return "%fd";
         default:
-                return NULL; /* then the type's own name between % and _ */
+                return NULL; /* the stem is then the type's own name between % and _ */
         }
 }
 
 struct renamed {
-        struct ds_ptx_function copy; /* a copy with its own registers and labels */
+        struct ds_ptx_function copy; /* copy of the function with its own registers and labels */
         ds_arena *arena;
         uint32_t count[_DS_PTX_TYPE_MAX], n_vectors;
         struct ds_ptx_reg_decl ranges[_DS_PTX_TYPE_MAX];
@@ -65,7 +65,7 @@ static void mark_parameters(const struct ds_ptx_function *f, uint8_t *kept)
                         kept[f->rets[i]->reg] = 1;
 }
 
-/* Makes a declaration for the vector register whose first component is `reg`, for all its components. */
+/* Declares a vector register under a new name, for all its components; reg: its first component. */
 static int rename_vector(struct renamed *n, uint32_t reg)
 {
         struct ds_ptx_reg_decl *decl = ds_arena_alloc(n->arena, 1, sizeof(*decl));
@@ -115,7 +115,7 @@ static int rename_registers(struct renamed *n, const struct ds_ptx_function *f)
         return 0;
 }
 
-/* Copies labels, lists and prototypes with new names */
+/* Copies labels, lists and prototypes with new names. */
 static int rename_labels(struct renamed *n, const struct ds_ptx_function *f)
 {
         char name[32];
@@ -228,7 +228,7 @@ static bool function_in_the_way(const struct ds_ptx_function *f)
         return bad;
 }
 
-/* Names of the module that its functions can see */
+/* Whether a name that the module's functions can see is like a new register or label name. */
 static bool module_in_the_way(const struct ds_ptx_module *m)
 {
         bool bad = false;

@@ -16,7 +16,7 @@ static const char top_text[] = "\t.reg .b32 #x, #y, #z;\n"
                                "\t{\n"
                                "\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b;\n"
                                "\tmov.u32 %ds_a, %ctaid.x;\n"
-                               "\tld.param.u32 %ds_b, [#param+24];\n" /* first */
+                               "\tld.param.u32 %ds_b, [#param+24];\n" /* index of the slice's first block */
                                "\tadd.u32 #x, %ds_a, %ds_b;\n"
                                "\tmov.u32 #y, 0;\n\tmov.u32 #z, 0;\n"
                                "\tld.param.u32 %ds_a, [#param+8];\n"  /* grid.x */

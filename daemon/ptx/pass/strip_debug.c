@@ -30,7 +30,7 @@ static void strip_function(struct ds_ptx_pass_run *run, const struct ds_ptx_func
         }
 }
 
-/* "sm_75, debug" becomes "sm_75"; false if the word is missing. */
+/* Removes the option "debug" of .target: "sm_75, debug" becomes "sm_75". false: there is no such option. */
 static bool strip_target(struct ds_ptx_pass_run *run)
 {
         const char *text = run->module->target_text, *at = text, *end;
@@ -46,7 +46,7 @@ static bool strip_target(struct ds_ptx_pass_run *run)
                         continue;
                 }
                 n += (size_t)snprintf(kept + n, sizeof(kept) - n, "%s%.*s", n ? ", " : "", (int)(end - at), at);
-                if (n >= sizeof(kept)) /* longer than any compiler's text */
+                if (n >= sizeof(kept)) /* longer than any compiler writes: left unchanged */
                         return false;
         }
         if (found)
@@ -59,7 +59,7 @@ int ds_ptx_pass_strip_debug(struct ds_ptx_pass_run *run)
         const struct ds_ptx_module *m = run->module;
         bool any = false;
 
-        /* if only one kernel is stripped, files that a .loc names stay */
+        /* removes debug directives only if all kernels are stripped, since .loc of the others refers to them */
         for (uint32_t i = 0; i < m->n_directives && !run->options.only; i++) {
                 if (m->directives[i].kind != DS_PTX_DIRECTIVE_TEXT || !is_debug(m->directives[i].text))
                         continue;

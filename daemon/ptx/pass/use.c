@@ -55,8 +55,8 @@ static void visit_operand(const struct visit *v, struct ds_ptx_operand *o, unsig
         }
 }
 
-/* Reads one word of a row's operands: its role and whether it is optional. Returns the next word, or NULL at the
- * end. */
+/* Reads one word of a row's operand string (opcodes.def): its role, and whether it is optional. Returns the next
+ * word, or NULL at the end. */
 static const char *next_word(const char *s, char *ret_role, bool *ret_optional)
 {
         if (!*s)
@@ -67,7 +67,7 @@ static const char *next_word(const char *s, char *ret_role, bool *ret_optional)
         return *s ? s + 1 : s;
 }
 
-/* Roles of all operands; 0 past the row's end. */
+/* Finds the roles of all operands of an instruction; 0 past the row's end. */
 static void roles_of(const struct ds_ptx_instr *instr, char roles[static DS_PTX_MAX_OPERANDS])
 {
         const char *words = ds_ptx_op_info((enum ds_ptx_op)instr->op)->operands, *s = words;
@@ -96,8 +96,8 @@ char ds_ptx_operand_role(const struct ds_ptx_instr *instr, uint32_t index)
         return index < DS_PTX_MAX_OPERANDS ? roles[index] : 0;
 }
 
-/* Cases that the table leaves open: results of loads from textures and surfaces are "anything", accumulators of
- * wgmma are read and written. */
+/* How an instruction uses operand `index`, also where the table says "anything": it writes the results of loads from
+ * textures and surfaces, and reads and writes accumulators of wgmma. */
 static unsigned use_of(const struct ds_ptx_instr *instr, uint32_t index, char role)
 {
         if (role == 'x' && !index && (ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags & DS_PTX_WRITES) == 0 &&

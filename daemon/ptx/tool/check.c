@@ -7,7 +7,7 @@
 #include "ptx/tool/tool.h"
 #include "util/macro.h"
 
-/* Returns an exit code */
+/* Checks one file. Returns an exit code. */
 static int check_file(const char *path, bool sim)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;

@@ -10,12 +10,13 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define ROUNDS 100000u /* and some per block; a launch that needs more counts as endless */
+/* rounds after which a launch counts as endless, together with ROUNDS_PER_BLOCK for each block */
+#define ROUNDS 100000u
 #define ROUNDS_PER_BLOCK 10u
 #define CHUNK_MAX 4u
-#define TAKES_MAX 3u /* for a worker with a limit */
+#define TAKES_MAX 3u /* most tickets of a worker that has a limit */
 
-/* A launch of a form, with its memory */
+/* A launch of a form, with the memory of its parameters and ranges. */
 struct launch {
         struct ds_interp_launch l;
         uint8_t *params;
@@ -51,7 +52,7 @@ void ds_forms_run_close(struct ds_forms_run *run)
         *run = (struct ds_forms_run){0};
 }
 
-/* A worker reads the control block: this may be the moment of the stop request. */
+/* Called for accesses to memory: when a worker reads the control block, it may write the stop request. */
 static void on_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
         struct ds_forms_run *run = user;
@@ -67,7 +68,7 @@ static void on_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_i
         }
 }
 
-/* Ranges of the launch and of the control block, sorted */
+/* Sets the launch's ranges of memory: those of the native launch, and the control block, sorted. */
 static void launch_ranges(const struct ds_forms_run *run, const struct ds_interp_launch *native, struct launch *to)
 {
         const struct ds_interp_range own = {(uintptr_t)run->control, sizeof(*run->control)};
@@ -90,8 +91,8 @@ static void launch_free(struct launch *launch)
         ds_free(launch->ranges);
 }
 
-/* Makes a form's launch from the native one with another kernel and other parameters. 0 or -ENOMEM; free it either
- * way. */
+/* Makes a form's launch from the native one, with another kernel and other parameters. 0 or -ENOMEM; the caller
+ * frees the launch in both cases. */
 static int launch_make(struct ds_forms_run *run, const struct ds_interp_launch *native, const ds_interp_kernel *kernel,
         struct launch *ret)
 {
@@ -185,7 +186,7 @@ static int workers_one_by_one(
         return r;
 }
 
-/* Runs one launch of workers */
+/* Runs one launch of the persistent form's workers. */
 static int workers(struct ds_forms_run *run, struct launch *launch, struct ds_interp_result *ret)
 {
         struct ds_interp_result results[DS_FORMS_RUN_WORKERS] = {0};
@@ -203,7 +204,7 @@ static int workers(struct ds_forms_run *run, struct launch *launch, struct ds_in
         return r ? ds_error_trace(r) : 0;
 }
 
-/* next: its value before the round */
+/* Checks the control block after a round; next: value of its counter before the round */
 static void control_check(struct ds_forms_run *run, uint32_t next)
 {
         const struct ds_ptx_control *c = run->control;

@@ -22,26 +22,29 @@
 
 struct ds_forms_run {
         uint64_t random;
-        uint32_t every;             /* one of so many reads of the control block gets a stop request; 0: none */
-        int in_turns;               /* 1: workers run in turns instead of one after the other */
-        uint32_t evictions, rounds; /* numbers for the last launch; this and the following are results */
-        struct ds_interp_cost cost; /* only instructions are counted */
-        char wrong[200];            /* wrong fields of the control block; "": none */
+        /* number of reads of the control block per stop request, on average; 0: no stop requests */
+        uint32_t every;
+        int in_turns; /* 1: workers run in turns instead of one after the other */
+        /* results (as all following fields): numbers of evictions and of rounds of the last launch */
+        uint32_t evictions, rounds;
+        struct ds_interp_cost cost; /* cost of the last launch; only instructions are counted */
+        char wrong[200];            /* text about wrong fields of the control block; "": none */
         /* private */
         ds_interp_block *work[DS_FORMS_RUN_WORKERS];
-        struct ds_ptx_control *control; /* 64 bytes at a multiple of 64 */
+        struct ds_ptx_control *control; /* the control block, 64 bytes at a multiple of 64 */
         struct ds_ptx_virtual v;
 };
 
-/* 0 or -ENOMEM; close it either way. */
+/* Prepares a run. 0 or -ENOMEM; the caller closes it in both cases. */
 int ds_forms_run_open(struct ds_forms_run *run, uint64_t seed);
 void ds_forms_run_close(struct ds_forms_run *run);
 /* The next random number below n */
 uint32_t ds_forms_run_random(struct ds_forms_run *run, uint32_t n);
 
 /*
- * native: a launch of the native kernel, with sorted ranges, fewer than 2^31 blocks and no clusters; kernel: the form's
- * entry. max_instructions applies to each worker. Returns 0 and a result with the first fault, or -ENOMEM.
+ * Runs a launch in the sliced or in the persistent form. native: launch of the native kernel, with sorted ranges, fewer
+ * than 2^31 blocks and no clusters; kernel: the form's entry. max_instructions applies to each worker. Returns 0 and a
+ * result with the first fault, or -ENOMEM.
  */
 int ds_forms_run_sliced(struct ds_forms_run *run, const struct ds_interp_launch *native, const ds_interp_kernel *kernel,
         struct ds_interp_result *ret);

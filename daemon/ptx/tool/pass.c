@@ -31,7 +31,7 @@ static int list_passes(void)
         return ds_ptx_tool_flush();
 }
 
-/* Reports the results; returns the number of refused kernels. */
+/* Prints the pass's results for each kernel; returns the number of refused kernels. */
 static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, const char *path,
         const struct ds_ptx_outcome *outcome, const struct options *options)
 {
@@ -56,7 +56,8 @@ static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, con
         return refused;
 }
 
-/* Runs one pass: *module is replaced. Returns 0, the number of refused kernels, or a negative exit code. */
+/* Runs one pass, and replaces *module by its result. Returns 0, the number of refused kernels, or a negative exit
+ * code. */
 static int apply(
         const struct ds_ptx_pass *pass, const char *path, ds_ptx_module **module, const struct options *options)
 {
@@ -82,7 +83,7 @@ static int apply(
         return r;
 }
 
-/* The line of a refusal refers to the pass's input: after the first pass that is no file's. */
+/* Runs the passes in order. The line in a refusal refers to the pass's input, which after the first pass is no file. */
 static int run_passes(const char *names, const char *path, const struct options *options)
 {
         char name[300];
@@ -106,7 +107,7 @@ static int run_passes(const char *names, const char *path, const struct options 
         return r ? r : refused && options->strict ? DS_PTX_TOOL_UNSUPPORTED : 0;
 }
 
-/* log2 of the number; -1: it is no power of two, or the next character is not `end` */
+/* log2 of the number at *text; -1: it is no power of two, or the character behind it is not `end`. */
 static int power_of(const char **text, char end)
 {
         char *behind;
@@ -118,7 +119,7 @@ static int power_of(const char **text, char end)
         return __builtin_ctzl(value);
 }
 
-/* Reads regular:BYTES:EVERY or table:BYTES */
+/* Parses a layout: regular:BYTES:EVERY or table:BYTES */
 static bool read_layout(const char *text, struct options *options)
 {
         static const char regular[] = "regular:", table[] = "table:";

@@ -32,11 +32,11 @@
 struct run_options {
         uint32_t grid[3], block[3], cluster[3];
         uint32_t shared, jobs;
-        uint64_t watch[2]; /* block and thread, by their linear indices */
+        uint64_t watch[2]; /* linear indices of the watched thread's block and of the thread */
         bool watches;
         uint64_t seed, evict_seed;
         const char *kernel;
-        bool cost, clusters, evicts; /* clusters: --cluster was given */
+        bool cost, clusters, evicts; /* clusters: true if --cluster was given */
 };
 
 static bool parse_extent(const char *text, uint32_t extent[3])
@@ -59,7 +59,7 @@ static bool parse_extent(const char *text, uint32_t extent[3])
         return false;
 }
 
-/* Parses a number from min to max; nothing may follow */
+/* Parses a number from min to max behind which nothing may follow. */
 static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 {
         char *end;
@@ -69,7 +69,7 @@ static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t 
         return *text >= '0' && *text <= '9' && !*end && !errno && *ret >= min && *ret <= max;
 }
 
-/* Parses BLOCK,THREAD: an index in the grid and one in the block */
+/* Parses BLOCK,THREAD: linear index of a block in the grid, and of a thread in the block. */
 static bool parse_watch(const char *text, uint64_t ret[2])
 {
         char block[32];
@@ -195,15 +195,15 @@ static void print_cost(const struct ds_interp_cost *cost)
 
 /* --- blocks --- */
 
-/* A launch, and the state that its threads share */
+/* A launch, and the state that the tool's threads share. */
 struct work {
         const struct ds_interp_launch *launch;
         struct ds_interp_order order;
         _Atomic uint64_t next; /* place in the order of the next cluster (usually a block) to run */
-        _Atomic uint64_t stop; /* first place that need not run, because the cluster there has faulted */
+        _Atomic uint64_t stop; /* first place that need not run, because the cluster (or block) there has faulted */
         pthread_mutex_t lock;
         struct ds_interp_cost cost;
-        struct ds_interp_result fault; /* fault at `stop` */
+        struct ds_interp_result fault; /* fault of the cluster at place `stop` */
         uint32_t block[3];
         bool no_memory;
 };
@@ -213,7 +213,7 @@ static void print_text(void *user, int to_stderr, const char *text, size_t size)
         fwrite(text, 1, size, to_stderr ? stderr : stdout);
 }
 
-/* results: of the cluster's blocks; `first`: index of the first of them */
+/* Keeps the results of a cluster (or block). results: one per block; first: index of its first block */
 static void keep_results(
         struct work *w, uint64_t place, const uint32_t first[3], const struct ds_interp_result *results)
 {
@@ -261,7 +261,7 @@ static void *run_thread(void *arg)
         return NULL;
 }
 
-/* Runs all blocks on `jobs` threads, including this one */
+/* Runs all blocks on `jobs` threads, including this one. */
 static void run_blocks(struct work *w, const struct run_options *options)
 {
         pthread_t threads[MAX_JOBS];
@@ -311,7 +311,7 @@ static int run_twice(struct work *w, struct ds_interp_launch *launch, const ds_p
         return ds_run_evict(module, path, interp, launch, args, options->evict_seed);
 }
 
-/* argv: the kernel's arguments */
+/* Launches the kernel; argv: the kernel's arguments. */
 static int launch_kernel(const ds_ptx_module *module, const char *path, const ds_interp *interp,
         const ds_interp_kernel *kernel, const struct run_options *options, int argc, char **argv)
 {
@@ -384,7 +384,8 @@ static void print_step(void *user, const struct ds_interp_step *step)
         char line[100];
 
         snprintf(line, sizeof(line), "%.*s", (int)DS_MIN(n, sizeof(line) - 1), text);
-        for (char *p = line; *p; p++) /* for aligned columns; and the text may contain anything */
+        /* replaces tabs, so that columns stay aligned, and bytes that should not reach a terminal */
+        for (char *p = line; *p; p++)
                 *p = *p >= ' ' && *p <= '~' ? *p : *p == '\t' ? ' ' : '?';
         fprintf(stderr, "%5u  %-48s", step->line, line);
         if (step->skipped)
@@ -411,7 +412,8 @@ static int watch(ds_interp *interp, const ds_ptx_module *module, const struct ru
 
 /* --- the command --- */
 
-/* The kernel: named by an option, by the first word behind the file, or the only one. *ret_used: words consumed. */
+/* Chooses the kernel: the one named by an option or by the first word behind the file, or the only one of the
+ * module. *ret_used: number of words consumed. */
 static const ds_interp_kernel *choose_kernel(
         const ds_interp *interp, const struct run_options *options, int argc, char **argv, int *ret_used)
 {
@@ -423,7 +425,7 @@ static const ds_interp_kernel *choose_kernel(
         if (argc)
                 kernel = ds_interp_find_kernel(interp, argv[0]);
         *ret_used = kernel != NULL;
-        /* arguments have a colon or a bracket, names do not */
+        /* without a name, the first word is an argument, which has a colon or a bracket */
         if (!kernel && (!argc || strpbrk(argv[0], ":[")) && !ds_interp_kernel_at(interp, 1))
                 kernel = ds_interp_kernel_at(interp, 0);
         return kernel;

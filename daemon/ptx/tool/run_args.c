@@ -33,9 +33,9 @@ struct buffer {
         const struct type *type;
         uint64_t count;
         void *data, *kept;
-        int index; /* index of the word */
+        int index; /* index of the argument's word */
         bool print;
-        const char *file; /* file for its bytes, or NULL */
+        const char *file; /* file to write the buffer's bytes to, or NULL */
 };
 
 struct ds_run_args {
@@ -72,7 +72,7 @@ static double half_to_double(uint16_t half)
         return half & 0x8000 ? -value : value;
 }
 
-/* Truncates: test data is chosen to fit. */
+/* Converts to half precision by truncation; test data is chosen to fit. */
 static uint16_t double_to_half(double value)
 {
         uint16_t sign = __builtin_signbit(value) ? 0x8000 : 0;
@@ -111,7 +111,7 @@ static void store_int(void *at, const struct type *type, uint64_t value)
                 memcpy(at, &value, type->size);
 }
 
-/* Parses a number at the word's end; false if it is none or does not fit the type */
+/* Parses a number up to the word's end; false: it is none, or does not fit the type. */
 static bool parse_number(const char *text, const struct type *type, void *ret)
 {
         char *end;
@@ -184,7 +184,7 @@ static void fill_random(struct buffer *buffer, uint64_t seed)
         }
 }
 
-/* Reads the whole file, which may not exceed the buffer */
+/* Reads a whole file into the buffer; a file larger than the buffer is an error. */
 static int fill_from_file(const struct reader *reader, struct buffer *buffer, const char *path)
 {
         size_t size = buffer->count * buffer->type->size;
@@ -228,7 +228,7 @@ static int fill(const struct reader *reader, struct buffer *buffer, const char *
         return 0;
 }
 
-/* Parses the text behind `TYPE[`; may change the word: cuts off the name of an output file. */
+/* Parses a buffer from the text behind `TYPE[`. It may change the word: it cuts off the name of an output file. */
 static int parse_buffer(const struct reader *reader, char *text, const struct type *type, struct buffer *buffer)
 {
         char *end = strchr(text, '>');
@@ -243,7 +243,7 @@ static int parse_buffer(const struct reader *reader, char *text, const struct ty
                 return fail(reader, "a buffer is written TYPE[N], TYPE[N]=INIT or TYPE[N]=INIT>FILE");
         if (!buffer->count || buffer->count > MAX_BUFFER / type->size)
                 return fail(reader, "a buffer has at least 1 element and at most 4 GiB");
-        /* 256: alignment of cuMemAlloc */
+        /* 256 bytes is the alignment of cuMemAlloc */
         if (posix_memalign(&buffer->data, 256, DS_ALIGN_UP((size_t)buffer->count * type->size, (size_t)256)))
                 return fail(reader, "out of memory");
         memset(buffer->data, 0, (size_t)buffer->count * type->size);
@@ -367,7 +367,8 @@ int ds_run_args_keep(struct ds_run_args *args)
         return 0;
 }
 
-/* Swaps bytes, not pointers, because the launch holds the buffers' addresses. */
+/* Exchanges the contents of all buffers with the kept ones. It swaps bytes, not pointers, because the launch holds
+ * the buffers' addresses. */
 void ds_run_args_swap(struct ds_run_args *args)
 {
         for (size_t i = 0; i < args->n; i++) {

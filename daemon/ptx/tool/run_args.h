@@ -21,16 +21,17 @@ struct ds_run_args;
 int ds_run_args_new(const struct ds_interp_kernel_info *info, int argc, char *const *argv, char *message, size_t size,
         struct ds_run_args **ret);
 struct ds_run_args *ds_run_args_free(struct ds_run_args *args);
-/* The packed parameters, info->params_size bytes */
+/* The packed parameters of the launch, info->params_size bytes. */
 const void *ds_run_args_params(const struct ds_run_args *args);
-/* The buffers as ranges, sorted by address */
+/* The buffers as ranges of memory, sorted by address. */
 const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args, size_t *ret_n);
-/* Prints "arg 2: v v v ..." for every out: buffer, in the order of the words, and writes named files; 0 or -EIO */
+/* Prints "arg 2: v v v ..." for every out: buffer, in the order of the words, and writes the files named in words. 0
+ * or -EIO */
 int ds_run_args_print(const struct ds_run_args *args, FILE *out);
 
 /*
- * For a launch that runs twice. keep: saves the contents of the buffers, 0 or -ENOMEM. swap: exchanges contents and
- * saved contents. differ: 1 with a text if they are not equal.
+ * For a launch that runs twice. keep: saves the contents of all buffers, 0 or -ENOMEM. swap: exchanges contents and
+ * saved contents. differ: 1, with a text, if they are not equal.
  */
 int ds_run_args_keep(struct ds_run_args *args);
 void ds_run_args_swap(struct ds_run_args *args);

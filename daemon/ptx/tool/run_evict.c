@@ -14,10 +14,11 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define EVERY_MIN 2u /* one of so many reads of the control block gets a stop request */
+/* EVERY_MIN + 0 .. EVERY_SPREAD: number of reads of the control block per stop request, on average */
+#define EVERY_MIN 2u
 #define EVERY_SPREAD 12u
 
-/* The module with all forms, and the kernel's verdict */
+/* The module with all forms, and the verdict about the kernel. */
 struct formed {
         ds_ptx_module *module;
         ds_interp *interp;
@@ -36,7 +37,7 @@ static int no_memory(void)
         return DS_PTX_TOOL_BAD;
 }
 
-/* Prints why there is no form */
+/* Prints why the kernel has no persistent form. Returns an exit code. */
 static int no_form(const ds_ptx_module *module, const char *path, const char *name, const struct ds_ptx_form_fate *fate)
 {
         char what[200];
@@ -46,7 +47,7 @@ static int no_form(const ds_ptx_module *module, const char *path, const char *na
         return DS_PTX_TOOL_UNSUPPORTED;
 }
 
-/* Returns an exit code; close it either way. */
+/* Makes the forms and finds the kernel's. Returns an exit code; the caller closes `ret` in both cases. */
 static int formed_open(const ds_ptx_module *module, const char *path, const char *name, struct formed *ret)
 {
         ds_cleanup(ds_freep) struct ds_ptx_form_verdict *verdicts = NULL;
@@ -76,7 +77,8 @@ static int formed_open(const ds_ptx_module *module, const char *path, const char
         return 0;
 }
 
-/* A variable of the module that differs between the two, addresses in it ignored. NULL: none. */
+/* Name of a variable of the module that differs between two interpreters, except for addresses in it. NULL: none
+ * differs. */
 static const char *variable_differs(const ds_ptx_module *module, const ds_interp *a, const ds_interp *b)
 {
         for (uint32_t i = 0; i < module->n_vars; i++) {

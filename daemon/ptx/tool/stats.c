@@ -23,11 +23,11 @@
 
 struct options {
         bool json;
-        uint32_t sm, block; /* 0: defaults, from the module's target and the kernel */
+        uint32_t sm, block; /* compute capability and block size; 0: from the module's target and from the kernel */
 };
 
-/* Limits of an SM: threads, blocks, bytes of shared memory; from the CUDA C++ Programming Guide, "Compute
- * Capabilities" */
+/* Limits of an SM by compute capability: threads, blocks, bytes of shared memory; from the CUDA C++ Programming
+ * Guide, "Compute Capabilities". */
 struct sm {
         uint32_t cc, threads, blocks, shared;
 };
@@ -45,7 +45,7 @@ static const struct sm *find_sm(uint32_t cc)
         return NULL;
 }
 
-/* Blocks that fit on one SM; 0: none fits */
+/* Number of blocks that fit on one SM; 0: none fits. */
 static uint32_t residency(const struct sm *sm, uint32_t threads, uint32_t registers, uint32_t shared)
 {
         uint32_t warps = DS_ALIGN_UP(DS_DIV_UP(threads, 32), 4u);
@@ -57,14 +57,14 @@ static uint32_t residency(const struct sm *sm, uint32_t threads, uint32_t regist
         return reserved ? DS_MIN(n, sm->shared / reserved) : n;
 }
 
-/* Values reported for one function */
+/* Values that the command prints for one function. */
 struct stats {
         const struct ds_ptx_function *function;
         const struct ds_ptx_facts *facts;
         const struct ds_ptx_form_verdict *verdict;
         uint32_t classes[_DS_PTX_CLASS_MAX], refused;
         uint64_t shared, local;
-        uint32_t live, threads, blocks; /* 0: unknown */
+        uint32_t live, threads, blocks; /* live registers, threads per block, blocks per SM; 0: unknown */
         struct ds_ptx_colour_param colours[DS_PTX_COLOUR_PARAMS];
         uint64_t most; /* mask of parameters that can be coloured */
 };
@@ -134,7 +134,7 @@ static void print_forms(const struct ds_ptx_form_verdict *verdict)
         }
 }
 
-/* Prints parameter numbers: "1, 3" */
+/* Prints the numbers of the parameters in a mask: "1, 3". */
 static void print_mask(uint64_t mask)
 {
         for (const char *between = ""; mask; mask &= mask - 1, between = ", ")
@@ -285,7 +285,7 @@ static void print_json(const struct stats *s, bool first)
 
 /* --- the command --- */
 
-/* Returns 0 or -ENOMEM. */
+/* Prints the values of all functions. Returns 0 or -ENOMEM. */
 static int print_module(const ds_ptx_module *module, const ds_interp *interp, const struct ds_ptx_facts *facts,
         const struct ds_ptx_form_verdict *verdicts, const struct options *options)
 {
@@ -333,7 +333,7 @@ static int stats_of(const char *path, const struct options *options)
         r = facts && verdicts ? ds_ptx_facts_find(module, facts) : -ENOMEM;
         if (!r)
                 r = ds_ptx_forms_judge(module, verdicts);
-        if (!r && ds_interp_new(module, &diags, &interp)) /* then some values are omitted */
+        if (!r && ds_interp_new(module, &diags, &interp)) /* without an interpreter some values are omitted */
                 interp = NULL;
         if (!r)
                 r = print_module(module, interp, facts, verdicts, options);

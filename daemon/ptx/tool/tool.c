@@ -112,7 +112,8 @@ int ds_ptx_tool_load(const char *path, struct ds_ptx_diags *diags, ds_ptx_module
 
 /* --- messages --- */
 
-/* Prints the text of ds_ptx_diags_format line by line, and colours an error's place, its word and the caret */
+/* Prints the text of ds_ptx_diags_format line by line; colours the place of the error, the word "error" and the
+ * caret. */
 static void put_colored(const char *text)
 {
         static const char mark[] = ": error: ";
@@ -157,7 +158,8 @@ static const char *find_line(const ds_ptx_module *module, unsigned line)
 
 const char *ds_ptx_tool_line(const ds_ptx_module *module, unsigned line, size_t *ret_length)
 {
-        static const ds_ptx_module *last_module; /* cached, because loops request nearby lines */
+        /* last line found; cached, because callers request lines near each other */
+        static const ds_ptx_module *last_module;
         static const char *last;
         static unsigned last_line;
         const char *end = module->text + module->length, *p = last_module == module && last_line <= line ? last : NULL;
@@ -193,7 +195,8 @@ void ds_ptx_tool_point(
                         message);
         if (!n || blanks >= n)
                 return;
-        for (size_t i = 0; i < n && i < EXCERPT_MAX; i++) /* the text may come from anyone, and goes to a terminal */
+        /* replaces unprintable bytes: the text may come from anyone, and goes to a terminal */
+        for (size_t i = 0; i < n && i < EXCERPT_MAX; i++)
                 fputc((p[i] >= ' ' && p[i] <= '~') || p[i] == '\t' ? p[i] : '?', stderr);
         fprintf(stderr, "\n%.*s%s^%s\n", (int)DS_MIN(blanks, (size_t)EXCERPT_MAX), p, palette->caret, palette->off);
 }

@@ -26,19 +26,20 @@ int ds_ptx_tool_run(int argc, char **argv);
 int ds_ptx_tool_pass(int argc, char **argv);
 int ds_ptx_tool_forms(int argc, char **argv);
 
-/* Sets colours on standard error: "auto" (on a terminal, unless NO_COLOR is set), "always", "never" */
+/* Sets whether messages on standard error are coloured: "auto" (on a terminal, unless NO_COLOR is set), "always",
+ * "never". false: another word */
 bool ds_ptx_tool_color(const char *when);
 
 int ds_ptx_tool_usage(const char *message);
-/* Reads, parses and validates; - is standard input. 0, or an exit code after printing the reason. */
+/* Reads, parses and validates a file; "-" is standard input. 0, or an exit code after printing the reason. */
 int ds_ptx_tool_load(const char *path, struct ds_ptx_diags *diags, ds_ptx_module **ret);
 void ds_ptx_tool_diags(const struct ds_ptx_diags *diags, const char *path);
-/* Prints "path:line: what: message" and the line of the module's text below it, with a caret under its first word */
+/* Prints "path:line: what: message", and below it that line of the module's text with a caret under its first word. */
 void ds_ptx_tool_point(
         const ds_ptx_module *module, const char *path, unsigned line, const char *what, const char *message);
-/* A line of the module's text without surrounding blanks; "" if there is none */
+/* A line of the module's text without surrounding blanks; "": there is no such line. */
 const char *ds_ptx_tool_line(const ds_ptx_module *module, unsigned line, size_t *ret_length);
 /* Prints the module as PTX to standard output; returns an exit code. */
 int ds_ptx_tool_put(const ds_ptx_module *module);
-/* Writes out standard output's buffer; returns an exit code. */
+/* Writes the buffered standard output; returns an exit code. */
 int ds_ptx_tool_flush(void);

@@ -292,16 +292,16 @@ def everything(rows, group):
         return []
     at = {(row["cell"], row["system"]): ratios_of(row) for row in own if "p99_over_alone" in row}
     names = list(dict.fromkeys(row["system"] for row in own if row["cell"] in cells))
-    return ["", "Every system in the cells that have more of them (p99 over alone / BE of alone):", ""] + document.table(
+    return ["", "Some cells have more systems (the service's p99 over alone / the job's throughput over alone):", ""] + document.table(
         ["system"] + [f"`{cell}`" for cell in cells], [[f"`{name}`"] + [at.get((cell, name), "-") for cell in cells] for name in names])
 
 
 def summary(rows, group):
     """The small tables of one group."""
-    lines = ["", "p99 over alone / BE of alone:", ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
+    lines = ["", "Cells show the service's p99 over alone / the job's throughput over alone:", ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
     own = [row for row in rows if "be_alone_p50_ms" in row]
     if any(row["group"] == group for row in own):
-        lines += ["", *document.paragraph("Alone under each system, in ms: the 10th and 99th percentile of a request, and the median step of the job. The 10th percentile is a request that found no queue."), ""
+        lines += ["", *document.paragraph("The next table has times alone under each system, in ms: the 10th and 99th percentile of a request, and the median step of the job. The 10th percentile of requests is the time of a request that found no queue."), ""
                   ] + by_cell(own, group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
     return lines
 
@@ -317,7 +317,7 @@ def coverage(rows):
         of = sum(cell.group == group for cell in scenarios.cells())
         line = f"* `{group}`: {len(cells)} of {of} cells." if of else f"* `{group}`: {len(cells)} cells."
         if noises:
-            line += " The p99 of the service alone was unsteady in " + ", ".join(f"`{cell}` (±{100 * value:.0f}%)" for cell, value in noises.items()) + ". A ratio there counts only as far as it exceeds that."
+            line += " The p99 of the service alone was unsteady in " + ", ".join(f"`{cell}` (±{100 * value:.0f}%)" for cell, value in noises.items()) + ". A ratio of these cells counts only as far as it exceeds that noise."
         lines += [("  " if i else "") + part for i, part in enumerate(document.paragraph(line, 98))]
     return lines
 
@@ -325,17 +325,17 @@ def coverage(rows):
 def preface(rows, device):
     """How to read the tables: the same words before each of them."""
     rounds = max((row["rounds"] for row in rows), default=0)
-    words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} per cell. *Alone* is the service natively, with the same arrivals, in the same run, before and after the shared phase.",
-             "In brackets: 95% bootstrap intervals. *A/A*: how far repeated measurements of the same thing alone lie apart. `~` marks a ratio that the interval or A/A cannot tell from 1: it supports no claim.",
-             "*In SLO*: requests within so many times the p99 of the service alone in a closed loop, where n is the number of programs. *BE of alone*: throughput of the job over its throughput alone. *Sum*: BE of alone plus the load served within n times."]
+    words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} of measurements per cell. *Alone* is the service natively, with the same arrivals, in the same run, before and after the shared phase.",
+             "Brackets hold 95% bootstrap intervals. The column *A/A* says how far repeated measurements of the same thing alone lie apart. `~` marks a ratio that the interval or A/A cannot tell from 1: such a ratio supports no claim.",
+             "The column *in SLO* is the share of requests within so many times the p99 of the service alone in a closed loop, where n is the number of programs. The column *BE of alone* is the throughput of the job over its throughput alone. The column *sum* is *BE of alone* plus the load served within n times that p99."]
     return [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
 
 
 def measured_page(rows, device, plots):
     """The page of goals and of one table per group."""
-    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", "Each cell with intervals: [cells.md](cells.md). How it was measured: [method.md](method.md).", "", *coverage(rows)]
+    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", "[cells.md](cells.md) has all cells with intervals, [method.md](method.md) the method.", "", *coverage(rows)]
     if any(row["system"] == "detshare:detshare" for row in rows):
-        lines += ["", "## The goals", "", "`detshare` in each cell; `~`: intervals or noise do not decide it.", ""] + goals(rows)
+        lines += ["", "## The goals", "", "Goals that `detshare` meets in each cell; `~`: intervals or noise do not decide it.", ""] + goals(rows)
     for group in dict.fromkeys(row["group"] for row in rows):
         lines += ["", f"## `{group}`"]
         if group in plots:

@@ -31,7 +31,7 @@ typedef struct ds_device_kernel ds_device_kernel;
 typedef struct ds_device_module ds_device_module;
 typedef struct ds_device_graph ds_device_graph;
 
-/* The CUresult values that the daemon itself uses; numbers are CUDA's public ones. */
+/* The CUresult values that the daemon itself uses, with CUDA's public numbers. */
 enum ds_cuda_error {
         DS_CUDA_SUCCESS = 0,
         DS_CUDA_INVALID_VALUE = 1,
@@ -65,7 +65,7 @@ enum ds_cuda_error {
 /* most groups of TPCs: each group is one bit of a 32-bit word (rung_create_coarse) */
 #define DS_DEVICE_GROUPS_MAX 32
 #define DS_DEVICE_STREAMS_PER_RUNG 8 /* streams of one priority in a rung */
-#define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
+#define DS_DEVICE_PRIORITIES 2       /* number of priorities of streams: 0 = high (LS), 1 = low (BE) */
 #define DS_DEVICE_MESSAGE_MAX 400
 #define DS_DEVICE_GPC_NONE 255u
 #define DS_DEVICE_CLUSTER_MAX 16u     /* blocks of the largest cluster that any kernel may use */
@@ -79,7 +79,7 @@ struct ds_device_info {
         char name[64];  /* the GPU's own name; of a simulated one: "DetShare sim:h200" */
         char model[32]; /* "h200" */
         uint8_t uuid[16];
-        uint32_t simulated; /* 1: its measurements are not a GPU's */
+        uint32_t simulated; /* 1: the device is simulated, so its times are not those of a GPU */
         uint32_t cc_major, cc_minor;
         uint32_t n_sms, n_tpcs;
         uint64_t memory_bytes;
@@ -128,12 +128,13 @@ struct ds_kernel_info {
         uint32_t static_shared, local_bytes, const_bytes, registers;
         uint32_t ptx_version, binary_version; /* for example 90, 90 */
         uint32_t cooperative;                 /* 1: the kernel needs all its blocks resident at the same time */
-        uint32_t prints;                      /* 1: its module may print or assert */
+        uint32_t prints;                      /* 1: the kernel's module may print or assert */
         uint32_t cluster[3];                  /* cluster size that its code requires, blocks; 0 = none */
         uint32_t cluster_max;                 /* most blocks of a cluster of the kernel; 0 = the kernel sets no limit */
         uint32_t cluster_explicit;            /* 1: the kernel must be launched with clusters */
-        uint32_t blocks_are_clusters;         /* 1: a launch's grid counts clusters */
-        uint32_t waits;      /* 1: its blocks may wait for other blocks (image/sass.h, ptx/pass/facts.h) */
+        /* 1: the grid of the kernel's launches counts clusters instead of blocks */
+        uint32_t blocks_are_clusters;
+        uint32_t waits;      /* 1: the kernel's blocks may wait for other blocks (image/sass.h, ptx/pass/facts.h) */
         uint32_t idempotent; /* 1: proven that a partial run followed by a full run has the effect of one run */
         /* 1: the kernel may read the size of its shared memory, so that padding could change its results */
         uint32_t sees_shared;
@@ -272,7 +273,7 @@ struct ds_graph_launch {
         uint32_t stream;
         uint32_t space;
         ds_device_graph *graph;
-        uint64_t deadline_ns; /* as in ds_launch, for the whole graph */
+        uint64_t deadline_ns; /* device time after the start at which the whole graph is given up; 0 = none */
         uint32_t timed;       /* as in ds_launch */
 };
 
@@ -297,8 +298,8 @@ enum ds_device_limit {
 /* A piece of the text that kernels printed. */
 struct ds_device_output {
         uint32_t space;
-        uint32_t to_stderr; /* 1: an assertion's message; 0: printf */
-        const char *text;   /* not terminated; valid until the next call on the device */
+        uint32_t to_stderr; /* 1: the text is an assertion's message; 0: it comes from printf */
+        const char *text;   /* text of `size` bytes without a NUL; valid until the next call on the device */
         size_t size;
 };
 
@@ -364,7 +365,8 @@ struct ds_device_ops {
          * _NO_BINARY_FOR_GPU, _OUT_OF_MEMORY, with a text in log (NUL-terminated). The image is copied. [stops], unless
          * module_cached() returned 1. Unloading never stops; the part that would is deferred (put_off).
          */
-        int (*module_cached)(ds_device *device, const void *image, size_t size); /* 1: loading it stops nothing */
+        /* 1: loading this image stops nothing */
+        int (*module_cached)(ds_device *device, const void *image, size_t size);
         /*
          * Starts the part of loading this sealed file's image that stops nothing, in parallel to other work (NULL:
          * there is none). 0: begun; call again when module_prepared(), the number of finished preparations, has
@@ -384,7 +386,8 @@ struct ds_device_ops {
         void (*module_lies_in)(ds_device *device, ds_device_module *module, int fd);
         ds_device_module *(*module_unload)(ds_device *device, ds_device_module *module);
         const ds_device_kernel *(*kernel_find)(ds_device_module *module, const char *name);
-        const ds_device_kernel *(*kernel_at)(ds_device_module *module, size_t index); /* NULL past the end */
+        /* kernel by its index; NULL past the end */
+        const ds_device_kernel *(*kernel_at)(ds_device_module *module, size_t index);
         const struct ds_kernel_info *(*kernel_info)(const ds_device_kernel *kernel);
         /*
          * Kernels of large modules are loaded one by one (both NULL: all are loaded with their module). Of a kernel

@@ -325,7 +325,7 @@ struct ds_ptx_reg {
 /* An address in a variable's initialiser. */
 struct ds_ptx_reloc {
         uint64_t offset;
-        const struct ds_ptx_var *var; /* variable or function whose address it is; the other one is NULL */
+        const struct ds_ptx_var *var; /* variable whose address is stored; NULL: the address is that of `function` */
         const struct ds_ptx_function *function;
         int64_t addend;
         uint64_t mask; /* bits of the address to store, shifted down, as in 0xFF(x), 0xFF00(x); 0: all bits */
@@ -334,8 +334,8 @@ struct ds_ptx_reloc {
 };
 
 struct ds_ptx_var {
-        const char *name;                       /* NULL: an unnamed parameter of a prototype */
-        const struct ds_ptx_function *function; /* the function that it belongs to; NULL at module level */
+        const char *name;                       /* name of the variable; NULL: an unnamed parameter of a prototype */
+        const struct ds_ptx_function *function; /* function in which the variable is declared; NULL: at module level */
         /* The module's definition of an extern variable; else the variable itself. */
         const struct ds_ptx_var *definition;
         uint32_t index; /* index in module->vars at module level, else in function->vars, params or rets */
@@ -454,7 +454,7 @@ enum ds_ptx_directive_kind {
         DS_PTX_DIRECTIVE_VAR,
         DS_PTX_DIRECTIVE_FUNCTION,
         DS_PTX_DIRECTIVE_ALIAS,
-        DS_PTX_DIRECTIVE_TEXT, /* .file, .section { }, .pragma, @@DWARF: as written */
+        DS_PTX_DIRECTIVE_TEXT, /* .file, .section { }, .pragma or @@DWARF: the text as written */
 };
 
 /* The module's statements from top to bottom */

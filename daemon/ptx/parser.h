@@ -59,7 +59,7 @@ struct ds_ptx_parser {
         struct ds_ptx_index index;
         struct ds_ptx_symtab symbols;
         struct ds_ptx_symtab strings; /* interned instruction texts */
-        struct ds_ptx_body *body;     /* NULL at module level */
+        struct ds_ptx_body *body;     /* function whose body is being parsed; NULL at module level */
         size_t cap_directives, cap_vars, cap_functions;
 };
 

@@ -77,7 +77,7 @@ static void print_value(FILE *out, const struct ds_ptx_var *var, const uint8_t *
 struct row {
         const struct ds_ptx_var *var;
         uint64_t element;
-        uint32_t reloc; /* index of the next relocation */
+        uint32_t reloc; /* index of the next address in the variable's relocs */
 };
 
 static void print_element(FILE *out, struct row *row, uint64_t offset)

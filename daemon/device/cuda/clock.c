@@ -23,7 +23,7 @@
 #define CLOCK_WAIT_NS (30 * DS_NS_PER_US)
 /* greatest useful age of a base event: the times that count from an older one are less exact than the host's clock */
 #define CLOCK_TRUST_NS (2 * DS_NS_PER_S)
-#define CLOCK_OPEN_NS (DS_NS_PER_S) /* most time for the first base, before serving */
+#define CLOCK_OPEN_NS (DS_NS_PER_S) /* most time for measuring the first base event, before serving */
 #define CLOCK_TRIES 8
 
 struct cuda_clock {

@@ -42,7 +42,7 @@ struct gpcs {
         CUlibrary library;
         CUfunction where;
         CUstream stream;           /* a stream of the whole GPU */
-        struct gpcs_place *places; /* BLOCKS_MAX of them, pinned */
+        struct gpcs_place *places; /* records of BLOCKS_MAX blocks, in pinned memory */
         uint32_t shared_bytes;     /* dynamic shared memory per block, so large that an SM holds only one block */
         uint64_t deadline_ns;
         bool stuck;             /* the deadline passed while a kernel was running */

@@ -35,12 +35,12 @@
 #define GRAPH_TEXT 200
 /* most nodes built per call, some 0.3 ms; a caller with more time during the stop calls again */
 #define GRAPH_BUILT_AT_ONCE 128u
-#define GRAPH_DROPPED_AT_ONCE 16u /* most instances destroyed per call, for the same reason */
+#define GRAPH_DROPPED_AT_ONCE 16u /* most instances destroyed per call, which limits the time of a stop */
 
 struct cuda_instance {
         CUgraph graph;
         CUgraphExec exec;
-        CUgraphNode *nodes; /* in the order of the graph's nodes */
+        CUgraphNode *nodes; /* the driver's nodes, in the order of the graph's nodes */
         uint32_t n;
         struct cuda_instance *next;
 };

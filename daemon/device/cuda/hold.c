@@ -36,7 +36,7 @@ enum held_kind {
 struct cuda_held {
         enum held_kind kind;
         int32_t status;       /* status of a cancelled entry */
-        struct cuda_job *job; /* NULL for a fence */
+        struct cuda_job *job; /* job of the held operation; NULL for a fence */
         struct cuda_held *next;
         union {
                 struct ds_launch launch;

@@ -142,8 +142,8 @@ struct cuda_mapping {
         int host;
         /* device memory: number of the clearing after which it is clear; 0: it is clear already */
         uint64_t clear_seq;
-        struct cuda_space *space; /* unmapping: the space whose work may still use it; NULL: none */
-        uint64_t last_use;        /* unmapping: number of the last job of the space that may use it */
+        struct cuda_space *space; /* delayed unmapping: space whose work may still use the mapping; NULL: none */
+        uint64_t last_use;        /* delayed unmapping: number of the last job of the space that may use the mapping */
         int own;                  /* 1: the mapping has a reservation of its own, see cuda_va_claim */
         int fd;                   /* device memory: a slab that the pool may take; else -1 */
         struct cuda_mapping *prev, *next;
@@ -203,7 +203,7 @@ struct ds_device {
         /* module.c */
         struct cuda_images *images; /* loaded images, used by modules or kept for later loads */
         int lazy;                   /* 1: cuLibraryLoadData only reads a library, and puts nothing on the GPU yet */
-        struct cuda_loader *loader; /* NULL: no module has been prepared yet */
+        struct cuda_loader *loader; /* the loader's thread; NULL: no module has been prepared yet */
         ds_device_module *modules;  /* all loaded modules */
 
         /* graph.c */
@@ -229,7 +229,7 @@ struct ds_device {
         struct cuda_clock *clock;
 
         /* counter.c */
-        uint64_t *counters; /* NULL: completions come from events */
+        uint64_t *counters; /* progress counters; NULL: the device uses events to notice completions */
         uint64_t asked_ns;  /* time of the last driver call that could report a fault */
 
         /* form.c; NULL: the persistent form is not available */
@@ -276,15 +276,16 @@ int cuda_attribute_offered(int attribute);
 void cuda_gpcs_discover(ds_device *device);
 
 /* rung.c */
-int cuda_rungs_init(ds_device *device); /* sets priorities and own_stream */
+int cuda_rungs_init(ds_device *device); /* sets device->priority and device->own_stream */
 int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
 int cuda_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung);
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung);
-/* Makes a green context over these SMs, and a stream of it (of the whole GPU when green is NULL). Errors as
- * ds_cuda_failed. */
+/* cuda_green_create(): makes a green context over these SMs. cuda_stream_create(): makes a stream of a green
+ * context, or of the whole GPU if green is NULL. Both return 0, or an error as ds_cuda_failed(). */
 int cuda_green_create(ds_device *device, CUdevResource *resources, unsigned n, CUgreenCtx *ret);
 int cuda_stream_create(ds_device *device, CUgreenCtx green, int priority, CUstream *ret);
-struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no such stream */
+/* stream by its id; NULL: there is no stream with this id */
+struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id);
 void cuda_rungs_free(ds_device *device);
 
 /*
@@ -421,7 +422,8 @@ void cuda_graphs_put_off_do(ds_device *device);
 void cuda_graphs_drop_going(ds_device *device); /* destroys all instances that no launch can use */
 void cuda_graphs_free(ds_device *device);
 
-/* hold.c: 1 when the stream must hold its next work, because it already holds some or its hardware queue is full */
+/* hold.c: 1: the stream must hold its next operation back, because it already holds some or its hardware queue is
+ * full */
 int cuda_hold_must(const struct cuda_stream *stream);
 /* Hold an operation of the stream. The operation's arguments are copied. 0, or -ENOMEM. */
 int cuda_hold_launch(
@@ -438,7 +440,7 @@ void cuda_hold_pump(ds_device *device);
 void cuda_hold_cancel(ds_device *device, const struct cuda_space *space, int32_t status);
 /* 1: the job was held and now completes with this status; 0: it is not held. */
 int cuda_hold_cancel_job(ds_device *device, const struct cuda_job *job, int32_t status);
-/* 1: a launch that prints, of another space, is held. */
+/* 1: a launch of another space that prints is held back. */
 int cuda_hold_waits(const ds_device *device, uint32_t space);
 void cuda_hold_free(ds_device *device);
 
@@ -548,7 +550,7 @@ struct cuda_task {
         struct cuda_task *prev, *next;
 };
 int cuda_loader_ask(ds_device *device, struct cuda_task *task);
-struct cuda_task *cuda_loader_ended(ds_device *device); /* NULL: no task has ended */
+struct cuda_task *cuda_loader_ended(ds_device *device); /* next task that has ended; NULL: none */
 struct cuda_task *cuda_loader_free(ds_device *device);
 
 /* fault.c */

@@ -96,7 +96,8 @@ CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes)
         return result;
 }
 
-/* Scans the machine code of one kernel when it is loaded: libraries have thousands of kernels, and programs use few. */
+/* Scans the machine code of one kernel when that kernel is loaded. Libraries have thousands of kernels, and programs
+ * use few. */
 static CUresult code_scan_kept(struct cuda_image *image, struct cuda_code *code)
 {
         if (code->scanned)

@@ -59,7 +59,7 @@
 /* Images in the order of their last use, the oldest first. */
 struct cuda_images {
         struct cuda_image *list;
-        struct cuda_image *readings; /* images that the thread reads, and those that failed there */
+        struct cuda_image *readings; /* images that the loader's thread reads, and images that it failed to read */
         size_t n_readings;
         uint64_t n_read;
         /* number of images without references that are kept, and number of those to be unloaded */

@@ -23,7 +23,7 @@ struct cuda_code {
 
 struct cuda_image {
         XXH128_hash_t hash;
-        void *bytes; /* NULL: an instance of its own, not found by its bytes */
+        void *bytes; /* content of the image; NULL: the image belongs to one load only, and is not found by its bytes */
         size_t size;
         int mapped;        /* 1: `bytes` is a mapping of a sealed file */
         uint64_t dev, ino; /* identity of the sealed file */

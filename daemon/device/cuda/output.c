@@ -52,7 +52,7 @@ struct cuda_catch {
 
 struct cuda_output {
         CUstream idle;                     /* a stream on which nothing ever runs */
-        struct cuda_flush *flush;          /* NULL: no loaded module prints */
+        struct cuda_flush *flush;          /* flush thread; NULL: no loaded module prints */
         const struct cuda_job *collecting; /* the job for whose text the flush runs; NULL: none */
         uint64_t asked_ns;
         struct cuda_catch out, err;
@@ -77,7 +77,7 @@ int cuda_output_init(ds_device *device)
 
 /* --- capture --- */
 
-/* A file that cannot grow, or a negative errno. */
+/* Makes a file in memory that cannot grow. Returns its descriptor, or a negative errno. */
 static int catch_file(void)
 {
         int file = memfd_create("kernel-text", MFD_CLOEXEC | MFD_ALLOW_SEALING), r = 0;

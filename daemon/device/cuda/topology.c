@@ -138,7 +138,7 @@ static void topology_attributes(ds_device *device)
                 value = 0;
                 if (!cuda_attribute_offered(i) ||
                         CU(device, cuDeviceGetAttribute)(&value, (CUdevice_attribute)i, device->ordinal))
-                        continue; /* 0: not offered, or unknown to this driver */
+                        continue; /* attributes not offered, or unknown to this driver, stay 0 */
                 device->info.attributes[i] = value;
         }
 }

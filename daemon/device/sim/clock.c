@@ -131,7 +131,7 @@ void sim_job_unblock(ds_device *device, struct sim_job *job)
         device->n_ending -= job->state == SIM_JOB_ENDING;
 }
 
-/* Jobs that start at one instant continue together and in order, whichever effect was there first. */
+/* Starts a job. Jobs that start at one instant continue together and in order, whichever effect was complete first. */
 static void job_start(ds_device *device, struct sim_job *job)
 {
         job->state = SIM_JOB_WAITING;
@@ -211,7 +211,7 @@ bool sim_others_wait(const ds_device *device, const struct sim_job *job, uint64_
         return limit_ns != UINT64_MAX;
 }
 
-/* Begin of a put-off job if it executed no further units, on the clock, ns. */
+/* Time on the clock, ns, at which a put-off job begins if it executes no further units. */
 static uint64_t put_off_until(const struct sim_job *job)
 {
         uint64_t executed = atomic_load(&job->executed);
@@ -268,8 +268,8 @@ static bool put_off_allow(ds_device *device, uint64_t time)
         for (job = device->put_off.head; job; job = job->ready_next) {
                 if (put_off_until(job) >= time)
                         continue;
-                /* Stored before the second check: either the thread sees the new value, or this check sees the
-                 * thread's progress */
+                /* `wake` is stored before progress is checked again: either the thread sees the new value, or this
+                 * check sees the thread's progress */
                 atomic_store(&job->wake, time - job->put_off_ns < UINT64_MAX / 2
                                                  ? SIM_PATIENCE + (time - job->put_off_ns) / SIM_PUT_OFF_NS
                                                  : UINT64_MAX);

@@ -180,7 +180,7 @@ struct sim_run {
         uint64_t n;
 };
 
-/* A piece of memory that a launch touched (`key`), and the number of bytes touched in it. */
+/* A piece of memory (named by `key`) that a launch touched, and the number of bytes touched in the piece. */
 struct sim_granule {
         uint64_t key, bytes;
 };
@@ -220,7 +220,7 @@ struct sim_kept {
 struct sim_evicted {
         struct sim_evicted *next;
         uint64_t token;
-        const struct ds_device_kernel *kernel; /* its module is referenced */
+        const struct ds_device_kernel *kernel; /* the evicted kernel, with a reference to its module */
         uint32_t grid[3], block[3];
         bool executed;        /* true: the kernel's effect is complete; false: it has not begun */
         uint32_t done, chunk; /* blocks done so far; blocks per chunk */
@@ -259,17 +259,18 @@ struct ds_device_kernel {
         uint64_t hint_issue_ns, hint_written, hint_reuse;
         uint32_t hint_channels[2];                /* first channel that the kernel uses, and one past the last */
         bool reads_clock;                         /* the kernel's effect depends on its start time */
-        const struct sim_profile_kernel *profile; /* NULL for a kernel from PTX */
+        const struct sim_profile_kernel *profile; /* the kernel in its profile; NULL: the kernel comes from PTX */
         struct sim_shape shape;                   /* SM resources of the profile's kernel */
 };
 
 struct ds_device_module {
         ds_device *device;
         ds_device_module *next, *prev;
-        bool loaded;                 /* the caller has not unloaded it yet */
-        uint32_t refs;               /* references of the caller, jobs and regions */
-        uint32_t space, number;      /* number: counts the modules of the space */
-        struct sim_profile *profile; /* NULL for PTX; then ptx and interp are set */
+        bool loaded;            /* true until the caller unloads the module */
+        uint32_t refs;          /* references of the caller, jobs and regions */
+        uint32_t space, number; /* number: counts the modules of the space */
+        /* profile from which the module was made; NULL: it was made from PTX, and ptx and interp are set */
+        struct sim_profile *profile;
         struct ds_ptx_module *ptx;
         ds_interp *interp;
         struct ds_device_kernel *kernels;
@@ -300,7 +301,8 @@ struct sim_event {
 
 /* Blocks of one job that were placed on one SM at one time and cost the same: they end together. */
 struct sim_group {
-        struct sim_event event; /* in the heap only for the first of all groups that end at the same time */
+        /* end of the group; in the heap only for the first of all groups that end at the same time */
+        struct sim_event event;
         struct sim_job *job;
         uint32_t sm, n;
         /* totals of n undisturbed blocks: share of the SM's issue slots; bytes per us through the SM's port, L2 and
@@ -327,8 +329,9 @@ enum sim_job_kind {
 
 enum sim_job_state {
         SIM_JOB_QUEUED,
-        SIM_JOB_ARMED,   /* its BEGIN or START event is in the heap */
-        SIM_JOB_WAITING, /* started at this instant; continues when the effects of all such jobs are there */
+        SIM_JOB_ARMED, /* its BEGIN or START event is in the heap */
+        /* start time reached; continues when the effects of all jobs that start at this instant are complete */
+        SIM_JOB_WAITING,
         /* executed for too long, so the clock no longer waits for the job; or its START event is in the heap again */
         SIM_JOB_PUT_OFF,
         SIM_JOB_RUNNING, /* kernel: on the ready list or resident; copy: moving */
@@ -353,15 +356,16 @@ struct sim_job {
         /* links in the list of kernels with blocks to place, or of jobs that wait for effects */
         struct sim_job *ready_next, *ready_prev;
         struct sim_job *pool_next;
-        struct sim_job *moving_next; /* copies whose time passes before they have been executed */
+        struct sim_job *moving_next; /* next copy in the device list `moving` */
         struct sim_stream *stream;
         struct sim_space *space;
         struct sim_snapshot *snapshot; /* held from submission to the execution threads until the effect is done */
         enum sim_job_kind kind;
         enum sim_job_state state;
         enum sim_effect effect;
-        bool blocking;  /* the job is counted in n_blockers: the clock stands until its effect is there */
-        bool cancelled; /* aborted with its session, or killed, while it was queued */
+        /* true: the job is counted in n_blockers, so the clock stands until the job's effect is complete */
+        bool blocking;
+        bool cancelled; /* true: the job's session was aborted, or the job was killed, while it was queued */
         bool killed;
         bool executed_before; /* relaunch of a killed or evicted kernel whose effect is already complete */
         bool was_put_off;
@@ -420,7 +424,7 @@ struct sim_job {
         _Atomic uint64_t wake;     /* number of units at which the thread wakes the owner, once */
 
         /* written only by the execution thread */
-        struct sim_text *text; /* NULL: nothing printed so far */
+        struct sim_text *text; /* text that the kernel printed; NULL: none so far */
         int32_t status;
         char message[DS_DEVICE_MESSAGE_MAX];
 
@@ -478,7 +482,7 @@ struct sim_sm {
         uint8_t gpc;            /* SIM_GPC_NONE: in no GPC that large clusters reach */
 };
 
-/* Memory demand of the resident blocks, in bytes per us as if nothing disturbed them; see share.c. */
+/* Memory demand of the resident blocks in bytes per us, as if none slowed another; see share.c. */
 struct sim_memory {
         /* demand of all groups; the same, with each group weighted by its share of waiting */
         uint64_t total_rate, stall_rate;
@@ -768,7 +772,7 @@ bool sim_copy_allow(ds_device *device, uint64_t time);
 void sim_copy_forget(ds_device *device, struct sim_job *job);
 
 /* --- share.c --- */
-/* Adds the group to the resident ones, or removes it. */
+/* sim_share_add(): counts the demand of a group that becomes resident. sim_share_remove(): subtracts it again. */
 void sim_share_add(ds_device *device, struct sim_group *group);
 void sim_share_remove(ds_device *device, struct sim_group *group);
 /* Computes when each group ends, after blocks came or went. */
@@ -807,7 +811,7 @@ const uint64_t *sim_waits_begin(struct sim_waits *waits, uint32_t noise, uint64_
 void sim_waits_memory(struct sim_waits *waits, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
 
 /* --- room.c --- */
-/* Recomputes the atoms of all rungs; nothing may be in flight. */
+/* Recomputes the atoms (sets of TPCs that no rung splits, room.h) after a rung was made; nothing may be in flight. */
 void sim_room_rungs(ds_device *device);
 /* SM resources of a profile's kernel; false when not even one block fits. */
 bool sim_shape_of(const struct sim_model *model, const struct ds_device_kernel *kernel, struct sim_shape *ret);

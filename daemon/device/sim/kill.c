@@ -93,7 +93,7 @@ int sim_kill(ds_device *device, uint64_t token)
         }
         if (kept)
                 kept_add(job, kept);
-        /* The consequences follow in the next call, since the caller may also kill the kernels behind this one. */
+        /* Jobs behind the killed kernel start only in the next call, since the caller may also kill those. */
         sim_pool_wake(device);
         return 0;
 }

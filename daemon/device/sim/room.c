@@ -13,7 +13,8 @@
 #include "device/sim/internal.h"
 #include "device/sim/profile.h"
 
-#define TIME_MAX (UINT64_C(1) << 60) /* ns, 36 years; added to any time that occurs it is still a valid time */
+/* longest time, ns (36 years); the sum with any time that occurs is still a valid time */
+#define TIME_MAX (UINT64_C(1) << 60)
 
 /* --- initialisation --- */
 

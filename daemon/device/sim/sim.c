@@ -126,7 +126,8 @@ static uint64_t host_memory(void)
         return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 }
 
-/* Time at which an earlier process left the device's clock; the clients' clock continues from it. */
+/* Time at which an earlier worker process stopped the device's clock; the clock that clients see continues from
+ * there. */
 static uint64_t clock_before(void)
 {
         const char *value = getenv("DETSHARE_CLOCK_NS");

@@ -95,7 +95,7 @@ struct ds_ix_op {
         uint8_t size;  /* bytes of one element in memory */
         uint8_t n;     /* number of elements of a vector access */
         uint8_t mode;  /* rounding, comparison, kind of shuffle, ... */
-        uint8_t flags; /* bits: DS_IX_FTZ and others */
+        uint8_t flags; /* set of DS_IX_FTZ and the flags below */
         uint8_t space; /* enum ds_ix_space */
 };
 
@@ -138,7 +138,7 @@ struct ds_ix_arg {
 };
 
 struct ds_ix_call {
-        ds_ix_func *func; /* NULL for an indirect call */
+        ds_ix_func *func; /* function that a direct call calls; NULL: the call is indirect */
         uint32_t target;  /* slot of an indirect callee's address */
         uint32_t n_args, n_rets;
         /* arguments; the callee's offsets are valid for every callee, since all functions lay out their formals in
@@ -168,8 +168,8 @@ struct ds_ix_func {
         uint32_t n_callees, callees_capacity;
         uint32_t registers; /* most 32-bit registers live at once */
         ds_ix_func *alias;  /* function that this name is an alias of; NULL: none */
-        uint8_t indirect;   /* 1: makes indirect calls */
-        uint8_t stack;      /* 1: moves the stack pointer (alloca) */
+        uint8_t indirect;   /* 1: the function makes indirect calls */
+        uint8_t stack;      /* 1: the function moves the stack pointer (alloca) */
         uint8_t address_taken;
         uint8_t visit;
         uint32_t stack_slot;  /* if `stack`: slot where a frame saves its caller's stack pointers */
@@ -215,7 +215,7 @@ struct ds_ix_barrier {
  * that the caller supplied. */
 struct ds_ix_cluster {
         uint32_t n, dim[3];
-        /* threads that have not exited; those of them that have arrived at barrier.cluster */
+        /* number of threads that have not exited; number of those that have arrived at barrier.cluster */
         uint32_t live_threads, arrived;
         ds_ix_block *block[DS_INTERP_CLUSTER_MAX];
         uint64_t left; /* instructions left in the budget */
@@ -286,7 +286,8 @@ struct ds_interp_block {
         struct ds_ix_barrier barrier[DS_IX_BARRIERS];
         uint8_t *sregs; /* special registers of all warps, [DS_IX_WARPS][DS_IX_SREGS_BYTES] */
         void *memory;   /* allocation that contains `warp` and `sregs` */
-        char *text;     /* text of one printf, DS_IX_TEXT_MAX bytes; allocated by the first one */
+        /* buffer for the text of one printf, DS_IX_TEXT_MAX bytes; allocated at the block's first printf */
+        char *text;
         struct ds_ix_cluster own;
         /* working memory for the other blocks of its clusters; [0] is NULL */
         ds_ix_block *other[DS_INTERP_CLUSTER_MAX];
@@ -331,7 +332,7 @@ struct ds_interp {
         /* special registers that the module reads, one bit per slot of sregs.c */
         uint64_t sregs_used;
         uint8_t stack;    /* 1: some function has `stack` set */
-        ds_ix_heap *heap; /* NULL: no function calls malloc or free */
+        ds_ix_heap *heap; /* heap of the kernels; NULL: no function calls malloc or free */
         uint8_t prints;   /* 1: some function calls vprintf or __assertfail */
         int isa;
         struct ds_ix_watch *watch; /* watch.c; NULL: no thread is watched */

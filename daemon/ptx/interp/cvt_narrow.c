@@ -97,8 +97,8 @@ static uint16_t half_of_e4m3(uint32_t v)
 {
         uint32_t sign = (v & 0x80u) << 8, rest = v & 0x7fu;
 
-        /* the bits below, read as a half, are 2^-8 of the number, also for subnormals; a multiplication corrects
-         * that */
+        /* The bits of an e4m3 number, moved up and read as a half, are 2^-8 of the number, also for subnormals. The
+         * multiplication by 256 corrects that. */
         if (rest == 0x7fu)
                 return DS_IX_NAN16;
         return (uint16_t)(sign | ds_ix_to_half(ds_ix_from_half((uint16_t)(rest << 7)) * 256.0f));

@@ -61,7 +61,8 @@ ds_ix_op *ds_ix_emit_control(ds_ix_decoder *d, ds_ix_op op);
 uint32_t ds_ix_emit_skip(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 void ds_ix_end_skip(ds_ix_decoder *d, uint32_t skip);
 void ds_ix_fix(ds_ix_decoder *d, uint32_t op, uint32_t label, uint32_t targets);
-uint32_t ds_ix_temp(ds_ix_decoder *d); /* a slot for up to 8 bytes per lane, valid until the instruction's end */
+/* makes a temporary slot for up to 8 bytes per lane, valid until the end of the instruction */
+uint32_t ds_ix_temp(ds_ix_decoder *d);
 
 /* Slot of a source or destination operand; bytes: width of the register, 0 for a predicate. Returns 0 if the operand
  * is refused. */

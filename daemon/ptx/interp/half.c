@@ -106,7 +106,7 @@ DS_IX_INLINE uint16_t bf16_minmax(uint16_t a, uint16_t b, const ds_ix_op *op)
         return minmax(a, b, 0x7f80u, op);
 }
 
-/* Operations on the sign turn a NaN into the canonical one. */
+/* Absolute value. This and negation turn a NaN into the canonical NaN. */
 DS_IX_INLINE uint16_t f16_abs(uint16_t a, const ds_ix_op *op)
 {
         return (a & 0x7fffu) > 0x7c00u ? DS_IX_NAN16 : enter(a, op) & 0x7fffu;

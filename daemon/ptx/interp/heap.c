@@ -13,7 +13,7 @@
 
 struct ds_ix_heap {
         pthread_mutex_t lock;
-        _Atomic(uint8_t *) base; /* NULL until the first allocation */
+        _Atomic(uint8_t *) base; /* memory of the heap; NULL until the first allocation */
         uint32_t *piece;
         uint32_t next;
 };

@@ -15,7 +15,7 @@
 
 #include "ptx/interp/core.h"
 
-ds_ix_heap *ds_ix_heap_new(void); /* NULL: out of memory */
+ds_ix_heap *ds_ix_heap_new(void); /* makes a heap; NULL: out of memory */
 ds_ix_heap *ds_ix_heap_free(ds_ix_heap *heap);
 /* Handlers of calls of malloc and free, control operations; op's ext: the ds_ix_call. */
 const ds_ix_op *ds_ix_malloc(ds_ix_warp *w, const ds_ix_op *op);

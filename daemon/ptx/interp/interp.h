@@ -84,7 +84,7 @@ struct ds_interp_launch {
         const ds_interp_kernel *kernel;
         uint32_t grid[3];
         uint32_t block[3];
-        uint32_t cluster[3];     /* cluster size in blocks; it divides the grid. 0: not given, counts as 1 */
+        uint32_t cluster[3];     /* cluster size in blocks, a divisor of the grid; 0: not given, counts as 1 */
         uint32_t dynamic_shared; /* bytes of shared memory behind the kernel's static shared memory */
         const void *params;      /* the kernel's parameters, in its packed layout */
         size_t params_size;
@@ -181,7 +181,8 @@ int ds_interp_new(const struct ds_ptx_module *module, struct ds_ptx_diags *diags
 ds_interp *ds_interp_free(ds_interp *interp);
 
 const ds_interp_kernel *ds_interp_find_kernel(const ds_interp *interp, const char *name);
-const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t index); /* NULL past the end */
+/* kernel by its index; NULL past the end */
+const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t index);
 const struct ds_interp_kernel_info *ds_interp_kernel_info(const ds_interp_kernel *kernel);
 /* Finds a variable of the global or constant space. Returns 0 with its address (a host pointer too) and size, or
  * -ENOENT. */

@@ -48,7 +48,7 @@
         }                                                                     \
         static const struct ds_ix_impl name = {{name##_base, name##_avx2}};
 
-/* As DS_IX_VARIANTS, for a body that returns the next operation, or NULL. */
+/* Defines a handler like DS_IX_VARIANTS, from a body that returns the next operation, or NULL. */
 #define DS_IX_FLOW_VARIANTS(name)                                             \
         static const ds_ix_op *name##_base(ds_ix_warp *w, const ds_ix_op *op) \
         {                                                                     \

@@ -176,7 +176,7 @@ DS_IX_INLINE unsigned b_at(const struct product *p, unsigned j)
         return j / 8 * (p->in_b / p->n) * 8;
 }
 
-/* Result for terms from `from` on that may contain infinities or NaN; `otherwise` if they contain none. */
+/* Result of row i and column j for the terms from `from` on if it is infinity or NaN; else `otherwise`. */
 static uint32_t special_result(
         const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half, uint32_t otherwise)
 {

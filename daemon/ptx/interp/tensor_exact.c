@@ -150,7 +150,7 @@ static void gather64(const ds_ix_warp *w, const struct ds_ix_fragment *f, struct
         }
 }
 
-/* Gathers accumulators: a register holds every second element of its rows. */
+/* Gathers the accumulators of f64 from registers, each of which holds every second element of some rows. */
 static void gather64_c(const ds_ix_warp *w, const struct ds_ix_fragment *f, struct doubles *to)
 {
         for (unsigned r = 0; r < f->n; r++) {

@@ -81,7 +81,7 @@ DS_IX_INLINE int64_t primary(const struct recipe *r, int64_t x, int64_t y)
                 return x + y;
         case SUB:
                 return x - y;
-        case AVERAGE: /* halves are rounded away from zero */
+        case AVERAGE: /* the mean of two numbers; one half is rounded away from zero */
                 return (x + y + (x + y >= 0)) >> 1;
         case DIFFERENCE:
                 return x > y ? x - y : y - x;

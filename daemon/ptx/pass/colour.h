@@ -46,7 +46,8 @@
  * would make other requests wait. A form takes some 5 to 10 steps per instruction of its kernel. */
 #define DS_PTX_COLOUR_STEPS_MAX (UINT64_C(4) << 20)
 
-/* Must change when the same module gives another text: a part of the key of cached compiled images. */
+/* Version of the generated code, part of the key of cached compiled images. It must change whenever the same module
+ * gives another text. */
 #define DS_PTX_COLOUR_VERSION 1u
 
 enum ds_ptx_colour_kind {

@@ -42,7 +42,7 @@ static struct ds_ptx_colour_origin reached_by(const struct ds_ptx_colour_trace *
         return found;
 }
 
-/* Records for each parameter the accesses through it, and the parameters that share such an access. */
+/* Counts the accesses through each parameter, and records which parameters share an access. */
 static void see(const struct ds_ptx_colour_trace *t, struct ds_ptx_colour_param *params)
 {
         const struct ds_ptx_function *f = t->function;

@@ -21,7 +21,7 @@
 /* Kinds of notes, in the order in which they are printed at one place. */
 enum kind {
         KIND_PROLOGUE,
-        KIND_DIRECTIVE, /* the directive is removed */
+        KIND_DIRECTIVE, /* a directive of the module is removed */
         KIND_PARAMETER,
         KIND_TOP,
         KIND_ITEM, /* text NULL: the item is removed */

@@ -35,10 +35,10 @@ bool ds_ptx_flow_varies(const ds_ptx_flow *flow, uint32_t reg);
 bool ds_ptx_flow_is_uncertain(const ds_ptx_flow *flow, uint32_t instr);
 
 /*
- * Finds lanes that leave for good while others continue to an instruction that lanes of a warp execute together. loud:
- * by instruction, 1 for those. ret_leaves: by instruction, n_instrs entries: LEAVES_JUMP or LEAVES_ON for a branch that
- * varies and has one path without any further loud instruction, else 0. Returns DS_PTX_NO_REG, or an instruction for
- * which it is not known whether all remaining lanes reach it together.
+ * Finds lanes that leave the function for good while others continue to a loud instruction, one that lanes of a warp
+ * execute together. loud[i]: 1 if instruction i is loud. ret_leaves: n_instrs entries: LEAVES_JUMP or LEAVES_ON for a
+ * branch that varies and has one path without any further loud instruction, else 0. Returns DS_PTX_NO_REG, or an
+ * instruction for which it is not known whether all remaining lanes reach it together.
  */
 #define DS_PTX_FLOW_LEAVES_JUMP 1 /* lanes that take the jump, or execute a ret, leave */
 #define DS_PTX_FLOW_LEAVES_ON 2   /* lanes that do not take the jump leave */

@@ -76,7 +76,8 @@ struct ds_ptx_form_run {
         const struct ds_ptx_function **list; /* functions of the last plan */
         bool copied;
         bool has_board, aligned;
-        char board[DS_PTX_NAME_MAX], wide[DS_PTX_NAME_MAX]; /* wide: a temporary register */
+        /* names of the board variable, and of a temporary 32-bit register */
+        char board[DS_PTX_NAME_MAX], wide[DS_PTX_NAME_MAX];
 };
 
 /* Prepares the state, with all its memory in the arena. 0 or -ENOMEM. */

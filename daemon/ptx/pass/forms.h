@@ -35,7 +35,8 @@ enum ds_ptx_form {
 #define DS_PTX_FORM_SLICED_SUFFIX "__ds_sliced"
 #define DS_PTX_FORM_PERSISTENT_SUFFIX "__ds_persistent"
 
-/* Must change when the same module gives another text: a part of the key of cached compiled images. */
+/* Version of the generated code, part of the key of cached compiled images. It must change whenever the same module
+ * gives another text. */
 #define DS_PTX_FORMS_VERSION 5u
 
 /* Last parameter of a sliced or persistent kernel. */

@@ -38,7 +38,7 @@ struct ds_forms_run {
 /* Prepares a run. 0 or -ENOMEM; the caller closes it in both cases. */
 int ds_forms_run_open(struct ds_forms_run *run, uint64_t seed);
 void ds_forms_run_close(struct ds_forms_run *run);
-/* The next random number below n */
+/* Returns the next random number, which is less than n. */
 uint32_t ds_forms_run_random(struct ds_forms_run *run, uint32_t n);
 
 /*

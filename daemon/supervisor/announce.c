@@ -12,7 +12,8 @@
 #include "util/error.h"
 
 #define LOOK_EVERY_MS 2000u
-#define START_MORE_S 10u /* start time added per announcement, seconds; announced again while the worker starts */
+/* seconds by which each announcement extends the start timeout; repeated while the worker starts */
+#define START_MORE_S 10u
 
 struct counts {
         unsigned sessions, ls;

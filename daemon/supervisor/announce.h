@@ -14,11 +14,12 @@
 
 struct ds_supervisor;
 
-/* Called before the first worker is started. 0 or -errno. */
+/* Announces the start. Called before the first worker is started. Returns 0 or -errno. */
 int ds_announce_start(struct ds_supervisor *supervisor);
-/* Idempotent. The loop must run once more to close the handles. */
+/* Announces the end and closes the handles, for which the loop must run once more. Idempotent. */
 void ds_announce_end(struct ds_supervisor *supervisor);
-/* Call after every change of supervisor->state. */
+/* Announces the current state. Called after every change of supervisor->state. */
 void ds_announce_state(struct ds_supervisor *supervisor);
-/* Rereads the configuration and reports the result to the service manager. Not while the daemon starts or stops. */
+/* Rereads the configuration and reports the result to the service manager. Does nothing while the daemon starts or
+ * stops. */
 void ds_announce_reload(struct ds_supervisor *supervisor);

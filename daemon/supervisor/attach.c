@@ -36,9 +36,10 @@ static void give_to_client(struct ds_session *session, uint64_t request_id, int 
         session->attached = 1;
         session->attachments++;
         ds_client_reply(session->client, request_id, &reply, fds, DS_ARRAY_SIZE(fds));
-        /* the worker has opened the session, so it has mapped the page and needs no copy of ours */
+        /* the worker, which has opened the session, has mapped the page, so the supervisor's descriptor is not
+         * needed any more */
         session->page.fd = ds_close(session->page.fd);
-        /* the ring stays open if the next daemon may have to read on in it */
+        /* the ring's descriptor stays open if the next daemon may have to continue reading this ring */
         if (!ds_notify_stores(session->supervisor->notify))
                 session->ring.fd = ds_close(session->ring.fd);
 }
@@ -113,7 +114,8 @@ int ds_session_attach_kept(struct ds_session *session)
         return r;
 }
 
-/* Sends the ring, or defers it until the worker has opened the session: it handles a session's messages in order. */
+/* Sends the ring to the worker, or waits until the worker has opened the session: the worker handles a session's
+ * messages in order. */
 static int send_behind(struct ds_session_call *call)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;

@@ -14,7 +14,7 @@ static const struct ds_blame_user *find(const struct ds_blame *blame, uid_t uid)
         return NULL;
 }
 
-/* The user's entry. With all entries in use, the entry with the oldest last fault is reused. */
+/* The entry of a user. If all entries are in use, the one whose last fault is oldest is reused for this user. */
 static struct ds_blame_user *find_or_make(struct ds_blame *blame, uid_t uid)
 {
         struct ds_blame_user *user = (struct ds_blame_user *)find(blame, uid);
@@ -47,7 +47,7 @@ void ds_blame_add(struct ds_blame *blame, uid_t uid, unsigned of, uint64_t now_n
         over = (user->level - DS_BLAME_FREE * FAULT - 1) / FAULT;
         ms = over < 16 ? (uint64_t)DS_BLAME_FIRST_MS << over : DS_BLAME_MAX_MS;
         user->until_ns = now_ns + DS_MIN(ms, (uint64_t)DS_BLAME_MAX_MS) * DS_NS_PER_MS;
-        /* bounds the level, so that a burst of faults is forgotten after the longest wait */
+        /* limits the count, so that even a burst of faults is forgotten soon after the longest wait */
         user->level = DS_MIN(user->level, (uint64_t)3 * DS_BLAME_FREE * FAULT);
 }
 

@@ -31,12 +31,12 @@
 struct ds_blame {
         struct ds_blame_user {
                 uid_t uid;
-                uint64_t level; /* in 1/256 of a fault, at last_ns */
+                uint64_t level; /* number of faults at time last_ns that have not leaked yet, in 1/256 of a fault */
                 uint64_t last_ns, until_ns;
         } users[DS_BLAME_USERS];
 };
 
-/* Counts a fault at now_ns that one of `of` users caused; uid is one of them. */
+/* Counts a fault at now_ns of which user uid is one of `of` possible causes. */
 void ds_blame_add(struct ds_blame *blame, uid_t uid, unsigned of, uint64_t now_ns);
-/* Remaining wait of uid, ms; 0: none. */
+/* Remaining time that sessions of uid must wait, ms; 0: none. */
 uint64_t ds_blame_wait_ms(const struct ds_blame *blame, uid_t uid, uint64_t now_ns);

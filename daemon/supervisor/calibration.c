@@ -69,7 +69,7 @@ static void sum_write(const char *text, size_t size, char ret[static SUM_LINE_MA
         snprintf(ret, SUM_LINE_MAX, "sum %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, size));
 }
 
-/* The file's text, allocated by the C library; NULL: out of memory. */
+/* The text of the file, allocated by the C library. Returns NULL if there is no memory. */
 static char *text_make(const struct ds_calibration *c, size_t *ret_size)
 {
         char *text = NULL, sum[SUM_LINE_MAX];
@@ -93,7 +93,7 @@ static char *text_make(const struct ds_calibration *c, size_t *ret_size)
         return NULL;
 }
 
-/* The next line, its end replaced by NUL; NULL: end of the text. */
+/* Cuts off the next line, replacing its end by NUL. Returns NULL at the end of the text. */
 static char *next_line(char **text)
 {
         char *line = *text, *end = strchr(line, '\n');
@@ -128,7 +128,7 @@ static int gpu_read(char **text, struct ds_calibration_gpu *ret)
         return ds_calibration_wrong(ret) ? -1 : 0;
 }
 
-/* Returns NULL, or the reason why the text is invalid. */
+/* Parses the text. Returns NULL, or the reason why it is invalid. */
 static const char *text_read(struct ds_calibration *c, char *text, size_t size)
 {
         const size_t first = strlen(FIRST_LINE), last = SUM_LINE_MAX - 1;
@@ -191,7 +191,7 @@ static int file_write_at(const struct ds_calibration *c, int directory)
         return r;
 }
 
-/* 0 or -EIO. */
+/* Writes all values to the file. Returns 0 or -EIO. */
 static int file_write(struct ds_calibration *c)
 {
         ds_cleanup(ds_closep) int directory = -1;

@@ -19,7 +19,7 @@
 #include "proto/wire.h"
 
 #define DS_CALIBRATION_FILE "channels.calibration"
-#define DS_CALIBRATION_GPUS_MAX 8u /* the most recently calibrated ones */
+#define DS_CALIBRATION_GPUS_MAX 8u /* number of GPUs kept: those calibrated most recently */
 #define DS_CALIBRATION_CELLS_MAX 128u
 #define DS_CALIBRATION_NAME_MAX 127u
 #define DS_CALIBRATION_PERMILLE_MAX 1000000u
@@ -31,27 +31,29 @@ struct ds_calibration_cell {
 
 struct ds_calibration_gpu {
         char name[DS_CALIBRATION_NAME_MAX + 1];
-        uint32_t channels, be; /* channels for BE; 0: partitioning does not pay */
+        uint32_t channels, be; /* best number of channels for BE; 0: partitioning does not pay */
         uint32_t n;
         struct ds_calibration_cell cells[DS_CALIBRATION_CELLS_MAX];
 };
 
 struct ds_calibration {
-        char path[PATH_MAX];             /* the state directory; "": nothing is saved */
-        size_t n;                        /* number of gpus, the most recently calibrated first */
+        char path[PATH_MAX]; /* the state directory; "": nothing is saved */
+        /* number of elements of `gpus`, of which the most recently calibrated is first */
+        size_t n;
         struct ds_calibration_gpu *gpus; /* array of DS_CALIBRATION_GPUS_MAX, or NULL: out of memory */
 };
 
-/* path: the state directory, or NULL: keep values in memory only. Reads the file; an unusable file counts as absent. */
+/* Reads the file. An unusable file counts as absent. path: the state directory; NULL: values are only kept in
+ * memory. */
 void ds_calibration_open(struct ds_calibration *c, const char *path);
 void ds_calibration_close(struct ds_calibration *c);
 
 /* Checks the values of one GPU. Returns NULL if they are valid, else the reason as text. */
 const char *ds_calibration_wrong(const struct ds_calibration_gpu *gpu);
-/* NULL: this GPU is not calibrated. */
+/* The values of the GPU with this name. NULL: it is not calibrated. */
 const struct ds_calibration_gpu *ds_calibration_find(const struct ds_calibration *c, const char *name);
-/* Replaces the values of that GPU. 0; -ENOMEM; -EIO: the file was not written, the values hold until the daemon
- * ends. */
+/* Replaces the values of the GPU that `gpu` names. Returns 0; -ENOMEM; or -EIO: the file was not written, so the
+ * values hold only until the daemon ends. */
 int ds_calibration_put(struct ds_calibration *c, const struct ds_calibration_gpu *gpu);
-/* Removes the values of that GPU. 0 or -EIO, as above. */
+/* Removes the values of the GPU with this name. Returns 0 or -EIO, as ds_calibration_put(). */
 int ds_calibration_forget(struct ds_calibration *c, const char *name);

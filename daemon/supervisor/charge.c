@@ -18,7 +18,8 @@ struct ds_user {
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
-        uint64_t turn[2]; /* values of users->turns at the last service; [1]: in the background */
+        /* values of users->turns when the user was served last, for a client and [1] in the background */
+        uint64_t turn[2];
         int has_rights;
         struct ds_rights rights;
         struct ds_rate rate;
@@ -33,7 +34,8 @@ struct ds_users {
         uint32_t charges;
         uint64_t turns;
         struct ds_log_budgets log;
-        /* times when the rate buckets of disconnected users are full again: reconnecting does not refill a bucket */
+        /* times at which the rate buckets of disconnected users are full again: a user that reconnects gets no full
+         * bucket before */
         uint64_t full_ns[RATES_KEPT];
 };
 
@@ -82,7 +84,7 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                         return ds_error_origin(-ENOMEM);
                 user->users = users;
                 user->uid = uid;
-                /* a new user has no precedence over users that are already served */
+                /* a new user does not come before users that are already served */
                 user->turn[0] = user->turn[1] = users->turns;
                 ds_turn_line_init(&user->turns);
                 ds_rate_init(&user->rate);
@@ -141,7 +143,7 @@ uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)
         return user->usage[slot];
 }
 
-/* The rule that bounds the slot; _DS_RULE_MAX: none. */
+/* The configuration rule that bounds the slot; _DS_RULE_MAX: no rule does. */
 static enum ds_rule_key slot_rule(enum ds_charge_slot slot)
 {
         if (slot == DS_CHARGE_CONNECTIONS)

@@ -25,7 +25,7 @@ struct ds_turn_line;
 typedef struct ds_user ds_user;
 typedef struct ds_users ds_users;
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_CHARGE_E_USER 1  /* the user's limit is reached */
 #define DS_CHARGE_E_TOTAL 2 /* the daemon's limit over all users is reached */
 
@@ -37,8 +37,8 @@ enum ds_charge_slot {
         DS_CHARGE_HOST_BYTES,   /* bytes of pinned memory and module images */
         DS_CHARGE_DEVICE_BYTES, /* bytes of device allocations */
         DS_CHARGE_ALLOCS,       /* number of allocations, device and pinned */
-        DS_CHARGE_REPLIES,      /* bytes of replies that the client has not read */
-        DS_CHARGE_FOREIGN,      /* descriptors that the client sent and that are slow to close */
+        DS_CHARGE_REPLIES,      /* bytes of replies that wait in the supervisor, because the client does not read */
+        DS_CHARGE_FOREIGN,      /* files that the client sent and whose closing takes long */
         DS_CHARGE_CALLS,        /* requests that the worker has not answered, also those of disconnected clients */
         _DS_CHARGE_MAX,
 };
@@ -56,19 +56,19 @@ struct ds_charge_limits {
         uint64_t total[_DS_CHARGE_MAX];
 };
 
-/* Copies limits. */
+/* Creates the accounts. Copies the limits. Returns 0 or -ENOMEM. */
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret);
 /* Replaces the limits and forgets the rights of all users. Existing charges stay. */
 void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits);
-/* Asserts that no charge and no reference to a user is left. NULL is allowed; returns NULL. */
+/* Frees all accounts. Asserts that no charge and no reference to a user is left. NULL is allowed; returns NULL. */
 ds_users *ds_users_free(ds_users *users);
 /* Number of charges held now, over all users and slots. */
 uint32_t ds_users_charges(const ds_users *users);
 
-/* A reference to the account of uid; a new account if it has none. */
+/* Returns a reference to the account of uid; creates the account if there is none. */
 int ds_user_get(ds_users *users, uid_t uid, ds_user **ret);
 ds_user *ds_user_ref(ds_user *user);
-/* NULL is allowed; returns NULL. */
+/* Drops a reference. NULL is allowed; returns NULL. */
 ds_user *ds_user_unref(ds_user *user);
 uid_t ds_user_uid(const ds_user *user);
 /* Order of service between users: the user with the smallest number was served longest ago. background: the order
@@ -83,18 +83,19 @@ void ds_user_add_rights(ds_user *user, const struct ds_rights *rights);
 /* Text like " ([user 1000] memory)" for messages: the rule that set the limit; "" if no rule did. */
 const char *ds_user_limit_name(const ds_user *user, enum ds_charge_slot slot, char *buffer, size_t size);
 struct ds_rate *ds_user_rate(ds_user *user);
-/* The line in which the user's connections wait for service. */
+/* The line in which the user's own connections wait for service. */
 struct ds_turn_line *ds_user_turn_line(ds_user *user);
-/* Log budget of this user, shared by all its connections, also future ones. */
+/* The log budget that all connections of this user share, also future ones. */
 struct ds_log_budget *ds_user_log_budget(ds_user *user);
 
-/* charge must be empty. 0, DS_CHARGE_E_USER or DS_CHARGE_E_TOTAL. */
+/* Charges an amount to the user. charge must be empty. Returns 0, DS_CHARGE_E_USER or DS_CHARGE_E_TOTAL. */
 int ds_charge_take(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount);
-/* As ds_charge_take(), without a limit: for resources that exist already and were checked when they were created. */
+/* Charges an amount without checking the limits: for resources that exist already and were checked when they were
+ * created. */
 void ds_charge_force(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount);
-/* Empties charge; an empty one is allowed. */
+/* Releases the amount of a charge, which is empty afterwards. An empty charge is allowed. */
 void ds_charge_release(struct ds_charge *charge);
-/* `to` must be empty; `from` is empty afterwards. */
+/* Moves a charge to another object. `to` must be empty; `from` is empty afterwards. */
 void ds_charge_move(struct ds_charge *to, struct ds_charge *from);
 /* Name of the slot for messages, like "connections". */
 const char *ds_charge_name(enum ds_charge_slot slot);

@@ -23,12 +23,14 @@
 #include "util/frame.h"
 
 #define HELLO_MAX_MS 5000u
-#define FRAME_MAX_MS 5000u /* time from the first byte of a frame to its last */
-#define OUR_DELAY_MS 100u  /* delay before a late client that still waits for service is checked again */
-#define QUEUED_FDS_MAX 8u  /* descriptors in replies that are still queued here; each is open in the supervisor */
-/* descriptors in replies that the client has not read: one for each request that it can have open */
+#define FRAME_MAX_MS 5000u /* longest time from the first byte of a frame to its last */
+/* a client whose time is over is checked again after this time if the supervisor has not served it yet */
+#define OUR_DELAY_MS 100u
+/* most descriptors in replies that are still queued in the supervisor, where each one is open */
+#define QUEUED_FDS_MAX 8u
+/* Most descriptors in replies that the client has not read: one for each request that it can have open. */
 #define UNREAD_FDS_MAX 64u
-/* descriptors received from the client: those of one request, and of the next, incomplete one */
+/* Most descriptors received from the client: those of one request, and those of the next, incomplete one. */
 #define CLIENT_FDS_MAX 2u
 #define GROUPS_MAX 64u
 #define MESSAGE_TEXT_MAX 4096u
@@ -57,17 +59,22 @@ struct ds_client {
         gid_t groups[GROUPS_MAX];
         ds_user *user;
         struct ds_rights rights;
-        struct ds_turn turn;          /* waits for service: its socket is readable or a frame is buffered */
-        int overdue;                  /* its socket became readable again; it is read after its next service */
-        struct ds_rate_waiter waiter; /* waits here while its user exceeds its request rate */
+        /* place in the line for service; the client waits when its socket is readable or a frame is buffered */
+        struct ds_turn turn;
+        /* 1: the socket became readable while the client waited for service; it is read again after that */
+        int overdue;
+        struct ds_rate_waiter waiter; /* place in the queue of clients whose user exceeds its request rate */
         struct ds_charge charge, unread;
         struct ds_session *session;
-        int paused; /* its requests are left for the next daemon to read */
-        /* the connection is stored for the next daemon, so closing it here must not shut it down */
+        int paused; /* 1: the client's requests are left unread for the next daemon */
+        /* 1: the next daemon owns the connection, so closing it here must not shut it down */
         int elsewhere;
-        unsigned deaf;               /* checks since its user sent more files than were closed; 0: the client is read */
-        struct ds_deadline hearing;  /* time of the next such check */
-        struct ds_deadline deadline; /* for the hello, then for the rest of a frame */
+        /* number of checks for which the client was not read, because too many files that its user sent are still
+         * open; 0: it is read */
+        unsigned deaf;
+        struct ds_deadline hearing; /* time of the next such check */
+        /* time until which the hello must come, then until which the rest of a frame must come */
+        struct ds_deadline deadline;
         struct client_op_list ops;
         uint32_t n_ops;
         TAILQ_ENTRY(ds_client) link;
@@ -104,7 +111,8 @@ static void stop_waiting(struct ds_client *client)
 
 /* --- creation and closing ----------------------------------------------------------------------------------------- */
 
-/* 1: its data has arrived but was not read yet, so the delay is the supervisor's; fn is scheduled again. */
+/* Whether the client's data has arrived, but the supervisor has not read it yet. Then the delay is not the client's,
+ * and fn is scheduled again. */
 static int waits_for_us(struct ds_client *client, void (*fn)(struct ds_deadline *))
 {
         if (!client->turn.waiting)
@@ -136,13 +144,14 @@ static int read_credentials(struct ds_client *client, int fd)
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client->creds, &size) < 0)
                 return ds_error_origin(-errno);
         size = sizeof(client->groups);
-        /* a client with more groups than fit here counts as a member of none */
+        /* the kernel does not list the groups of a client that has more than fit here, so it counts as a member of
+         * none */
         if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, client->groups, &size) == 0)
                 client->n_groups = size / sizeof(gid_t);
         return 0;
 }
 
-/* Callback of its connection: closes received descriptors that no request used. */
+/* Callback of the client's connection: closes received descriptors that no request used. */
 static void close_fds(void *user, const int *fds, size_t n)
 {
         struct ds_client *client = user;
@@ -170,8 +179,8 @@ static void client_freep(struct ds_client **p)
                 client_free(*p);
 }
 
-/* restored: the session existed before the restart, so its limits are not checked again. Consumes fd, also on
- * failure. */
+/* Creates a client for the connected socket fd, which it consumes also on failure. restored: the session existed
+ * before the restart, so its user's limits are not checked again. */
 static int client_make(struct ds_supervisor *supervisor, int fd, int restored, struct ds_client **ret)
 {
         ds_cleanup(client_freep) struct ds_client *client = ds_alloc0(1, sizeof(*client));
@@ -304,7 +313,7 @@ void ds_client_let_go(struct ds_client *client)
 
 /* --- frames ------------------------------------------------------------------------------------------------------- */
 
-/* Checks the conditions of the call's row in the RPC table. 0: the handler may run. */
+/* Checks the conditions in the RPC table's row of the call. Returns 0 if the handler may run. */
 static int check_right(struct ds_client *client, const struct ds_rpc *rpc, const Detshare__Request *request)
 {
         if (client->supervisor->state == DS_DAEMON_STOPPING) {
@@ -390,16 +399,18 @@ static void watch_partial(struct ds_client *client, int any)
                 ds_deadline_arm(deadlines, &client->deadline, FRAME_MAX_MS, frame_deadline);
 }
 
-/* 1: its user's rate allows one more request. 0: the client is queued and called when the rate allows one. */
+/* Whether the rate of the client's user allows one more request now. If not, the client is queued and its callback
+ * is called when the rate allows one. */
 static int may_ask(struct ds_client *client)
 {
         return ds_rate_take(ds_user_rate(client->user), &client->supervisor->deadlines, &client->waiter, uv_hrtime());
 }
 
-/* Continues after a request was handled, or when none was. n: result of ds_conn_next(), r: of ds_conn_read(). */
+/* Arms or disarms the deadline and closes a failed client after an attempt to handle a frame. n: result of
+ * ds_conn_next(), r: of ds_conn_read(). */
 static void after_frame(struct ds_client *client, int n, int r)
 {
-        if (client->waiter.waiting && r == 0) /* the supervisor causes the delay now, so the client has no deadline */
+        if (client->waiter.waiting && r == 0) /* the client waits for its user's rate, so it has no deadline itself */
                 ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
         else if (n < 0 || r == DS_CONN_E_PROTOCOL)
                 ds_client_close(client, "it sent a frame of wrong length, or too many file descriptors");
@@ -413,7 +424,7 @@ static void after_frame(struct ds_client *client, int n, int r)
                 watch_partial(client, n == 1);
 }
 
-/* Handles one request, if its user's rate allows one. */
+/* Handles one request of the client, if the rate of its user allows one. */
 static void take_frame(struct ds_client *client)
 {
         const uint8_t *payload;
@@ -441,8 +452,9 @@ static void may_ask_again(struct ds_rate_waiter *waiter)
 }
 
 /*
- * Threads close the files that a user sent, which takes a while on a busy machine. Until then no client of that user is
- * read. If the files do not close at all, a client of the user that has data is closed.
+ * Checks whether the client may be read again. Threads close the files that a user sent, which takes a while on a busy
+ * machine; until then no client of that user is read. If the files do not close at all, a client of the user that has
+ * data is closed.
  */
 static void hear_again(struct ds_deadline *deadline)
 {
@@ -450,7 +462,8 @@ static void hear_again(struct ds_deadline *deadline)
 
         if (!ds_foreign_too_many(&client->supervisor->foreign, client->user)) {
                 client->deaf = 0;
-                /* whole frames may be buffered already; those of a paused client are for the next daemon */
+                /* the client may have complete frames in its buffer; those of a paused client are for the next
+                 * daemon */
                 if (!client->paused)
                         want_turn(client);
         } else if (++client->deaf > DEAF_LOOKS) {
@@ -489,18 +502,18 @@ void ds_client_resume(struct ds_client *client)
 {
         client->paused = 0;
         set_elsewhere(client, 0);
-        /* whole frames may be buffered that its user's rate did not allow yet */
+        /* complete frames may be in the buffer, for which the user's rate had no room yet */
         want_turn(client);
         update_poll(client);
 }
 
-/* 1: its socket is not read for now. */
+/* Whether the client's socket is not read for now. */
 static int is_silent(const struct ds_client *client)
 {
         return client->waiter.waiting || client->paused || client->deaf;
 }
 
-/* Its socket is readable or its peer is gone; in the second case its unread requests are dropped. */
+/* Handles a socket that is readable or whose peer is gone. If the peer is gone, its unread requests are dropped. */
 static void client_spoke(struct ds_client *client, int events)
 {
         if ((events & UV_DISCONNECT) && (is_silent(client) || client->turn.waiting)) {
@@ -524,7 +537,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 ds_client_close(client, NULL);
                 return;
         }
-        (void)pay_unread(client); /* cannot fail: the amount can only have decreased */
+        (void)pay_unread(client); /* the charge cannot fail here: the amount can only have become smaller */
         if (events & (UV_READABLE | UV_DISCONNECT))
                 client_spoke(client, events);
         if (client->state != CLIENT_CLOSED)
@@ -545,7 +558,7 @@ static void update_poll(struct ds_client *client)
 
 /* --- replies ------------------------------------------------------------------------------------------------------ */
 
-/* Charges the replies that are queued here to its user. 0, or DS_CONN_E_FULL. */
+/* Charges the replies that are queued here for the client to its user. Returns 0 or DS_CONN_E_FULL. */
 static int pay_unread(struct ds_client *client)
 {
         size_t queued = ds_conn_queued(client->conn);
@@ -556,8 +569,8 @@ static int pay_unread(struct ds_client *client)
         return queued && ds_charge_take(&client->unread, client->user, DS_CHARGE_REPLIES, queued) ? DS_CONN_E_FULL : 0;
 }
 
-/* A client that does not read must not hold the supervisor's descriptors, nor use up the kernel's limit of
- * descriptors in flight, which all users share. */
+/* Whether a reply with n_fds descriptors may be sent. A client that does not read must not hold the supervisor's
+ * descriptors, nor use up the kernel's limit of descriptors in flight, which all users share. */
 static int may_send(struct ds_client *client, size_t n_fds)
 {
         if (n_fds && (ds_conn_queued_fds(client->conn) + n_fds > QUEUED_FDS_MAX ||

@@ -27,8 +27,9 @@ struct ds_supervisor;
 struct ds_client;
 
 /*
- * A request to the worker on behalf of this client that belongs to no session. Embed it. The client owns it until
- * ds_client_op_end() frees it, which also happens when the client is closed.
+ * A request to the worker for this client that belongs to no session. Embed this struct as the first member of one with
+ * the request's own data. The client owns it until ds_client_op_end() frees it, which also happens when the client is
+ * closed.
  */
 struct ds_client_op {
         struct ds_worker_call call;
@@ -38,18 +39,20 @@ struct ds_client_op {
         TAILQ_ENTRY(ds_client_op) link;
 };
 
-/* Consumes the connected socket fd (also on failure). 0, a contract code of charge.h, or -errno. */
+/* Creates a client for the connected socket fd, which it consumes also on failure. Returns 0, a contract code of
+ * charge.h, or -errno. */
 int ds_client_new(struct ds_supervisor *supervisor, int fd);
-/* why is logged; NULL: no log line. Its session leaves and its pending requests are dropped. Idempotent. */
+/* Closes the client: its session leaves and its pending requests are dropped. `why` is logged; NULL: no log line.
+ * Idempotent. */
 void ds_client_close(struct ds_client *client, const char *why);
 
 /*
- * A client of the previous daemon that had completed its hello. It is paused until ds_client_resume(). Consumes fd
- * (also on failure). As ds_client_new(), but without a check of the user's limits.
+ * Creates a client of the previous daemon that had completed its hello. The client is paused until ds_client_resume().
+ * Works as ds_client_new(), but without a check of the user's limits.
  */
 int ds_client_restore(struct ds_supervisor *supervisor, int fd, struct ds_client **ret);
-/* Pause: the supervisor stops reading, so that the next daemon reads the client's requests; replies are still sent.
- * Resume: undoes a pause. */
+/* Pause: the supervisor stops reading the client, so that the next daemon reads its requests; replies are still
+ * sent. Resume: undoes a pause. */
 void ds_client_pause(struct ds_client *client);
 void ds_client_resume(struct ds_client *client);
 /* Closes the client here without closing its connection, which the next daemon owns: the peer does not notice. */
@@ -59,35 +62,36 @@ void ds_client_refuse(struct ds_client *client);
 struct ds_conn *ds_client_conn(struct ds_client *client);
 
 struct ds_supervisor *ds_client_supervisor(const struct ds_client *client);
-struct ds_session *ds_client_session(const struct ds_client *client); /* NULL before the hello */
+struct ds_session *ds_client_session(const struct ds_client *client); /* the client's session; NULL before the hello */
 void ds_client_set_session(struct ds_client *client, struct ds_session *session);
 ds_user *ds_client_user(const struct ds_client *client);
-/* The client after `client`; the first for NULL; NULL: no more. */
+/* The client after `client` in the list of all clients; the first one if `client` is NULL. NULL: there are no more. */
 struct ds_client *ds_client_next(struct ds_supervisor *supervisor, struct ds_client *client);
 pid_t ds_client_pid(const struct ds_client *client);
 /*
- * Has its user ended the GPU context so often that it must wait (blame.h)? 1: the request was answered, with a status
- * that makes the client retry.
+ * Whether the client's user has ended the GPU context so often that the client must wait (blame.h). If so, the request
+ * is answered with a status that makes the client retry.
  */
 int ds_client_must_wait(struct ds_client *client, uint64_t request_id);
-/* 1: uid 0, the daemon's own uid, or a member of the admin group. */
+/* Whether the client is an administrator: uid 0, the daemon's own uid, or a member of the admin group. */
 int ds_client_is_admin(const struct ds_client *client);
-/* Its limits, which follow from its user, its groups and the configuration. */
+/* Limits of the client, which follow from its user, its groups and the configuration. */
 const struct ds_rights *ds_client_rights(const struct ds_client *client);
-/* Computes them again after a change of the configuration. */
+/* Determines the client's limits again, after a change of the configuration. */
 void ds_client_find_rights(struct ds_client *client);
-/* 1: its sessions may have that class. */
+/* Whether sessions of the client may have that class. */
 int ds_client_may(const struct ds_client *client, Detshare__Class class_);
 
-/* Sends reply and fills in its id and fds. A client whose socket cannot accept it is closed. */
+/* Sends a reply and fills in its id and fds. Closes the client if its socket cannot accept the reply. */
 void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds);
 /* Sends a reply without a result; fmt is "" for success. */
 void ds_client_answer(struct ds_client *client, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
 
-/* Charges one more open request to its user. 0; else the user has too many, and request `id` was answered. */
+/* Charges one more open request to the client's user. Returns 0; otherwise the user has too many open requests, and
+ * request `id` is answered. */
 int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charge *charge);
-/* A zeroed op of `size` bytes whose first member is struct ds_client_op. NULL: out of memory or too many requests,
- * and the request was answered. */
+/* Creates a zeroed op of `size` bytes whose first member is struct ds_client_op. Returns NULL if there is no memory
+ * or the user has too many requests; then the request is answered. */
 void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer));
 /* Cancels the op and frees it; returns NULL. */

@@ -25,14 +25,14 @@
 #define DIRECTORY "code"
 #define LOCK "lock"
 #define WHAT "compiled code is"
-#define NOTES_MAX 64u /* queued notes; further ones are dropped */
+#define NOTES_MAX 64u /* most queued jobs for the thread; further ones are dropped */
 /* a file larger than max_bytes / LARGE_PART is not kept, because it would evict most other files */
 #define LARGE_PART 4
 #define END_SECONDS 2
 
 #define OWNER_NAME_MAX 11 /* decimal digits of a uid, and NUL */
 
-/* A user that has files in the store. */
+/* A user that has files in the store, and its list of files. */
 struct owner {
         TAILQ_ENTRY(owner) link;
         uid_t uid;
@@ -41,7 +41,7 @@ struct owner {
 
 TAILQ_HEAD(owner_list, owner);
 
-/* One file. */
+/* One file in the store. */
 struct row {
         TAILQ_ENTRY(row) link;
         struct owner *owner;
@@ -52,7 +52,7 @@ struct row {
 
 TAILQ_HEAD(row_list, row);
 
-/* A job for the thread. fd -1: the file was used; else: write it. */
+/* A job for the thread. fd -1: record a use of the file; otherwise: write the content of fd to the file. */
 struct note {
         uid_t uid;
         uint8_t key[DS_SHA256_BYTES];
@@ -65,11 +65,11 @@ struct ds_code_store {
         pthread_t thread;
         int running;
         uint64_t max_bytes;
-        /* used by the thread only */
-        struct row_list rows; /* most recently used first */
+        /* fields that only the thread uses */
+        struct row_list rows; /* all files, most recently used first */
         struct owner_list owners;
         uint64_t n_rows, bytes;
-        /* used by both, under the lock */
+        /* fields that loop and thread use, protected by the lock */
         pthread_mutex_t lock;
         pthread_cond_t wake;
         struct note notes[NOTES_MAX];
@@ -80,19 +80,20 @@ struct ds_code_store {
 
 /* --- the directory ------------------------------------------------------------------------------------------------ */
 
-/* 0, or -1: there is no usable directory, and the reason was logged. */
+/* Opens the directory of the store. Returns 0, or -1: there is no usable directory, and the reason is logged. */
 static int store_open(ds_code_store *store, const char *path)
 {
         ds_cleanup(ds_closep) int above = ds_state_directory(path, WHAT);
 
         if (above < 0)
                 return -1;
-        /* a helper holds a descriptor of its user's directory below; this mode stops it from reaching other users'
-         * directories */
+        /* a helper holds a descriptor of its user's subdirectory; this mode stops it from reaching other users'
+         * subdirectories */
         store->directory = ds_state_directory_below(above, path, DIRECTORY, 0700, WHAT);
         if (store->directory < 0)
                 return -1;
-        /* corrects the mode that an older daemon gave; a directory of root's cannot be changed, and need not be */
+        /* corrects the mode that an older daemon set; on a directory that belongs to root this fails, and is not
+         * necessary */
         (void)fchmod(store->directory, 0700);
         store->lock_fd = openat(above, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (store->lock_fd < 0 || flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {
@@ -103,13 +104,13 @@ static int store_open(ds_code_store *store, const char *path)
         return 0;
 }
 
-/* Name of the user's directory. */
+/* Writes the name of the user's directory: the uid in decimal digits. */
 static void owner_name(uid_t uid, char ret[static OWNER_NAME_MAX])
 {
         snprintf(ret, OWNER_NAME_MAX, "%u", (unsigned)uid);
 }
 
-/* 1: the name is that of a user's directory. */
+/* Whether the name is that of a user's directory; *ret_uid: that user. */
 static int owner_is_name(const char *name, uid_t *ret_uid)
 {
         char again[OWNER_NAME_MAX];
@@ -129,7 +130,8 @@ static int owner_open(const ds_code_store *store, uid_t uid)
 
 /* --- users (thread only) ------------------------------------------------------------------------------------------ */
 
-/* Uses the C library's malloc(): the daemon's allocator belongs to the loop's thread. */
+/* Finds or creates the user. Allocates with the C library's malloc(), because the daemon's allocator belongs to the
+ * loop's thread. */
 static struct owner *owner_get(ds_code_store *store, uid_t uid)
 {
         struct owner *owner;
@@ -147,8 +149,8 @@ static struct owner *owner_get(ds_code_store *store, uid_t uid)
         return owner;
 }
 
-/* Removes a user without files, and its directory. A helper that has that directory open gets later results from
- * memory. */
+/* Removes a user without files from the list, and with remove also its directory. A helper that has that directory
+ * open gets later results from memory. */
 static void owner_put(ds_code_store *store, struct owner *owner, int remove)
 {
         char name[OWNER_NAME_MAX];
@@ -162,7 +164,7 @@ static void owner_put(ds_code_store *store, struct owner *owner, int remove)
         free(owner);
 }
 
-/* The user that has most of the exceeded resource, bytes or files. */
+/* The user that holds most of the resource whose limit is exceeded (bytes, else files). */
 static struct owner *owner_most(ds_code_store *store)
 {
         const int by_bytes = store->bytes > store->max_bytes;
@@ -209,7 +211,7 @@ static struct row *row_find(ds_code_store *store, uid_t uid, const uint8_t *key)
         return NULL;
 }
 
-/* Keeps the user, even if this was its last row. */
+/* Removes a row. Its user stays in the list, even without rows. */
 static void row_drop(ds_code_store *store, struct row *row)
 {
         TAILQ_REMOVE(&store->rows, row, link);
@@ -262,8 +264,8 @@ static void row_add(ds_code_store *store, uid_t uid, const uint8_t *key, uint64_
                 row_drop(store, row);
         owner = owner_get(store, uid);
         row = owner ? calloc(1, sizeof(*row)) : NULL;
-        /* the next start of the daemon finds the file; an owner without rows is kept, since the caller may be using
-         * it */
+        /* without memory, the file is not listed until the next start of the daemon; the owner stays, since the
+         * caller may use it */
         if (!row)
                 return;
         row->owner = owner;
@@ -288,7 +290,7 @@ static void scan_file(ds_code_store *store, int directory, uid_t uid, const char
         struct stat st;
 
         if (!strncmp(name, "new.", 4) && ds_code_file_is_name(name + 4)) {
-                (void)unlinkat(directory, name, 0); /* an unfinished file */
+                (void)unlinkat(directory, name, 0); /* left unfinished by an earlier daemon */
                 return;
         }
         if (!ds_code_file_is_name(name) || fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -298,7 +300,7 @@ static void scan_file(ds_code_store *store, int directory, uid_t uid, const char
                 (int64_t)st.st_mtim.tv_sec * (int64_t)DS_NS_PER_S + st.st_mtim.tv_nsec);
 }
 
-/* Opens a stream of the directory's names; NULL: it cannot be read. */
+/* Opens a stream of the directory's entries. Returns NULL if the directory cannot be read. */
 static DIR *scan_open(int directory)
 {
         int fd = directory < 0 ? -1 : fcntl(directory, F_DUPFD_CLOEXEC, 0);
@@ -333,7 +335,7 @@ static void scan(ds_code_store *store)
         if (!dir)
                 return;
         while ((entry = readdir(dir))) {
-                /* files of an older daemon, which had one directory for all users */
+                /* removes files of an older daemon, which had one directory for all users */
                 if (ds_code_file_is_name(entry->d_name))
                         (void)unlinkat(store->directory, entry->d_name, 0);
                 else if (owner_is_name(entry->d_name, &uid))
@@ -357,7 +359,7 @@ static int note_directory(ds_code_store *store, uid_t uid)
         if (mkdirat(store->directory, name, 0711) < 0 && errno != EEXIST)
                 return -errno;
         directory = owner_open(store, uid);
-        /* a helper has no rights here but must open files by name: execute permission only */
+        /* execute permission lets a helper, which has no rights here, open files by name, but not list them */
         if (directory < 0 || fchmod(directory, 0711) < 0)
                 return -errno;
         return DS_TAKE_FD(directory);
@@ -499,7 +501,8 @@ ds_code_store *ds_code_store_free(ds_code_store *store)
         if (store->running)
                 store_end(store);
         if (store->running)
-                /* a disk does not respond, so the thread never ends: the memory is left to the end of the process */
+                /* the thread never ends, because a disk does not respond: the memory is left to the end of the
+                 * process */
                 return NULL;
         while (!TAILQ_EMPTY(&store->rows))
                 row_drop(store, TAILQ_FIRST(&store->rows));
@@ -517,7 +520,7 @@ int ds_code_store_directory(const ds_code_store *store, uid_t uid)
         return owner_open(store, uid);
 }
 
-/* Consumes fd. */
+/* Queues a job for the thread. Consumes fd. */
 static void note_add(ds_code_store *store, uid_t uid, const uint8_t *key, int fd, uint64_t bytes)
 {
         struct note *note;

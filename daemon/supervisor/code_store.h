@@ -33,17 +33,17 @@ typedef struct ds_code_store ds_code_store;
 
 struct ds_code_figures {
         uint64_t files, bytes;
-        uint64_t written, failed; /* files since the start of the daemon */
+        uint64_t written, failed; /* number of files since the start of the daemon */
 };
 
 /*
- * path: the state directory, created if absent. If it is unusable, the reason is logged, *ret is NULL and the result 0.
- * Otherwise 0 or -errno. max_bytes 0: DS_CODE_STORE_BYTES.
+ * Opens the store in the state directory `path`, which is created if absent. If it is unusable, the reason is logged,
+ * *ret is NULL and the result 0. Otherwise returns 0 or -errno. max_bytes 0: DS_CODE_STORE_BYTES.
  */
 int ds_code_store_new(const char *path, uint64_t max_bytes, ds_code_store **ret);
-/* Finishes the write in progress. NULL is allowed; returns NULL. */
+/* Waits for the write in progress and frees the store. NULL is allowed; returns NULL. */
 ds_code_store *ds_code_store_free(ds_code_store *store);
-/* A new read-only descriptor of the user's directory; -1: the user has no files, or opening failed. */
+/* Returns a new read-only descriptor of the user's directory, or -1: the user has no files, or opening failed. */
 int ds_code_store_directory(const ds_code_store *store, uid_t uid);
 /* Stores the content of the sealed memory file fd for this user. The caller keeps fd. */
 void ds_code_store_put(

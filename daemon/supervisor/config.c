@@ -17,11 +17,12 @@
 #include "util/macro.h"
 
 #define DURATION_MAX 1000000u
-#define STEPS_MIN 2 /* bounds of the ladder, as in daemon/sched/ladder.h */
+#define STEPS_MIN 2 /* bounds of ladder_steps, as in daemon/sched/ladder.h */
 #define STEPS_MAX 24
 #define CALLS_MAX 1000000u
-#define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that the number of bytes does not overflow */
-#define POOL_MIB_MAX 262144u              /* as many as daemon/worker/pool.h reserves addresses for */
+/* largest memory limit in MiB, so that the number of bytes does not overflow */
+#define LIMIT_MIB_MAX (UINT64_C(1) << 40)
+#define POOL_MIB_MAX 262144u /* largest pool: daemon/worker/pool.h reserves this many MiB of addresses */
 #define PARAMS_TOTAL_MAX 1024u
 #define SECTION_NAME_MAX 63
 #define NAMES_MAX 320 /* bytes of the longest list of a section's keys */
@@ -30,7 +31,7 @@
 
 enum section {
         SECTION_NONE, /* before the first section */
-        SECTION_KEYS, /* its keys are rows of the table `keys` */
+        SECTION_KEYS, /* section whose keys are rows of the table `keys` */
         SECTION_RULES,
         SECTION_POLICY,
 };
@@ -59,7 +60,7 @@ struct key {
 
 static int fail(struct reading *r, const char *fmt, ...) ds_printf(2, 3);
 
-/* Only the first error is kept. */
+/* Records an error of the current line. Only the first error is kept. Returns -1. */
 static int fail(struct reading *r, const char *fmt, ...)
 {
         va_list args;
@@ -149,7 +150,7 @@ static int set_number(struct reading *r, const char *key, const char *value, siz
         return set_in_range(r, key, value, offset, UINT32_MAX);
 }
 
-/* A number that the worker also accepts: microseconds or seconds. */
+/* Sets a duration in microseconds or seconds, within the bounds that the worker accepts. */
 static int set_duration(struct reading *r, const char *key, const char *value, size_t offset)
 {
         return set_in_range(r, key, value, offset, DURATION_MAX);
@@ -160,7 +161,7 @@ static int set_percent(struct reading *r, const char *key, const char *value, si
         return set_in_range(r, key, value, offset, 100);
 }
 
-/* Bounded by the number of rungs that the scheduler supports. */
+/* Sets the number of ladder steps, within the bounds that the scheduler supports. */
 static int set_steps(struct reading *r, const char *key, const char *value, size_t offset)
 {
         uint64_t n;
@@ -243,7 +244,7 @@ int ds_lookup_failed(int error)
                error == ERANGE;
 }
 
-/* 0 means no pool and overrides an earlier file. */
+/* Sets the size of the pool. 0 means no pool and overrides an earlier file. */
 static int set_pool(struct reading *r, const char *key, const char *value, size_t offset)
 {
         uint64_t n;
@@ -254,7 +255,7 @@ static int set_pool(struct reading *r, const char *key, const char *value, size_
         return 0;
 }
 
-/* BE's share of the channels. */
+/* Sets BE's share of the channels. */
 static int set_share(struct reading *r, const char *key, const char *value, size_t offset)
 {
         struct ds_sectors_share share;
@@ -313,7 +314,7 @@ static int for_each_item(struct reading *r, const char *key, const char *value,
 {
         char copy[256], *state = NULL;
 
-        assert(strlen(value) < sizeof(copy)); /* a value is shorter than a line */
+        assert(strlen(value) < sizeof(copy)); /* always true: a value is shorter than a line */
         snprintf(copy, sizeof(copy), "%s", value);
         for (char *item = strtok_r(copy, ", \t", &state); item; item = strtok_r(NULL, ", \t", &state))
                 if (fn(r, key, item, arg) < 0)
@@ -321,7 +322,7 @@ static int for_each_item(struct reading *r, const char *key, const char *value,
         return 0;
 }
 
-/* Replaces the list of an earlier file. */
+/* Sets a list of users, replacing the list of an earlier file. */
 static int set_uids(struct reading *r, const char *key, const char *value, size_t unused)
 {
         r->config->rules.ls.every_uid = 0;
@@ -373,7 +374,8 @@ static const struct key keys[] = {
 
 /* --- sections [user NAME] and [group NAME] ------------------------------------------------------------------------ */
 
-/* unit 0: a list of classes; otherwise a number of units, or `none` where that is allowed. */
+/* Keys of these sections. unit 0: the value is a list of classes; otherwise a number of units, or `none` where that
+ * is allowed. */
 static const struct rule_key {
         const char *name;
         enum ds_rule_key key;
@@ -423,7 +425,7 @@ static int parse_classes(struct reading *r, const char *key, const char *value, 
 {
         if (for_each_item(r, key, value, add_class, 0) < 0)
                 return -1;
-        /* the value was checked: it contains only these two words */
+        /* the value contains only the words ls and be, which for_each_item() has checked */
         *ret = (strstr(value, "ls") ? DS_CLASS_BIT_LS : 0) | (strstr(value, "be") ? DS_CLASS_BIT_BE : 0);
         return 0;
 }
@@ -483,7 +485,8 @@ static void param_deinit(struct ds_config_param *param)
         *param = (struct ds_config_param){0};
 }
 
-/* The row of the parameter: the one of an earlier file, or a new one. NULL: see r->error. */
+/* The row of the parameter: that of an earlier file, or a new one. Returns NULL after an error, which r->error
+ * holds. */
 static struct ds_config_param *param_row(struct reading *r, const char *policy, const char *name, const char *key)
 {
         struct ds_config *config = r->config;
@@ -532,7 +535,7 @@ static int set_param(struct reading *r, const char *name, const char *key, const
         row = param_row(r, policy, name, key);
         if (!row)
                 return -1;
-        snprintf(text, sizeof(text), "%s=%s", name, value); /* shorter than a line */
+        snprintf(text, sizeof(text), "%s=%s", name, value); /* cannot truncate: the text is shorter than a line */
         snprintf(where, sizeof(where), "%s:%u", r->name, r->line);
         new = (struct ds_config_param){.policy = ds_strdup(policy),
                 .text = ds_strdup(text),
@@ -576,7 +579,8 @@ static int set_key(struct reading *r, const char *name, const char *full, const 
         return fail_key(r, full);
 }
 
-/* Callback of inih; returns 1 on success. inih may truncate the section name, so r->section is used instead. */
+/* Callback of inih for each key; returns 1 on success. inih may truncate the section name, so r->section is used
+ * instead. */
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
         struct reading *r = user;
@@ -601,7 +605,7 @@ static int on_key(void *user, const char *section, const char *name, const char 
         return 0;
 }
 
-/* For "user alice" and word "user": "alice"; NULL: a section of another kind. */
+/* For "user alice" and the word "user", returns "alice". Returns NULL for a section of another kind. */
 static const char *section_of(const char *name, const char *word)
 {
         size_t n = strlen(word);
@@ -653,7 +657,7 @@ static int check_line(struct reading *r, const char *line)
 {
         size_t end = strcspn(line, "\r\n");
 
-        /* a line ends with \n or \r\n */
+        /* a line ends with \n or \r\n; other carriage returns are errors */
         if (line[end] == '\r' && line[end + 1] != '\n' && line[end + 1])
                 return fail(r, "there is a carriage return within the line; only LF or CR LF at its end is accepted");
         for (const char *c = line; c < line + end; c++)

@@ -34,11 +34,11 @@
 #include "proto/wire.h"
 #include "supervisor/rules.h"
 
-/* Contract codes */
-#define DS_CONFIG_E_INVALID 1 /* the message says why */
+/* Positive return codes of the functions below */
+#define DS_CONFIG_E_INVALID 1 /* the configuration is invalid; the message gives the reason */
 
 #define DS_CONFIG_BYTES_MAX (1u << 20) /* size limit of one file */
-#define DS_CONFIG_FILES_MAX 256u       /* files in conf.d */
+#define DS_CONFIG_FILES_MAX 256u       /* most files in conf.d */
 #define DS_CONFIG_PARAMS_MAX DS_POLICY_PARAMS_MAX
 #define DS_CONFIG_POLICY_MAX 63u /* characters of a policy's name */
 
@@ -48,7 +48,7 @@ struct ds_config_param {
         unsigned file;
 };
 
-/* When kernels get forms that can be sliced and evicted */
+/* Setting `transform`: when kernels get forms that can be sliced and evicted */
 enum ds_transform {
         DS_TRANSFORM_NOT_SAID,
         DS_TRANSFORM_AUTO,   /* in the background, after the module is loaded */
@@ -58,11 +58,11 @@ enum ds_transform {
         _DS_TRANSFORM_INVALID = -EINVAL,
 };
 
-/* The value for that name, or INVALID; and the reverse. */
+/* The setting with this name, or INVALID; and the name of a setting. */
 enum ds_transform ds_transform_find(const char *name);
 const char *ds_transform_name(enum ds_transform transform);
 
-/* Strings are owned, NULL if not given; numbers are 0 if not given. */
+/* The values of the configuration. It owns its strings, which are NULL if not given; numbers are 0 if not given. */
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas, *state;
         char *policy_where; /* "FILE:LINE: KEY" of the line that names the policy */
@@ -71,10 +71,10 @@ struct ds_config {
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us, graph_piece_us;
-        uint64_t compiled_code; /* bytes on disk */
+        uint64_t compiled_code; /* limit of compiled code on disk, bytes */
         uint64_t ladder_steps, ladder_by_gpc, settle_never;
         uint64_t transform;  /* enum ds_transform */
-        uint64_t pool_bytes; /* bytes of device memory whose channels are known */
+        uint64_t pool_bytes; /* size of the pool, i.e. device memory whose channels are known, bytes */
         char *pool_be, *lut; /* pool_be: auto, off, N or N/M; lut: directory of the channel tables */
         struct ds_rules rules;
         struct ds_config_param *params;
@@ -82,18 +82,20 @@ struct ds_config {
         unsigned files; /* number of files read so far */
 };
 
-/* Reads into *config, which must be zeroed or hold the result of an earlier call. name is used in messages. 0,
- * INVALID or -ENOMEM. */
+/* Reads a stream into *config, which must be zeroed or hold the result of an earlier call. `name` is the file's name
+ * for messages. Returns 0, INVALID or -ENOMEM. */
 int ds_config_read(FILE *stream, const char *name, struct ds_config *config, char *message, size_t message_size);
-/* As ds_config_read(). A file that cannot be opened, is not a regular file, or that others can write to is INVALID. */
+/* Reads one file; works as ds_config_read(). A file that cannot be opened, is not a regular file, or that others can
+ * write to is INVALID. */
 int ds_config_load(const char *path, struct ds_config *config, char *message, size_t message_size);
 /* Reads the file (which may be absent unless must_exist), then the files of conf.d beside it in alphabetical order. */
 int ds_config_load_all(const char *path, int must_exist, struct ds_config *config, char *message, size_t message_size);
 void ds_config_deinit(struct ds_config *config);
 
-/* errno of a failed user or group look-up: 1 if the error does not tell whether the name exists. */
+/* Whether this errno of a failed user or group look-up leaves open if the name exists. */
 int ds_lookup_failed(int error);
 
-/* The parameters given for that policy; the config still owns them. Returns their number. */
+/* Lists the parameters that the configuration gives for that policy; the config still owns them. Returns their
+ * number. */
 size_t ds_config_params(
         const struct ds_config *config, const char *policy, const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX]);

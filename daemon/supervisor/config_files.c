@@ -19,7 +19,7 @@
 #define DIRECTORY "conf.d"
 #define SUFFIX ".conf"
 
-/* Returns NULL if a daemon of root's may trust the file, else the reason why not. */
+/* Whether a daemon that runs as root may trust the file: returns NULL, or the reason why not. */
 static const char *why_not(const struct stat *st)
 {
         if (geteuid() != 0)
@@ -31,7 +31,7 @@ static const char *why_not(const struct stat *st)
         return NULL;
 }
 
-/* Opens without blocking, because the path may name a FIFO. */
+/* Opens a file and checks who may write to it. Opens without blocking, because the path may name a FIFO. */
 static int open_checked(const char *path, int directory, int *ret_fd, char *message, size_t message_size)
 {
         ds_cleanup(ds_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -104,7 +104,7 @@ static int is_config(const struct dirent *entry)
         return entry->d_name[0] != '.' && n > strlen(SUFFIX) && !strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX);
 }
 
-/* Sorts by byte values: the same order in every locale. */
+/* Compares names by byte values, so that the order is the same in every locale. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
         return strcmp((*a)->d_name, (*b)->d_name);

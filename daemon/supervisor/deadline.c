@@ -28,7 +28,8 @@ static void set_timer(struct ds_deadlines *deadlines)
         const struct ds_deadline *first = TAILQ_FIRST(&deadlines->list);
         uint64_t now = uv_now(deadlines->timer.loop);
 
-        /* a timer that fires too early costs less than moving the timer with every request */
+        /* when the first deadline is disarmed, the timer stays: one that fires too early costs less than moving it
+         * with every request */
         if (first)
                 uv_timer_start(&deadlines->timer, timer_cb, first->at_ms > now ? first->at_ms - now : 0, 0);
         else

@@ -15,7 +15,7 @@
 struct ds_deadline {
         TAILQ_ENTRY(ds_deadline) link;
         uint64_t at_ms;
-        /* callback; NULL while not armed. The deadline is disarmed before the call */
+        /* callback, which is called after the deadline is disarmed; NULL while not armed */
         void (*fn)(struct ds_deadline *deadline);
 };
 
@@ -24,15 +24,15 @@ struct ds_deadlines {
         TAILQ_HEAD(ds_deadline_list, ds_deadline) list;
 };
 
-/* The memory must stay valid until the loop has closed the timer. */
+/* Starts the timer. The memory must stay valid until the loop has closed the timer. */
 int ds_deadlines_init(struct ds_deadlines *deadlines, uv_loop_t *loop);
-/* No deadline may be armed. */
+/* Closes the timer. No deadline may be armed. */
 void ds_deadlines_deinit(struct ds_deadlines *deadlines);
 
-/* ms from now; an armed deadline is moved. */
+/* Arms the deadline to expire in `ms` from now. An armed deadline is moved. */
 void ds_deadline_arm(struct ds_deadlines *deadlines, struct ds_deadline *deadline, uint64_t ms,
         void (*fn)(struct ds_deadline *deadline));
-/* A deadline that is not armed is allowed. */
+/* Disarms the deadline. One that is not armed is allowed. */
 void ds_deadline_disarm(struct ds_deadlines *deadlines, struct ds_deadline *deadline);
 static inline int ds_deadline_armed(const struct ds_deadline *deadline)
 {

@@ -11,13 +11,14 @@
 #define FDS_BESIDE 64u /* open files of the daemon that belong to no client */
 #define SLABS_PER_UID 16384u
 #define MODULES_PER_UID 65536u
-/* enough for four sessions; each allocation costs the daemon's processes about 400 bytes */
+/* allocations of a user: enough for four sessions; each allocation costs the daemon's processes about 400 bytes */
 #define ALLOCS_PER_UID 262144u
 #define ALLOCS_MAX 1048576u
 #define REPLIES_PER_UID DS_MIB(32)
 #define REPLIES_MAX DS_MIB(128)
-#define FOREIGN_PER_UID 16u /* one thread each */
-/* enough for 64 programs with the most requests that a session may have; each costs up to 1 KB in two processes */
+#define FOREIGN_PER_UID 16u /* files that wait to be closed; each has a thread of its own */
+/* requests of a user: enough for 64 programs with the most that a session may have; each costs up to 1 KB in two
+ * processes */
 #define CALLS_PER_UID 4096u
 #define CALLS_MAX 65536u
 
@@ -29,7 +30,7 @@ static uint64_t host_memory(void)
 }
 
 /*
- * One sixth of the open files that the process may have. Connections get two sixths, since a session holds its
+ * One sixth of the number of files that the process may open. Connections get two sixths, since a session holds its
  * connection and its page. Slabs and modules get one sixth each. The last two sixths are for the copies that exist
  * while all of them are sent to a new worker. If the supervisor ran out of files it would lose messages of the worker,
  * and then the worker.
@@ -43,7 +44,8 @@ static uint64_t files_share(void)
         return files.rlim_cur > 2 * FDS_BESIDE ? (files.rlim_cur - FDS_BESIDE) / 6 : FDS_BESIDE;
 }
 
-/* Slabs are mappings in the worker, whose number of mappings is limited; the worker needs some for other memory. */
+/* Most slabs of all users. The worker maps each slab, its number of mappings is limited, and it needs some of them
+ * for other memory. */
 static uint64_t slabs_limit(void)
 {
         unsigned long long maps = 65530;
@@ -87,7 +89,8 @@ static struct ds_charge_limits charge_limits(const struct ds_config *config)
 
         set_limit(&limits, DS_CHARGE_CONNECTIONS, per_uid, root, connections);
         set_limit(&limits, DS_CHARGE_WINDOWS, sessions ? sessions : per_uid, sessions ? sessions : root, connections);
-        /* a user other than root gets at most half, so that the same amount stays for others */
+        /* a user other than root gets at most half of the slabs, so that as many stay for others; the same holds for
+         * modules */
         set_limit(&limits, DS_CHARGE_SLABS, DS_MIN(SLABS_PER_UID, slabs / 2), slabs, slabs);
         set_limit(&limits, DS_CHARGE_MODULES, DS_MIN(MODULES_PER_UID, modules / 2), modules, modules);
         set_limit(&limits, DS_CHARGE_HOST_BYTES, pinned, pinned, DS_MAX(pinned, ram / 2));

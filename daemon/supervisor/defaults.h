@@ -15,7 +15,7 @@
 #define DS_CONNECTIONS_MAX 4096u
 #define DS_CONNECTIONS_PER_UID 256u
 
-/* everybody: for all users; root: for uid 0. */
+/* Default limits; everybody: rights of all users; root: rights of uid 0. */
 struct ds_defaults {
         struct ds_charge_limits limits;
         struct ds_rights everybody, root;

@@ -13,11 +13,11 @@
 #include "util/foreign.h"
 #include "util/macro.h"
 
-#define LOOK_FIRST_MS 2u /* delay before the loop looks for threads that have finished */
+#define LOOK_FIRST_MS 2u /* delay until the loop looks for threads that have finished, at first and at most */
 #define LOOK_MAX_MS 500u
 #define STACK_BYTES ((size_t)128 << 10)
 
-/* Freed when both the thread and the loop have released it. */
+/* Files that one thread closes. Freed when both the thread and the loop have released it. */
 struct ds_foreign_batch {
         TAILQ_ENTRY(ds_foreign_batch) link;
         struct ds_charge charge;
@@ -70,7 +70,7 @@ static void *closer(void *arg)
         return NULL;
 }
 
-/* 0 or -errno. The thread blocks all signals. */
+/* Starts the thread, which blocks all signals. Returns 0 or -errno. */
 static int start_thread(struct ds_foreign_batch *batch)
 {
         pthread_attr_t attributes;
@@ -99,8 +99,9 @@ static void look_in(struct ds_foreign *foreign, uint32_t ms)
 }
 
 /*
- * The loop's thread never closes the files itself, because close() may never return. If no thread can be started, a
- * later attempt follows. Until then the user, to whom the files are charged, is not read.
+ * Starts a thread that closes the files. The loop's thread never closes them itself, because close() may never return.
+ * If no thread can be started, a later attempt follows. Until then the user, to whom the files are charged, is not
+ * read.
  */
 static void start(struct ds_foreign_batch *batch)
 {

@@ -15,7 +15,7 @@
 #include "supervisor/charge.h"
 #include "supervisor/deadline.h"
 
-#define DS_FOREIGN_MAX 256 /* descriptors per call; the kernel passes at most 253 in a message */
+#define DS_FOREIGN_MAX 256 /* most descriptors per call; the kernel passes at most 253 in a message */
 
 struct ds_foreign_batch;
 
@@ -29,9 +29,9 @@ struct ds_foreign {
 };
 
 void ds_foreign_init(struct ds_foreign *foreign, struct ds_deadlines *deadlines);
-/* Files that are still open are left to the end of the process. Call before the deadlines are freed. */
+/* Ends the list before the deadlines are freed. Files that are still open are left to the end of the process. */
 void ds_foreign_deinit(struct ds_foreign *foreign);
-/* Consumes n descriptors. */
+/* Closes n descriptors that a client of the user sent. */
 void ds_foreign_close(struct ds_foreign *foreign, ds_user *user, const int *fds, size_t n);
-/* 1: too many files of this user have not closed yet, so nothing more may be read from it. */
+/* Whether too many files of this user are still open, so that the daemon must not read its clients for now. */
 int ds_foreign_too_many(struct ds_foreign *foreign, const ds_user *user);

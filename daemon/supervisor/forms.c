@@ -14,7 +14,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-/* Reasons that the helper reports without an error. */
+/* Reasons why a module has no forms although the helper reported no error. */
 static const char no_ptx[] = "the module has no PTX";
 static const char no_room[] = "the user's limits leave no room for its forms";
 
@@ -57,7 +57,7 @@ void ds_module_forms_deinit(struct ds_module_forms *forms)
 
 /* --- loading of a module ------------------------------------------------------------------------------------------ */
 
-/* Keeps a second descriptor of the client's file, charged as a file; without one the module gets no forms. */
+/* Keeps a second descriptor of the client's file, charged as a file. If that fails, the module gets no forms. */
 static void keep_source(struct ds_session_call *call, int fd, uint64_t bytes)
 {
         struct ds_module_source *source = &call->source;
@@ -101,7 +101,7 @@ static void say_failed(struct ds_session *session, const char *why)
 
 void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *result)
 {
-        /* the forms were made with the module, or there are none */
+        /* the client's file is not needed any more: the forms were made with the module */
         if (result->report_bytes)
                 ds_module_source_drop(&call->source);
         else if (!result->status && call->job.forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE &&
@@ -131,7 +131,7 @@ static void forms_refuse(struct ds_session_call *call, struct ds_module_forms *f
         say_failed(call->session, why);
         forms_drop_image(forms);
         ds_free(forms->why);
-        /* without memory for the reason, the next worker's request is tried again */
+        /* if there is no memory for the reason, the next worker's request is tried again */
         forms->why = ds_strdup(why);
         ds_module_source_drop(&forms->source);
 }
@@ -142,14 +142,15 @@ static void forms_loaded(struct ds_worker_call *base, const struct ds_worker_ans
         struct ds_module_forms *forms = forms_of(call);
         int status = answer ? answer->message->status : 0;
 
-        /* a restarted worker sends its request again; a worker without such a module does not */
+        /* records a refusal, unless the worker restarted (it sends its request again) or has no such module (it does
+         * not) */
         if (forms && status && status != DETSHARE__STATUS__NO_SUCH)
                 forms_refuse(
                         call, forms, answer->message->message[0] ? answer->message->message : "it cannot be loaded");
         ds_session_call_free(call);
 }
 
-/* Sends the image, or the reason why there is none. The call ends with the worker's answer. */
+/* Sends the image to the worker, or the reason why there is none. The worker's answer ends the call. */
 static void forms_send(struct ds_session_call *call, const struct ds_module_forms *forms)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -168,7 +169,7 @@ static void forms_send(struct ds_session_call *call, const struct ds_module_form
                 ds_session_call_free(call);
 }
 
-/* Charges the image as that of the module itself. 0; nonzero: the user's limit is reached. */
+/* Charges the transformed image like an image of the module. Returns 0; nonzero: the user's limit is reached. */
 static int forms_charge(struct ds_session_call *call, const struct ds_helper_result *result)
 {
         const struct ds_worker_info *info = ds_worker_info(call->session->supervisor->worker);
@@ -206,7 +207,7 @@ static void forms_made(struct ds_helper_job *job, struct ds_helper_result *resul
         forms_send(call, forms);
 }
 
-/* A descriptor of the PTX for the helper; -1: there is none. */
+/* A descriptor of the PTX for the helper; -1: there is no PTX. */
 static int forms_source(const struct ds_session_call *call, const struct ds_module_forms *forms, int image,
         uint64_t image_bytes, uint64_t *ret_bytes)
 {

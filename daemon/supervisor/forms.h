@@ -26,11 +26,11 @@ struct ds_supervisor;
 struct ds_session_call;
 struct ds_helper_result;
 
-/* The file that a client sent for a GPU. */
+/* The file of a GPU module that a client sent, kept to make forms from it. */
 struct ds_module_source {
         struct ds_foreign *foreign;
         struct ds_charge file;
-        int fd; /* -1: none */
+        int fd; /* -1: no file is kept */
         uint64_t offset, bytes;
         uint32_t max_registers, optimization;
 };
@@ -38,11 +38,12 @@ struct ds_module_source {
 /* Forms of a module in the ledger. */
 struct ds_module_forms {
         struct ds_module_source source;
-        struct ds_session_call *pending; /* the helper's request, queued or running; ends with the module */
-        int fd;                          /* the transformed image; -1: none */
-        uint64_t bytes;                  /* size of the image without its report, bytes */
+        /* request to make the forms, queued or running in the helper; ends with the module */
+        struct ds_session_call *pending;
+        int fd;         /* the transformed image; -1: none */
+        uint64_t bytes; /* size of the image without its report, bytes */
         struct ds_charge file, image, variables;
-        char *why; /* reason why there is no image and none will be tried; NULL: not tried yet */
+        char *why; /* reason why there is no image and none will be made; NULL: not tried yet */
 };
 
 #define DS_MODULE_SOURCE_INIT \
@@ -52,16 +53,16 @@ struct ds_module_forms {
 
 void ds_module_forms_init(struct ds_module_forms *forms);
 void ds_module_forms_deinit(struct ds_module_forms *forms);
-/* `to` must be empty. */
+/* Moves a kept file. `to` must be empty. */
 void ds_module_source_move(struct ds_module_source *to, struct ds_module_source *from);
 /* Closes its file, if it has one. */
 void ds_module_source_drop(struct ds_module_source *source);
 
 /* Prepares a ModuleLoad for the helper: which forms it requests, and whether the file is kept. The caller keeps fd. */
 void ds_forms_prepare(struct ds_session_call *call, int fd, uint64_t bytes);
-/* Records the helper's result: the reason, if forms could not be made. */
+/* Records the helper's result of a ModuleLoad: its forms, or the reason why they could not be made. */
 void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *result);
-/* The call is freed: the module has no pending request any more. */
+/* Called when the call is freed: the module has no pending request any more. */
 void ds_forms_leave(struct ds_session_call *call);
 /* Handles the worker's report that the forms of a module are wanted. */
 void ds_forms_wanted(struct ds_supervisor *supervisor, uint64_t session, uint64_t module);

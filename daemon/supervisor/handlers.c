@@ -33,7 +33,7 @@ static void reply_hello(struct ds_client *client, uint64_t id)
         ds_client_reply(client, id, &reply, NULL, 0);
 }
 
-/* 0, or the request was answered. */
+/* Checks the client's name. Returns 0, or the request is answered. */
 static int check_name(struct ds_client *client, uint64_t id, const char *name)
 {
         if (strlen(name) <= DS_SESSION_NAME_MAX)
@@ -77,7 +77,7 @@ static int check_share(struct ds_client *client, uint64_t id, struct ds_gpu_shar
         return -1;
 }
 
-/* 0, or the request was answered: a user that may have no class is refused. */
+/* Checks the user: one that may have no class is refused. Returns 0, or the request is answered. */
 static int check_user(struct ds_client *client, uint64_t id)
 {
         char name[DS_RULE_NAME_MAX];
@@ -90,7 +90,8 @@ static int check_user(struct ds_client *client, uint64_t id)
         return -1;
 }
 
-/* An administrator who sets another user's session is not bound by that user's limit. */
+/* Largest sm_percent that the client may set: the limit of its user, unless it is an administrator that changes
+ * another user's session. */
 static uint32_t percent_limit(const struct ds_client *client, const struct ds_session *session)
 {
         return session->client == client ? (uint32_t)ds_client_rights(client)->of[DS_RULE_SM_PERCENT].value : 100;
@@ -106,7 +107,8 @@ static struct ds_gpu_share share_limit(const struct ds_client *client, const str
                 (uint32_t)rights[DS_RULE_GPU_REQUEST].value, (uint32_t)rights[DS_RULE_GPU_LIMIT].value};
 }
 
-/* A program that may not have the requested class runs with the other one; the reply names its class. */
+/* The class that the client gets: a program that may not have the requested class runs with the other one. The reply
+ * names it. */
 static Detshare__Class grant_class(const struct ds_client *client, Detshare__Class class_)
 {
         if (ds_client_may(client, class_))
@@ -219,8 +221,8 @@ void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *f
 
 /* --- one session -------------------------------------------------------------------------------------------------- */
 
-/* The session that a SetSession names, or NULL: the request was answered. A user gets the same answer for a session
- * of another user as for one that does not exist. */
+/* The session that a SetSession names. NULL: the request is answered. A user gets the same answer for a session of
+ * another user as for one that does not exist. */
 static struct ds_session *set_session_target(struct ds_client *client, const Detshare__Request *request)
 {
         struct ds_session *own = ds_client_session(client), *session;
@@ -304,7 +306,7 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         const Detshare__SetSession *set = request->set_session;
         struct ds_session *session = set_session_target(client, request);
 
-        /* nothing is applied unless all of it is permitted */
+        /* the request is applied only if all its parts are permitted */
         if (!session || check_set(client, request->id, set, session))
                 return;
         if (set->set_class)
@@ -323,7 +325,8 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         ds_client_answer(client, request->id, 0, "%s", "");
 }
 
-/* Users may end their own sessions; the answer does not reveal whether another user's session exists. */
+/* Whether the client may kill the session: users may end their own. The answer does not reveal whether another
+ * user's session exists. */
 static int may_kill(const struct ds_client *client, const struct ds_session *session)
 {
         return ds_client_is_admin(client) ||

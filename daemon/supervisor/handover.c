@@ -35,7 +35,7 @@ int ds_handover_begin(struct ds_supervisor *supervisor)
 {
         struct ds_session *session;
 
-        /* a handover that has not resumed yet is still in the store, unchanged */
+        /* the store still has the unchanged files of a handover whose sessions have not resumed */
         if (supervisor->handover || supervisor->exit_status || !ds_notify_stores(supervisor->notify))
                 return 0;
         if (supervisor->state != DS_DAEMON_SERVING && supervisor->state != DS_DAEMON_RESTARTING)

@@ -39,20 +39,21 @@ struct ds_supervisor;
 
 /* --- before the restart ------------------------------------------------------------------------------------------- */
 
-/* Called when a stop begins. 1: the clients are kept and not read any more, and the worker gets the longer grace
- * time. */
+/* Called when a stop begins. Returns 1 if the clients are kept: they are not read any more, and the worker gets the
+ * longer grace time. */
 int ds_handover_begin(struct ds_supervisor *supervisor);
-/* Called when the worker is gone: stores all sessions that can be stored and lets their clients go. The caller
- * closes the others. */
+/* Called when the worker is gone. Stores all sessions that can be stored and lets their clients go. The caller
+ * closes the other clients. */
 void ds_handover_save(struct ds_supervisor *supervisor);
 
 /* --- after the restart -------------------------------------------------------------------------------------------- */
 
-/* Reads the files that the service manager passed. No client is read and no message is sent yet. 0 or -ENOMEM. */
+/* Reads the files that the service manager passed. No client is read and no message is sent yet. Returns 0 or
+ * -ENOMEM. */
 int ds_handover_take(struct ds_supervisor *supervisor);
-/* The same for other files; each file that was used or closed is -1 afterwards. */
+/* Works as ds_handover_take() with the given files. Each file that it used or closed is -1 afterwards. */
 int ds_handover_take_files(struct ds_supervisor *supervisor, struct ds_given_file *files, size_t n);
-/* Called when the first worker is ready: the sessions continue. */
+/* Called when the first worker is ready: lets the restored sessions continue. */
 void ds_handover_resume(struct ds_supervisor *supervisor);
-/* Called when the start failed: leaves the store unchanged. Allowed if there is no handover. */
+/* Called when the start failed. Leaves the store unchanged. Allowed if there is no handover. */
 void ds_handover_drop(struct ds_supervisor *supervisor);

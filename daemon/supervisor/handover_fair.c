@@ -9,16 +9,16 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PART_SHIFT 32 /* parts of a limit are in units of 2^-32 */
+#define PART_SHIFT 32 /* parts of a limit are fixed-point numbers in units of 2^-32 */
 
 struct fair_session {
         size_t number;
         uint32_t uid;
         struct ds_fair_room need;
-        uint64_t part; /* its largest part of any limit */
+        uint64_t part; /* the largest part of any limit that the session needs */
 };
 
-/* A user; its remaining sessions are sessions[next .. end). */
+/* A user and what its sessions have so far; its remaining sessions are sessions[next .. end). */
 struct fair_user {
         size_t next, end;
         int begun; /* 1: the room of its next session is already counted in `has` */
@@ -34,13 +34,14 @@ struct ds_fair {
         struct ds_fair_room limits, left;
 };
 
-/* Amounts above the limit count as limit + 1, so that sums do not overflow. */
+/* The part of the limit that the amount is. Amounts above the limit count as limit + 1, so that sums do not
+ * overflow. */
 static uint64_t part_of(uint64_t amount, uint64_t limit)
 {
         return (DS_MIN(amount, limit + 1) << PART_SHIFT) / DS_MAX(limit, 1u);
 }
 
-/* The largest part of any limit that a + b needs. */
+/* The largest part of any limit that the rooms a and b need together. */
 static uint64_t largest_part(const struct ds_fair *fair, const struct ds_fair_room *a, const struct ds_fair_room *b)
 {
         uint64_t largest = 0;
@@ -108,7 +109,7 @@ ds_fair *ds_fair_free(ds_fair *fair)
         return ds_free(fair);
 }
 
-/* Time that each waiting user may have spent in total, ns, if no user finishes early. */
+/* Time that each user with remaining sessions may have spent in total, ns, if no user finishes early. */
 static uint64_t level_ns(const ds_fair *fair, uint64_t left_ns)
 {
         uint64_t spent = 0, waiting = 0;
@@ -122,7 +123,8 @@ static uint64_t level_ns(const ds_fair *fair, uint64_t left_ns)
         return waiting ? (left_ns + spent) / waiting : 0;
 }
 
-/* The user with time left that would hold the smallest part after its next session. */
+/* The user with time left that holds the smallest part of the limits when its next session is added.
+ * NULL: none. */
 static struct fair_user *least(const ds_fair *fair, uint64_t level)
 {
         static const struct ds_fair_room nothing;
@@ -144,7 +146,7 @@ static struct fair_user *least(const ds_fair *fair, uint64_t level)
         return found;
 }
 
-/* 1: the room of the user's next session is reserved. */
+/* Reserves the room of the user's next session. Returns 0 if there is not enough room left, else 1. */
 static int take_room(ds_fair *fair, struct fair_user *user)
 {
         const struct ds_fair_room *need = &fair->sessions[user->next].need;

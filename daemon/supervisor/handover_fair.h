@@ -20,20 +20,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_FAIR_E_END 1  /* no session is left, or no time */
 #define DS_FAIR_E_FULL 2 /* the session does not fit into the remaining room and will not be returned again */
 
-#define DS_FAIR_TURN_MIN_NS UINT64_C(10000000) /* shortest turn, ns, so that each turn makes some progress */
+/* shortest turn of a session, ns, so that each turn makes some progress */
+#define DS_FAIR_TURN_MIN_NS UINT64_C(10000000)
 
 enum ds_fair_kind {
         DS_FAIR_FILES,
-        DS_FAIR_NAMES, /* bytes */
-        DS_FAIR_STATE, /* bytes */
+        DS_FAIR_NAMES, /* bytes of file names */
+        DS_FAIR_STATE, /* bytes of the state file */
         _DS_FAIR_MAX,
 };
 
-/* One amount per resource; at most UINT32_MAX if it is a limit. */
+/* An amount of each resource. As a limit, each is at most UINT32_MAX. */
 struct ds_fair_room {
         uint64_t of[_DS_FAIR_MAX];
 };
@@ -45,18 +46,19 @@ struct ds_fair_session {
 
 typedef struct ds_fair ds_fair;
 
-/* Copies sessions; its elements are numbered from 0. 0 or -ENOMEM. */
+/* Copies the sessions, which are numbered from 0 in this order. Returns 0 or -ENOMEM. */
 int ds_fair_new(const struct ds_fair_session *sessions, size_t n, const struct ds_fair_room *limits, ds_fair **ret);
 /* NULL is allowed; returns NULL. */
 ds_fair *ds_fair_free(ds_fair *fair);
 /*
- * The session to work on now, and the length of its turn; left_ns is the time left for all sessions. 0: call
- * ds_fair_took() next. DS_FAIR_E_FULL: *ret_session does not fit. DS_FAIR_E_END.
+ * Returns the session to work on now, and the length of its turn, ns; left_ns is the time left for all sessions. 0:
+ * call ds_fair_took() next. DS_FAIR_E_FULL: *ret_session does not fit. DS_FAIR_E_END: nothing is left to do.
  */
 int ds_fair_next(ds_fair *fair, uint64_t left_ns, size_t *ret_session, uint64_t *ret_turn_ns);
-/* Ends the turn of the session that was returned last, after ns. done: the session needs no more turns. */
+/* Ends the turn of the session that ds_fair_next() returned last; the turn took ns. done: the session needs no more
+ * turns. */
 void ds_fair_took(ds_fair *fair, uint64_t ns, int done);
-/* The part of the limits that the sessions returned so far do not use. */
+/* The room that remains: the limits less what the sessions returned so far use. */
 const struct ds_fair_room *ds_fair_left(const ds_fair *fair);
 
 static inline void ds_fair_freep(ds_fair **p)

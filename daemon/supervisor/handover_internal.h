@@ -16,18 +16,19 @@ struct ds_session;
 struct ds_supervisor;
 
 #define DS_HANDOVER_NAME_MAX 32u
-#define DS_HANDOVER_NAMES_MAX 120000u /* bytes of all names and their separators */
+#define DS_HANDOVER_NAMES_MAX 120000u /* most bytes of all names and their separators */
 
-/* Returns the name's length. */
+/* Writes the name of a session's file. Returns the name's length. */
 size_t ds_handover_name(char name[static DS_HANDOVER_NAME_MAX], uint64_t session, uint32_t file);
-/* 1: the name has the form of ds_handover_name(). */
+/* Whether the name has the form that ds_handover_name() writes. */
 int ds_handover_is_name(const char *name);
 
 /* Receives a record and its file, which the session still owns; -1: no file. A nonzero result ends the walk. */
 typedef int (*ds_handover_put_fn)(void *user, Detshare__Internal__SavedRecord *record, int fd);
 
 /*
- * Passes all records of a session to put, from its SavedSession to its SavedDone, in the order in which they are read
- * back. While the session does not change, each walk yields the same records. 0, the result of put, or -ENOMEM.
+ * Passes all records of a session to put, from its SavedSession to its SavedDone, in the order in which the next daemon
+ * reads them. While the session does not change, each walk yields the same records. Returns 0, the result of put, or
+ * -ENOMEM.
  */
 int ds_handover_walk(struct ds_session *session, ds_handover_put_fn put, void *user);

@@ -27,13 +27,15 @@
 #include "util/foreign.h"
 #include "util/macro.h"
 
-#define STORE_MAX_NS (3 * DS_NS_PER_S)   /* for the files of all sessions */
-#define STATE_MAX_NS (2 * DS_NS_PER_S)   /* for the state file, without which the other files are useless */
-#define UNSTORE_MAX_NS (1 * DS_NS_PER_S) /* for removing files that the next daemon would discard */
+#define STORE_MAX_NS (3 * DS_NS_PER_S) /* longest time to store the files of all sessions */
+/* longest time to store the state file, without which the other files are useless */
+#define STATE_MAX_NS (2 * DS_NS_PER_S)
+#define UNSTORE_MAX_NS (1 * DS_NS_PER_S) /* longest time to remove files that the next daemon would discard */
 /* Files sent to the manager before it must have handled them: the delay that one user's files can cause to others. */
 #define WINDOW_FIRST 4u
 #define WINDOW_MAX 16u
-#define WINDOW_FAST_NS (2 * DS_NS_PER_MS) /* per file */
+/* with at most this time per file the manager counts as fast, and the window grows */
+#define WINDOW_FAST_NS (2 * DS_NS_PER_MS)
 #define WHY_MAX 192
 
 enum walk_mode {
@@ -44,12 +46,12 @@ enum walk_mode {
 
 /* A session, or the pool of coloured memory. */
 struct saved {
-        uint64_t id;                /* session id; 0: the pool */
+        uint64_t id;                /* id of the session; 0: the pool */
         struct ds_session *session; /* NULL: the pool */
         uint64_t inside_max;        /* bytes of files that may be saved inside the state */
         uint32_t n_files, n_stored;
         uint64_t names_bytes, state_bytes;
-        int refused; /* 1: it cannot be handed over, and the log says why */
+        int refused; /* 1: the session cannot be handed over; the reason is logged */
 };
 
 struct saving {
@@ -58,15 +60,17 @@ struct saving {
         struct saved *sessions; /* sorted by id */
         size_t n_sessions;
         struct saved pool;
-        /* state of the walk */
+        /* state of the current walk over a session's records */
         enum walk_mode mode;
         struct saved *saved;
-        uint32_t file;       /* number of the last file */
-        uint64_t inside_max; /* remaining bytes of saved->inside_max */
-        /* state of the turn */
+        uint32_t file;       /* number of the last file of this walk */
+        uint64_t inside_max; /* bytes of saved->inside_max that this walk has not used */
+        /* state of the current turn */
         uint64_t turn_until_ns;
         int turn_over;
-        uint32_t window, not_synced; /* files sent to the manager: the most, and those not known to be handled */
+        /* window: most files sent to the manager before it must have handled them; not_synced: files sent that it
+         * may not have handled */
+        uint32_t window, not_synced;
 };
 
 static int is_complete(const struct saved *saved)
@@ -74,7 +78,7 @@ static int is_complete(const struct saved *saved)
         return !saved->refused && saved->n_stored == saved->n_files;
 }
 
-/* Refuses the session, so its client will be closed. The log line counts against its user's budget. */
+/* Refuses the session, so that its client will be closed. The log line counts against the budget of its user. */
 static void ds_printf(2, 3) refuse(struct saved *saved, const char *fmt, ...)
 {
         const struct ds_session *session = saved->session;
@@ -99,8 +103,8 @@ static void ds_printf(2, 3) refuse(struct saved *saved, const char *fmt, ...)
 
 /*
  * Opens a memory file once more. The manager drops a second handle of the same open file, and sessions may share an
- * image or memory, so each needs an open file of its own. -1: not a memory file, or opening failed; files of a GPU's
- * driver are found again by their share id (handover_take.c).
+ * image or memory, so each session needs an open file of its own. Returns -1 if the file is no memory file or cannot be
+ * opened. Files of a GPU's driver cannot; the next daemon finds them by their share id (handover_take.c).
  */
 static int open_again(int fd)
 {
@@ -111,12 +115,13 @@ static int open_again(int fd)
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return -1;
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        /* non-blocking: a client may hold a lease on its file, and open() would wait up to 45 s for it */
+        /* opens without blocking: a client may hold a lease on its file, for which open() would wait up to 45 s */
         again = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
         return again >= 0 ? again : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Waits until the manager has handled all files sent, so that its delay counts to this turn and not to a later one. */
+/* Waits until the manager has handled all files sent, so that its delay counts as time of this turn and not of a
+ * later one. */
 static void sync_store(struct saving *saving)
 {
         const uint64_t begin = uv_hrtime();
@@ -154,7 +159,7 @@ static void store_file(struct saving *saving, int fd)
                 sync_store(saving);
 }
 
-/* 1: the file, of *ret_bytes bytes, is saved inside the record. */
+/* Whether the file is saved inside the record; *ret_bytes: its size. */
 static int lies_inside(
         struct saving *saving, const Detshare__Internal__SavedRecord *record, int fd, uint64_t *ret_bytes)
 {
@@ -167,8 +172,8 @@ static int lies_inside(
         return 1;
 }
 
-/* For a file of an incomplete request: 1: fstat() and open() cannot block. A file system served by a user could
- * block them. */
+/* Whether fstat() and open() cannot block on the file of an incomplete request. They could on a file system that a
+ * user serves. */
 static int is_harmless(int fd)
 {
         return ds_foreign_is_memory(fd) || ds_foreign_is_disk_file(fd);
@@ -200,7 +205,7 @@ static void write_record(struct saving *saving, const Detshare__Internal__SavedR
                 refuse(saving->saved, "%s", r > 0 ? "the state is full" : "the daemon is out of memory");
 }
 
-/* Never ends the walk; it skips the remaining records of a refused session. */
+/* Handles one record of the walk. Always lets the walk continue; skips the remaining records of a refused session. */
 static int put_record(void *user, Detshare__Internal__SavedRecord *record, int fd)
 {
         static uint8_t buffer[DS_SAVED_INSIDE_MAX];
@@ -227,7 +232,7 @@ static int put_record(void *user, Detshare__Internal__SavedRecord *record, int f
         } else if (record->file > saving->saved->n_stored) {
                 store_file(saving, fd);
         }
-        record->content = NULL; /* `content` is a variable of this function */
+        record->content = NULL; /* `content` is a local variable, so the record must not keep its address */
         return 0;
 }
 
@@ -256,7 +261,7 @@ static void walk(struct saving *saving, struct saved *saved, enum walk_mode mode
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the time used, ns. */
+/* Works on a session for one turn. Returns the time used, ns. */
 static uint64_t take_turn(struct saving *saving, struct saved *saved, uint64_t turn_ns)
 {
         const uint64_t begin = uv_hrtime();
@@ -271,7 +276,7 @@ static uint64_t take_turn(struct saving *saving, struct saved *saved, uint64_t t
         return uv_hrtime() - begin;
 }
 
-/* Removes the files of a session from the store. Returns how many the manager may still hold. */
+/* Removes the files of a session from the store. Returns the number of files that the manager may still hold. */
 static uint32_t unstore(struct saving *saving, struct saved *saved, uint64_t until_ns)
 {
         char name[DS_HANDOVER_NAME_MAX];
@@ -353,7 +358,7 @@ static void refuse_full(struct saved *saved, const struct ds_fair_room *limits, 
                         (unsigned long long)left->of[DS_FAIR_STATE]);
 }
 
-/* The limits for sessions: all files but the state and the pool. */
+/* The room for sessions: all that the store and the state can hold except the state file and the pool. */
 static struct ds_fair_room get_limits(const struct saving *saving)
 {
         const size_t files = ds_notify_stores(saving->supervisor->notify) - 1;
@@ -428,8 +433,8 @@ static int store_sessions(struct saving *saving)
 
 /* --- the whole state ---------------------------------------------------------------------------------------------- */
 
-/* Ends the session's pending calls. Its client sends unanswered requests again; calls that the worker had were
- * answered when the worker exited. */
+/* Ends the session's pending calls, and returns the session if it still exists. Its client sends unanswered requests
+ * again. Calls that the worker had were answered when the worker exited. */
 static struct ds_session *end_calls(struct ds_supervisor *supervisor, uint64_t id)
 {
         struct ds_session_call *call;
@@ -445,7 +450,7 @@ static struct ds_session *end_calls(struct ds_supervisor *supervisor, uint64_t i
         return session;
 }
 
-/* Lists the sessions that use the GPU. All their calls are ended first, since that may end a session. */
+/* Lists the sessions that use the GPU. Ends all their calls first, because that may end a session. */
 static int collect(struct saving *saving)
 {
         struct ds_supervisor *supervisor = saving->supervisor;

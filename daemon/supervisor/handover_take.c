@@ -26,22 +26,22 @@
 
 #define WHY_MAX 160
 
-/* The number of restored sessions, until they continue. */
+/* State of a handover until its sessions continue. */
 struct ds_handover {
         size_t n_sessions;
 };
 
 struct taking {
         struct ds_supervisor *supervisor;
-        struct ds_given_file **files; /* files with names of ours, sorted by name */
+        struct ds_given_file **files; /* files with names that ds_handover_name() writes, sorted by name */
         size_t n_files;
-        /* session under construction; NULL: the records read now belong to a refused session */
+        /* session being rebuilt; NULL: the records being read belong to a refused session */
         struct ds_session *session;
         uint64_t id;  /* id of the session being read, also of a refused one */
-        uint32_t uid; /* uid of that session, as saved */
+        uint32_t uid; /* uid of the session being read, as saved */
         size_t n_taken, n_refused;
         struct ds_log_budgets budgets;
-        uint64_t lent; /* slabs of the pool that sessions use, one bit each */
+        uint64_t lent; /* slabs of the pool that sessions use, as a bit set */
         char why[WHY_MAX];
 };
 
@@ -73,7 +73,7 @@ static int sort_files(struct taking *taking, struct ds_given_file *files, size_t
         return 0;
 }
 
-/* -1: no such file, or it was used already. */
+/* Takes the file of this name. Returns -1 if there is no such file or it was used already. */
 static int take_name(struct taking *taking, const char *name)
 {
         struct ds_given_file **found =
@@ -92,7 +92,8 @@ static int take_file(struct taking *taking, uint32_t file)
         return take_name(taking, name);
 }
 
-/* Device memory of a GPU is a file of the driver, whose properties cannot be checked here. */
+/* Whether the file is a valid slab. Device memory of a GPU is a file of the driver, whose properties cannot be
+ * checked here. */
 static int is_slab(const struct taking *taking, int fd, const Detshare__Internal__Slab *slab)
 {
         struct stat st;
@@ -115,7 +116,7 @@ static int is_connection(int fd)
                getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens;
 }
 
-/* Applies the current configuration, which may differ from that of the previous daemon. */
+/* Applies the current configuration to a restored session. It may differ from that of the previous daemon. */
 static void adapt(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
 {
         const struct ds_rights was = {.of = {
@@ -130,7 +131,7 @@ static void adapt(struct ds_session *session, const Detshare__Internal__SavedSes
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-/* Records why the session is refused; returns nonzero. */
+/* Records why the session is refused. Returns nonzero. */
 static int ds_printf(2, 3) refuse(struct taking *taking, const char *fmt, ...)
 {
         va_list args;
@@ -214,7 +215,7 @@ static int take_mapping(struct taking *taking, const Detshare__Internal__Restore
         return 0;
 }
 
-/* 1: valid. A transformed image has a report behind it (util/forms_file.h). */
+/* Whether the file is a sealed image of this size. A transformed image has a report behind it (util/forms_file.h). */
 static int is_image(int fd, uint64_t bytes)
 {
         struct stat st;
@@ -292,8 +293,8 @@ static int take_under_way(struct taking *taking, const Detshare__Internal__Saved
         return r ? refuse(taking, "its incomplete requests or replies are invalid") : 0;
 }
 
-/* Reads the pool, before all sessions. If the pool is invalid it is dropped, and sessions that use part of it are
- * refused. */
+/* Reads the pool, which comes before all sessions. An invalid pool is dropped, and sessions that use a part of it
+ * are refused. */
 static void take_pool(struct taking *taking, const Detshare__Internal__SavedRecord *record)
 {
         struct ds_supervisor *supervisor = taking->supervisor;
@@ -317,7 +318,7 @@ static int take_lent(struct taking *taking, const Detshare__Internal__RestoreLen
         return 0;
 }
 
-/* Reads one part of the session. */
+/* Restores one part of the session from its record. */
 static int take_part(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
         switch (record->body_case) {
@@ -365,7 +366,7 @@ static void drop_session(struct taking *taking)
 
 static void begin_session(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
-        /* the end of the previous session is missing */
+        /* the record that ends the previous session is missing */
         if (taking->id)
                 drop_session(taking);
         taking->id = record->session->session;
@@ -375,8 +376,8 @@ static void begin_session(struct taking *taking, const Detshare__Internal__Saved
                 drop_session(taking);
 }
 
-/* A file that was saved inside its record. Only files that cannot change and are not a client's memory are valid
- * here. */
+/* Creates a file that was saved inside its record. Only files that cannot change and are not a client's memory are
+ * valid here. */
 static int take_content(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
         int r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * uthash with the daemon's allocator, and without its exit() after a failed allocation. After HASH_ADD, ds_hash_added()
- * says whether the element was added.
+ * returns whether the element was added.
  */
 #pragma once
 

@@ -20,9 +20,10 @@
 #include "util/macro.h"
 
 #define OUT_MAX (1u << 20)
-#define AT_ONCE_MAX 8u      /* most images that compilers work on at the same time; the helper itself allows more */
-#define JOB_MAX_MS 40000u   /* more than the helper's own limit for a compiler */
-#define FORMS_MAX_MS 90000u /* likewise, for an image whose forms are made and compiled */
+#define AT_ONCE_MAX 8u    /* most images that compilers work on at the same time; a helper itself allows more */
+#define JOB_MAX_MS 40000u /* longest time for an image; above the helper's own limit for a compiler */
+/* longest time for an image whose forms are made and compiled; also above the helper's limit */
+#define FORMS_MAX_MS 90000u
 #define PLACES (AT_ONCE_MAX + 1)
 /* Most helper processes. While fewer than AT_ONCE_MAX images are in progress, one of these is free or idle, so no
  * user waits for another user's helper. */
@@ -41,26 +42,26 @@ TAILQ_HEAD(job_list, ds_helper_job);
 /* A helper process that serves one user, or a slot for one. */
 struct reader {
         ds_helper *helper;
-        ds_process *process; /* NULL: none, or not restarted yet */
+        ds_process *process; /* NULL: the slot has no process, or it is not restarted yet */
         int usable;          /* the process exists and is not lost */
-        int retired;         /* the supervisor ended it, for another user (uid below) or without a successor */
-        int assigned;        /* it serves uid; otherwise it is free for the next user */
+        int retired;         /* 1: the supervisor ends the process, to serve another user (uid below) or nobody */
+        int assigned;        /* 1: the helper serves uid; 0: it is free for the next user */
         uid_t uid;
-        int has_directory;                  /* it has the directory of the user's compiled code */
-        unsigned n_in_flight, n_background; /* images sent to it: for clients; in the background */
-        int alone;                          /* the image in flight is a suspect, so no other may be sent */
-        int blamed;                         /* the image that kills the process is known */
+        int has_directory;                  /* 1: it has received the directory of the user's compiled code */
+        unsigned n_in_flight, n_background; /* number of images that it works on: for clients; in the background */
+        int alone;                          /* 1: its image is a suspect, so it gets no other image meanwhile */
+        int blamed;                         /* 1: the image that kills the process is known */
         uint64_t started_ns, used_ns, pass;
         uint32_t backoff_ms;
-        struct ds_deadline deadline; /* process NULL: time of the restart; otherwise end of its idle time */
+        struct ds_deadline deadline; /* time of the restart if process is NULL; otherwise end of the idle time */
 };
 
-/* An image that was sent to a helper. */
+/* A slot for an image that was sent to a helper. */
 struct in_flight {
         struct reader *reader;
-        struct ds_helper_job *job; /* NULL: cancelled, its answer is dropped */
+        struct ds_helper_job *job; /* NULL: cancelled; the helper's answer is dropped */
         uint64_t id;               /* 0: the slot is free */
-        ds_user *user;             /* the image's user, also after a cancel; a reference */
+        ds_user *user;             /* user of the image, also after a cancel; holds a reference */
         int background;
         uint64_t sent_ns;
         struct ds_deadline deadline;
@@ -71,7 +72,7 @@ struct ds_helper {
         int stopping;
         struct job_list jobs, background;
         struct in_flight in_flight[PLACES];
-        unsigned n_in_flight, n_background; /* sums over all readers */
+        unsigned n_in_flight, n_background; /* images in flight, in all helpers: for clients; in the background */
         struct reader readers[READERS_MAX];
         uint64_t last_id, pass;
         int said; /* 1: a helper has logged which compiler it uses */
@@ -125,7 +126,7 @@ static int reader_is_idle(const struct reader *reader)
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
 
-/* The client's file is closed through ds_foreign_close(), because the last close frees its pages and may take long. */
+/* Closes the client's file by ds_foreign_close(), because the last close frees the file's pages and may take long. */
 static void close_image(ds_helper *helper, struct ds_helper_job *job)
 {
         ds_foreign_close(&helper->supervisor->foreign, job->user, &job->fd, 1);
@@ -139,7 +140,7 @@ static void finish(ds_helper *helper, struct ds_helper_job *job, struct ds_helpe
         job->done(job, result);
 }
 
-/* Frees the slot; returns its job, or NULL if that was cancelled. */
+/* Frees the slot of an image. Returns its job, or NULL if the job was cancelled. */
 static struct ds_helper_job *land(struct in_flight *place)
 {
         struct reader *reader = place->reader;
@@ -173,7 +174,7 @@ static void fail(ds_helper *helper, struct ds_helper_job *job, const char *why)
                 finish(helper, job, &result);
 }
 
-/* The image that was sent last to this helper; NULL: none. */
+/* The slot of the image that was sent last to this helper; NULL: none is in flight. */
 static struct in_flight *last_place(struct reader *reader)
 {
         struct in_flight *last = NULL, *place;
@@ -188,9 +189,9 @@ static struct in_flight *last_place(struct reader *reader)
 
 /*
  * Ends the jobs of a helper that died. If it had one image, that image is to blame and fails. If it had several, each
- * is retried alone, before other images of its user and in the order of sending, so that only the harmful one fails.
- * Background jobs are not retried. If the supervisor stops, no image is to blame: its client gets the answer that all
- * clients get, or asks the next daemon.
+ * image is retried alone, before other images of its user and in the order of sending, so that only the harmful one
+ * fails. Background jobs are not retried. If the supervisor stops, no image is to blame: its client gets the answer
+ * that all clients get, or asks the next daemon.
  */
 static void fail_in_flight(struct reader *reader, const char *why)
 {
@@ -274,7 +275,8 @@ void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
                 TAILQ_REMOVE(&helper->jobs, job, link);
         job->queued = 0;
         close_image(helper, job);
-        /* without a compilation (simulated device, no forms) the answer arrives soon anyway */
+        /* without a compilation (simulated device, no forms) the answer arrives soon anyway, so a cancel is not
+         * worth it */
         if (place && place->reader->usable && (job->forms || !ds_worker_info(helper->supervisor->worker)->simulated))
                 send_cancel(place);
 }
@@ -291,13 +293,13 @@ static void job_deadline(struct ds_deadline *deadline)
         struct in_flight *place = DS_CONTAINER_OF(deadline, struct in_flight, deadline);
         struct reader *reader = place->reader;
 
-        /* killed before fail(), so that no other image is sent to it */
+        /* the process is killed before fail(), so that no other image is sent to it */
         ds_process_kill(reader->process, "checking an image took too long");
         reader->blamed = 1;
         fail(reader->helper, land(place), "checking the image took too long");
 }
 
-/* The most images that all helpers together may have. */
+/* The most images that all helpers together may work on. */
 static unsigned at_once(void)
 {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -314,7 +316,7 @@ static unsigned user_in_flight(const ds_helper *helper, const ds_user *user)
         return n;
 }
 
-/* The reader that serves this user; NULL: none. */
+/* The helper process of this user; NULL: none. */
 static struct reader *reader_of(ds_helper *helper, uid_t uid)
 {
         for (size_t i = 0; i < READERS_MAX; i++)
@@ -323,7 +325,8 @@ static struct reader *reader_of(ds_helper *helper, uid_t uid)
         return NULL;
 }
 
-/* Cost of giving this reader to a new user. 0: free; 3: not possible now. */
+/* Rank of a helper slot for a new user, lowest first. 0: unused process; 1: no process; 2: idle process of another
+ * user; 3: not available. */
 static int reader_distance(const struct reader *reader)
 {
         if (!reader_is_idle(reader) || (reader->process && !reader->usable))
@@ -333,7 +336,7 @@ static int reader_distance(const struct reader *reader)
         return 2;
 }
 
-/* A reader for a new user: a free one, else the idle one with the oldest last use; NULL: none now. */
+/* A slot for a new user: a free one, else the idle one with the oldest last use. NULL: none now. */
 static struct reader *reader_free(ds_helper *helper)
 {
         struct reader *best = NULL, *reader;
@@ -350,7 +353,7 @@ static struct reader *reader_free(ds_helper *helper)
         return best;
 }
 
-/* Assigns the reader to this user. Another user's process ends first, so that none of its state is carried over. */
+/* Assigns the slot to this user. The process of another user ends first, so that none of its state is carried over. */
 static void reader_assign(struct reader *reader, uid_t uid)
 {
         const int fresh = !reader->assigned;
@@ -370,7 +373,7 @@ static void reader_assign(struct reader *reader, uid_t uid)
         ds_process_kill(reader->process, NULL);
 }
 
-/* 1: the user's reader, or one that can be assigned now, can take this job. */
+/* Whether the user's helper, or a slot that can be assigned to the user now, can take this job. */
 static int reader_takes(ds_helper *helper, const struct reader *reader, const struct ds_helper_job *job)
 {
         if (!reader)
@@ -379,13 +382,13 @@ static int reader_takes(ds_helper *helper, const struct reader *reader, const st
                 return 0;
         if (job->background || !reader->n_in_flight)
                 return 1;
-        /* the helper checks images of a simulated device itself, one after the other */
+        /* for a simulated device the helper checks images itself, one after the other */
         return !job->suspect && !ds_worker_info(helper->supervisor->worker)->simulated;
 }
 
 /*
- * The next job for a client. Of the users below their limit, it belongs to a user with the fewest images in flight, and
- * of those to the user that was served longest ago. Only the first job of a user counts, so that none overtakes an
+ * The next job for a client. Of the users below their limit, it is the first job of a user with the fewest images in
+ * flight, and of those of the one served longest ago. Only the first job of a user counts, so that none overtakes an
  * image that must run alone. NULL: none now.
  */
 static struct ds_helper_job *next_job(ds_helper *helper)
@@ -420,7 +423,7 @@ static struct ds_helper_job *next_job(ds_helper *helper)
         return best;
 }
 
-/* One at a time, and only while no client waits; users take turns. */
+/* The next background job. They run one at a time, and only while no client waits; users take turns. NULL: none now. */
 static struct ds_helper_job *next_background(ds_helper *helper)
 {
         struct ds_helper_job *best = NULL, *job;
@@ -437,8 +440,8 @@ static struct ds_helper_job *next_background(ds_helper *helper)
         return best;
 }
 
-/* The user had no directory when the helper started, and has one now. If the helper cannot receive it, it compiles
- * more than necessary. */
+/* Sends the directory of the user's compiled code, which did not exist when the helper started. If the helper cannot
+ * receive it, it compiles more than necessary. */
 static void send_directory(struct reader *reader)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
@@ -459,7 +462,8 @@ static void send_directory(struct reader *reader)
                 reader->has_directory = !ds_process_send(reader->process, bytes, size, &fd, 1);
 }
 
-/* 0; or -1: the helper cannot receive the image because it is ending, and the job waits for the next one. */
+/* Sends the image. Returns 0, or -1: the helper is ending and cannot receive the image, so the job waits for the
+ * next helper. */
 static int send_check(struct reader *reader, const struct ds_helper_job *job, uint64_t id)
 {
         const struct ds_worker_info *info = ds_worker_info(reader->helper->supervisor->worker);
@@ -537,7 +541,7 @@ static void send_next(ds_helper *helper)
 
         if (helper->stopping)
                 return;
-        /* skips users whose helper is still starting */
+        /* jobs of users whose helper is still starting are skipped */
         while ((job = next_job(helper)))
                 if (dispatch(helper, job) && reader_of(helper, ds_user_uid(job->user))->usable)
                         return;
@@ -559,7 +563,7 @@ static int check_image_fd(int fd, uint64_t bytes)
         return fstat(fd, &st) == 0 && bytes > 0 && (uint64_t)st.st_size == bytes && bytes <= DS_IMAGE_BYTES_MAX;
 }
 
-/* Counts the result and stores compiled code, in the directory of the user that this helper serves. */
+/* Counts the result. Stores compiled code in the directory of the user that this helper serves. */
 static void count(const struct in_flight *place, const Detshare__Internal__FromHelper *message, int fd)
 {
         ds_helper *helper = place->reader->helper;
@@ -586,7 +590,7 @@ static void count(const struct in_flight *place, const Detshare__Internal__FromH
                 ds_code_store_put(store, uid, message->key.data, fd, message->bytes + message->report_bytes);
 }
 
-/* Counts forms, separately for clients' jobs and background jobs. */
+/* Counts transformed images, separately for clients' jobs and background jobs. */
 static void count_forms(ds_helper *helper, const Detshare__Internal__FromHelper *message, const struct in_flight *place)
 {
         struct ds_helper_figures *figures = &helper->figures;
@@ -687,7 +691,7 @@ static void on_ended(void *user, const char *how, int killed)
 
 static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_lost, .ended = on_ended};
 
-/* 0 or a negative errno. */
+/* Starts a helper process. Returns 0 or a negative errno. */
 static int reader_start(struct reader *reader)
 {
         ds_helper *helper = reader->helper;
@@ -723,7 +727,7 @@ static void start_again(struct ds_deadline *deadline)
         send_next(reader->helper);
 }
 
-/* The running process that was started first; NULL: none. */
+/* The running helper process that was started first; NULL: none runs. */
 static struct reader *reader_first(const ds_helper *helper)
 {
         const struct reader *first = NULL, *reader;

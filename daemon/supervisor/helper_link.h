@@ -40,54 +40,55 @@ typedef struct ds_helper ds_helper;
 struct ds_helper_result {
         int status; /* 0 or CUresult */
         const char *message;
-        int fd; /* sealed memory file; a receiver that keeps it sets this to -1 */
+        int fd; /* sealed memory file of the checked image; a receiver that keeps it sets this to -1 */
         uint64_t bytes, hash;
         uint64_t report_bytes;   /* size of the report that follows the image in the file; 0: no forms */
         uint64_t variable_bytes; /* bytes of GPU memory for the module's variables */
 };
 
-/* Zero-initialise it; embed it in the object that waits for the result. */
+/* A request to check an image. Zero-initialise it, and embed it in the object that waits for the result. */
 struct ds_helper_job {
         TAILQ_ENTRY(ds_helper_job) link;
         int queued;
-        int suspect;   /* its helper died while it had this image and others */
-        ds_user *user; /* the user in whose turn it is served; outlives the job */
+        int suspect;   /* 1: its helper died while it worked on this image and others */
+        ds_user *user; /* user that the job counts for; must stay valid until the job ends */
         uint64_t bytes;
         int fd;                               /* the client's image file; owned by the job */
         uint64_t offset;                      /* offset of the image in the file */
         uint32_t max_registers, optimization; /* as in ModuleLoad */
         Detshare__Internal__ImageForms forms;
-        int background; /* no client waits for the result */
+        int background; /* 1: no client waits for the result */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 
 /* Counts since the start of the daemon. */
 struct ds_helper_figures {
         uint64_t images;     /* valid images requested */
-        uint64_t known;      /* part of images: the result of an earlier check was reused */
-        uint64_t remembered; /* found in the helper's cache of compiled code */
-        uint64_t stored;     /* found on disk */
-        uint64_t compiled;   /* compiled */
+        uint64_t known;      /* images among them whose earlier check was reused */
+        uint64_t remembered; /* images among them found in the helper's cache of compiled code */
+        uint64_t stored;     /* images among them found in the store on disk */
+        uint64_t compiled;   /* images among them that were compiled */
         uint64_t damaged;    /* files on disk whose content did not match their checksum */
-        /* transformed images: made, time for making them, found, failed */
+        /* transformed images: number made, time for making them, number found, number of failures */
         uint64_t forms_made, forms_ns, forms_found, forms_failed;
 };
 
 int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
-/* No job may be queued and all processes must have ended. NULL is allowed; returns NULL. */
+/* Frees the helpers. No job may be queued and all processes must have ended. NULL is allowed; returns NULL. */
 ds_helper *ds_helper_free(ds_helper *helper);
-/* Starts the first process. 0 or a negative errno. */
+/* Starts the first helper process. Returns 0 or a negative errno. */
 int ds_helper_start(ds_helper *helper);
-/* Consumes fd; the caller has set offset and options. done is called once, later, unless the job is cancelled. */
+/* Queues a job. Consumes fd; the caller has set offset and options. done is called once, later, unless the job is
+ * cancelled. */
 void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
-/* A job that is not queued is allowed. */
+/* Cancels a job: done is not called. A job that is not queued is allowed. */
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job);
 const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper);
-/* pid of the process that was started first; 0: none. */
+/* pid of the helper process that was started first; 0: none runs. */
 pid_t ds_helper_pid(const ds_helper *helper);
-/* Number of processes that have not ended. */
+/* Number of helper processes that have not ended. */
 unsigned ds_helper_count(const ds_helper *helper);
-/* Closes the connection of all processes, which then exit; none is started again. */
+/* Closes the connections of all helper processes, which then exit. None is started again. */
 void ds_helper_stop(ds_helper *helper);
 void ds_helper_kill(ds_helper *helper);

@@ -10,9 +10,9 @@
 #include "util/macro.h"
 
 #define SOCKET "/run/systemd/journal/socket"
-#define ENTRY_MAX 2048 /* bytes of a line and its fields */
+#define ENTRY_MAX 2048 /* most bytes of a line with its fields */
 
-/* detshared(8) lists these ids. */
+/* Ids of the events in the journal. The manual page detshared(8) lists them. */
 static const char *const message_ids[_DS_EVENT_MAX] = {
         [DS_EVENT_CLIENT_CLOSED] = "fe222966ebd640aea376e154d28dcd0d",
         [DS_EVENT_WORKER_LOST] = "043c12875c1a4b85b66559ebf79de796",
@@ -46,7 +46,7 @@ static void add_number(char *entry, size_t *at, const char *name, unsigned long 
         add(entry, at, name, text);
 }
 
-/* 0 if the journal accepted the entry. */
+/* Sends one line with its fields. Returns 0 if the journal accepted it. */
 static int send_entry(const struct ds_log_about *about, enum ds_log_level level, const char *line)
 {
         char entry[ENTRY_MAX];
@@ -75,7 +75,7 @@ static void sink(const struct ds_log_about *about, enum ds_log_level level, cons
         char one[ENTRY_MAX / 2], words[64];
         size_t n = 0;
 
-        /* a line break would start a new field */
+        /* replaces line breaks, because a line break would start a new field */
         for (; n < sizeof(one) - 1 && line[n]; n++)
                 one[n] = line[n] == '\n' ? ' ' : line[n];
         one[n] = 0;
@@ -94,7 +94,7 @@ void ds_journal_start(const char *identifier, const char *socket_path)
         snprintf(journal.address.sun_path, sizeof(journal.address.sun_path), "%s", socket_path ? socket_path : SOCKET);
         snprintf(journal.identifier, sizeof(journal.identifier), "%s", identifier);
         journal.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        /* if the journal's socket is not visible, lines go to standard error, which the journal reads */
+        /* if the journal's socket cannot be reached, lines go to standard error, which the journal reads */
         if (journal.fd < 0 || connect(journal.fd, (struct sockaddr *)&journal.address, sizeof(journal.address)) < 0) {
                 journal.fd = ds_close(journal.fd);
                 return;

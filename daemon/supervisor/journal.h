@@ -12,10 +12,10 @@
  */
 #pragma once
 
-/* Enables the protocol if standard error belongs to the journal; otherwise changes nothing. socket NULL: the
- * journal's own. */
+/* Enables the protocol if standard error belongs to the journal; otherwise changes nothing. socket: path of the
+ * journal's socket; NULL: the default. */
 void ds_journal_start(const char *identifier, const char *socket);
 /* Sets the DETSHARE_GPU= field of all later lines; gpu is copied. */
 void ds_journal_set_gpu(const char *gpu);
-/* Later lines go to standard error again. */
+/* Ends the protocol: later lines go to standard error. */
 void ds_journal_stop(void);

@@ -121,7 +121,7 @@ ds_ledger *ds_ledger_free(ds_ledger *ledger)
         return ds_free(ledger);
 }
 
-/* 1: [va, va + bytes) lies in the half of the window for its kind of memory. */
+/* Whether the range [va, va + bytes) lies in the half of the window for its kind of memory (pinned or device). */
 static int in_half(const ds_ledger *ledger, uint64_t va, uint64_t bytes, int pinned)
 {
         uint64_t half = ledger->window.bytes / 2, base = ledger->window.base + (pinned ? half : 0);
@@ -201,7 +201,7 @@ struct ds_ledger_physical *ds_ledger_physical_find(const ds_ledger *ledger, uint
         return physical;
 }
 
-/* Consumes the reference. */
+/* Adds a handle. Consumes the reference to the share. */
 int ds_ledger_physical_enlist(ds_ledger *ledger, uint64_t id, int imported, ds_share *share)
 {
         struct ds_ledger_physical *physical = ds_alloc0(1, sizeof(*physical));
@@ -274,7 +274,7 @@ int ds_ledger_mapping_add(ds_ledger *ledger, const Detshare__Internal__Mapping *
         return 0;
 }
 
-/* The share has a descriptor of its own, next to the slab's. */
+/* Makes the slab sharable. The share has a descriptor of its own, beside the slab's. */
 int ds_ledger_slab_share(ds_ledger *ledger, struct ds_ledger_slab *slab)
 {
         int fd, r;
@@ -431,7 +431,7 @@ int ds_ledger_lent_change(ds_ledger *ledger, const Detshare__Internal__Lent *sai
         return 0;
 }
 
-/* Removals; an id of 0 means "nothing removed", since ids are never 0. */
+/* Applies the removals of an entry. An id of 0 means that nothing is removed, since ids are never 0. */
 static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *entry)
 {
         if (entry->alloc_removed) {

@@ -27,18 +27,18 @@ struct ds_completion_page;
 
 typedef struct ds_ledger ds_ledger;
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_LEDGER_E_PROTOCOL 1 /* the worker's message is invalid */
 #define DS_LEDGER_E_UNKNOWN 2  /* the session has no such object */
 
 #define DS_LEDGER_MODULES_MAX 4096
 #define DS_LEDGER_GRAPHS_MAX 4096
 #define DS_LEDGER_ALLOCS_MAX 65536
-#define DS_LEDGER_PHYSICALS_MAX 16384 /* also the most mappings */
-#define DS_LEDGER_RANGES_MAX 4096     /* per RestoreSlab */
+#define DS_LEDGER_PHYSICALS_MAX 16384 /* most handles, and most mappings, of a session */
+#define DS_LEDGER_RANGES_MAX 4096     /* most allocations in one RestoreSlab message */
 
-/* Descriptors and charges that belong to an answer's ledger entry. Consumed fds are set to -1, a consumed charge is
- * emptied. */
+/* Descriptors and charges that belong to a ledger entry of the worker's answer. A function that consumes an fd sets
+ * it to -1; a consumed charge is empty afterwards. */
 struct ds_ledger_beside {
         int *slab_fd;  /* for slab_added and physical_added */
         int *image_fd; /* for module_added and graph_added */
@@ -55,32 +55,34 @@ struct ds_ledger_beside {
 typedef int (*ds_ledger_replay_fn)(void *user, Detshare__Internal__ToWorker *message, int fd);
 
 struct ds_ledger_sums {
-        uint64_t slab_bytes, alloc_bytes; /* device memory only */
+        uint64_t slab_bytes, alloc_bytes; /* sums over device memory only */
         uint32_t slabs, allocs, modules, graphs, streams, physicals, mappings;
-        uint32_t lent;        /* slabs of the pool */
+        uint32_t lent;        /* number of the pool's slabs that the session has */
         int writable_globals; /* 1: at least one module has writable globals */
 };
 
-/* window: its first half is for device memory, its second for pinned memory. */
+/* Creates a ledger. The first half of the window is for device memory, the second for pinned memory. */
 int ds_ledger_new(const struct ds_window *window, ds_user *user, ds_ledger **ret);
-/* Closes and releases everything. NULL is allowed; returns NULL. */
+/* Frees the ledger and releases all that it holds. NULL is allowed; returns NULL. */
 ds_ledger *ds_ledger_free(ds_ledger *ledger);
 /* Removes all entries. */
 void ds_ledger_reset(ds_ledger *ledger);
 
-/* 0, DS_LEDGER_E_PROTOCOL or -ENOMEM. */
+/* Applies an entry of the worker. Returns 0, DS_LEDGER_E_PROTOCOL or -ENOMEM. */
 int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside);
 /* Saves the progress of each stream from the completion page of a dead worker; the replay passes it to the next
  * worker. */
 int ds_ledger_save_progress(ds_ledger *ledger, const struct ds_completion_page *page);
-/* The saved progress: DS_STREAMS_MAX numbers, also of destroyed streams; NULL: no worker has died yet. */
+/* The saved progress: DS_STREAMS_MAX numbers, also of destroyed streams. NULL: no worker of this session has died
+ * yet. */
 const uint64_t *ds_ledger_progress(const ds_ledger *ledger);
 int ds_ledger_set_progress(ds_ledger *ledger, const uint64_t *progress, size_t n);
-/* Sends RestoreSlab*, RestoreStream*, RestoreModule*, RestoreGraph* for this session; the caller fills in the ids. */
+/* Passes RestoreSlab*, RestoreStream*, RestoreModule*, RestoreGraph* messages for this session to fn, which fills in
+ * their ids. */
 int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user);
 /*
- * One message of the replay of an earlier ledger with the same window. It is checked like a worker's message, and
- * charged without a limit. A consumed fd is set to -1. 0, DS_LEDGER_E_PROTOCOL or -ENOMEM.
+ * Each function applies one message of the replay of an earlier ledger with the same window. The message is checked
+ * like a worker's, and charged without a limit. A consumed fd is set to -1. Returns 0, DS_LEDGER_E_PROTOCOL or -ENOMEM.
  */
 int ds_ledger_restore_slab(
         ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestoreSlab *restore, int *fd);
@@ -90,17 +92,18 @@ int ds_ledger_restore_mapping(ds_ledger *ledger, const Detshare__Internal__Resto
 int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd);
 int ds_ledger_restore_graph(ds_ledger *ledger, const Detshare__Internal__RestoreGraph *restore, int *fd);
 int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore);
-/* Slabs of the pool that no other session has. */
+/* Restores the slabs of the pool that the session has. The caller ensures that no other session has them. */
 int ds_ledger_restore_lent(ds_ledger *ledger, const Detshare__Internal__RestoreLent *restore);
 /*
- * Makes the memory of an allocation (handle 0) or of a handle sharable. The ledger owns *ret; *ret_offset and *ret_size
- * say where in it the allocation lies. DS_LEDGER_E_UNKNOWN: this session owns no such memory.
+ * Makes the memory of an allocation (handle 0) or of a handle sharable. The ledger owns *ret; the allocation begins at
+ * *ret_offset in it and has *ret_size bytes. DS_LEDGER_E_UNKNOWN: this session owns no such memory.
  */
 int ds_ledger_share(
         ds_ledger *ledger, uint64_t va, uint64_t handle, ds_share **ret, uint64_t *ret_offset, uint64_t *ret_size);
-/* The forms of a module (owned by the ledger), and the descriptor and size of its image. NULL: no such module. */
+/* The forms of a module (owned by the ledger), and the descriptor and size of its image. NULL: the session has no
+ * such module. */
 struct ds_module_forms *ds_ledger_module(ds_ledger *ledger, uint64_t id, int *ret_fd, uint64_t *ret_bytes);
-/* 1: a mapping of the session overlaps this range. */
+/* Whether a mapping of the session overlaps this range. */
 int ds_ledger_is_mapped(const ds_ledger *ledger, uint64_t va, uint64_t bytes);
 void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret);
 

@@ -19,7 +19,7 @@ struct ds_ledger_slab {
         uint64_t va, bytes;
         int pinned, fd;
         uint32_t n_allocs; /* number of allocations in the slab */
-        ds_share *share;   /* NULL until the slab is exported */
+        ds_share *share;   /* the slab's memory as a sharable object; NULL until the slab is exported */
         struct ds_charge slab_charge, bytes_charge;
         UT_hash_handle hh;
 };
@@ -29,7 +29,7 @@ struct ds_ledger_physical {
         ds_share *share;
         int imported;
         uint32_t n_mappings;
-        struct ds_charge one, file; /* for the handle; for the file descriptor that the worker holds */
+        struct ds_charge one, file; /* charges for the handle, and for the file descriptor that the worker holds */
         UT_hash_handle hh;
 };
 
@@ -75,15 +75,15 @@ struct ds_ledger {
         struct ds_ledger_alloc *allocs;
         struct ds_ledger_physical *physicals;
         struct ds_ledger_mapping *mappings;
-        uint64_t physical_bytes; /* sum of the handles that this session created, not imported */
+        uint64_t physical_bytes; /* bytes of the handles that this session created (not of imported ones) */
         struct ds_ledger_module *modules;
         struct ds_ledger_graph *graphs;
         struct ds_ledger_stream *streams;
-        uint64_t slab_bytes, alloc_bytes; /* device memory */
+        uint64_t slab_bytes, alloc_bytes; /* bytes of device memory */
         uint32_t n_writable;              /* modules with writable globals */
-        uint64_t lent, lent_bytes;        /* slabs of the pool, one bit each; bytes per slab */
+        uint64_t lent, lent_bytes;        /* slabs of the pool that the session has, as a bit set; bytes per slab */
         struct ds_charge lent_charge;
-        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers after the first death of a worker, else NULL */
+        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers; NULL until a worker has died with this session */
 };
 
 int ds_ledger_slab_add(ds_ledger *ledger, const Detshare__Internal__Slab *said, const struct ds_ledger_beside *beside);
@@ -91,7 +91,7 @@ int ds_ledger_slab_add(ds_ledger *ledger, const Detshare__Internal__Slab *said, 
 struct ds_ledger_slab *ds_ledger_slab_around(const ds_ledger *ledger, uint64_t va, uint64_t bytes);
 int ds_ledger_alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said);
 struct ds_ledger_physical *ds_ledger_physical_find(const ds_ledger *ledger, uint64_t id);
-/* Consumes the reference. */
+/* Adds a handle of the share's memory. Consumes the reference to the share. */
 int ds_ledger_physical_enlist(ds_ledger *ledger, uint64_t id, int imported, ds_share *share);
 int ds_ledger_mapping_add(ds_ledger *ledger, const Detshare__Internal__Mapping *said);
 /* Makes the slab's memory sharable with other sessions. */
@@ -103,5 +103,5 @@ struct ds_ledger_graph *ds_ledger_graph_find(ds_ledger *ledger, uint64_t id);
 int ds_ledger_graph_add(
         ds_ledger *ledger, const Detshare__Internal__Graph *said, const struct ds_ledger_beside *beside);
 int ds_ledger_stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said);
-/* added: 1 for slabs that were lent, 0 for returned ones. */
+/* Records that slabs of the pool were lent to the session (added = 1) or returned by it (0). */
 int ds_ledger_lent_change(ds_ledger *ledger, const Detshare__Internal__Lent *said, int added);

@@ -95,7 +95,7 @@ static int replay_placed(ds_ledger *ledger, uint64_t session, ds_ledger_replay_f
         return r;
 }
 
-/* One RestoreSlab with the slab's allocations from *at on; fd only with the slab's first message. */
+/* Passes one RestoreSlab message with the slab's allocations from *at on. Only the slab's first message has its fd. */
 static int replay_ranges(const struct ds_ledger_slab *slab, struct ds_ledger_alloc **sorted, size_t n, size_t *at,
         uint64_t session, ds_ledger_replay_fn fn, void *user, int fd)
 {

@@ -7,7 +7,7 @@
 #include "supervisor/ledger_internal.h"
 #include "util/error.h"
 
-/* The share with this id if it is restored already, because another session has it too; or NULL. */
+/* The share with this id, if it is restored already because another session has it, too. NULL: it is not. */
 static ds_share *share_known(ds_shares *shares, uint64_t id, const ProtobufCBinaryData *secret)
 {
         ds_share *share = secret->len == DS_SHARE_SECRET_BYTES ? ds_shares_at(shares, id) : NULL;
@@ -80,7 +80,7 @@ int ds_ledger_restore_slab(
 
         if (!restore->slab)
                 return DS_LEDGER_E_PROTOCOL;
-        /* further messages of a slab carry allocations, but not its file */
+        /* only the first message of a slab has its file; further ones carry more allocations */
         if (*fd >= 0)
                 r = ds_ledger_slab_add(ledger, restore->slab, &beside);
         if (!r && had_fd)
@@ -105,7 +105,7 @@ int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__Restor
                 .module_charge = &object,
                 .image_charge = &image,
                 .variables_charge = &variables};
-        uint64_t most = UINT64_MAX / 4; /* bound, so that sums of charges do not overflow */
+        uint64_t most = UINT64_MAX / 4; /* bound of the values, so that sums of charges do not overflow */
         int r;
 
         if (!restore->module || restore->charged_bytes > most || restore->variable_bytes > most ||
@@ -146,6 +146,6 @@ int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__Restor
 {
         if (!restore->stream)
                 return DS_LEDGER_E_PROTOCOL;
-        /* the legacy default stream needs no entry */
+        /* stream 0 is the legacy default stream, which needs no entry */
         return restore->stream->stream ? ds_error_trace(ds_ledger_stream_add(ledger, restore->stream)) : 0;
 }

@@ -19,16 +19,18 @@
 #include "util/foreign.h"
 #include "util/macro.h"
 
-/* pause after a failed accept, so that the loop does not spin while connections are pending */
+/* Pause after a failed accept(), so that the loop does not spin while connections are pending. */
 #define PAUSE_MS 100u
-#define ACCEPTS_PER_TURN 8 /* bound per turn of the loop, so that many new connections do not delay existing clients */
+/* connections accepted in one iteration of the loop; a bound, so that many new connections do not delay existing
+ * clients */
+#define ACCEPTS_PER_TURN 8
 
 struct ds_listener {
         uv_poll_t poll;
         struct ds_supervisor *supervisor;
         int fd, reserve_fd;
         int polled;
-        int given; /* passed by the service manager, which owns the socket file */
+        int given; /* 1: the service manager passed the socket and owns the socket file */
         char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
         struct ds_socket_file file; /* unused if the socket was passed by the service manager */
         struct ds_log_budget log;
@@ -77,7 +79,7 @@ static void name_path(ds_listener *listener)
                 snprintf(listener->path, sizeof(listener->path), "a socket without a name");
 }
 
-/* 0 or a contract code; listener->given: 1 if the service manager passed a socket. */
+/* Takes the socket that the service manager passed, if any; then listener->given is 1. Returns 0 or a contract code. */
 static int take_given(ds_listener *listener, ds_notify *notify, char *message, size_t message_size)
 {
         const struct ds_options *options = listener->supervisor->options;
@@ -107,8 +109,8 @@ static int take_given(ds_listener *listener, ds_notify *notify, char *message, s
         return 0;
 }
 
-/* Warns about a socket under another name: without FileDescriptorName= in the unit, the socket has a default name,
- * is not used, and clients would wait for ever. */
+/* Warns about a passed socket that has another name. Without FileDescriptorName= in the unit the socket has a
+ * default name: the daemon does not use it, and clients would wait for ever. */
 static void look_for_misnamed(ds_notify *notify)
 {
         struct ds_given_file *files;
@@ -169,8 +171,8 @@ int ds_listener_new(
         return 0;
 }
 
-/* Called without free file descriptors: uses the reserved one to accept a connection and close it. 0: no connection
- * was pending. */
+/* Called without free file descriptors: uses the reserved one to accept a connection and close it. Returns 0 if no
+ * connection was pending. */
 static int turn_away(ds_listener *listener)
 {
         int fd;
@@ -191,7 +193,7 @@ static void accept_one(ds_listener *listener, int fd)
         int r;
 
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-        r = ds_client_new(listener->supervisor, fd); /* consumes fd */
+        r = ds_client_new(listener->supervisor, fd); /* consumes fd, also on failure */
         if (r > 0 && ds_log_may(&listener->log, uv_hrtime(), DS_LOG_WARNING))
                 ds_log_about(&(struct ds_log_about){.pid = peer.pid, .uid = peer.uid}, DS_LOG_WARNING,
                         "a connection was refused (pid %d, uid %u): %s the most permitted connections", (int)peer.pid,

@@ -15,18 +15,18 @@ struct ds_supervisor;
 
 typedef struct ds_listener ds_listener;
 
-/* Contract codes */
-#define DS_LISTENER_E_REFUSED 1 /* the message says why */
+/* Positive return codes of the functions below */
+#define DS_LISTENER_E_REFUSED 1 /* the socket cannot be used; the message gives the reason */
 
 /*
- * Uses the socket of the service manager if it passed one; its file then stays. Otherwise binds and listens at path.
- * Connections stay pending until ds_listener_start().
+ * Uses the socket of the service manager if it passed one; the socket file then stays. Otherwise binds a new socket to
+ * path and listens. Connections stay pending until ds_listener_start().
  */
 int ds_listener_new(
         struct ds_supervisor *supervisor, const char *path, char *message, size_t message_size, ds_listener **ret);
 int ds_listener_start(ds_listener *listener);
 /* The path that clients connect to; for a passed socket, as the kernel reports it. */
 const char *ds_listener_path(const ds_listener *listener);
-/* Removes the socket file if it is still this daemon's. The loop frees the memory when it has closed the socket.
- * Returns NULL. */
+/* Closes the socket, and removes its file if the file is still this daemon's. The loop frees the memory when it has
+ * closed the socket. Returns NULL. */
 ds_listener *ds_listener_free(ds_listener *listener);

@@ -28,13 +28,13 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define DEFAULT_DEVICE "cuda:0" /* on a machine with a GPU */
+#define DEFAULT_DEVICE "cuda:0" /* default device if the machine has a GPU */
 #define DEFAULT_SIMULATED "sim:h200"
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
 #define DEFAULT_POLICY "detshare"
 #define EXIT_USAGE 2
-#define NICE (-10) /* the service unit has the same value */
+#define NICE (-10) /* nice value of the daemon; the service unit sets the same one */
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;
 static const char *arg_transform;
@@ -110,7 +110,7 @@ static int add_policy_dir(const char *path)
         return 0;
 }
 
-/* -1: continue; otherwise the exit status. */
+/* Reads the command line. Returns -1 to continue, otherwise the exit status. */
 static int parse_options(int argc, char **argv)
 {
         static const struct option options[] = {
@@ -151,7 +151,7 @@ static int parse_options(int argc, char **argv)
                         help();
                         return 0;
                 } else if (c != OPT_FOREGROUND) {
-                        return EXIT_USAGE; /* getopt has printed the error */
+                        return EXIT_USAGE; /* getopt has already printed the error */
                 }
         }
         if (optind < argc)
@@ -173,7 +173,7 @@ static int read_config(struct ds_config *config)
 
 /* --- programs and policies of the daemon -------------------------------------------------------------------------- */
 
-/* Path of the directory of this program. */
+/* Finds the directory that contains this program. */
 static int own_directory(char *buffer, size_t size)
 {
         ssize_t n = readlink("/proc/self/exe", buffer, size - 1);
@@ -189,7 +189,7 @@ static int own_directory(char *buffer, size_t size)
         return 0;
 }
 
-/* Finds the first pattern that matches a file, relative to `directory`; 0 if one does. */
+/* Finds the first pattern, relative to `directory`, that matches a file. Returns 0 and the file's path, or nonzero. */
 static int find_first(const char *directory, const char *const *patterns, char *buffer, size_t size)
 {
         for (; *patterns; patterns++) {
@@ -262,7 +262,8 @@ static const char *default_policy(const struct ds_options *options)
         return ds_policy_installed(options, DEFAULT_POLICY) ? DEFAULT_POLICY : DS_POLICY_BUILTIN;
 }
 
-/* The worker would also report a missing policy, but without the place in the configuration. */
+/* Checks that the configured policy exists. The worker would report a missing policy, too, but without the place in
+ * the configuration. */
 static int check_policy(const struct ds_options *options)
 {
         char where[2048] = "", names[1024];
@@ -302,8 +303,8 @@ static int check_config(void)
 }
 
 /*
- * Uses the GPU if its driver has created device nodes, even if the GPU may be unusable. The worker then reports why,
- * which is better than an unexpected simulated GPU.
+ * The device to use by default: the GPU if its driver has created device nodes, even if the GPU may be unusable. The
+ * worker then reports why, which is better than an unexpected simulated GPU.
  */
 static const char *default_device(void)
 {
@@ -319,7 +320,8 @@ static const char *default_device(void)
 
 /* --- start -------------------------------------------------------------------------------------------------------- */
 
-/* 0, 1 and 2 must be open, or a client's socket would become standard output. */
+/* Opens descriptors 0, 1 and 2 on /dev/null if they are closed: otherwise a client's socket could become standard
+ * output. */
 static void open_standard_fds(void)
 {
         int fd;
@@ -342,10 +344,10 @@ static void raise_file_limit(void)
 }
 
 /*
- * Requests of all users pass through this process and the worker, which inherits the priority. Otherwise programs that
- * flood the daemon with requests would also compete with it for the processor, for milliseconds at a time. The work per
- * user is bounded (turns.h), and the helper sets its priority back to 0. Under a service manager the unit sets the
- * priority, and this call fails.
+ * Raises the priority of this process, and of the worker, which inherits it. Requests of all users pass through both.
+ * Without the priority, programs that flood the daemon with requests would also compete with it for the processor, for
+ * milliseconds at a time. The work per user is bounded (turns.h), and the helper sets its priority back to 0. Under a
+ * service manager the unit sets the priority, and this call fails.
  */
 static void raise_priority(void)
 {
@@ -372,7 +374,7 @@ static int run(struct ds_options *options)
         return r;
 }
 
-/* An option overrides the configuration. 0 or -1: out of memory. */
+/* Replaces a value of the configuration by that of an option, if it was given. Returns 0, or -1: out of memory. */
 static int override(char **key, const char *option)
 {
         char *copy = option ? ds_strdup(option) : NULL;
@@ -388,7 +390,7 @@ static int override(char **key, const char *option)
         return 0;
 }
 
-/* systemd may pass several directories; the first one is used. */
+/* Finds the state directory. systemd may pass several directories; the first one is used. */
 static int find_state(struct ds_config *config)
 {
         const char *given = config->state ? NULL : getenv("STATE_DIRECTORY");
@@ -418,7 +420,7 @@ int main(int argc, char **argv)
         struct ds_options options = {.config = &config};
         int r;
 
-        signal(SIGHUP, SIG_IGN); /* ignored until a reload is possible */
+        signal(SIGHUP, SIG_IGN); /* SIGHUP is ignored until the daemon can reload */
 
         open_standard_fds();
         umask(0022);
@@ -429,11 +431,11 @@ int main(int argc, char **argv)
         if (arg_check_config)
                 return check_config();
         signal(SIGPIPE, SIG_IGN);
-        /* the limit of file sizes also applies to memfds: exceeding it must be an error, not a signal */
+        /* the limit of file sizes also applies to memfds: exceeding it must cause an error instead of a signal */
         signal(SIGXFSZ, SIG_IGN);
         raise_file_limit();
         raise_priority();
-        /* before any file is opened: passed files are identified by their numbers */
+        /* must precede every opening of a file: passed files are identified by their descriptor numbers */
         if (ds_notify_new(&options.notify))
                 return EXIT_FAILURE;
         ds_journal_start("detshared", NULL);

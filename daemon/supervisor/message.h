@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Contract codes */
+/* Positive return codes */
 #define DS_MESSAGE_E_TOO_LARGE 1
 
 #define DS_MESSAGE_MAX (256u * 1024)
 
-/* Packs at most max bytes (up to DS_MESSAGE_MAX). The result is valid until the next call. */
+/* Packs a message of at most max bytes (up to DS_MESSAGE_MAX). The result is valid until the next call. */
 int ds_message_pack(const ProtobufCMessage *message, size_t max, const uint8_t **ret_bytes, size_t *ret_size);

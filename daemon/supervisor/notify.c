@@ -21,17 +21,18 @@
 
 #define MESSAGE_MAX 1024
 #define STORE_NAME_MAX 255
-/* Longest wait for a busy manager to accept an important message. After a timeout, no message waits for DEAF_NS. */
+/* Longest wait for a busy manager to accept an important message. After a timeout, no message waits at all for
+ * DEAF_NS. */
 #define WAIT_US 500000
 #define DEAF_NS (5 * DS_NS_PER_S)
 
 struct ds_notify {
-        int fd; /* -1: there is no service manager */
+        int fd; /* socket to the service manager; -1: there is none */
         struct sockaddr_un address;
         socklen_t address_size;
-        size_t keeps_files; /* most files in the store; 0: there is no store */
+        size_t keeps_files; /* most files that the manager stores for the daemon; 0: there is no store */
         uint64_t wait_us;   /* current send timeout of the socket */
-        uint64_t deaf_ns;   /* time of the last timeout, 0: none */
+        uint64_t deaf_ns;   /* time of the last timed-out message, 0: none */
         uint64_t watchdog_us;
         uv_timer_t *timer; /* freed by its close callback */
         int (*alive)(void *user);
@@ -43,7 +44,7 @@ struct ds_notify {
 
 /* --- input at start ----------------------------------------------------------------------------------------------- */
 
-/* 0, also if the variable is absent or unusable. */
+/* Opens the socket to the manager. Returns 0 also if the variable NOTIFY_SOCKET is absent or unusable. */
 static int open_socket(ds_notify *notify)
 {
         const char *path = getenv("NOTIFY_SOCKET");
@@ -74,7 +75,7 @@ static int is_yes(const char *variable)
         return value && value[0] && strcmp(value, "0") != 0;
 }
 
-/* The manager's own number (FDSTORE) has precedence over the unit's. */
+/* Number of files that the manager stores. Its own number (FDSTORE) has precedence over that in the unit. */
 static size_t files_kept(void)
 {
         static const char *const says[] = {"FDSTORE", "DETSHARE_FDSTORE"};
@@ -99,7 +100,7 @@ static void read_watchdog(ds_notify *notify)
                 ds_log(DS_LOG_WARNING, "WATCHDOG_USEC or WATCHDOG_PID is invalid: the watchdog gets no messages");
 }
 
-/* Consumes fd and name in every case. */
+/* Adds a passed file to the list. Consumes fd and name, also on failure. */
 static void add_file(ds_notify *notify, int fd, char *name)
 {
         char *own = ds_strdup(name);
@@ -236,7 +237,8 @@ static int send_within(ds_notify *notify, const char *text, int fd, uint64_t wai
 }
 
 /*
- * important: the message may wait, unless another one has just timed out. 0 or -errno, which callers may ignore.
+ * Sends a message. important: it may wait for the manager, unless another one has just timed out. Returns 0 or -errno,
+ * which callers may ignore.
  */
 static int send_message(ds_notify *notify, const char *text, int fd, int important)
 {
@@ -294,7 +296,7 @@ void ds_notify_status(ds_notify *notify, const char *fmt, ...)
         va_start(args, fmt);
         vsnprintf(text + prefix, sizeof(text) - prefix, fmt, args);
         va_end(args);
-        /* a line break would start another assignment */
+        /* replaces line breaks, because a line break would begin another assignment */
         for (char *c = text + prefix; *c; c++)
                 if ((unsigned char)*c < ' ')
                         *c = ' ';
@@ -327,7 +329,7 @@ int ds_notify_watchdog_start(ds_notify *notify, uv_loop_t *loop, int (*alive)(vo
 
         if (!notify || !notify->watchdog_us || notify->fd < 0)
                 return 0;
-        /* three messages per timeout: one that a full queue rejects does no harm */
+        /* sends three messages per watchdog timeout, so one that a full queue rejects does no harm */
         ms = DS_MAX(notify->watchdog_us / 3000, 1u);
         notify->timer = ds_alloc0(1, sizeof(*notify->timer));
         if (!notify->timer)
@@ -358,7 +360,7 @@ size_t ds_notify_stores(const ds_notify *notify)
         return notify ? notify->keeps_files : 0;
 }
 
-/* 1: a valid name. systemd would return a backslash as an escape sequence. */
+/* Whether the name is valid for a stored file. systemd would return a backslash as an escape sequence. */
 static int is_name(const char *name)
 {
         size_t length = strlen(name);
@@ -381,11 +383,11 @@ int ds_notify_store(ds_notify *notify, const char *name, int fd, uint64_t wait_n
                 return ds_error_origin(-EINVAL);
         snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
         r = send_within(notify, text, fd, DS_MAX(wait_ns, DS_NS_PER_MS) / DS_NS_PER_US);
-        /* the caller decides what a busy manager means */
+        /* a busy manager (-EAGAIN) is not logged here: the caller decides what it means */
         return !r || r == -EAGAIN ? r : ds_error_origin(r);
 }
 
-/* The manager closes the passed pipe end when it has handled all earlier messages (systemd 246). */
+/* Sends a pipe end to the manager, which closes it when it has handled all earlier messages (systemd 246). */
 int ds_notify_sync(ds_notify *notify, uint64_t wait_ns)
 {
         ds_cleanup(ds_closep) int ours = -1;

@@ -19,13 +19,13 @@
 
 typedef struct ds_notify ds_notify;
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_NOTIFY_E_NO_STORE 1
 
-#define DS_NOTIFY_SOCKET_NAME "detshared" /* FileDescriptorName= of the listening socket */
+#define DS_NOTIFY_SOCKET_NAME "detshared" /* name of the listening socket in the unit (FileDescriptorName=) */
 #define DS_NOTIFY_STORED_MAX 200000u      /* most files accepted at start */
 
-/* A file passed at start; kept until it is taken. */
+/* A file that the manager passed at the start; it is kept until it is taken. */
 struct ds_given_file {
         char *name; /* its name in the store; "detshared" for the socket */
         int fd;     /* -1: taken */
@@ -41,7 +41,7 @@ ds_notify *ds_notify_free(ds_notify *notify);
 
 /* Takes the first file of that name, which the caller owns afterwards; -1: none left. */
 int ds_notify_take(ds_notify *notify, const char *name);
-/* All remaining files. The caller sets those that it takes to -1. */
+/* All files that were not taken yet. The caller sets those that it takes to -1. */
 struct ds_given_file *ds_notify_files(ds_notify *notify, size_t *ret_n);
 
 /*
@@ -49,11 +49,11 @@ struct ds_given_file *ds_notify_files(ds_notify *notify, size_t *ret_n);
  * always). Does nothing if the unit has no watchdog. The timer does not keep the loop running. 0 or -errno.
  */
 int ds_notify_watchdog_start(ds_notify *notify, uv_loop_t *loop, int (*alive)(void *user), void *user);
-/* The loop must run once more. Allowed if not started. */
+/* Stops the watchdog messages. The loop must run once more. Allowed if they were not started. */
 void ds_notify_watchdog_stop(ds_notify *notify);
 
 void ds_notify_ready(ds_notify *notify);
-void ds_notify_reloading(ds_notify *notify); /* ended by ds_notify_ready() */
+void ds_notify_reloading(ds_notify *notify); /* the reload ends with ds_notify_ready() */
 void ds_notify_stopping(ds_notify *notify);
 /* Extends the timeout of the current start, reload or stop to this time from now, beyond the unit's limit. */
 void ds_notify_extend(ds_notify *notify, uint32_t seconds);
@@ -61,9 +61,9 @@ void ds_notify_extend(ds_notify *notify, uint32_t seconds);
 void ds_notify_status(ds_notify *notify, const char *fmt, ...) ds_printf(2, 3);
 
 /*
- * Most files that the manager stores for the daemon, 0: none. The unit enables the store with DETSHARE_FDSTORE=1 or a
- * number in its environment. The manager's own number (FDSTORE, systemd 254 and later) has precedence; at most
- * DS_NOTIFY_STORED_MAX.
+ * Returns the number of files that the manager stores for the daemon, 0: none. The unit enables the store with
+ * DETSHARE_FDSTORE=1 or a number in its environment. The manager's own number (FDSTORE, systemd 254 and later) has
+ * precedence; at most DS_NOTIFY_STORED_MAX.
  */
 size_t ds_notify_stores(const ds_notify *notify);
 /*

@@ -40,7 +40,8 @@ static void ask(struct ds_client_op *op, Detshare__Internal__ToWorker *message)
                 ds_deadline_arm(&supervisor->deadlines, &op->deadline, WORKER_MAX_MS, worker_deadline);
 }
 
-/* 1: the answer has the expected body. 0: the client got the error. In both cases the operation has ended. */
+/* Takes the worker's answer to a client's request. Returns 1 if it has the expected body, or 0 after the client got
+ * an error. In both cases the operation has ended. */
 static int take_answer(struct ds_worker_call *call, const struct ds_worker_answer *answer,
         Detshare__Internal__FromWorker__BodyCase expect, struct ds_client **ret_client, uint64_t *ret_id)
 {
@@ -104,7 +105,7 @@ void ds_handle_list_activity(struct ds_client *client, Detshare__Request *reques
 #define SHOWN_REQUESTS_MAX 65u /* as many rows as unpack.c allows */
 #define SHOWN_BEHIND_MAX 4u
 
-/* A request with the fields that the client may see. */
+/* A request of the history, reduced to the fields that the client may see. */
 struct shown {
         Detshare__RequestEntry entry;
         Detshare__BlockerEntry blockers[SHOWN_BEHIND_MAX], *behind[SHOWN_BEHIND_MAX];
@@ -138,7 +139,8 @@ static void show_request(const struct ds_client *client, const Detshare__Request
         shown->entry.behind = shown->behind;
 }
 
-/* Adds the session's fault that ended the device's context: the new worker does not know it. */
+/* Adds the message of the fault by which the session ended the context. The supervisor has it; the worker is a new
+ * one. */
 static void show_fault(const struct ds_client *client, Detshare__ExplainReply *explained)
 {
         const struct ds_session *session = ds_session_find(ds_client_supervisor(client), explained->session);
@@ -171,8 +173,8 @@ static void explain_done(struct ds_worker_call *call, const struct ds_worker_ans
         ds_client_reply(client, id, &reply, NULL, 0);
 }
 
-/* 0, or the request was answered. A user gets the same answer for a session of another user as for one that does not
- * exist. */
+/* Whether the client may see the session: returns 0, or the request is answered. A user gets the same answer for a
+ * session of another user as for one that does not exist. */
 static int check_session(struct ds_client *client, const char *what, uint64_t request_id, uint64_t id)
 {
         const struct ds_session *session = ds_session_find(ds_client_supervisor(client), id);

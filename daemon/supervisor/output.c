@@ -11,12 +11,12 @@
 
 #define CHUNK_MIN 4096u
 
-/* Text for one of the two outputs; later text is appended while there is room. */
+/* A piece of text for standard output or standard error; later text is appended while there is room. */
 struct ds_output_chunk {
         TAILQ_ENTRY(ds_output_chunk) link;
         struct ds_charge charge;
         int to_stderr;
-        uint32_t at, end, room; /* unread text: [at, end); capacity */
+        uint32_t at, end, room; /* unread text: bytes [at, end) of `text`, which has `room` bytes */
         uint8_t text[];
 };
 
@@ -80,7 +80,7 @@ static struct ds_output_chunk *chunk_try(struct ds_session *session, size_t room
         return chunk;
 }
 
-/* Drops older text as needed. NULL: no room even without any older text. */
+/* Allocates a chunk. Drops older text if that is necessary. NULL: there is no room even without older text. */
 static struct ds_output_chunk *chunk_new(struct ds_session *session, size_t room)
 {
         struct ds_output *output = &session->output;
@@ -131,7 +131,7 @@ void ds_output_add(struct ds_session *session, int to_stderr, const uint8_t *tex
 
 /* --- reads by the client ------------------------------------------------------------------------------------------ */
 
-/* Takes text for one output from the front, at most one page. */
+/* Takes text for one of the two outputs from the front, at most one page. */
 static size_t take_page(struct ds_output *output, uint8_t *page, int *ret_to_stderr)
 {
         struct ds_output_chunk *chunk = TAILQ_FIRST(&output->chunks);
@@ -156,7 +156,8 @@ static size_t take_page(struct ds_output *output, uint8_t *page, int *ret_to_std
 
 static void answer(struct ds_session *session, uint64_t request_id)
 {
-        static uint8_t page[DS_OUTPUT_PAGE_MAX]; /* static: one thread, and the reply is packed before the next call */
+        /* static, because it is large: there is one thread, and the reply is packed before the next call */
+        static uint8_t page[DS_OUTPUT_PAGE_MAX];
         struct ds_output *output = &session->output;
         Detshare__OutputReply body = DETSHARE__OUTPUT_REPLY__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
@@ -173,8 +174,8 @@ static void answer(struct ds_session *session, uint64_t request_id)
         ds_client_reply(session->client, request_id, &reply, NULL, 0);
 }
 
-/* Answers reads that wait for no more than is available. An answer may close the session's client, which drops all
- * reads. */
+/* Answers reads that wait for no more bytes than are available. An answer may close the session's client, which
+ * drops all its reads. */
 static void answer_ready(struct ds_session *session)
 {
         struct ds_output *output = &session->output;
@@ -193,7 +194,7 @@ static void answer_ready(struct ds_session *session)
         }
 }
 
-/* 0, or the request was answered. */
+/* Queues a read until `upto` bytes are available. Returns 0, or the request is answered. */
 static int keep_read(struct ds_session *session, uint64_t request_id, uint64_t upto)
 {
         struct ds_output *output = &session->output;

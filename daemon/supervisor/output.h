@@ -22,9 +22,9 @@
 struct ds_output_chunk;
 struct ds_session;
 
-#define DS_OUTPUT_MAX (16u << 20) /* bytes that a session keeps; the driver's own buffer has 8.3 MiB on an H200 */
-#define DS_OUTPUT_PAGE_MAX 49152u /* bytes per reply, and per message of the worker */
-#define DS_OUTPUT_READS_MAX 64u   /* unanswered reads per session */
+#define DS_OUTPUT_MAX (16u << 20) /* most bytes that a session keeps; the driver's own buffer has 8.3 MiB on an H200 */
+#define DS_OUTPUT_PAGE_MAX 49152u /* most bytes per reply to the client, and per message of the worker */
+#define DS_OUTPUT_READS_MAX 64u   /* most unanswered reads per session */
 
 struct ds_output_read {
         uint64_t request_id, upto;
@@ -36,7 +36,7 @@ TAILQ_HEAD(ds_output_chunks, ds_output_chunk);
 struct ds_output {
         struct ds_output_chunks chunks;
         uint64_t held;                /* bytes of all chunks, including unused room */
-        uint64_t total;               /* bytes printed so far, as known here */
+        uint64_t total;               /* bytes printed so far, as far as the supervisor knows */
         uint64_t unread;              /* bytes of text in the chunks */
         uint64_t dropped;             /* bytes dropped since the last reply */
         struct ds_output_read *reads; /* reads that wait for more text, oldest first */
@@ -50,7 +50,8 @@ void ds_output_deinit(struct ds_output *output);
 void ds_output_add(struct ds_session *session, int to_stderr, const uint8_t *text, size_t size);
 /* Answers the client's read when `upto` bytes are available, or when the worker has died. */
 void ds_output_read(struct ds_session *session, uint64_t request_id, uint64_t upto);
-/* Called after a worker's death: of the `printed` bytes of its page, all that have not arrived count as dropped. */
+/* Called after a worker's death. `printed` is the number in the dead worker's page: bytes up to it that have not
+ * arrived count as dropped. */
 void ds_output_worker_lost(struct ds_session *session, uint64_t printed);
 /*
  * Passes the unread text to fn, from the front, in pieces of at most DS_OUTPUT_PAGE_MAX bytes. A negative return of fn
@@ -58,8 +59,8 @@ void ds_output_worker_lost(struct ds_session *session, uint64_t printed);
  */
 int ds_output_show(const struct ds_output *output,
         int (*fn)(void *user, int to_stderr, const uint8_t *text, size_t size), void *user);
-/* For a restored session: sets the counters. The caller then adds the unread text with ds_output_add(); unread: its
- * bytes. */
+/* Sets the counters of a restored session. The caller then adds the unread text, of `unread` bytes, with
+ * ds_output_add(). */
 void ds_output_restore(struct ds_output *output, uint64_t total, uint64_t dropped, uint64_t unread);
-/* The client is gone: drops its reads. */
+/* Drops the reads of a client that is gone. */
 void ds_output_leave(struct ds_output *output);

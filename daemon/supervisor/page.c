@@ -76,7 +76,7 @@ void ds_page_deinit(struct ds_page *page)
         *page = (struct ds_page)DS_PAGE_INIT;
 }
 
-/* Consumes *fd. */
+/* Maps the header of a ring. Consumes *fd. */
 static int map_header(int *fd, struct ds_ring *ret)
 {
         void *map = mmap(NULL, DS_RING_HEADER, PROT_READ, MAP_SHARED, *fd, 0);

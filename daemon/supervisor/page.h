@@ -13,7 +13,7 @@
 #include "proto/wire.h"
 
 struct ds_page {
-        int fd; /* open until the client has it; -1: none */
+        int fd; /* open until the client has received it; -1: closed */
         struct ds_completion_page *map;
 };
 
@@ -33,20 +33,21 @@ struct ds_ring {
 
 /* Creates a page and sets its constant fields. simulated: the device's clock is virtual. */
 int ds_page_create(int simulated, struct ds_page *ret);
-/* Prevents new writable mappings; existing mappings stay valid. */
+/* Seals the page: nobody can map it writable any more. Existing mappings stay valid. */
 int ds_page_seal(const struct ds_page *page);
-/* Marks the attachment as ended: sets error (0: unchanged) and dead, and wakes all waiters. */
+/* Marks the client's attachment as ended: sets `error` (0: unchanged) and `dead` in the page, and wakes all waiters. */
 void ds_page_kill(struct ds_page *page, int32_t error);
 void ds_page_deinit(struct ds_page *page);
 
 /* Creates a ring, sets its header and seals its size. */
 int ds_ring_create(struct ds_ring *ret);
 void ds_ring_deinit(struct ds_ring *ring);
-/* Maps a ring of an earlier daemon. Consumes fd (also on failure). 0, 1 (not a ring of this daemon's format) or
- * -errno. */
+/* Maps a ring of an earlier daemon. Consumes fd, also on failure. Returns 0, 1 (not a ring of this daemon's format)
+ * or -errno. */
 int ds_ring_adopt(int fd, struct ds_ring *ret);
-/* 1: the file is sealed against changes of size and has this size. */
+/* Whether the file has this size, is sealed against changes of its size, and has the seals more_seals. */
 int ds_page_file_has(int fd, uint64_t bytes, int more_seals);
 
-/* 1: work was accepted and has not ended, or was submitted and not consumed. Page or ring may be without a mapping. */
+/* Whether the client has work in flight: work that was accepted and has not ended, or records that were submitted
+ * and not consumed. Page and ring may lack a mapping. */
 int ds_page_in_flight(const struct ds_page *page, const struct ds_ring *ring);

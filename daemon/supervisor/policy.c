@@ -15,7 +15,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* A policy change requested from the worker. It holds all that the next worker needs, should this one die first. */
+/* A policy change requested from the worker. It holds all that the next worker needs if this one dies before it
+ * answers. */
 struct change {
         struct ds_worker_call call;
         struct ds_supervisor *supervisor;
@@ -34,7 +35,7 @@ size_t ds_policy_params(const struct ds_config *config, const char *policy, char
         return n;
 }
 
-/* 1: the parameter's name occurs in `words`. */
+/* Whether the name of the parameter `text` ("key=value") occurs in `words`. */
 static int names_param(const char *words, const char *text)
 {
         const size_t n = strcspn(text, "=");
@@ -93,7 +94,7 @@ static int has_name(const char *names, const char *name)
         return 0;
 }
 
-/* Adds the names in a directory that a directory before it does not have. */
+/* Adds the names of the policies in a directory, except those that an earlier directory has. */
 static size_t add_names(const char *directory, char *ret, size_t at, size_t size)
 {
         char pattern[PATH_MAX], name[64], *end;
@@ -123,7 +124,7 @@ void ds_policy_names(const struct ds_options *options, char *ret, size_t size)
         add_names(options->policy_dir, ret, at, size);
 }
 
-/* Warns about parameters in a section whose policy does not exist, since no worker would check them. */
+/* Warns about parameters in a section whose policy does not exist, since no worker would check those. */
 static void warn_of_unknown(const struct ds_supervisor *supervisor, const struct ds_config *config)
 {
         for (size_t i = 0; i < config->n_params; i++) {
@@ -196,7 +197,7 @@ static struct change *change_new(struct ds_supervisor *supervisor, const struct 
         return change;
 }
 
-/* Stores the policy for the next worker's start. */
+/* Stores the new policy as that with which the next worker starts. */
 static struct change *change_remember(struct change *change)
 {
         ds_worker_take_policy(change->supervisor->worker, change->name, change->params, change->n_params);
@@ -231,12 +232,12 @@ static void change_done(struct ds_worker_call *call, const struct ds_worker_answ
                 change_free(change);
                 return;
         }
-        /* no answer: the next worker starts with it */
+        /* the worker did not answer: the next worker starts with the new policy */
         ds_log(DS_LOG_INFO, "policy %s (by the configuration)", change->name);
         change_remember(change);
 }
 
-/* 0: the request was sent, and the call owns the change. */
+/* Requests the change from the worker. Returns 0 if the request was sent; then the call owns the change. */
 static int ask_worker(struct change *change)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -257,7 +258,7 @@ int ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *c
         struct change *change;
 
         warn_of_unknown(supervisor, config);
-        /* a policy chosen with set-policy stays, unless the file names another one now */
+        /* a policy chosen with set-policy stays active, unless the file names another one than before */
         if (!renamed && !supervisor->policy_refused && (!active || same_params(config, supervisor->config, name)))
                 return 0;
         change = change_new(supervisor, config, name);

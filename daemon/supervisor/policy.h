@@ -18,19 +18,20 @@ struct ds_supervisor;
 #define DS_POLICY_WORDS_MAX 512
 #define DS_POLICY_BUILTIN "fifo" /* built in: needs no plug-in */
 
-/* 1: a policy of that name exists. Only the worker knows whether it can be loaded. */
+/* Whether a policy of that name exists. Only the worker knows whether it can be loaded. */
 int ds_policy_installed(const struct ds_options *options, const char *name);
-/* The names of all policies, separated by ", " and cut to size. */
+/* Lists the names of all policies, separated by ", " and truncated to size. */
 void ds_policy_names(const struct ds_options *options, char *ret, size_t size);
-/* Sets the first worker's policy. 0 or -errno. */
+/* Determines the policy with which the first worker starts. Returns 0 or -errno. */
 int ds_policy_start(struct ds_supervisor *supervisor);
 /*
- * Called before the configuration is replaced: changes the policy if the file requires it. 0, or -ENOMEM: no request
- * was sent to the worker.
+ * Called before the configuration is replaced: changes the policy if the file requires it. Returns 0, or -ENOMEM: no
+ * request was sent to the worker.
  */
 int ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *config);
-/* The texts of the policy's parameters; the config still owns them. Returns their number. */
+/* Lists the policy's parameters as texts, which the config still owns. Returns their number. */
 size_t ds_policy_params(const struct ds_config *config, const char *policy, char *params[DS_CONFIG_PARAMS_MAX]);
-/* The worker's message about parameters of the configuration, preceded by file and line if they can be determined. */
+/* Returns the worker's message `words` about parameters of the configuration, preceded by file and line if these can
+ * be determined. */
 const char *ds_policy_words(
         const struct ds_config *config, const char *policy, const char *words, char buffer[static DS_POLICY_WORDS_MAX]);

@@ -10,9 +10,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FIRST_ENTRIES 256u /* more entries than a new loop's table has */
+#define FIRST_ENTRIES 256u /* initial size of the table in entries; a new loop's table is smaller */
 
-/* Spare memory while the table may grow, used when a reallocation fails. */
+/* Spare memory that replaces a failed reallocation of the table. */
 static void *reserve;
 static size_t reserve_bytes;
 
@@ -69,7 +69,8 @@ void ds_poll_settled(void)
         reserve = ds_free(reserve);
 }
 
-/* Size as libuv computes it: entries rounded to a power of two, with two entries for itself. */
+/* Size of the table for descriptor fd, as libuv computes it: entries rounded up to a power of two, including two for
+ * libuv itself. */
 static size_t table_bytes(unsigned fd)
 {
         size_t entries = 1;

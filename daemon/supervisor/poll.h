@@ -14,9 +14,9 @@
 
 #include <uv.h>
 
-/* Call before any other function of libuv. Idempotent. 0 or -ENOMEM. */
+/* Prepares libuv. Must precede any other function of libuv. Idempotent. Returns 0 or -ENOMEM. */
 int ds_poll_setup(void);
-/* As uv_poll_start(), but returns -ENOMEM where that would abort. 0 or a negative errno. */
+/* Works as uv_poll_start(), but returns -ENOMEM where that function would abort. Returns 0 or a negative errno. */
 int ds_poll_start(uv_poll_t *poll, int events, uv_poll_cb fn);
-/* Frees the spare memory for a new loop; call it when the loop's first handles are active. */
+/* Frees the spare memory for a new loop. Call it when the loop's first handles are active. */
 void ds_poll_settled(void);

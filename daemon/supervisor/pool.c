@@ -17,8 +17,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PATIENCE_MS 900000u   /* time to find the channels, ms: constant part */
-#define PATIENCE_PAGE_MS 250u /* part per page of 2 MiB; an H200 takes 80 ms where there is no table */
+#define PATIENCE_MS 900000u /* constant part of the time in which a worker must have found the channels, ms */
+/* part of that time per page of 2 MiB; an H200 takes 80 ms per page if there is no channel table */
+#define PATIENCE_PAGE_MS 250u
 
 void ds_pool_init(struct ds_pool *pool)
 {
@@ -85,7 +86,7 @@ int ds_pool_take_over(struct ds_pool *pool, const Detshare__Internal__PoolPiece 
                 return ds_error_origin(-EPROTO);
         if (!is_slab)
                 bytes = (uint64_t)st.st_size;
-        /* clients receive the file of facts and must not be able to write to it */
+        /* clients receive the file of channel labels and must not be able to write to it */
         if (S_ISREG(st.st_mode) || simulated || !is_slab) {
                 if (!ds_page_file_has(*fd, bytes, is_slab ? 0 : F_SEAL_WRITE))
                         return ds_error_origin(-EPROTO);
@@ -146,7 +147,7 @@ uint32_t ds_pool_lent(const struct ds_supervisor *supervisor)
         return n;
 }
 
-/* The calibrated share of that GPU. */
+/* BE's share of the channels as calibrated for that GPU; NULL with *ret_why: no pool. */
 static const char *auto_wanted(const struct ds_calibration *calibration, const char *gpu, const char **ret_why)
 {
         const struct ds_calibration_gpu *known = gpu ? ds_calibration_find(calibration, gpu) : NULL;

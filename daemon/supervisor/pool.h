@@ -24,36 +24,40 @@ struct ds_worker_link;
 struct ds_pool {
         int complete;
         uint32_t n_taken;
-        int slabs[DS_POOL_SLABS_MAX], file; /* file descriptors; -1: none */
-        struct ds_pool_file facts;          /* valid when complete */
+        /* descriptors of the slabs' files and of the file of channel labels; -1: none */
+        int slabs[DS_POOL_SLABS_MAX], file;
+        struct ds_pool_file facts; /* valid when complete */
 };
 
 void ds_pool_init(struct ds_pool *pool);
 void ds_pool_deinit(struct ds_pool *pool);
-/* Adds a piece from a worker that had received no pool; consumes the fd. 0 or -EPROTO. */
+/* Adds a piece of the pool that a worker has made. Consumes the fd. Returns 0 or -EPROTO. */
 int ds_pool_take(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int *fd);
 /*
- * Adds a piece from the previous supervisor (handover.h), checked as untrusted input. simulated: slabs are files of a
- * simulated device's memory, else of a GPU's driver. The sessions' records say which slabs are lent.
+ * Adds a piece that the previous supervisor stored (handover.h), checked as untrusted input. simulated: slabs are files
+ * of a simulated device's memory, otherwise of a GPU's driver. The sessions' records say which slabs are lent.
  */
 int ds_pool_take_over(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int simulated, int *fd);
-/* Passes each piece and its file to fn, in order, until fn returns nonzero, which is returned. */
+/* Passes each piece of the pool and its file to fn, in order, until fn returns nonzero. Returns the last result of
+ * fn. */
 typedef int (*ds_pool_piece_fn)(void *user, Detshare__Internal__PoolPiece *piece, int fd);
 int ds_pool_show(const struct ds_pool *pool, ds_pool_piece_fn fn, void *user);
-/* For a worker that has just become ready: sends the whole pool if there is one, else drops an incomplete one. 0 or
- * -EPIPE. */
+/* Called for a worker that has just become ready: sends the whole pool if there is one, otherwise drops an
+ * incomplete one. Returns 0 or -EPIPE. */
 int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link);
 /*
- * BE's share of the channels, as text for the worker; NULL: no pool is to be made, and *ret_why is the reason. With
- * "auto" it is the measured share (calibration.h) of the GPU `gpu`; NULL: the GPU is not known yet.
+ * Returns BE's share of the channels as text for the worker. NULL: no pool shall be made, for the reason in *ret_why.
+ * With "auto" it is the measured share (calibration.h) of the GPU `gpu`; gpu NULL: the GPU is not known yet.
  */
 const char *ds_pool_wanted(const struct ds_config *config, const struct ds_calibration *calibration, const char *gpu,
         const char **ret_why);
-/* Time that a worker may take until it is ready, ms, if it makes this pool: all of the pool may have to be probed. */
+/* Time that a worker may take until it is ready, ms, if it makes the configured pool: it may have to probe all of
+ * the pool. */
 uint32_t ds_pool_patience_ms(const struct ds_config *config);
-/* Number of slabs that sessions have. */
+/* Number of the pool's slabs that sessions have. */
 uint32_t ds_pool_lent(const struct ds_supervisor *supervisor);
-/* Fills in the pool's part of the status; lent: slabs that sessions have. The channel numbers are written to `list`. */
+/* Fills in the pool's part of the status. lent: number of slabs that sessions have. The channel numbers are written
+ * to `list`. */
 void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config,
         const struct ds_calibration *calibration, const char *gpu, uint32_t lent,
         uint32_t list[static DS_POOL_CHANNELS_MAX], Detshare__StatusReply *status);

@@ -20,10 +20,12 @@
 #include "util/macro.h"
 
 #define CHILD_FD 3
-#define WINDOW_BYTES (16u << 10)     /* bytes that the socket buffers; a quarter of it holds about four small frames */
-#define LAST_READS 64                /* reads without a whole frame after a child has ended */
-#define LAST_FRAMES 4096             /* frames accepted after a child has ended */
-#define READ_NS (100 * DS_NS_PER_US) /* longest time to read from one process before other handles are served */
+/* size of the socket's buffers, bytes; a quarter of it holds about four small frames */
+#define WINDOW_BYTES (16u << 10)
+/* after a child has ended: consecutive reads that return no whole frame, before the supervisor stops reading */
+#define LAST_READS 64
+#define LAST_FRAMES 4096             /* most frames accepted after a child has ended */
+#define READ_NS (100 * DS_NS_PER_US) /* longest time to read from one process before the loop serves other handles */
 
 struct ds_process {
         uv_poll_t poll;
@@ -31,9 +33,9 @@ struct ds_process {
         int handles; /* libuv handles that are not closed yet */
         ds_conn *conn;
         pid_t pid;
-        int events;  /* events that the loop polls for */
-        int awaited; /* the loop waits until it has read its socket */
-        int broken;  /* it is being killed: its further messages are ignored */
+        int events;  /* events of the socket that the loop polls for */
+        int awaited; /* 1: the loop waits until the child has read the messages in its socket */
+        int broken;  /* 1: the child is being killed, and its further messages are ignored */
         int lost, ended;
         char name[32];
         const struct ds_process_ops *ops;
@@ -42,7 +44,7 @@ struct ds_process {
 
 static void process_poll(ds_process *process);
 
-/* Runs in the child, between fork and exec: async-signal-safe calls only. */
+/* Runs in the child between fork and exec, so it may call async-signal-safe functions only. */
 static void child_exec(int fd, pid_t parent, const char *const *argv)
 {
         sigset_t none;
@@ -115,7 +117,8 @@ static void set_lost(ds_process *process)
         process->ops->lost(process->user);
 }
 
-/* Reads once and handles the frames. 0: continue; 1: the connection has ended. *ret_n: number of frames. */
+/* Reads the socket once and handles the frames. Returns 0 to continue, 1: the connection has ended. *ret_n: number
+ * of frames. */
 static int read_some(ds_process *process, int *ret_n)
 {
         const uint8_t *payload;
@@ -135,7 +138,8 @@ static int read_some(ds_process *process, int *ret_n)
         return r != 0 || process->broken;
 }
 
-/* As above, until no data is left or READ_NS have passed: answers have precedence over further requests of clients. */
+/* Reads and handles frames until no data is left or READ_NS have passed: answers have precedence over further
+ * requests of clients. Returns as read_some(). */
 static int read_frames(ds_process *process)
 {
         const uint64_t until = uv_hrtime() + READ_NS;
@@ -153,7 +157,7 @@ static void read_last_words(ds_process *process)
 {
         int all = 0, before, still = 0;
 
-        /* bounded, because a process that the child left behind may hold the socket: it may send half a frame, or
+        /* bounded, because a process that the child left behind may hold the socket and send half a frame, or
          * endless frames */
         while (!process->lost && still < LAST_READS && all < LAST_FRAMES) {
                 before = all;
@@ -174,7 +178,8 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         if (events & UV_WRITABLE)
                 process->awaited = 0;
         if (((events & (UV_READABLE | UV_DISCONNECT)) && read_frames(process)) || process->broken) {
-                /* there may be no end of file to wait for, so it is lost now */
+                /* another process may hold the socket open, so an end of file may never come: the child counts as
+                 * lost now */
                 kill(process->pid, SIGKILL);
                 set_lost(process);
                 return;
@@ -213,7 +218,8 @@ static void child_cb(uv_signal_t *handle, int signum)
         process->ops->ended(process->user, how, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Called before the fork: a child may end before fork() returns, and its SIGCHLD must be handled. */
+/* Watches for the child's end. Called before the fork: a child may end before fork() returns, and its SIGCHLD must
+ * be handled. */
 static int process_watch(ds_process *process, uv_loop_t *loop)
 {
         int r = uv_signal_init(loop, &process->child);

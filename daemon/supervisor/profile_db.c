@@ -25,15 +25,15 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define APPLICATION_ID 0x44745072 /* "DtPr" */
-#define SCHEMA_VERSION 3          /* version 1 had no footprint, version 2 no forms */
-#define PAGES_MAX 16384           /* pages of 4 KiB */
+#define APPLICATION_ID 0x44745072 /* number that marks the file as a profile database: "DtPr" */
+#define SCHEMA_VERSION 3          /* version of the tables; version 1 had no footprint, version 2 no forms */
+#define PAGES_MAX 16384           /* most pages of the file, of 4 KiB each */
 #define BUSY_MS 500
-#define EVICT_PART 16 /* 1/16 of the rows are evicted at a time */
+#define EVICT_PART 16 /* when the file is full, 1/16 of the rows are deleted at a time */
 #define TIME_MAX_NS (3600 * DS_NS_PER_S)
 #define SMS_MAX 65536u
 #define BOUND_MAX 2u
-#define FOOTPRINT_MAX (UINT64_C(1) << 50) /* bytes; more memory than any GPU has */
+#define FOOTPRINT_MAX (UINT64_C(1) << 50) /* largest footprint accepted, bytes; more memory than any GPU has */
 #define LOADS_MAX 16u
 #define POINTS_TEXT_MAX (DS_PROFILE_POINTS_MAX * 48u)
 #define SHAPE_TEXT_MAX 40u
@@ -44,7 +44,7 @@ struct ds_profile_db {
         sqlite3 *sql;
         char path[PATH_MAX]; /* path of the file; "": in memory */
         uint64_t max_rows;
-        int failing; /* 1: the failure was logged already */
+        int failing; /* 1: a failure was logged already, so further ones are not */
         struct ds_profile_figures figures;
 };
 
@@ -143,7 +143,7 @@ static int shape_read(uint32_t n[3], const char *text)
         return sscanf(text, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &n[0], &n[1], &n[2]) == 3 ? 0 : -1;
 }
 
-/* "" if nothing is known about the forms. */
+/* Writes the forms as text; "" if nothing is known about them. */
 static void forms_write(const struct ds_profile_row *row, char text[static FORMS_TEXT_MAX])
 {
         text[0] = 0;
@@ -162,8 +162,8 @@ static int forms_read(struct ds_profile_row *row, const char *text)
                        : -1;
 }
 
-/* Covers all columns except the time of last use. Columns that an older version did not have count only if they are
- * set. */
+/* Checksum of all columns except the time of last use. Columns that an older version did not have count only if they
+ * are set. */
 static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
 {
         char points[POINTS_TEXT_MAX], forms[FORMS_TEXT_MAX];
@@ -229,8 +229,8 @@ static int finish(sqlite3_stmt *statement)
         return r == SQLITE_DONE ? SQLITE_OK : r;
 }
 
-/* 1: the file is damaged. SQLITE_ERROR counts too: the statements are correct, so an error means foreign tables or
- * columns. */
+/* Whether this result means that the file is damaged. SQLITE_ERROR counts, too: the statements are correct, so an
+ * error means foreign tables or columns. */
 static int is_damage(int r)
 {
         return (r & 0xff) == SQLITE_CORRUPT || (r & 0xff) == SQLITE_NOTADB || (r & 0xff) == SQLITE_ERROR ||
@@ -251,7 +251,7 @@ static uint32_t column_u32(sqlite3_stmt *statement, int i)
         return n < 0 || n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-/* Reads COLUMNS of the current row. 0, or -1: the row is damaged. */
+/* Reads COLUMNS of the current row. Returns 0, or -1: the row is damaged. */
 static int column_read(sqlite3_stmt *statement, const char *model, struct ds_profile_row *row)
 {
         *row = (struct ds_profile_row){
@@ -293,7 +293,7 @@ static void set_aside(ds_profile_db *db, const char *why)
                 DS_PROFILE_FILE);
 }
 
-/* Creates the file if necessary; it must belong to this user only. 0 or -errno. */
+/* Creates the file if necessary. It must belong to the daemon's user only. Returns 0 or -errno. */
 static int make_file(const char *path)
 {
         struct stat st;
@@ -325,7 +325,8 @@ static int settings(ds_profile_db *db)
         return r ? r : run(db, pages);
 }
 
-/* Called only when the file is known to be this daemon's; before that, nothing is written to it. */
+/* Switches the file to a write-ahead log. Called only when the file is known to be this daemon's: before that,
+ * nothing is written to it. */
 static int use_wal(ds_profile_db *db)
 {
         return run(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=4194304");
@@ -349,7 +350,7 @@ static int make_schema(ds_profile_db *db)
         return r;
 }
 
-/* Updates a file of an earlier version. */
+/* Updates the tables of a file of an earlier version. */
 static int update_schema(ds_profile_db *db, int64_t version)
 {
         int r = run(db, "BEGIN IMMEDIATE");
@@ -364,7 +365,7 @@ static int update_schema(ds_profile_db *db, int64_t version)
         return r;
 }
 
-/* quick_check returns the single row "ok". */
+/* Checks the whole file by quick_check, which returns the single row "ok" if it is undamaged. */
 static int check_whole(ds_profile_db *db)
 {
         sqlite3_stmt *statement = NULL;
@@ -378,8 +379,8 @@ static int check_whole(ds_profile_db *db)
         return r;
 }
 
-/* SQLITE_OK: usable. Otherwise *ret_why, if set, is the reason to move the file aside; if not set, it cannot be used
- * now. */
+/* Examines the open file. Returns SQLITE_OK if it is usable. Otherwise *ret_why is the reason to move the file
+ * aside, or NULL if the file cannot be used now. */
 static int look(ds_profile_db *db, const char **ret_why)
 {
         int64_t pages = 0, application = 0, version = 0, rows = 0;
@@ -414,7 +415,7 @@ static int look(ds_profile_db *db, const char **ret_why)
         return r;
 }
 
-/* 0: the file is open. 1: it was moved aside. -1: it cannot be used; the reason was logged. */
+/* Opens the file. Returns 0: it is open. 1: it was moved aside. -1: it cannot be used; the reason is logged. */
 static int open_file(ds_profile_db *db)
 {
         const char *why = NULL;
@@ -510,8 +511,8 @@ static int count_rows(ds_profile_db *db)
         return r;
 }
 
-/* Deletes at least n rows: first rows without measurements, since one program may create many; then the least
- * recently used. */
+/* Deletes at least n rows: first rows without measurements, since one program may create many of them; then the
+ * least recently used rows. */
 static int evict(ds_profile_db *db, uint64_t n)
 {
         char text[160];
@@ -533,7 +534,7 @@ static int trim(ds_profile_db *db)
         return r ? r : count_rows(db);
 }
 
-/* The work of one transaction. The caller owns rows. */
+/* The work of one transaction. The caller owns `rows`. */
 struct task {
         int (*fn)(ds_profile_db *db, struct task *task);
         const char *model, *filter;
@@ -569,7 +570,8 @@ static void failed(ds_profile_db *db, int r)
                 sqlite3_errstr(r));
 }
 
-/* Runs the task. If the file is full, evicts rows and retries; if it is damaged, replaces it and retries. */
+/* Runs the task as a transaction. If the file is full, deletes rows and retries; if it is damaged, replaces it and
+ * retries. */
 static int transact(ds_profile_db *db, struct task *task)
 {
         int64_t pages = 0;
@@ -629,7 +631,7 @@ static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profil
         return sqlite3_bind_text(statement, 13, forms, -1, SQLITE_TRANSIENT);
 }
 
-/* Replaces the row with the same key. */
+/* Writes a row, replacing the one with the same key. */
 static int write_row(ds_profile_db *db, const char *model, const struct ds_profile_row *row)
 {
         struct ds_profile_row copy = *row;
@@ -650,7 +652,7 @@ static int write_row(ds_profile_db *db, const char *model, const struct ds_profi
         return r;
 }
 
-/* SQLITE_OK, and *ret_found: 1 if there is a valid row. */
+/* Reads the row of a key. Returns SQLITE_OK with *ret_found = 1 if there is a valid row, else 0. */
 static int read_row(ds_profile_db *db, const char *model, uint64_t key, struct ds_profile_row *row, int *ret_found)
 {
         sqlite3_stmt *statement = NULL;
@@ -717,8 +719,8 @@ static uint32_t point_position(const struct ds_profile_row *row, uint32_t n_sms)
 }
 
 /*
- * Merges stored points into the new ones where these are no better: the worker may have sent its points before it
- * received the stored ones. If there is no room for all, new points have precedence.
+ * Merges stored points into the new row where the new points are no better: the worker may have sent its points before
+ * it received the stored ones. If there is no room for all, new points have precedence.
  */
 static void merge_points(struct ds_profile_row *row, const struct ds_profile_row *came)
 {

@@ -29,8 +29,8 @@ typedef struct ds_profile_db ds_profile_db;
 #define DS_PROFILE_MODEL_MAX 127u
 #define DS_PROFILE_POINTS_MAX 24u
 #define DS_PROFILE_ROWS_MAX 32768u
-#define DS_PROFILE_INTERFERENCE_MAX 256u /* most rows of a GPU's calibration */
-#define DS_PROFILE_LOADS 3u              /* kinds of kernels in a calibration: compute, read, write */
+#define DS_PROFILE_INTERFERENCE_MAX 256u /* most cells in a GPU's calibration */
+#define DS_PROFILE_LOADS 3u              /* kinds of kernels that a calibration measures: compute, read, write */
 #define DS_PROFILE_FILE "profiles.db"
 
 /* Duration of a kernel on a number of SMs. */
@@ -45,15 +45,15 @@ struct ds_profile_form {
 };
 
 struct ds_profile_row {
-        uint64_t id; /* row number in the file; lists continue after it */
+        uint64_t id; /* row number in the file; a list continues behind it */
         uint64_t key;
         char name[DS_PROFILE_NAME_MAX + 1]; /* name of the kernel, printable */
         uint32_t grid[3], block[3], shared_bytes;
-        uint32_t bound; /* bound by compute or memory, as in detshare_policy.h */
+        uint32_t bound; /* bound of the kernel (compute or memory), as in detshare_policy.h */
         struct ds_profile_form sliced, persistent;
         uint32_t n_points;
         struct ds_profile_point points[DS_PROFILE_POINTS_MAX];
-        uint64_t footprint;           /* least bytes of memory that a launch reads or writes; 0: not known */
+        uint64_t footprint;           /* minimum of bytes of memory that a launch reads or writes; 0: not known */
         uint64_t changed_ms, used_ms; /* ms since 1970 */
 };
 
@@ -64,35 +64,35 @@ struct ds_profile_interference {
 
 struct ds_profile_figures {
         uint64_t rows, bytes;
-        uint64_t refused; /* rows that failed their checks */
-        uint64_t unknown; /* refined profiles without a row */
-        uint64_t failed;  /* failed reads and writes */
+        uint64_t refused; /* rows that failed their checks and were deleted */
+        uint64_t unknown; /* refined profiles that had no row in the file */
+        uint64_t failed;  /* failed reads and writes of the file */
         uint32_t in_memory;
 };
 
 /*
- * path: the state directory; NULL: in memory. max_rows 0: DS_PROFILE_ROWS_MAX. Returns NULL only without memory. If the
- * file cannot be used, the reason is logged and the database is in memory.
+ * Opens the database in the state directory `path`; NULL: in memory. max_rows 0: DS_PROFILE_ROWS_MAX. If the file
+ * cannot be used, the reason is logged and the database is in memory. Returns NULL only if there is no memory.
  */
 ds_profile_db *ds_profile_db_open(const char *path, uint64_t max_rows);
 ds_profile_db *ds_profile_db_close(ds_profile_db *db);
 void ds_profile_db_figures(const ds_profile_db *db, struct ds_profile_figures *ret);
 
-/* NULL: the row is valid. Otherwise the reason why not, as text. */
+/* Checks a row. Returns NULL if it is valid, otherwise the reason as text. */
 const char *ds_profile_row_wrong(const struct ds_profile_row *row);
 /* Copies the name, shortened if necessary; characters that are not printable become '?'. */
 void ds_profile_set_name(struct ds_profile_row *row, const char *name);
 
-/* All functions below return 0, or -EIO if the file could not be read or written; then nothing has changed. */
+/* The functions below return 0, or -EIO if the file could not be read or written; then nothing has changed. */
 
 /*
- * Records the use of kernels. Kernels without a row get one, with the given name and shape and without points. For the
- * others, the stored bound and points are returned in rows.
+ * Records the use of kernels. Kernels without a row get one, with the given name and shape and without points. For
+ * kernels with a row, the stored bound and points are returned in rows.
  */
 int ds_profile_db_see(ds_profile_db *db, const char *model, struct ds_profile_row *rows, size_t n);
 /*
- * Updates bound, footprint and points of existing rows; rows that do not exist count as unknown. A stored point with
- * more samples is kept.
+ * Updates bound, footprint and points of existing rows. Profiles without a row count in figures.unknown. A stored point
+ * with more samples is kept.
  */
 int ds_profile_db_refine(ds_profile_db *db, const char *model, const struct ds_profile_row *rows, size_t n);
 /* Writes whole rows and replaces existing ones. */
@@ -104,7 +104,7 @@ int ds_profile_db_put(ds_profile_db *db, const char *model, const struct ds_prof
 int ds_profile_db_list(ds_profile_db *db, const char *model, uint64_t after, const char *filter, uint64_t since_ms,
         struct ds_profile_row *rows, size_t n, size_t *ret_n, int *ret_more);
 int ds_profile_db_forget(ds_profile_db *db, const char *model, const char *filter, uint64_t *ret_n);
-/* All rows of a GPU's calibration. */
+/* Returns all cells of a GPU's calibration. */
 int ds_profile_db_calibration(ds_profile_db *db, const char *model,
         struct ds_profile_interference rows[static DS_PROFILE_INTERFERENCE_MAX], size_t *ret_n);
 int ds_profile_db_calibrate(ds_profile_db *db, const char *model, const struct ds_profile_interference *rows, size_t n);

@@ -17,16 +17,16 @@
 TAILQ_HEAD(job_list, ds_profile_job);
 
 struct ds_profile_store {
-        uv_async_t ended; /* wakes the loop: jobs are finished */
+        uv_async_t ended; /* wakes the loop when jobs are finished */
         char *path;
         uint64_t max_rows;
         pthread_t thread;
         int running;
-        /* used by both, under the lock */
+        /* fields that loop and thread use, protected by the lock */
         pthread_mutex_t lock;
         pthread_cond_t wake;
         struct job_list todo, over;
-        unsigned n_jobs; /* jobs in both lists, and the one in progress */
+        unsigned n_jobs; /* number of jobs in both lists and in progress */
         int stop;
         struct ds_profile_figures figures;
 };
@@ -188,11 +188,11 @@ int ds_profile_store_new(uv_loop_t *loop, const char *path, uint64_t max_rows, d
                 ds_profile_store_free(store);
                 return ds_error_origin(r);
         }
-        *ret = store; /* from here on the loop has the handle, so the caller must free the store */
+        *ret = store; /* the loop has the handle now, so the caller must free the store even after an error */
         return ds_error_fold(thread_start(store));
 }
 
-/* Cancels the jobs that have not begun. */
+/* Cancels the queued jobs that have not begun. */
 static void drop_todo(ds_profile_store *store)
 {
         struct ds_profile_job *job;
@@ -234,7 +234,7 @@ void ds_profile_store_stop(ds_profile_store *store)
 ds_profile_store *ds_profile_store_free(ds_profile_store *store)
 {
         if (!store || store->running)
-                return NULL; /* leaked; the process is about to end */
+                return NULL; /* the thread still runs, so the memory is not freed: the process is about to end */
         assert(TAILQ_EMPTY(&store->todo) && TAILQ_EMPTY(&store->over));
         pthread_mutex_destroy(&store->lock);
         pthread_cond_destroy(&store->wake);

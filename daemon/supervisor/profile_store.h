@@ -16,12 +16,12 @@
 typedef struct ds_profile_store ds_profile_store;
 
 #define DS_PROFILE_JOBS_MAX 256u
-/* limit while a client's job is queued; the remaining places are for the worker's jobs */
+/* most jobs in the queue when a client's job is added; the remaining places are for the worker's jobs */
 #define DS_PROFILE_ASKED_MAX 64u
 #define DS_PROFILE_JOB_ROWS 64u
 
 enum ds_profile_what {
-        DS_PROFILE_SEE, /* each calls the function of profile_db.h with this name */
+        DS_PROFILE_SEE, /* each job calls the function of profile_db.h with its name */
         DS_PROFILE_REFINE,
         DS_PROFILE_PUT,
         DS_PROFILE_LIST,
@@ -36,32 +36,35 @@ struct ds_profile_job {
         char model[DS_PROFILE_MODEL_MAX + 1];
         char filter[DS_PROFILE_NAME_MAX + 1];
         uint64_t after, since_ms;
-        size_t n; /* number of rows or cells: given, room (LIST), or returned */
+        size_t n; /* number of rows or cells: those given, those that fit (LIST), or those returned */
         struct ds_profile_row *rows;
         struct ds_profile_interference *cells;
         int r; /* result: 0, -EIO, or -ECANCELED: the daemon stops */
         int more;
         uint64_t count; /* FORGET: number of deleted rows */
-        /* Called on the loop. The caller owns the job again and frees it. */
+        /* Called on the loop's thread when the job has ended. The caller owns the job again and frees it. */
         void (*done)(struct ds_profile_job *job);
         void *user;
-        uint64_t session, request_id; /* the request that the job answers; session 0: no client waits */
+        /* client's request that the job answers; session 0: no client waits for the job */
+        uint64_t session, request_id;
         TAILQ_ENTRY(ds_profile_job) link;
 };
 
-/* Has room for n rows or cells (CALIBRATION, CALIBRATE). NULL: out of memory. */
+/* Creates a job with room for n rows, or n cells (CALIBRATION, CALIBRATE). NULL: out of memory. */
 struct ds_profile_job *ds_profile_job_new(enum ds_profile_what what, size_t n);
 struct ds_profile_job *ds_profile_job_free(struct ds_profile_job *job);
 
-/* path: the state directory, copied; NULL: profiles are kept in memory only. 0 or -errno. */
+/* Starts the thread. path: the state directory, which is copied; NULL: profiles are kept in memory only. Returns 0
+ * or -errno. */
 int ds_profile_store_new(uv_loop_t *loop, const char *path, uint64_t max_rows, ds_profile_store **ret);
 /*
- * Finishes queued jobs for up to two seconds and cancels the rest. Accepts no jobs afterwards. The loop must run until
- * the handle is closed. Idempotent.
+ * Finishes queued jobs for up to two seconds and cancels the rest. The store accepts no jobs afterwards. The loop must
+ * run until the handle is closed. Idempotent.
  */
 void ds_profile_store_stop(ds_profile_store *store);
-/* Call after the loop has ended. NULL is allowed; returns NULL. */
+/* Frees the store. Call it after the loop has ended. NULL is allowed; returns NULL. */
 ds_profile_store *ds_profile_store_free(ds_profile_store *store);
-/* 0: done will be called. -EBUSY, -ECANCELED: done will not be called, and the caller keeps the job. */
+/* Queues a job. Returns 0: done will be called. -EBUSY, -ECANCELED: done will not be called, and the caller keeps
+ * the job. */
 int ds_profile_store_do(ds_profile_store *store, struct ds_profile_job *job);
 void ds_profile_store_figures(ds_profile_store *store, struct ds_profile_figures *ret);

@@ -29,7 +29,7 @@ struct list_op {
         char filter[DS_PROFILE_NAME_MAX + 1];
 };
 
-/* Rows in the form of messages. */
+/* Rows of a job, converted for a message. */
 struct packed {
         Detshare__Profile profiles[DS_PROFILE_JOB_ROWS], *pointers[DS_PROFILE_JOB_ROWS];
         Detshare__ProfilePoint points[DS_PROFILE_JOB_ROWS][POINTS_MAX],
@@ -37,7 +37,7 @@ struct packed {
         size_t n;
 };
 
-/* One buffer is enough: messages are packed and sent one at a time. */
+/* One buffer for all messages, which are packed and sent one at a time. */
 static struct packed packed;
 
 /* --- conversion of rows and messages ------------------------------------------------------------------------------ */
@@ -80,7 +80,7 @@ static void pack_row(struct ds_profile_row *row)
         packed.pointers[packed.n++] = to;
 }
 
-/* Returns NULL, or the reason why the profile is invalid. */
+/* Converts a profile of a message into a row. Returns NULL, or the reason why the profile is invalid. */
 static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_row *row)
 {
         *row = (struct ds_profile_row){
@@ -101,7 +101,7 @@ static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_r
         return ds_profile_row_wrong(row);
 }
 
-/* Key of this daemon's GPU in the database. */
+/* The name under which the database keeps profiles of this daemon's GPU. */
 void ds_profiles_gpu(struct ds_supervisor *supervisor, char ret[static DS_PROFILE_MODEL_MAX + 1])
 {
         const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
@@ -127,7 +127,7 @@ static void job_end(struct ds_profile_job *job)
         ds_profile_job_free(job);
 }
 
-/* For a job without a waiting client: it is dropped if the queue is full. */
+/* Queues a job for which no client waits. The job is dropped if the queue is full. */
 static void job_start(struct ds_supervisor *supervisor, struct ds_profile_job *job)
 {
         if (ds_profile_store_do(supervisor->profiles, job))
@@ -161,7 +161,7 @@ void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal
 
         if (!job)
                 return;
-        assert(seen->n_profiles <= DS_PROFILE_JOB_ROWS); /* bounded by its row in unpack.c */
+        assert(seen->n_profiles <= DS_PROFILE_JOB_ROWS); /* the bound comes from this message's row in unpack.c */
         for (size_t i = 0; i < seen->n_profiles; i++)
                 (void)unpack_row(seen->profiles[i], &job->rows[i]);
         job_start(supervisor, job);
@@ -235,7 +235,7 @@ static void answer_busy(struct ds_client *client, uint64_t id)
         ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the profile database is busy; retry");
 }
 
-/* The client of the request; NULL: it is gone. */
+/* The client whose request the job answers; NULL: it is gone. */
 static struct ds_client *asker(const struct ds_profile_job *job)
 {
         struct ds_session *session = ds_session_find(job->user, job->session);
@@ -243,7 +243,7 @@ static struct ds_client *asker(const struct ds_profile_job *job)
         return session ? session->client : NULL;
 }
 
-/* Consumes the job; the request is answered when the job is done. */
+/* Queues a job for a client's request, which is answered when the job is done. Consumes the job. */
 static void job_ask(struct ds_client *client, uint64_t id, struct ds_profile_job *job)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -292,8 +292,8 @@ static void reply_forgotten(struct ds_client *client, const struct ds_profile_jo
         ds_client_reply(client, job->request_id, &reply, NULL, 0);
 }
 
-/* The worker drops all its profiles and requests them again, also those that still exist: the filter is a name, and
- * the worker knows only keys. */
+/* Makes the worker drop all its profiles and request them again, also those that were not deleted: the filter is a
+ * name, and the worker knows only keys. */
 static void worker_forgets(struct ds_supervisor *supervisor)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -322,7 +322,7 @@ static void job_answer(struct ds_profile_job *job)
         ds_profile_job_free(job);
 }
 
-/* Checks a name filter; 0, or the request was answered. */
+/* Checks a name filter. Returns 0, or the request is answered. */
 static int check_filter(struct ds_client *client, uint64_t id, const char *filter)
 {
         if (strlen(filter) <= DS_PROFILE_NAME_MAX)
@@ -362,7 +362,7 @@ static void flush_deadline(struct ds_deadline *deadline)
         finish_list(DS_CONTAINER_OF(deadline, struct ds_client_op, deadline));
 }
 
-/* The worker first sends its latest measurements. */
+/* Lists profiles. Before that, the worker sends its latest measurements. */
 void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -381,7 +381,7 @@ void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *reques
         snprintf(op->filter, sizeof(op->filter), "%s", list->filter);
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FLUSH;
         message.profile_flush = &flush;
-        /* the worker sends its measurements only for the first page */
+        /* for further pages, the worker does not send its measurements again */
         if (list->after || ds_worker_send(supervisor->worker, &message, NULL, 0, &op->op.call))
                 finish_list(&op->op);
         else
@@ -403,7 +403,7 @@ void ds_handle_forget_profiles(struct ds_client *client, Detshare__Request *requ
         job_ask(client, request->id, job);
 }
 
-/* Sends the rows to the worker, which uses them at once; points that it has measured better itself stay. */
+/* Sends rows to the worker, which uses them at once. Points that the worker has measured more often itself stay. */
 static void tell_worker(struct ds_supervisor *supervisor, struct ds_profile_job *job)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -460,14 +460,14 @@ void ds_profiles_client_gone(struct ds_client *client)
                 put_back(supervisor);
 }
 
-/* A change of the policy for a run. Its call ends before the client does. */
+/* A request to the worker to change the policy for a profiling run. The operation ends before its client is freed. */
 struct run_op {
         struct ds_client_op op;
         const char *policy;
 };
 
-/* The policy refused to start. The same policy may have been running with other parameters, so the old one is
- * restored. */
+/* Handles a policy that refused to start. The same policy may have been running with other parameters, so the
+ * previous policy is restored. */
 static void run_refused(struct ds_client *client, const char *policy)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -517,7 +517,8 @@ static void run_begin(struct ds_client *client, const Detshare__Request *request
         set.n_params = request->profile_run->n_params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
-        /* set before the answer, because the client may disconnect before it arrives */
+        /* marks the run as begun before the worker's answer, because the client may disconnect before the answer
+         * arrives */
         supervisor->profiling = ds_client_session(client)->id;
         if (!ds_worker_send(supervisor->worker, &message, NULL, 0, &run->op.call))
                 return;
@@ -654,7 +655,7 @@ static const char *cell_wrong(const Detshare__PutCalibration *put, size_t at, ui
         return NULL;
 }
 
-/* -1: the request was answered. */
+/* Checks the cells of a calibration. Returns 0, or -1: the request is answered. */
 static int check_cells(struct ds_client *client, const Detshare__Request *request)
 {
         const struct ds_worker_info *info = ds_worker_info(ds_client_supervisor(client)->worker);
@@ -675,7 +676,7 @@ static int check_cells(struct ds_client *client, const Detshare__Request *reques
         return -1;
 }
 
-/* Stores the channel calibration at once. -1: the request was answered. */
+/* Stores the channel calibration of the request at once. Returns -1 if the request is answered. */
 static int take_channels(struct ds_client *client, const Detshare__Request *request)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -704,7 +705,7 @@ static int take_channels(struct ds_client *client, const Detshare__Request *requ
         return -1;
 }
 
-/* NULL: the request was answered. */
+/* Creates a job about calibrations. NULL: the request is answered. */
 static struct ds_profile_job *calibration_job(
         struct ds_client *client, uint64_t id, enum ds_profile_what what, size_t n)
 {

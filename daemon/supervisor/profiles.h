@@ -25,16 +25,16 @@ struct ds_supervisor;
 #define DS_PROFILE_POLICY "profile"
 #define DS_CALIBRATE_POLICY "calibrate"
 
-/* The GPU's key for profiles and calibrations: its name and its number of SMs. */
+/* Writes the key of this daemon's GPU in the database: its name and its number of SMs. */
 void ds_profiles_gpu(struct ds_supervisor *supervisor, char ret[static DS_PROFILE_MODEL_MAX + 1]);
-/* Starts the store. 0 or -errno. */
+/* Starts the store of profiles. Returns 0 or -errno. */
 int ds_profiles_start(struct ds_supervisor *supervisor);
-/* Sends the calibration of its GPU to a worker that has just become ready. */
+/* Sends the calibration of the worker's GPU to a worker that has just become ready. */
 void ds_profiles_worker_ready(struct ds_supervisor *supervisor);
-/* Reports of the worker. */
+/* Handle the worker's reports of kernels seen for the first time, and of refined profiles. */
 void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileSeen *seen);
 void ds_profiles_refined(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileRefined *refined);
-/* A client disconnects: if it ran a profiling run, the previous policy is restored. */
+/* Called when a client disconnects: if it ran a profiling run, the previous policy is restored. */
 void ds_profiles_client_gone(struct ds_client *client);
 
 void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds);

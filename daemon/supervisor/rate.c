@@ -20,7 +20,7 @@ void ds_rate_deinit(struct ds_rate *rate)
         assert(!ds_deadline_armed(&rate->deadline));
 }
 
-/* 0, or the time until the next request is allowed. */
+/* Time until the next request is allowed, ns; 0: it is allowed now. */
 static uint64_t wait_ns(const struct ds_rate *rate, uint64_t now_ns)
 {
         uint64_t spent = rate->full_ns > now_ns ? rate->full_ns - now_ns : 0;
@@ -34,7 +34,8 @@ static void spend(struct ds_rate *rate, uint64_t now_ns)
         rate->full_ns = DS_MAX(rate->full_ns, now_ns) + rate->interval_ns;
 }
 
-/* Rounds up to at least 1 ms, so that the loop can handle other events meanwhile. */
+/* Arms the deadline for the first waiter. Rounds up to at least 1 ms, so that the loop can handle other events
+ * meanwhile. */
 static void arm(struct ds_rate *rate, uint64_t ns)
 {
         ds_deadline_arm(rate->deadlines, &rate->deadline, 1 + ns / DS_NS_PER_MS, rate_deadline);
@@ -61,7 +62,8 @@ void ds_rate_set(struct ds_rate *rate, uint64_t per_second, uint64_t burst)
         assert(per_second > 0);
         rate->interval_ns = per_second == UINT64_MAX ? 0 : DS_NS_PER_S / per_second;
         rate->burst = burst ? burst : per_second == UINT64_MAX ? 1 : per_second;
-        /* credit spent at the old rate counts at most as one whole bucket of the new rate */
+        /* after a change of the rate, the user waits at most as long as an empty bucket of the new rate needs to
+         * fill */
         rate->full_ns = DS_MIN(rate->full_ns, uv_hrtime() + rate->burst * rate->interval_ns);
         if (!TAILQ_EMPTY(&rate->waiters))
                 arm(rate, 0);

@@ -15,7 +15,7 @@
 
 #include "supervisor/deadline.h"
 
-/* Embed it in a connection; zero-initialise all but go. */
+/* A connection's place in the queue. Embed it in the connection; zero-initialise all fields but `go`. */
 struct ds_rate_waiter {
         TAILQ_ENTRY(ds_rate_waiter) link;
         int waiting, paid;
@@ -24,7 +24,7 @@ struct ds_rate_waiter {
 };
 
 struct ds_rate {
-        struct ds_deadlines *deadlines; /* NULL: no connection has waited yet */
+        struct ds_deadlines *deadlines; /* NULL until the first connection waits */
         struct ds_deadline deadline;    /* armed while a connection waits */
         uint64_t interval_ns;           /* ns per request; 0: no limit */
         uint64_t burst;
@@ -35,9 +35,11 @@ struct ds_rate {
 void ds_rate_init(struct ds_rate *rate);
 /* Asserts that no connection waits. */
 void ds_rate_deinit(struct ds_rate *rate);
-/* per_second UINT64_MAX: no limit. burst 0: the requests of one second. Also applies to waiting connections. */
+/* Sets the limit, also for waiting connections. per_second UINT64_MAX: no limit. burst 0: the requests of one
+ * second. */
 void ds_rate_set(struct ds_rate *rate, uint64_t per_second, uint64_t burst);
-/* 1: the request is allowed. 0: go is called later; until then the connection must not be read. */
+/* Takes one request from the bucket. Returns 1: the request is allowed. 0: `go` is called later; until then the
+ * connection must not be read. */
 int ds_rate_take(struct ds_rate *rate, struct ds_deadlines *deadlines, struct ds_rate_waiter *waiter, uint64_t now_ns);
-/* A waiter that does not wait is allowed. */
+/* Removes a waiter from the queue. One that does not wait is allowed. */
 void ds_rate_forget(struct ds_rate *rate, struct ds_rate_waiter *waiter);

@@ -32,7 +32,7 @@ static int differ(const char *a, const char *b)
         return a && b ? strcmp(a, b) != 0 : a != b;
 }
 
-/* Lists the changed keys that apply only at start, compared with the values at start. "" if there are none. */
+/* Lists the keys that differ from the values at the start and apply only after a restart. "" if there are none. */
 static void name_restart_keys(const struct ds_config *started, const struct ds_config *now, char *text, size_t size)
 {
         const struct {
@@ -71,8 +71,8 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
         const Detshare__Class other =
                 session->class_ == DETSHARE__CLASS__LS ? DETSHARE__CLASS__BE : DETSHARE__CLASS__LS;
 
-        /* an administrator may have granted more than the user's rights: only a right that was removed changes the
-         * class */
+        /* an administrator may have granted the session more than its user's rights, so only a right that the reload
+         * removes changes the class */
         if (!(was->of[DS_RULE_CLASSES].value & bit) || ds_client_may(session->client, session->class_) ||
                 !ds_client_may(session->client, other))
                 return;
@@ -82,7 +82,7 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
                 other == DETSHARE__CLASS__LS ? "ls" : "be");
 }
 
-/* Nonzero if the session's share has changed. */
+/* Adapts the session's shares to the user's rights. Returns nonzero if a share has changed. */
 static int adapt_share(struct ds_session *session, const struct ds_rights *was)
 {
         const struct ds_granted *now = ds_client_rights(session->client)->of;
@@ -110,8 +110,8 @@ void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was)
                 ds_session_changed(session);
 }
 
-/* Computes the rights of all clients again. Existing resources stay; the next requests are checked against the new
- * rights. */
+/* Determines the rights of all clients again. They keep the resources that they hold; their next requests are
+ * checked against the new rights. */
 static void adapt_clients(struct ds_supervisor *supervisor)
 {
         struct ds_client *client = NULL;
@@ -165,7 +165,7 @@ int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t
                 config_free(config);
                 return r == DS_CONFIG_E_INVALID ? DS_RELOAD_E_REFUSED : ds_error_trace(r);
         }
-        /* after this point only these two calls can fail, and a failure changes nothing */
+        /* from here on only the next two calls can fail, and their failure leaves everything unchanged */
         r = ds_supervisor_find_admins(supervisor);
         if (!r)
                 r = ds_policy_reload(supervisor, config);

@@ -16,13 +16,14 @@ struct ds_rights;
 struct ds_session;
 struct ds_supervisor;
 
-/* Contract codes */
-#define DS_RELOAD_E_REFUSED 1 /* nothing has changed; the message says why */
+/* Positive return codes */
+#define DS_RELOAD_E_REFUSED 1 /* nothing has changed; the message gives the reason */
 
-/* message: the result in a few words; for an error with file, line and key. 0, DS_RELOAD_E_REFUSED or -errno. */
+/* Reloads the configuration. message: the result in a few words, for an error with file, line and key. Returns 0,
+ * DS_RELOAD_E_REFUSED or -errno. */
 int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t message_size);
-/* Adapts class and share of the SMs to the user's current rights; was: its previous rights (only these two are
- * used). */
+/* Adapts the session's class and shares to the current rights of its user. was: the user's previous rights, of which
+ * only these are used. */
 void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was);
-/* Frees the reloaded configuration; the one from the start is used again. */
+/* Frees the reloaded configuration; the one that the daemon started with is used again. */
 void ds_reload_deinit(struct ds_supervisor *supervisor);

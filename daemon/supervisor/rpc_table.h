@@ -14,21 +14,22 @@
 struct ds_client;
 
 enum ds_right {
-        DS_RIGHT_ANY,     /* concerns only the client's own session, or no session */
-        DS_RIGHT_ADMIN,   /* uid 0, the daemon's own uid, the admin group */
-        DS_RIGHT_HANDLER, /* the handler checks, depending on the request */
+        DS_RIGHT_ANY,     /* any client: the request concerns only its own session, or no session */
+        DS_RIGHT_ADMIN,   /* administrators: uid 0, the daemon's own uid, members of the admin group */
+        DS_RIGHT_HANDLER, /* the handler checks the right, which depends on the request's content */
         _DS_RIGHT_MAX,
 };
 
 enum ds_rpc_flag {
         DS_RPC_BEFORE_HELLO = 1,
-        DS_RPC_WINDOW = 2, /* needs a session that is not control_only */
-        DS_RPC_WORKER = 4, /* forwarded to the worker */
-        DS_RPC_WORK = 8,   /* starts work on the device: if the worker dies with it, the work may or may not have run */
-        DS_RPC_FILE = 16,  /* its descriptor may also be a file on disk */
+        DS_RPC_WINDOW = 2, /* the request needs a session that is not control_only */
+        DS_RPC_WORKER = 4, /* the request is forwarded to the worker */
+        /* the request starts work on the device: if the worker dies meanwhile, the work may or may not have run */
+        DS_RPC_WORK = 8,
+        DS_RPC_FILE = 16, /* the request's descriptor may also be a file on disk */
 };
 
-/* fds: as many as the row says; the handler sets those that it keeps to -1. */
+/* Handles a request. fds has as many elements as the row says; the handler sets those that it keeps to -1. */
 typedef void (*ds_rpc_handler)(struct ds_client *client, Detshare__Request *request, int *fds);
 
 struct ds_rpc {
@@ -37,9 +38,9 @@ struct ds_rpc {
         enum ds_right right;
         unsigned flags;
         unsigned fds;
-        ds_rpc_handler handler; /* NULL: forwarded to the worker directly */
+        ds_rpc_handler handler; /* NULL: the request is forwarded to the worker directly */
 };
 
-/* NULL: no such call. */
+/* The row of a call. NULL: there is no such call. */
 const struct ds_rpc *ds_rpc_find(Detshare__Request__CallCase call);
-const struct ds_rpc *ds_rpc_at(size_t index); /* NULL past the end */
+const struct ds_rpc *ds_rpc_at(size_t index); /* the row at this index; NULL behind the last row */

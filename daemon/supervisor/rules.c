@@ -29,7 +29,7 @@ void ds_rules_deinit(struct ds_rules *rules)
         *rules = (struct ds_rules){0};
 }
 
-/* The section's row, a new one if necessary; NULL: see *ret_error. */
+/* The row of the section; creates it if necessary. NULL: it failed with *ret_error. */
 static struct ds_rule *rule_get(struct ds_rules *rules, enum ds_rule_from from, uint32_t id, int *ret_error)
 {
         struct ds_rule *more;
@@ -90,7 +90,7 @@ static int in_group(const struct ds_identity *who, gid_t gid)
         return 0;
 }
 
-/* The more generous of two values: the union of classes, the larger of two numbers. */
+/* The more generous of two values of a key: the union of classes, otherwise the larger number. */
 static uint64_t more_generous(enum ds_rule_key key, uint64_t a, uint64_t b)
 {
         if (key == DS_RULE_CLASSES)
@@ -102,7 +102,7 @@ static void give(struct ds_rights *rights, enum ds_rule_key key, uint64_t value,
 {
         struct ds_granted *right = &rights->of[key];
 
-        /* within one rank the more generous value applies; between ranks the later call */
+        /* the more generous value of two groups applies; otherwise the value of the later call */
         if (right->from == from && from == DS_FROM_GROUP) {
                 if (more_generous(key, right->value, value) == right->value)
                         return;

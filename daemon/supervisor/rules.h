@@ -20,11 +20,11 @@
 
 #include "util/macro.h"
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_RULES_E_TWICE 1 /* the key was already given in this file */
 #define DS_RULES_E_FULL 2
 
-#define DS_RULES_MAX 1024   /* most sections of users and groups */
+#define DS_RULES_MAX 1024   /* most sections of users and groups together */
 #define DS_RULES_IDS_MAX 64 /* most entries in a list of [class] */
 #define DS_RULE_NAME_MAX 64
 #define DS_RIGHT_NONE UINT64_MAX /* no limit */
@@ -33,16 +33,17 @@
 #define DS_CLASS_BIT_LS 2u
 
 enum ds_rule_key {
-        DS_RULE_CLASSES,     /* set of DS_CLASS_BIT_* */
-        DS_RULE_SM_PERCENT,  /* per session */
-        DS_RULE_GPU_REQUEST, /* per session: permille of the GPU's time; so is the next */
+        DS_RULE_CLASSES,     /* classes that sessions may have, as DS_CLASS_BIT_* bits */
+        DS_RULE_SM_PERCENT,  /* share of the SMs per session, percent */
+        DS_RULE_GPU_REQUEST, /* shares of the GPU's time per session, permille (request and limit) */
         DS_RULE_GPU_LIMIT,
-        DS_RULE_MEMORY,   /* bytes; this and the following: sum over the uid's sessions */
-        DS_RULE_PINNED,   /* bytes */
-        DS_RULE_SESSIONS, /* sessions that use the GPU */
+        /* bytes of device memory; this limit and those below apply to all sessions of the uid together */
+        DS_RULE_MEMORY,
+        DS_RULE_PINNED,   /* bytes of pinned memory */
+        DS_RULE_SESSIONS, /* number of sessions that use the GPU */
         DS_RULE_CONNECTIONS,
-        DS_RULE_CALLS, /* requests on the socket, per second */
-        DS_RULE_BURST, /* requests at once */
+        DS_RULE_CALLS, /* requests per second on the socket */
+        DS_RULE_BURST, /* requests that may come at once */
         _DS_RULE_MAX,
 };
 
@@ -69,12 +70,12 @@ struct ds_rights {
 struct ds_rule {
         enum ds_rule_from from;
         uint32_t id;
-        unsigned given;      /* keys that are set, one bit each */
-        unsigned file, seen; /* the file read last, and the keys given in it, one bit each */
+        unsigned given;      /* keys that the section sets, as a bit set */
+        unsigned file, seen; /* file: number of the file read last; seen: keys given in that file, as a bit set */
         uint64_t value[_DS_RULE_MAX];
 };
 
-/* [class]: `*` is everybody. */
+/* Content of [class]: users and groups that may use both classes; every_uid, every_gid: the entry `*`. */
 struct ds_class_rights {
         int every_uid, every_gid;
         size_t n_uids, n_gids;
@@ -99,11 +100,11 @@ struct ds_identity {
 };
 
 void ds_rules_deinit(struct ds_rules *rules);
-/* from: DS_FROM_USER or DS_FROM_GROUP. file: a different number for each file. 0, DS_RULES_E_TWICE, DS_RULES_E_FULL
- * or -ENOMEM. */
+/* Sets a key of a section. from: DS_FROM_USER or DS_FROM_GROUP. file: a number that differs from that of every other
+ * file. Returns 0, DS_RULES_E_TWICE, DS_RULES_E_FULL or -ENOMEM. */
 int ds_rules_set(struct ds_rules *rules, enum ds_rule_from from, uint32_t id, enum ds_rule_key key, uint64_t value,
         unsigned file);
-/* everybody: the values that apply without a rule. */
+/* Determines the rights of a process. everybody: the values that apply where no section sets one. */
 void ds_rules_for(const struct ds_rules *rules, const struct ds_identity *who, const struct ds_rights *everybody,
         struct ds_rights *ret);
 /* Sets each right to the more generous of both: for a user with processes in different groups. */

@@ -19,39 +19,42 @@
 #include "internal.pb-c.h"
 
 #define DS_SAVED_VERSION 2u
-#define DS_SAVED_VERSION_OLDEST 1u       /* without embedded files */
+#define DS_SAVED_VERSION_OLDEST 1u       /* oldest version that can be read: without embedded files */
 #define DS_SAVED_MAX (256u << 20)        /* most bytes of the state */
 #define DS_SAVED_INSIDE_MAX (64u * 1024) /* most bytes of one embedded file */
 #define DS_SAVED_INSIDE_ALL (128u << 20) /* most bytes of all embedded files */
 
-/* Contract codes */
-#define DS_SAVED_E_END 1     /* no record is left */
-#define DS_SAVED_E_DAMAGED 2 /* this record is invalid */
-#define DS_SAVED_E_FULL 3    /* no room for this record */
+/* Positive return codes of the functions below */
+#define DS_SAVED_E_END 1     /* the reader has no more records */
+#define DS_SAVED_E_DAMAGED 2 /* the record is invalid */
+#define DS_SAVED_E_FULL 3    /* the state has no room for the record */
 
 typedef struct ds_saved_writer ds_saved_writer;
 typedef struct ds_saved_reader ds_saved_reader;
 
 int ds_saved_writer_new(ds_saved_writer **ret);
-/* NULL is allowed; returns NULL. */
+/* Frees the writer and its file. NULL is allowed; returns NULL. */
 ds_saved_writer *ds_saved_writer_free(ds_saved_writer *writer);
-/* 0, DS_SAVED_E_FULL or -errno; on an error, nothing of the record is written. */
+/* Appends a record. Returns 0, DS_SAVED_E_FULL or -errno; on an error, nothing of the record is written. */
 int ds_saved_write(ds_saved_writer *writer, const Detshare__Internal__SavedRecord *record);
-/* Bytes that the record takes in the state. DS_SAVED_MAX + 1: the record is too large. */
+/* Bytes that the record would take in the state. DS_SAVED_MAX + 1: the record is too large. */
 uint64_t ds_saved_size(const Detshare__Internal__SavedRecord *record);
-/* Position of the next record; and back to such a position. */
+/* ds_saved_tell() returns the position of the next record; ds_saved_back_to() removes all records from such a
+ * position on. */
 uint64_t ds_saved_tell(const ds_saved_writer *writer);
 int ds_saved_back_to(ds_saved_writer *writer, uint64_t at);
-/* Seals the file, which the caller owns afterwards. 0 or -errno. */
+/* Seals the file and returns it; the caller owns it. Returns 0 or -errno. */
 int ds_saved_finish(ds_saved_writer *writer, int *ret_fd);
 
-/* The caller keeps fd and may close it at once. 0, DS_SAVED_E_DAMAGED (not a state file) or -errno. */
+/* Opens a state file for reading. The caller keeps fd and may close it at once. Returns 0, DS_SAVED_E_DAMAGED (not a
+ * state file) or -errno. */
 int ds_saved_reader_new(int fd, ds_saved_reader **ret);
 ds_saved_reader *ds_saved_reader_free(ds_saved_reader *reader);
-/* The next record, valid until the next call on the reader. 0, DS_SAVED_E_END or DS_SAVED_E_DAMAGED. */
+/* Returns the next record, which is valid until the next call on the reader. Returns 0, DS_SAVED_E_END or
+ * DS_SAVED_E_DAMAGED. */
 int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord **ret);
 
-/* 1: an immutable memory file, small enough to be embedded. */
+/* Whether the file is an immutable memory file that is small enough to be embedded. */
 int ds_saved_may_lie_inside(int fd, uint64_t *ret_bytes);
 /* Reads the whole file into bytes. 0 or -errno. */
 int ds_saved_read_file(int fd, uint8_t *bytes, size_t size);

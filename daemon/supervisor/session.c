@@ -15,7 +15,7 @@
 
 #define INVALID_VALUE 1 /* CUDA_ERROR_INVALID_VALUE */
 #define OUT_OF_MEMORY 2
-#define LAUNCH_FAILED 719 /* CUDA_ERROR_LAUNCH_FAILED: work was lost with the worker */
+#define LAUNCH_FAILED 719 /* CUDA_ERROR_LAUNCH_FAILED, for a session whose work was lost with the worker */
 
 static int take_window(struct ds_session *session, char *message, size_t message_size)
 {
@@ -95,7 +95,7 @@ void ds_session_set_name(struct ds_session *session, const char *from)
 {
         size_t n = strnlen(from, DS_SESSION_NAME_MAX);
 
-        /* do not cut inside a UTF-8 sequence */
+        /* moves the end of the name to the beginning of a UTF-8 sequence */
         while (n > 0 && from[n] && ((unsigned char)from[n] & 0xc0) == 0x80)
                 n--;
         memcpy(session->name, from, n);
@@ -135,7 +135,7 @@ static struct ds_session *session_alloc(struct ds_supervisor *supervisor, ds_use
         return session;
 }
 
-/* 0; otherwise the session is in no list. */
+/* Adds the session to the lists under this id. Returns 0; otherwise the session is in no list. */
 static int session_enlist(struct ds_session *session, uint64_t id)
 {
         struct ds_supervisor *supervisor = session->supervisor;
@@ -208,7 +208,7 @@ static int restore_window(struct ds_session *session, const Detshare__Internal__
         if (ds_windows_take_at(session->supervisor->windows, &wanted))
                 return DS_SESSION_E_REFUSED;
         *window = wanted;
-        /* the limit was checked when the window was assigned */
+        /* the charge ignores the limit, which was checked when the window was assigned */
         ds_charge_force(charge, session->user, DS_CHARGE_WINDOWS, 1);
         return 0;
 }
@@ -291,7 +291,7 @@ static void close_done(struct ds_worker_call *base, const struct ds_worker_answe
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
         struct ds_session *session = call->session;
 
-        /* no answer: the worker is gone, and ds_sessions_bury() follows */
+        /* without an answer the worker is gone, and ds_sessions_bury() follows */
         if (!answer)
                 return;
         session_free(session);
@@ -309,7 +309,7 @@ void ds_session_leave(struct ds_session *session)
                 session_free(session);
                 return;
         }
-        /* calls that were not sent to the worker yet */
+        /* cancels the calls that were not sent to the worker yet */
         for (call = TAILQ_FIRST(&session->calls); call; call = next) {
                 next = TAILQ_NEXT(call, link);
                 if (!call->base.id)
@@ -320,7 +320,7 @@ void ds_session_leave(struct ds_session *session)
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE;
         message.close = &close;
         call = ds_session_call_new(session, NULL, 0, close_done);
-        /* if closing fails, the worker is restarted, which also closes the session */
+        /* if the message cannot be sent, the worker is restarted, which closes the session as well */
         if (!call || ds_worker_send(session->supervisor->worker, &message, NULL, 0, &call->base))
                 ds_worker_kill(session->supervisor->worker, "a session could not be closed");
 }
@@ -435,7 +435,7 @@ int ds_session_reserve(
                         (unsigned long long)bytes);
                 return OUT_OF_MEMORY;
         }
-        /* a user may not hold more addresses than remain for the others */
+        /* a user gets no more addresses if it would then hold more than remain for all others */
         if (user_reserved(session) > ds_windows_extra_left(session->supervisor->windows)) {
                 ds_windows_release_extra(session->supervisor->windows, free);
                 snprintf(message, message_size,
@@ -446,7 +446,7 @@ int ds_session_reserve(
         return 0;
 }
 
-/* 1: a pending request may map memory in the range. */
+/* Whether a pending request may map memory in this range of addresses. */
 static int is_being_mapped(const struct ds_session *session, const struct ds_window *range)
 {
         const struct ds_session_call *call;
@@ -476,7 +476,7 @@ int ds_session_unreserve(struct ds_session *session, uint64_t base, char *messag
         return INVALID_VALUE;
 }
 
-/* --- worker state of the session ---------------------------------------------------------------------------------- */
+/* --- the session in the worker ------------------------------------------------------------------------------------ */
 
 void ds_session_make_set(const struct ds_session *session, Detshare__Internal__SessionSet *set)
 {
@@ -517,7 +517,7 @@ int ds_session_apply(
         return ds_ledger_apply(session->ledger, entry, beside);
 }
 
-/* 1: a request with the worker may put work on the device. */
+/* Whether a request that the worker has may put work on the device. */
 static int has_work_call(const struct ds_session *session)
 {
         const struct ds_session_call *call;
@@ -529,8 +529,8 @@ static int has_work_call(const struct ds_session *session)
 }
 
 /*
- * 1: the worker finished all the work that it took and recorded that. Records behind the ring's head are then only
- * delayed: the next worker reads on there.
+ * Whether the worker finished all the work that it took from the session, and recorded that. Then records behind the
+ * ring's head are only delayed: the next worker continues reading there.
  */
 static int ended_in_order(const struct ds_session *session)
 {
@@ -560,7 +560,7 @@ static void session_worker_lost(struct ds_session *session)
         ds_ledger_sums(session->ledger, &sums);
         if (sums.writable_globals)
                 session->lost_globals = 1;
-        /* an error that the session already has is kept */
+        /* an error that is already in the page becomes the session's error */
         if (session->page.map && atomic_load(&session->page.map->error))
                 session->sticky = atomic_load(&session->page.map->error);
         else if (session->lost_work || session->lost_globals)

@@ -33,13 +33,14 @@ struct ds_client;
 struct ds_rpc;
 struct ds_supervisor;
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_SESSION_E_REFUSED 1
 
 #define DS_SESSION_NAME_MAX 63
 #define DS_SESSION_REFUSALS_MAX 8
-#define DS_GPU_SHARE_ALL 1000u     /* permille */
-#define DS_SESSION_RESERVED_MAX 64 /* most ranges outside of the window; the same in proto/internal.proto */
+#define DS_GPU_SHARE_ALL 1000u /* all of the GPU's time, permille */
+/* most ranges of addresses outside of the window; proto/internal.proto has the same limit */
+#define DS_SESSION_RESERVED_MAX 64
 #define DS_SESSION_RESERVED_BYTES (UINT64_C(8) << 40)
 #define DS_SESSION_FAULT_MAX 400
 #define DS_SESSION_LIMITS 3 /* number of limits: CUlimit 0 to 2 */
@@ -47,54 +48,59 @@ struct ds_supervisor;
 /* State of the session in the current worker. */
 enum ds_presence {
         DS_PRESENCE_ABSENT,
-        DS_PRESENCE_OPEN,    /* SessionOpen was sent (messages are handled in order) */
+        /* SessionOpen was sent; later messages can follow at once, because the worker handles them in order */
+        DS_PRESENCE_OPEN,
         DS_PRESENCE_CLOSING, /* SessionClose was sent */
         _DS_PRESENCE_MAX,
         _DS_PRESENCE_INVALID = -EINVAL,
 };
 
-/* Shares of the GPU's time, permille: at least, and at most; 0: not set. The policy decides what they mean. */
+/* Shares of the GPU's time, permille: requested minimum, and limit; 0: not set. The policy decides what they mean. */
 struct ds_gpu_share {
         uint32_t request, limit;
 };
 
 TAILQ_HEAD(ds_session_call_list, ds_session_call);
 
-/* Other files only read it; session.c and attach.c change it, and handlers.c the fields of SetSession. */
+/* The daemon's state of one client. session.c and attach.c change it, and handlers.c the fields of SetSession; other
+ * files only read it. */
 struct ds_session {
         uint64_t id;
         struct ds_supervisor *supervisor;
-        struct ds_client *client; /* NULL: disconnected */
+        struct ds_client *client; /* NULL: the client has disconnected */
         ds_user *user;
         pid_t pid;
         uint64_t connected_ns; /* time of uv_hrtime() */
         char name[DS_SESSION_NAME_MAX + 1];
         Detshare__Class class_;
         uint64_t slo_ns, memory_limit;
-        uint32_t sm_percent, sm_asked; /* granted; requested, 0: as many as permitted */
+        /* share of the SMs: granted, and requested by the client (0: as much as permitted), percent */
+        uint32_t sm_percent, sm_asked;
         struct ds_gpu_share share, share_asked;
         int control_only;
         struct ds_window window, refused[DS_SESSION_REFUSALS_MAX];
         size_t n_refused;
         struct ds_charge charge, refused_charge[DS_SESSION_REFUSALS_MAX];
         struct ds_window reserved[DS_SESSION_RESERVED_MAX]; /* ranges outside of the window; bytes 0: unused */
-        ds_ledger *ledger;                                  /* NULL for control_only */
+        ds_ledger *ledger;                                  /* NULL for a control_only session */
         enum ds_presence presence;
         struct ds_page page;
         struct ds_ring ring;
-        int attached, sealed; /* in the current worker */
-        int ring_kept;        /* the ring was written before this worker started, which reads on at ring_head */
+        int attached, sealed; /* state in the current worker: the client is attached; the page is sealed */
+        /* 1: the ring has records from before this worker started, which continues reading at ring_head */
+        int ring_kept;
         uint64_t ring_head;
-        int event_fd;         /* for a kept ring, until the client has it; -1: none */
-        uint32_t attachments; /* count; a ring's tail is valid only for one attachment */
+        int event_fd;         /* eventfd of a kept ring, open until the client has it; -1: none */
+        uint32_t attachments; /* number of attachments so far; a tail of the ring is valid only for one attachment */
         int lost_work, lost_globals;
-        int32_t sticky;                   /* CUDA error to report to a new worker, 0: none */
-        char fault[DS_SESSION_FAULT_MAX]; /* message for the next reply: how it ended the context; "": it did not */
-        /* limits that the session raised, set again in a new worker; 0: not raised */
+        int32_t sticky; /* CUDA error that the session has in a new worker, 0: none */
+        /* how the session ended the context, as message for the next reply; "": it did not */
+        char fault[DS_SESSION_FAULT_MAX];
+        /* CUDA limits that the session has raised, and that a new worker must raise again; 0: not raised */
         uint64_t limits[DS_SESSION_LIMITS];
         struct ds_output output;
         struct ds_session_call_list calls;
-        uint32_t n_calls; /* calls for the client */
+        uint32_t n_calls; /* number of pending calls for the client's requests */
         TAILQ_ENTRY(ds_session) link;
         UT_hash_handle hh;
 };
@@ -109,57 +115,60 @@ struct ds_session_config {
         int control_only;
 };
 
-/* 0, or a Status with a message (QUOTA, INTERNAL). */
+/* Creates a session after a client's hello. Returns 0, or a Status with a message (QUOTA, INTERNAL). */
 int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, ds_user *user,
         const struct ds_session_config *config, char *message, size_t message_size, struct ds_session **ret);
-/* Requests a percentage of the SMs (0: all), granted up to `most`; call ds_session_changed() to inform the worker. */
+/* Sets the percentage of the SMs that the client wants (0: all). It gets at most `most`. ds_session_changed()
+ * informs the worker. */
 void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32_t most);
-/* The same for shares of time. A session that requests no limit still gets one if it may not have all. */
+/* Sets the shares of the GPU's time that the client wants. It gets at most `most`. A session that requests no limit
+ * still gets one if it may not have all of the time. */
 void ds_session_ask_share(struct ds_session *session, struct ds_gpu_share asked, struct ds_gpu_share most);
 /*
- * A session of the previous daemon, without the content of its ledger, ring and output. 0, DS_SESSION_E_REFUSED (the
- * saved values are invalid) or -errno.
+ * Restores a session of the previous daemon, without the content of its ledger, ring and output. Returns 0,
+ * DS_SESSION_E_REFUSED (the saved values are invalid) or -errno.
  */
 int ds_session_restore(struct ds_supervisor *supervisor, struct ds_client *client,
         const Detshare__Internal__SavedSession *saved, struct ds_session **ret);
-/* Makes the name safe for terminals: control characters become '?'; cut at DS_SESSION_NAME_MAX bytes. */
+/* Sets the session's name, made safe for terminals: control characters become '?'. Truncated to DS_SESSION_NAME_MAX
+ * bytes. */
 void ds_session_set_name(struct ds_session *session, const char *name);
-/* The client disconnected. The session is freed now, or when the worker has closed it. */
+/* Called when the client has disconnected. Frees the session now, or when the worker has closed it. */
 void ds_session_leave(struct ds_session *session);
-/* NULL: there is none, or its client is gone. */
+/* The session with this id. NULL: there is none, or its client is gone. */
 struct ds_session *ds_session_find(struct ds_supervisor *supervisor, uint64_t id);
-/* Replaces the window, because the client cannot reserve its addresses. 0 or a Status with a message. */
+/* Replaces the window, because the client cannot reserve its addresses. Returns 0 or a Status with a message. */
 int ds_session_refuse_window(struct ds_session *session, char *message, size_t message_size);
-/* The client has reserved the window: earlier, refused windows may be assigned to others. */
+/* Called when the client has reserved the window: the windows that it refused before may be assigned to others. */
 void ds_session_accept_window(struct ds_session *session);
 
-/* Reserves addresses at which the client maps memory. 0, or a Status with a message. */
+/* Reserves addresses at which the client maps memory. Returns 0, or a Status with a message. */
 int ds_session_reserve(
         struct ds_session *session, uint64_t bytes, char *message, size_t message_size, struct ds_window *ret);
 int ds_session_unreserve(struct ds_session *session, uint64_t base, char *message, size_t message_size);
-/* 1: the whole range lies in one range that the session has reserved. */
+/* Whether the range lies completely in one range that the session has reserved. */
 int ds_session_is_reserved(const struct ds_session *session, uint64_t base, uint64_t bytes);
 
 /* Forwards a client's request to the worker (a module first to the helper). The client is answered now or later.
  * Consumed fds are set to -1. */
 void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, Detshare__Request *request, int *fds);
-/* Gives ring, page and eventfd to the client. The request is answered now or later. */
+/* Sends ring, page and eventfd to the client. The request is answered now or later. */
 void ds_session_attach(struct ds_session *session, uint64_t request_id);
 /* Informs the worker of a changed class, SLO or limit. */
 void ds_session_changed(struct ds_session *session);
-/* Applies a ledger entry of the worker. As ds_ledger_apply(). */
+/* Applies a ledger entry of the worker. Returns as ds_ledger_apply(). */
 int ds_session_apply(
         struct ds_session *session, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside);
 
-/* The worker reports that the client broke the rules of its ring. */
+/* Closes the session's client, because the worker reports that it broke the rules of its ring. */
 void ds_session_fault(struct ds_supervisor *supervisor, uint64_t id, const char *reason);
 /*
- * The worker's context is lost, and work of these sessions may have caused it. The sessions get its error, their users
- * are blamed (blame.h), and the log gets a line.
+ * Called when the worker's context is lost and work of these sessions may have caused that. The sessions get the error,
+ * their users are blamed (blame.h), and the log gets a line.
  */
 void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__Internal__DeviceLost *lost);
-/* The worker is gone: clients are informed through their pages. Pending calls are answered by their own done
- * functions. */
+/* Called when the worker is gone: informs the clients through their pages. Pending calls are answered by their own
+ * done functions. */
 void ds_sessions_worker_lost(struct ds_supervisor *supervisor);
-/* Frees the sessions that only waited for the worker to close them. */
+/* Called when the worker is gone: frees the sessions that only waited for the worker to close them. */
 void ds_sessions_bury(struct ds_supervisor *supervisor);

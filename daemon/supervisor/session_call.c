@@ -61,8 +61,8 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         return ds_free(call);
 }
 
-/* A stopping worker answers SHUTTING_DOWN; if another daemon follows, the client gets RESTARTING instead and
- * retries. */
+/* The status that a client gets from a worker's last answers. A stopping worker answers SHUTTING_DOWN; if another
+ * daemon follows, the client gets RESTARTING instead and retries. */
 static int final_status(const struct ds_session *session, int status)
 {
         return status == DETSHARE__STATUS__SHUTTING_DOWN && session->supervisor->handing_over
@@ -96,7 +96,7 @@ void ds_session_call_lost(struct ds_session_call *call)
                 ds_session_call_fail(call, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
                 return;
         }
-        /* a reset clears the error, so the client must retry it */
+        /* a reset gets no error but is retried, because it clears the error */
         if (sticky && call->rpc && call->rpc->call != DETSHARE__REQUEST__CALL_RESET_SESSION)
                 ds_session_call_fail(call, sticky, "%s",
                         call->session->fault[0] ? call->session->fault : "work was lost when the worker ended");
@@ -133,14 +133,15 @@ static void open_done(struct ds_worker_call *base, const struct ds_worker_answer
                 ds_client_close(session->client, "the session could not be opened");
                 return;
         }
-        /* the worker has mapped the page; no one else may map it writable from here on */
+        /* the worker has mapped the page, so nobody else may map it writable from here on */
         if (ds_page_seal(&session->page))
                 ds_client_close(session->client, "its page could not be sealed");
         else
                 session->sealed = 1;
 }
 
-/* If something could not be restored, the session gets the same error as for lost globals. */
+/* Handles the answer about restored parts. If a part could not be restored, the session gets the same error as for
+ * lost globals. */
 static void restore_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
@@ -200,7 +201,7 @@ static int send_open(struct ds_session *session)
         return r;
 }
 
-/* A failure is not fatal: a kernel that needs the limit fails by itself. */
+/* Handles the answer about a limit. A failure is not fatal: a kernel that needs the limit fails by itself. */
 static void limit_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
@@ -215,7 +216,7 @@ static void limit_done(struct ds_worker_call *base, const struct ds_worker_answe
         ds_session_call_free(call);
 }
 
-/* A raised limit is part of the lost context, so it is set again. */
+/* Sets a limit in the new worker that the client had raised in an earlier one: limits are part of the lost context. */
 static int send_limit(struct ds_session *session, uint32_t limit)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -251,7 +252,7 @@ static int send_limits(struct ds_session *session)
         return r;
 }
 
-/* Sets the values from which the worker continues to count. */
+/* Sets the values in the page from which the worker continues to count. */
 static void fill_page(struct ds_session *session)
 {
         struct ds_completion_page *page = session->page.map;
@@ -260,7 +261,7 @@ static void fill_page(struct ds_session *session)
         atomic_store(&page->error, session->sticky);
         atomic_store(&page->output, session->output.total);
         atomic_store(&page->head, session->ring_kept ? session->ring_head : 0);
-        /* also for destroyed streams, so that a client that still has their numbers does not wait */
+        /* destroyed streams get their numbers, too, so that a client that still waits for them is not blocked */
         for (size_t i = 0; progress && i < DS_STREAMS_MAX; i++)
                 atomic_store(&page->stream_done[i], progress[i]);
 }
@@ -288,7 +289,7 @@ int ds_session_open(struct ds_session *session)
                 r = ds_ledger_replay(session->ledger, session->id, send_restore, session);
         if (!r && session->ring_kept)
                 r = ds_session_attach_kept(session);
-        /* a partly restored session is not usable */
+        /* a session that is only partly restored is not usable */
         if (r)
                 ds_worker_kill(session->supervisor->worker, "a session could not be restored");
         return r;
@@ -313,7 +314,8 @@ static void explain(const struct ds_session *session, Detshare__Reply *reply, De
         reply->query = query;
 }
 
-/* The next worker's clock starts no earlier than a time that a client has received, which no page may show yet. */
+/* Notes a device time in a reply, which the client may know before any page shows it. The next worker's clock starts
+ * no earlier. */
 static void note_clock(struct ds_supervisor *supervisor, const Detshare__Reply *reply)
 {
         if (reply->result_case == DETSHARE__REPLY__RESULT_CLOCK && reply->clock)
@@ -339,7 +341,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
                         answer->message->message);
                 return;
         }
-        reply = *answer->message->reply; /* a shallow copy: the answer owns the pointers */
+        reply = *answer->message->reply; /* shallow copy: the answer still owns what the pointers refer to */
         reply.status = final_status(call->session, reply.status);
         explain(call->session, &reply, &query);
         note_clock(call->session->supervisor, &reply);
@@ -352,8 +354,8 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
 }
 
 /*
- * A client that does not know yet that its ring was kept sends 0 or an invalid tail. Then all records in the ring
- * precede its request.
+ * The tail of the ring at the client's request. A client that does not know yet that its ring was kept sends 0 or an
+ * invalid tail; then all records in the ring precede its request.
  */
 static uint64_t true_tail(const struct ds_session *session, uint64_t said)
 {
@@ -395,7 +397,7 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
 
 /* --- charges for requests ----------------------------------------------------------------------------------------- */
 
-/* 0; otherwise the call was answered and freed. */
+/* Charges a part of a request. Returns 0; otherwise the call is answered and freed. */
 static int charge(struct ds_session_call *call, struct ds_charge *to, enum ds_charge_slot slot, uint64_t amount)
 {
         ds_user *user = call->session->user;
@@ -441,7 +443,7 @@ static int check_request(struct ds_session_call *call, Detshare__Request *reques
         case DETSHARE__REQUEST__CALL_BORROW_SLAB:
                 return charge(
                         call, &call->bytes, DS_CHARGE_DEVICE_BYTES, call->session->supervisor->pool.facts.slab_bytes);
-        case DETSHARE__REQUEST__CALL_MEM_IMPORT: /* its bytes are charged to the exporting user */
+        case DETSHARE__REQUEST__CALL_MEM_IMPORT: /* the exporting user is charged for the bytes */
                 return check_memory(call, DS_CHARGE_DEVICE_BYTES, 0);
         default:
                 return 0;
@@ -450,7 +452,7 @@ static int check_request(struct ds_session_call *call, Detshare__Request *reques
 
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
-/* The helper has finished: loads its image into the worker. */
+/* Handles the helper's result: sends its image to the worker. */
 static void image_done(struct ds_helper_job *job, struct ds_helper_result *result)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
@@ -459,7 +461,7 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         unsigned cost;
 
         if (result->status && call->session->supervisor->handing_over) {
-                /* the cause may be the image or the helper's end, so the client retries */
+                /* the failure may be the helper's end instead of the image, so the client retries */
                 ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the daemon is being restarted");
                 return;
         }
@@ -484,7 +486,8 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         call->base.image_charge = &call->bytes;
         call->base.variables_charge = &call->variables;
         call->base.source = &call->source;
-        /* the session may have been attached again, in a new worker, while the helper worked */
+        /* the client's tail is valid only if the session was not attached again, in a new worker, while the helper
+         * worked */
         request.ring_tail = call->attachments == call->session->attachments ? call->ring_tail : 0;
         request.call_case = DETSHARE__REQUEST__CALL_MODULE_LOAD;
         request.module_load = &load;
@@ -528,7 +531,7 @@ static void send_import(struct ds_session_call *call, Detshare__Request *request
         send_request(call, request, &fd, 1);
 }
 
-/* The call owns the graph's file until the worker has accepted it, then the ledger. */
+/* Takes the file of a graph. The call owns it until the worker has accepted the graph, then the ledger does. */
 static void take_graph(struct ds_session_call *call, Detshare__Request *request, int *fds)
 {
         uint64_t bytes = request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE ? request->graph_create->bytes

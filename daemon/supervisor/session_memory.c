@@ -94,7 +94,7 @@ static void reply_token(struct ds_session_call *call, Detshare__Reply *reply, st
         reply->mem_export = &words->token;
 }
 
-/* The user's limit also bounds each of its sessions. */
+/* Reduces the reported memory to the user's limit, which also bounds each of its sessions. */
 static void clamp_info(const struct ds_session *session, Detshare__MemInfoReply *info)
 {
         uint64_t limit = ds_user_limit(session->user, DS_CHARGE_DEVICE_BYTES);

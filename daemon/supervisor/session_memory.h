@@ -9,8 +9,8 @@
 #include "detshare.pb-c.h"
 #include "supervisor/session_call.h"
 
-/* Checks a MemMap, MemCreate or MemImport before it goes to the worker. 0; otherwise the call was answered and
- * freed. */
+/* Checks a MemMap, MemCreate or MemImport before it goes to the worker. Returns 0; otherwise the call is answered
+ * and freed. */
 int ds_session_memory_check(struct ds_session_call *call, Detshare__Request *request);
 
 /* Parts that the supervisor adds to a reply of the worker; must live until the reply is sent. */

@@ -7,8 +7,8 @@
 #include "supervisor/supervisor.h"
 #include "util/macro.h"
 
-#define SETTLE_APART_MS 1000u      /* pause between two processes after a failure */
-#define SETTLE_APART_MAX_MS 60000u /* longest pause, after repeated failures */
+#define SETTLE_APART_MS 1000u      /* pause after a failed process before the next one starts, ms */
+#define SETTLE_APART_MAX_MS 60000u /* longest such pause, after repeated failures, ms */
 /* Longest time for one context switch. A driver that takes longer would not do better with another process. It is
  * shorter than the time after which an idle process exits. */
 #define SETTLE_TURN_MS 10000u
@@ -27,7 +27,7 @@ void ds_settle_init(struct ds_settle *settle, struct ds_supervisor *supervisor)
         settle->off = options->config->settle_never || strncmp(options->device, "cuda:", strlen("cuda:"));
 }
 
-/* The process never sends a message. */
+/* Callback for a message of the process. It never sends one, so any message is an error. */
 static int settle_frame(void *user, const uint8_t *payload, size_t size)
 {
         (void)user;
@@ -48,7 +48,7 @@ static void settle_arm(struct ds_settle *settle, uint64_t ms)
         ds_deadline_arm(&settle->supervisor->deadlines, &settle->deadline, ms, settle_deadline);
 }
 
-/* Schedules the next start, at which a pending context switch is made. */
+/* Schedules the next start of a process, which then makes the pending context switch. */
 static void settle_wait(struct ds_settle *settle)
 {
         const uint64_t now = now_ms();
@@ -56,7 +56,7 @@ static void settle_wait(struct ds_settle *settle)
         settle_arm(settle, settle->next_ms > now ? settle->next_ms - now : 0);
 }
 
-/* how: the reason; only the first failure is logged. */
+/* Handles a failure; how: the reason. Only the first failure is logged. */
 static void settle_failed(struct ds_settle *settle, const char *how)
 {
         settle->apart_ms = DS_MIN(2 * settle->apart_ms, (uint64_t)SETTLE_APART_MAX_MS);
@@ -69,8 +69,8 @@ static void settle_failed(struct ds_settle *settle, const char *how)
                 how);
 }
 
-/* Exit status 0 means that it was idle for long. If a context switch is still pending, it was requested while the
- * process was exiting. */
+/* Handles the end of the process. Exit status 0 means that it was idle for long. If a context switch is still
+ * pending then, it was requested while the process was exiting. */
 static void settle_ended(void *user, const char *how, int killed)
 {
         struct ds_settle *settle = user;
@@ -101,7 +101,7 @@ static void settle_send(struct ds_settle *settle)
         static const uint8_t turn = 0;
 
         if (ds_process_send(settle->process, &turn, sizeof(turn), NULL, 0))
-                /* the process is ending, and its end is reported */
+                /* if the message cannot be sent, the process is ending, and settle_ended() handles that */
                 ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         else
                 settle_arm(settle, SETTLE_TURN_MS);
@@ -128,7 +128,7 @@ static void settle_begin(struct ds_settle *settle)
         settle_send(settle);
 }
 
-/* Time to start a process, or time limit of the last context switch. */
+/* Callback of the deadline: starts a process, or checks whether the last context switch was made in time. */
 static void settle_deadline(struct ds_deadline *deadline)
 {
         struct ds_settle *settle = DS_CONTAINER_OF(deadline, struct ds_settle, deadline);
@@ -136,7 +136,8 @@ static void settle_deadline(struct ds_deadline *deadline)
         if (!settle->process)
                 settle_begin(settle);
         else if (ds_process_is_unread(settle->process))
-                ds_process_kill(settle->process, NULL); /* counts as a failure */
+                /* the process has not made the switch in time: its end counts as a failure */
+                ds_process_kill(settle->process, NULL);
         else
                 settle->owed = 0;
 }
@@ -148,14 +149,15 @@ void ds_settle_turn(struct ds_settle *settle)
         settle->owed = 1;
         if (!settle->process)
                 settle_wait(settle);
-        else if (!ds_process_is_unread(settle->process)) /* otherwise that request is still to be carried out */
+        /* a message that the process has not read yet serves this request, too */
+        else if (!ds_process_is_unread(settle->process))
                 settle_send(settle);
 }
 
 void ds_settle_break(struct ds_settle *settle)
 {
         settle->broken = 1;
-        settle->owed = 0; /* the next worker sends its own requests */
+        settle->owed = 0; /* a pending request is dropped, because the next worker sends its own requests */
         ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         if (settle->process)
                 ds_process_kill(settle->process, NULL);

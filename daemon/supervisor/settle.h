@@ -30,22 +30,23 @@ struct ds_supervisor;
 
 struct ds_settle {
         struct ds_supervisor *supervisor;
-        /* time of the next start; while a process runs: end of the time for its context switch */
+        /* time of the next start; while a process runs, time by which it must have made the context switch */
         struct ds_deadline deadline;
         ds_process *process; /* NULL: none */
         uint64_t next_ms;    /* earliest time of the next start */
-        uint64_t apart_ms;   /* pause after the next failure, ms */
+        uint64_t apart_ms;   /* pause that follows the next failure, ms */
         int owed;            /* a context switch was requested and may not have happened */
-        int broken;          /* the supervisor ends the process, so its end is not a failure */
-        int off, told;       /* disabled; the reason was logged */
+        int broken;          /* 1: the supervisor itself ends the process, so its end is not a failure */
+        int off, told;       /* off: no context switches are made; told: the reason was logged */
 };
 
 void ds_settle_init(struct ds_settle *settle, struct ds_supervisor *supervisor);
 /* Requests a context switch, because the worker's kernels start late. */
 void ds_settle_turn(struct ds_settle *settle);
-/* The worker is gone: ends the process, so that it does not disturb the start of the next worker. */
+/* Called when the worker is gone: ends the process, so that it does not disturb the start of the next worker. */
 void ds_settle_break(struct ds_settle *settle);
-/* Disables it and kills a running process, whose end is reported by ds_supervisor_check_stop(). */
+/* Disables context switches for good and kills a running process, whose end is reported by
+ * ds_supervisor_check_stop(). */
 void ds_settle_stop(struct ds_settle *settle);
 /* Called after ds_settle_stop(): the supervisor does not wait for the process any more. */
 void ds_settle_leave(struct ds_settle *settle);

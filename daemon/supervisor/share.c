@@ -18,7 +18,7 @@ struct ds_share {
         int fd;
         uint64_t bytes;
         ds_user *user;
-        ds_shares *shares; /* the set that contains it; NULL: not published */
+        ds_shares *shares; /* the set of published shares that contains it; NULL: not published */
         struct ds_charge file_charge, bytes_charge;
         uint8_t secret[DS_SHARE_SECRET_BYTES];
         UT_hash_handle hh;

@@ -14,9 +14,9 @@
 #include "util/macro.h"
 
 #define BACKLOG 1024
-#define MODE 0666 /* all users may connect; the rules decide what each may do */
+#define MODE 0666 /* all users may connect; the rules decide what each user may do */
 
-/* 1: a file of this owner may be trusted. */
+/* Whether a file with this owner may be trusted: root's or the daemon's own. */
 static int is_ours(uid_t uid)
 {
         return uid == 0 || uid == geteuid();
@@ -69,7 +69,8 @@ static int open_directory(const char *path, int *ret_fd, char *message, size_t m
 
         directory_of(path, directory);
         if (geteuid() == 0)
-                mkdir(directory, 0755); /* only the last level, "/run/detshare"; other errors are found by open() */
+                /* creates only the last directory, "/run/detshare"; the following open() finds other errors */
+                mkdir(directory, 0755);
         fd = open(directory, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return refuse_path(path, errno, message, message_size);
@@ -93,7 +94,7 @@ static int open_directory(const char *path, int *ret_fd, char *message, size_t m
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
-/* Removes a socket file without a listener. 0: the name is free. */
+/* Removes a socket file that has no listener. Returns 0 if the name is free. */
 static int clear_stale(
         const struct ds_socket_file *file, const struct sockaddr_un *address, char *message, size_t message_size)
 {
@@ -101,7 +102,7 @@ static int clear_stale(
         struct stat st;
 
         if (fstatat(file->directory, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return 0; /* bind() reports other errors */
+                return 0; /* any error is reported by the following bind() */
         if (!S_ISSOCK(st.st_mode)) {
                 snprintf(message, message_size, "%s exists and is not a socket", address->sun_path);
                 return DS_SOCKET_FILE_E_REFUSED;
@@ -118,7 +119,7 @@ static int clear_stale(
         return 0;
 }
 
-/* The socket file has its mode from the beginning: a later chmod() could be redirected to another file. */
+/* Creates the socket file with its final mode: a later chmod() could be redirected to another file. */
 static int bind_with_mode(int fd, const struct sockaddr_un *address)
 {
         const mode_t before = umask(0777 & ~MODE);

@@ -16,11 +16,11 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-/* Contract codes */
-#define DS_SOCKET_FILE_E_REFUSED 1 /* the message says why */
+/* Positive return codes */
+#define DS_SOCKET_FILE_E_REFUSED 1 /* the socket cannot be created; the message gives the reason */
 
 struct ds_socket_file {
-        int directory; /* -1: no file was made */
+        int directory; /* descriptor of the file's directory; -1: no file was made */
         char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
         dev_t dev;
         ino_t ino;
@@ -33,5 +33,5 @@ struct ds_socket_file {
  * `message`, or -errno. `file` is set only on success.
  */
 int ds_socket_file_open(struct ds_socket_file *file, const char *path, int *ret_fd, char *message, size_t message_size);
-/* Removes the file if it is still the one created. */
+/* Removes the socket file if it is still the one that was created. */
 void ds_socket_file_remove(struct ds_socket_file *file);

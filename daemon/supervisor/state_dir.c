@@ -12,7 +12,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* Logs the refusal. what: like "profiles are", followed by "not kept". */
+/* Logs why the directory is not used. what: the lost purpose, like "profiles are"; "not kept" follows it. */
 static int refused(const char *path, const char *name, const char *what)
 {
         ds_log(DS_LOG_WARNING, "%s%s%s: %s; %s not kept", path, name[0] ? "/" : "", name, strerror(errno), what);

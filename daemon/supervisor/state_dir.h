@@ -6,7 +6,8 @@
  */
 #pragma once
 
-/* Opens the directory. -1: it is unusable; the reason was logged, followed by `what` "not kept". */
+/* Opens the directory. Returns -1 if it is unusable, after a log line with the reason and the consequence: `what`
+ * ("profiles are") and "not kept". */
 int ds_state_directory(const char *path, const char *what);
-/* The same for a directory inside it; mode: of a new one. */
+/* Opens a directory inside the state directory, like ds_state_directory(). mode: mode of a new directory. */
 int ds_state_directory_below(int above, const char *path, const char *name, unsigned mode, const char *what);

@@ -2,8 +2,8 @@
 /*
  * Status and lists: the supervisor's own data, combined with the worker's
  *
- * The supervisor asks the worker with a time limit, so that the status is available while the worker restarts or hangs. Then the
- * last known values of the worker are returned, and the reply says so. Values that the supervisor counts itself
+ * The supervisor asks the worker with a time limit, so the status is available while the worker restarts or hangs. Then
+ * the last known values of the worker are returned, and the reply says so. Values that the supervisor counts itself
  * (windows, charges, memory, modules) are always exact.
  */
 #include <assert.h>
@@ -26,7 +26,7 @@
 
 #define WORKER_MAX_MS 1000u
 #define CLIENTS_PAGE 128u
-#define FDS_SHARE 20u /* at most 1/20 of the time is spent on counting descriptors */
+#define FDS_SHARE 20u /* counting open descriptors takes at most 1/20 of the time */
 #define POLICY_NAME_MAX 63u
 #define PARAM_BYTES_MAX 256u
 
@@ -39,7 +39,7 @@ struct policy_op {
         struct ds_client_op op;
         size_t n_params;
         char *params[DS_POLICY_PARAMS_MAX];
-        int configured; /* the parameters came from the configuration */
+        int configured; /* 1: the parameters came from the configuration */
         char name[POLICY_NAME_MAX + 1];
 };
 
@@ -72,13 +72,13 @@ static uint64_t thread_ns(void)
         return (uint64_t)now.tv_sec * DS_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Counts open descriptors without `beside`, the number of those that are not held for clients. */
+/* Counts the open descriptors that are held for clients. beside: number of the others. */
 static uint32_t count_fds(uint32_t beside)
 {
         DIR *directory = opendir("/proc/self/fd");
         uint32_t n = 0;
 
-        beside += 3; /* ".", ".." and the directory's own descriptor */
+        beside += 3; /* the directory lists ".", ".." and its own descriptor, too */
         if (!directory)
                 return 0;
         while (readdir(directory))
@@ -88,8 +88,9 @@ static uint32_t count_fds(uint32_t beside)
 }
 
 /*
- * Every user may request the status, and counting ten thousand descriptors takes ten milliseconds. So counting takes at
- * most a twentieth of the time, however often it is requested; otherwise the last count is returned.
+ * Returns the number of open descriptors. Every user may request the status, and counting ten thousand descriptors
+ * takes ten milliseconds. So counting takes at most a twentieth of the time, however often it is requested; otherwise
+ * the last count is returned.
  */
 static uint32_t open_fds(struct ds_supervisor *supervisor)
 {
@@ -285,7 +286,7 @@ void ds_handle_get_status(struct ds_client *client, Detshare__Request *request, 
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
-/* The entry with this id in an ascending list. */
+/* The entry with this id in a list that is sorted by id, ascending. */
 static const Detshare__StatsReply *find_stats(const Detshare__Internal__SessionListReply *list, uint64_t id)
 {
         for (size_t i = 0; list && i < list->n_sessions; i++)
@@ -449,7 +450,7 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
         if (op->configured)
                 words = ds_policy_words(ds_client_supervisor(client)->config, op->name, words, place);
         if (status == 0) {
-                /* also for workers that start later */
+                /* the policy is also stored for workers that start later */
                 if (ds_worker_set_policy(ds_client_supervisor(client)->worker, op->name, op->params, op->n_params))
                         status = DETSHARE__STATUS__INTERNAL;
                 else
@@ -463,7 +464,7 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
                 ds_client_answer(client, id, status, "%s", status ? words : "");
 }
 
-/* 0, or the request was answered. */
+/* Checks the request. Returns 0, or the request is answered. */
 static int check_policy(struct ds_client *client, uint64_t id, const Detshare__SetPolicy *set)
 {
         if (!set->name[0] || strlen(set->name) > POLICY_NAME_MAX || strchr(set->name, '/')) {
@@ -492,7 +493,7 @@ void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, 
         if (check_policy(client, request->id, set))
                 return;
         own = *set;
-        /* no parameters in the request: those of the configuration apply */
+        /* a request without parameters uses those of the configuration */
         if (set->n_params == 0) {
                 own.n_params = ds_policy_params(ds_client_supervisor(client)->config, set->name, params);
                 own.params = params;
@@ -503,7 +504,7 @@ void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, 
         op = ds_client_op_new(client, request->id, bytes, set_policy_done);
         if (!op)
                 return;
-        assert(set->n_params <= DS_ARRAY_SIZE(op->params)); /* bounded by its row in unpack.c */
+        assert(set->n_params <= DS_ARRAY_SIZE(op->params)); /* the bound comes from this message's row in unpack.c */
         snprintf(op->name, sizeof(op->name), "%s", set->name);
         op->configured = set == &own;
         /* the text of the parameters is stored behind the op */

@@ -92,7 +92,7 @@ static int start_signals(struct ds_supervisor *supervisor)
         return 0;
 }
 
-/* 1: clients may be served. They wait while the worker has enough unread requests. */
+/* Whether clients may be served now. They wait while the worker has enough unread requests. */
 static int may_serve(void *user)
 {
         const struct ds_supervisor *supervisor = user;
@@ -124,7 +124,8 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         r = ds_policy_start(supervisor);
         if (r)
                 return ds_error_fold(r);
-        /* a simulated device needs no compiler, but forms of kernels are made */
+        /* opens the store of compiled code unless the device is simulated and no forms of kernels are made: then
+         * nothing is compiled */
         if (supervisor->config->state && (strncmp(supervisor->options->device, "sim:", strlen("sim:")) ||
                                                  supervisor->options->transform != DS_TRANSFORM_NEVER))
                 r = ds_code_store_new(
@@ -270,7 +271,8 @@ int ds_supervisor_run(struct ds_supervisor *supervisor)
 
 /* --- stopping ----------------------------------------------------------------------------------------------------- */
 
-/* A second SIGTERM must not kill the daemon during its last steps and so change its exit status. */
+/* Blocks signals: a second SIGTERM must not kill the daemon during its last steps, because that would change its
+ * exit status. */
 static void block_signals(void)
 {
         sigset_t set;
@@ -299,7 +301,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         if (supervisor->handing_over)
                 ds_handover_save(supervisor);
         ds_handover_drop(supervisor);
-        /* their requests can no longer be answered */
+        /* the remaining clients are closed, because their requests can no longer be answered */
         while ((client = TAILQ_FIRST(&supervisor->clients)))
                 ds_client_close(client, NULL);
         if ((supervisor->helper && ds_helper_count(supervisor->helper)) || !ds_settle_gone(&supervisor->settle))
@@ -323,7 +325,8 @@ static void stop_deadline(struct ds_deadline *deadline)
 
         ds_worker_kill(supervisor->worker, "it does not stop");
         ds_helper_kill(supervisor->helper);
-        ds_settle_leave(&supervisor->settle); /* a driver may delay the end even of a killed process */
+        /* the daemon does not wait for this process: a driver may delay the end even of a killed process */
+        ds_settle_leave(&supervisor->settle);
         ds_supervisor_check_stop(supervisor);
 }
 

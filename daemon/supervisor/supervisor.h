@@ -51,24 +51,25 @@ typedef struct ds_helper ds_helper;
 typedef struct ds_listener ds_listener;
 typedef struct ds_worker_link ds_worker_link;
 
-#define DS_SESSION_CALLS_MAX 64u     /* unanswered requests per client */
-#define DS_CLIENT_OUT_MAX (1u << 20) /* bytes of replies that a client has not read */
+#define DS_SESSION_CALLS_MAX 64u     /* most unanswered requests per client */
+#define DS_CLIENT_OUT_MAX (1u << 20) /* most bytes of replies that a client has not read */
 #define DS_IMAGE_BYTES_MAX (256ull << 20)
 /* Approximate bytes of the daemon's memory per byte of a loaded image: PTX is decoded, machine code is copied. */
 #define DS_MODULE_COST_PTX 32u
 #define DS_MODULE_COST_CUBIN 4u
-#define DS_STOP_GRACE_MS 1000u /* for running work to end */
+#define DS_STOP_GRACE_MS 1000u /* time that running work has to end when the daemon stops */
 #ifndef __SANITIZE_ADDRESS__
-#define DS_STOP_MAX_MS 1600u /* after this time all child processes are killed */
+#define DS_STOP_MAX_MS 1600u /* time after which a stopping daemon kills all child processes */
 #else
-#define DS_STOP_MAX_MS 8000u /* longer, because LeakSanitizer runs at a process's end */
+#define DS_STOP_MAX_MS 8000u /* longer with AddressSanitizer, because LeakSanitizer runs at a process's end */
 #endif
-#define DS_HANDOVER_GRACE_MS 5000u /* for running work to end when its clients continue after a restart */
+/* time that running work has to end when its clients continue after a restart of the daemon */
+#define DS_HANDOVER_GRACE_MS 5000u
 
 enum ds_daemon_state {
         DS_DAEMON_STARTING,
         DS_DAEMON_SERVING,
-        DS_DAEMON_RESTARTING, /* the worker is gone, clients wait for the next one */
+        DS_DAEMON_RESTARTING, /* the worker is gone, and clients wait for the next one */
         DS_DAEMON_STOPPING,
         _DS_DAEMON_STATE_MAX,
         _DS_DAEMON_STATE_INVALID = -EINVAL,
@@ -76,28 +77,29 @@ enum ds_daemon_state {
 
 #define DS_OPTIONS_POLICY_DIRS_MAX 8u
 
-/* The caller owns the strings, which must outlive the supervisor. */
+/* Options of the daemon. The caller owns the strings, which must stay valid until the supervisor is freed. */
 struct ds_options {
         const char *device, *socket, *policy;
-        int policy_given; /* set by an option, so the configuration does not change it */
-        int socket_given; /* set by an option or the configuration */
+        int policy_given; /* 1: the policy was set by an option, so the configuration does not change it */
+        int socket_given; /* 1: the socket was set by an option or the configuration */
         enum ds_transform transform;
         const struct ds_config *config;
-        const char *config_path; /* for reloads */
+        const char *config_path; /* file to read at a reload */
         int config_must_exist;
-        struct ds_notify *notify;                            /* NULL: no service manager */
-        const char *policy_dirs[DS_OPTIONS_POLICY_DIRS_MAX]; /* by options: searched in order, before policy_dir */
+        struct ds_notify *notify; /* NULL: there is no service manager */
+        /* directories given by options, searched in this order before policy_dir */
+        const char *policy_dirs[DS_OPTIONS_POLICY_DIRS_MAX];
         size_t n_policy_dirs;
         char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX], lut_dir[PATH_MAX];
 };
 
-/* The worker's last reported counters. */
+/* Counters that the worker reported last. */
 struct ds_worker_figures {
         uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
         uint64_t migrations, loans, kills, nonsense, evictions, resumed, sliced, persistent;
         uint32_t modules_transformed;
         uint32_t in_flight, queued;
-        char fallback[224]; /* why the built-in policy replaced the one that was set; "" if it did not */
+        char fallback[224]; /* reason why the built-in policy replaced the configured one; "" if it did not */
 };
 
 /* State of the messages to the service manager; announce.c */
@@ -110,7 +112,7 @@ struct ds_announced {
 /* Cached count of open descriptors; status.c */
 struct ds_open_fds {
         uint32_t n;
-        uint64_t next_ns; /* time before which they are not counted again */
+        uint64_t next_ns; /* earliest time of the next count */
 };
 
 TAILQ_HEAD(ds_client_list, ds_client);
@@ -119,7 +121,7 @@ TAILQ_HEAD(ds_session_list, ds_session);
 struct ds_supervisor {
         uv_loop_t loop;
         const struct ds_options *options;
-        struct ds_notify *notify; /* NULL: no service manager */
+        struct ds_notify *notify; /* NULL: there is no service manager */
         enum ds_daemon_state state;
         int exit_status;
         uint64_t started_ns;
@@ -137,13 +139,14 @@ struct ds_supervisor {
         struct ds_profile_store *profiles;
         uint64_t profiling; /* session of the current profiling run, 0: none */
         struct ds_client_list clients;
-        struct ds_session_list sessions; /* ascending by id */
+        struct ds_session_list sessions; /* sorted by id, ascending */
         struct ds_session *session_by_id;
         uint64_t next_session;
         uint32_t n_control_only;
         struct ds_worker_figures last_figures;
         struct ds_open_fds open_fds;
-        uint64_t device_now_ns; /* clock of the last worker, the latest time that a client can know */
+        /* device time that the last worker reached, as far as known: the latest time that a client can have read */
+        uint64_t device_now_ns;
         struct ds_blame blame;
         struct ds_pool pool;
         struct ds_settle settle;
@@ -151,17 +154,18 @@ struct ds_supervisor {
         struct ds_foreign foreign;
         struct ds_turns turns;        /* clients that wait to be served */
         struct ds_handover *handover; /* state from the previous daemon until it is resumed; NULL: none */
-        /* while stopping: the next daemon continues the sessions; the worker has ended in order */
+        /* handing_over: the daemon stops, and the next daemon continues the sessions; drained: the worker has ended
+         * in order */
         int handing_over, drained;
         gid_t admin_gid;
         int have_admin_gid;
         const struct ds_config *config; /* configuration of the options, or of the last reload */
         struct ds_config *reloaded;
-        int policy_refused; /* the active policy differs from the configured one */
+        int policy_refused; /* 1: the worker refused the configured policy, so another one is active */
         struct ds_defaults defaults;
 };
 
-/* Creates everything but the socket and starts the worker. */
+/* Creates all parts of the supervisor except the socket, and starts the worker. */
 int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **ret);
 /* Runs until ds_supervisor_stop(). Returns the exit status. */
 int ds_supervisor_run(struct ds_supervisor *supervisor);
@@ -169,13 +173,13 @@ int ds_supervisor_run(struct ds_supervisor *supervisor);
 struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor);
 /* Begins to stop; ds_supervisor_run() returns within 2 s, or 10 s if clients are handed over. Idempotent. */
 void ds_supervisor_stop(struct ds_supervisor *supervisor);
-/* Looks the admin group up again. */
-int ds_supervisor_find_admins(struct ds_supervisor *supervisor); /* 0, or -errno: unchanged */
+/* Looks the admin group up again, by its name. */
+int ds_supervisor_find_admins(struct ds_supervisor *supervisor); /* returns 0, or -errno: the known group stays */
 const char *ds_daemon_state_name(enum ds_daemon_state state);
 
 /* Changes of the worker's state; called by worker_link.c. */
 void ds_supervisor_worker_ready(struct ds_supervisor *supervisor);
-/* reason: one sentence why the first worker could not start. */
+/* reason: one sentence that says why the first worker could not start. */
 void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *reason);
 void ds_supervisor_worker_lost(struct ds_supervisor *supervisor);
 /* Called after the end of a child process, client or session: ends the loop if the stop is complete. */

@@ -6,10 +6,11 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define SERVE_NS (100 * DS_NS_PER_US) /* time for serving before the sockets are polled again */
-/* time after service to several users during which each is limited to its share */
+#define SERVE_NS (100 * DS_NS_PER_US) /* time for which clients are served before the sockets are polled again */
+/* Users count as competing until this time after service changed between them; meanwhile each is limited to its
+ * share. */
 #define SHARED_NS DS_NS_PER_S
-#define SHARES 4u                    /* a user gets 1/SHARES of the time */
+#define SHARES 4u                    /* a user gets 1/SHARES of the processor time while users compete */
 #define BURST_NS (2 * DS_NS_PER_MS)  /* lead over its share that an idle user may accumulate, multiplied by SHARES */
 #define DEBT_NS (100 * DS_NS_PER_MS) /* longest wait of a user, even after it had all of the time alone */
 
@@ -38,7 +39,8 @@ static void due_cb(struct ds_deadline *deadline)
         uv_idle_start(&turns->idle, idle_cb);
 }
 
-/* The first line that may be served now. NULL: none; *ret_ns: the earliest time when one may be. */
+/* The first line in the ring that may be served now. NULL: there is none; then *ret_ns is the earliest time at which
+ * one may be served. */
 static struct ds_turn_line *next_line(const struct ds_turns *turns, uint64_t now, uint64_t *ret_ns)
 {
         const int shared = turns->shared_ns && now - turns->shared_ns < SHARED_NS;
@@ -54,7 +56,7 @@ static struct ds_turn_line *next_line(const struct ds_turns *turns, uint64_t now
         return NULL;
 }
 
-/* Keeps the loop running while a line may be served, and arms the deadline for the next one. */
+/* Keeps the loop running while a line may be served; otherwise arms the deadline for the next one. */
 static void update(struct ds_turns *turns, int may, uint64_t now)
 {
         uint64_t due_ns;
@@ -151,7 +153,7 @@ void ds_turns_wait(struct ds_turns *turns, struct ds_turn_line *line, struct ds_
                 TAILQ_INSERT_TAIL(&turns->lines, line, link);
         TAILQ_INSERT_TAIL(&line->turns, turn, link);
         uv_check_start(&turns->check, check_cb);
-        /* the check handle runs after polling, which must not block now */
+        /* the idle handle stops polling from blocking: the check handle, which serves, runs after polling */
         uv_idle_start(&turns->idle, idle_cb);
 }
 

@@ -26,14 +26,14 @@
 
 #include "supervisor/deadline.h"
 
-/* Embed it in a connection; zero-initialise all but serve. */
+/* A connection's place in the line. Embed it in the connection; zero-initialise all fields but `serve`. */
 struct ds_turn {
         TAILQ_ENTRY(ds_turn) link;
         int waiting;
-        void (*serve)(struct ds_turn *turn); /* handles one request; it may queue itself again */
+        void (*serve)(struct ds_turn *turn); /* handles one request; it may queue the connection again */
 };
 
-/* Embed it in a user. */
+/* The line of one user's connections. Embed it in the user. */
 struct ds_turn_line {
         TAILQ_HEAD(ds_turn_list, ds_turn) turns;
         TAILQ_ENTRY(ds_turn_line) link;
@@ -46,10 +46,11 @@ struct ds_turns {
         uv_idle_t idle; /* active while a line may be served, so that the loop does not block */
         TAILQ_HEAD(ds_turn_lines, ds_turn_line) lines;
         struct ds_deadlines *deadlines;
-        struct ds_deadline due;          /* armed for the first due line while none is due */
-        const struct ds_turn_line *last; /* line served last; compared only */
+        struct ds_deadline due;          /* armed for the line that is due first, while no line is due */
+        const struct ds_turn_line *last; /* line served last; only compared, because it may be freed */
         uint64_t shared_ns;              /* last time when service changed from one line to another; 0: never */
-        int (*may)(void *user);          /* 0: no client is served; a change of its value wakes the loop */
+        /* returns 0 while no client may be served; when that changes, the loop is woken */
+        int (*may)(void *user);
         void *user;
 };
 
@@ -57,14 +58,14 @@ void ds_turn_line_init(struct ds_turn_line *line);
 /* Asserts that no connection waits. */
 void ds_turn_line_deinit(struct ds_turn_line *line);
 
-/* The memory must stay valid until the loop has closed the handles. 0 or -errno. */
+/* Starts the handles. Their memory must stay valid until the loop has closed them. Returns 0 or -errno. */
 int ds_turns_init(
         struct ds_turns *turns, uv_loop_t *loop, struct ds_deadlines *deadlines, int (*may)(void *user), void *user);
-/* No connection may wait. */
+/* Closes the handles. No connection may wait. */
 void ds_turns_deinit(struct ds_turns *turns);
-/* Charges time, ns, that was spent for the user outside of its turn, on an answer. */
+/* Charges processor time, ns, that the supervisor spent for the user outside of its turn, on an answer. */
 void ds_turns_spent(struct ds_turn_line *line, uint64_t now_ns, uint64_t ns);
-/* Queues at the end of its user's line; a queued one keeps its place. */
+/* Queues a connection at the end of its user's line. One that is queued already keeps its place. */
 void ds_turns_wait(struct ds_turns *turns, struct ds_turn_line *line, struct ds_turn *turn);
-/* One that is not queued is allowed. */
+/* Removes a connection from its line. One that is not queued is allowed. */
 void ds_turns_forget(struct ds_turns *turns, struct ds_turn_line *line, struct ds_turn *turn);

@@ -57,7 +57,7 @@ static const struct ds_field_limit field_limits[] = {
  * It holds one message; a second one uses the heap. With AddressSanitizer it is tiny, because errors on the heap are
  * easier to detect.
  */
-#ifndef __has_feature /* gcc 12 */
+#ifndef __has_feature /* defines __has_feature for gcc 12, which lacks it */
 #define __has_feature(name) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
@@ -68,7 +68,7 @@ static const struct ds_field_limit field_limits[] = {
 static struct {
         _Alignas(16) uint8_t bytes[BLOCK_BYTES];
         size_t used;
-        uint32_t pieces; /* allocations in use */
+        uint32_t pieces; /* number of allocations in use */
 } block;
 
 struct budget {
@@ -80,7 +80,7 @@ static void *budget_alloc(void *data, size_t size)
 {
         struct budget *budget = data;
 
-        /* includes the heap's overhead per block, which dominates for a frame of tiny strings */
+        /* the size includes the heap's overhead per block, which dominates for a frame of tiny strings */
         size = DS_ALIGN_UP(DS_MAX(size, (size_t)1), (size_t)16);
         if (size + 16 > budget->left) {
                 budget->broken = 1;
@@ -151,7 +151,8 @@ static int check_repeated(ProtobufCMessage *message, const ProtobufCFieldDescrip
         return 0;
 }
 
-/* Recursion is bounded by the schema's few levels, since no message is recursive. */
+/* Checks the limits of a message's repeated fields. Recursion is bounded by the schema's few levels, since no
+ * message is recursive. */
 static int check_message(ProtobufCMessage *message)
 {
         const char *base = (const char *)message;

@@ -14,9 +14,9 @@
 
 #include "util/macro.h"
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_UNPACK_E_MALFORMED 1
-#define DS_UNPACK_E_BUDGET 2 /* needs more memory than the budget */
+#define DS_UNPACK_E_BUDGET 2 /* the message needs more memory than the budget */
 #define DS_UNPACK_E_LIMIT 3  /* a repeated field has too many elements */
 
 #define DS_UNPACK_BUDGET DS_MIB(8)
@@ -31,10 +31,10 @@ struct ds_field_limit {
 /* The limit of a repeated field; NULL: it has none (a test ensures that each has one). */
 const struct ds_field_limit *ds_field_limit_find(const char *message, const char *field);
 
-/* budget: bytes of heap that the message may use. */
+/* Unpacks a message. budget: most bytes of heap that it may use. */
 int ds_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size, size_t budget,
         ProtobufCMessage **ret);
-/* NULL is allowed; returns NULL. */
+/* Frees a message. NULL is allowed; returns NULL. */
 void *ds_unpack_free(ProtobufCMessage *message);
 
 static inline void ds_unpack_freep(void *pp)

@@ -13,7 +13,7 @@
  */
 struct ds_windows {
         uint64_t base, smallest, bytes, unused, extra;
-        unsigned orders; /* order of the root */
+        unsigned orders; /* order of the whole area */
         uint32_t count;
         uint8_t best[];
 };
@@ -59,7 +59,7 @@ static uint64_t round_down(uint64_t n)
         return n ? UINT64_C(1) << (63 - __builtin_clzll(n)) : 0;
 }
 
-/* Half of a full window is 1.25 times the device's memory. */
+/* Size of a full window, half of which is 1.25 times the device's memory. */
 static uint64_t full_window(uint64_t memory_bytes)
 {
         uint64_t memory = DS_MIN(memory_bytes, DS_WINDOW_MAX), full = DS_WINDOW_FULL;
@@ -71,7 +71,7 @@ static uint64_t full_window(uint64_t memory_bytes)
 
 uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, unsigned refused)
 {
-        /* extra ranges of sessions do not reduce the size of new windows */
+        /* sessions' ranges outside of windows count as unused here, so that they do not make new windows smaller */
         uint64_t unused = windows->unused + windows->extra;
         uint64_t full = full_window(memory_bytes), share = round_down(unused / 256);
         unsigned halvings = refused > 1 ? DS_MIN(refused - 1, 16u) : 0;
@@ -81,7 +81,7 @@ uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, uns
         return DS_MAX(DS_MIN(share, full) >> halvings, DS_WINDOW_MIN);
 }
 
-/* Updates best[] from node's parent to the root. order: of node. */
+/* Updates best[] from the node's parent up to the root. order: that of the node. */
 static void update_parents(ds_windows *w, size_t node, unsigned order)
 {
         while (node > 1) {
@@ -107,7 +107,8 @@ int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret)
         while (at > order) {
                 uint8_t left = windows->best[2 * node], right = windows->best[2 * node + 1];
 
-                /* the smaller sufficient half, so that large blocks stay whole; on a tie the lower addresses */
+                /* takes the half with the smaller sufficient block, so that large blocks stay whole; if both are
+                 * equal, the lower addresses */
                 if (left > order && (right <= order || left <= right))
                         node = 2 * node;
                 else
@@ -127,7 +128,7 @@ int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret)
         return 0;
 }
 
-/* 1: this allocator can have assigned the window. */
+/* Whether this allocator can have assigned the window. */
 static int is_window(const ds_windows *windows, const struct ds_window *window)
 {
         uint64_t bytes = window->bytes;
@@ -191,7 +192,7 @@ int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted)
                 return DS_WINDOWS_E_REFUSED;
         order = log2_of(wanted->bytes) - log2_of(windows->smallest);
         node = ((size_t)1 << (windows->orders - order)) + (size_t)((wanted->base - windows->base) / wanted->bytes);
-        /* best[] is not valid below an assigned block, so check from the root down */
+        /* best[] is not valid below an assigned block, so the check goes from the root down */
         for (; at > order; at--)
                 if (windows->best[node >> (at - order)] == 0)
                         return DS_WINDOWS_E_REFUSED;

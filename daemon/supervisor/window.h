@@ -26,11 +26,12 @@
 
 typedef struct ds_windows ds_windows;
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_WINDOWS_E_EXHAUSTED 1 /* no range of at least the smallest size is free */
-#define DS_WINDOWS_E_REFUSED 2   /* this allocator cannot have assigned it, or it is in use */
+#define DS_WINDOWS_E_REFUSED 2   /* this allocator cannot have assigned the window, or the window is in use */
 
-/* the sanitizer's shadow of the daemon's own processes overlaps the normal area's beginning */
+/* with AddressSanitizer the area begins higher, because the sanitizer's shadow in the daemon's own processes
+ * overlaps the beginning of the normal area */
 #ifdef __SANITIZE_ADDRESS__
 #define DS_WINDOW_AREA_BASE UINT64_C(0x200000000000)
 #define DS_WINDOW_AREA_BYTES UINT64_C(0x200000000000)
@@ -39,7 +40,7 @@ typedef struct ds_windows ds_windows;
 #define DS_WINDOW_AREA_BYTES UINT64_C(0x400000000000)
 #endif
 #define DS_WINDOW_MIN (UINT64_C(4) << 30)
-#define DS_WINDOW_FULL (UINT64_C(512) << 30) /* least size of a full window */
+#define DS_WINDOW_FULL (UINT64_C(512) << 30) /* minimum size of a full window */
 #define DS_WINDOW_MAX (UINT64_C(1) << 40)
 
 /* bytes 0: no window */
@@ -47,20 +48,21 @@ struct ds_window {
         uint64_t base, bytes;
 };
 
-/* bytes and smallest are powers of two, base is a multiple of smallest; bytes / smallest is at most 2^20. */
+/* Creates the allocator of an area. bytes and smallest are powers of two, base is a multiple of smallest; bytes /
+ * smallest is at most 2^20. */
 int ds_windows_new(uint64_t base, uint64_t bytes, uint64_t smallest, ds_windows **ret);
-/* Every window must be released. NULL is allowed; returns NULL. */
+/* Frees the allocator. Every window must be released. NULL is allowed; returns NULL. */
 ds_windows *ds_windows_free(ds_windows *windows);
 
 /*
- * Size of the next session's window, for a device with this much memory. refused: number of windows that it could not
- * reserve. The first refusal may be due to an existing mapping; from the second on each halves the size, since the
- * session's address space may be limited.
+ * Chooses the size of the next session's window, for a device with this much memory. refused: number of windows whose
+ * addresses the client could not reserve. The first refusal may be due to an existing mapping. From the second on each
+ * halves the size, since the client's address space may be limited.
  */
 uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, unsigned refused);
-/* Takes a window of `bytes` (a power of two), or of the next smaller free size. */
+/* Assigns a window of `bytes` (a power of two), or of the next smaller size that is free. */
 int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
-/* Takes exactly this window, which was assigned before, here or by an earlier daemon. */
+/* Assigns exactly this window, which this or an earlier daemon assigned before. */
 int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted);
 /*
  * Takes a range outside of the session's window, for memory that its client places itself: exactly the next power of
@@ -75,7 +77,7 @@ void ds_windows_release_extra(ds_windows *windows, struct ds_window *window);
 void ds_windows_release(ds_windows *windows, struct ds_window *window);
 /* Number of assigned windows. */
 uint32_t ds_windows_count(const ds_windows *windows);
-/* Bytes not assigned. */
+/* Number of bytes of the area that are not assigned. */
 uint64_t ds_windows_unused(const ds_windows *windows);
 
 static inline void ds_windows_freep(ds_windows **p)

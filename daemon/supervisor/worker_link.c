@@ -18,18 +18,18 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OUT_MAX (64u << 20) /* most bytes queued for the worker; above that it counts as dead */
-#define READY_MAX_MS 60000u /* from start to Ready */
+#define OUT_MAX (64u << 20) /* most bytes queued for the worker; a worker with more of them counts as dead */
+#define READY_MAX_MS 60000u /* longest time from a worker's start to its Ready message */
 #define PING_EVERY_MS 5000u
-#define PING_MAX_MS 10000u /* time to answer a ping; after that the worker hangs */
+#define PING_MAX_MS 10000u /* longest time until a ping is answered; a worker that takes longer hangs */
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 5000u
-#define SETTLED_NS DS_NS_PER_S /* after this time a worker's death does not delay the next start */
+#define SETTLED_NS DS_NS_PER_S /* a worker that dies later than this after its Ready is replaced without delay */
 #define HUNG_AGAIN_NS (600 * DS_NS_PER_S)
-#define EARLY_DEATHS_MAX 3u /* deaths of a worker soon after its start until its policy is suspected */
+#define EARLY_DEATHS_MAX 3u /* deaths of a worker soon after its start before its policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define ARGUMENTS_MAX 72
-#define OLD_MAX 3u /* most workers that are lost but not reaped; with more the next start waits */
+#define OLD_MAX 3u /* most workers that are lost but not reaped; with more of them the next start waits */
 
 /* A lost worker whose successor has been started; it only has to be reaped. */
 struct old_worker {
@@ -53,21 +53,22 @@ struct ds_worker_link {
         uint64_t next_id;
         struct unanswered *unanswered;
         struct ds_worker_call ping, params_call, stop;
-        struct ds_deadline deadline; /* one at a time: for Ready, the next ping, its answer, or the next start */
+        /* serves one purpose at a time: the limit for Ready, the next ping, its answer, or the next start */
+        struct ds_deadline deadline;
         struct ds_worker_info info;
         int was_ready;   /* a worker has been ready at least once */
-        int device_lost; /* the worker reported it */
+        int device_lost; /* 1: the worker has reported that its context is lost */
         uint32_t n_old;
         int stopping;
         uint64_t ready_ns;
         uint64_t hung_ns; /* time of the last hang, 0: never */
         uint32_t starts, early_deaths, backoff_ms;
-        char policy[64]; /* policy of the next worker */
+        char policy[64]; /* policy with which the next worker starts */
         size_t n_params;
         char *params[DS_POLICY_PARAMS_MAX];
         char active_policy[64];
         char reason[256];   /* last error message of a worker that failed to start */
-        char fallback[448]; /* see ds_worker_fallback() */
+        char fallback[448]; /* reason for the built-in policy, see ds_worker_fallback() */
 };
 
 static const struct ds_log_about worker_lost = {.event = DS_EVENT_WORKER_LOST};
@@ -141,7 +142,7 @@ ds_worker_link *ds_worker_link_free(ds_worker_link *link)
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-/* Registers the call for the answer with that id and takes over its charge until then. 0 or -ENOMEM. */
+/* Registers the call for the answer to message `id`, and keeps its charge until then. Returns 0 or -ENOMEM. */
 static int expect(ds_worker_link *link, uint64_t id, struct ds_worker_call *call)
 {
         struct unanswered *unanswered = ds_alloc0(1, sizeof(*unanswered));
@@ -182,7 +183,7 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
                         return ds_error_trace(r);
         }
         r = ds_process_send(link->process, bytes, size, fds, n_fds);
-        /* the worker may have just died; then the call ends with its loss, like those sent before */
+        /* if the worker has just died, the call ends with its loss, like the calls sent before */
         return call ? 0 : r;
 }
 
@@ -216,7 +217,7 @@ static struct ds_worker_call *find_call(ds_worker_link *link, uint64_t id)
         return unanswered ? unanswered->call : NULL;
 }
 
-/* Returns the call and its charge; NULL: it was cancelled. */
+/* Ends the wait for an answer. Returns the call with its charge; NULL: the call was cancelled. */
 static struct ds_worker_call *end_unanswered(ds_worker_link *link, struct unanswered *unanswered)
 {
         struct ds_worker_call *call = unanswered->call;
@@ -243,7 +244,7 @@ static void fail_calls(ds_worker_link *link)
 
 /* --- messages of the worker --------------------------------------------------------------------------------------- */
 
-/* Checks the topology text, which is passed to the next worker and to clients. */
+/* Checks the text with the GPU's topology, which is passed to the next worker and to clients. */
 static void take_topology(struct ds_worker_info *info, const char *topology)
 {
         size_t length = strspn(topology, "0123456789abcdef");
@@ -262,7 +263,7 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
                 .simulated = ready->simulated,
                 .n_sms = ready->n_sms,
                 .n_tpcs = ready->n_tpcs,
-                /* a worker that restarts quickly does not determine it */
+                /* a worker that is restarted quickly does not determine the number of GPCs, so the known one stays */
                 .n_gpcs = ready->n_gpcs ? ready->n_gpcs : info->n_gpcs,
                 .n_rungs = ready->n_rungs,
                 .own_bytes = ready->own_bytes,
@@ -293,7 +294,7 @@ static void params_done(struct ds_worker_call *call, const struct ds_worker_answ
                         ds_policy_words(link->supervisor->config, link->policy, answer->message->message, words));
 }
 
-/* A new worker starts with the policy's defaults: sends the parameters that were set. */
+/* Sends the policy parameters that were set: a new worker starts with the policy's defaults. */
 static void send_params(ds_worker_link *link)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -313,7 +314,7 @@ static void send_params(ds_worker_link *link)
 static int handle_ready(ds_worker_link *link, const Detshare__Internal__FromWorker *message)
 {
         if (link->state != DS_WORKER_STARTING || message->body_case != DETSHARE__INTERNAL__FROM_WORKER__BODY_READY) {
-                /* the error message of a worker that cannot start */
+                /* records the error message of a worker that cannot start */
                 if (message->message[0])
                         snprintf(link->reason, sizeof(link->reason), "%s", message->message);
                 return -EPROTO;
@@ -341,7 +342,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
         if (needs && n_fds < 1)
                 return ds_error_origin(-EPROTO);
         if (!session || !session->ledger)
-                return needs; /* closed meanwhile */
+                return needs; /* the session was closed meanwhile */
         if (call) {
                 beside.image_fd = &call->image_fd;
                 beside.image_bytes = call->image_bytes;
@@ -352,7 +353,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
                 beside.source = call->source;
         }
         r = ds_session_apply(session, entry, &beside);
-        /* the ledger cannot record the session's memory, so the session ends and its memory is freed */
+        /* a session whose memory the ledger cannot record must end, which frees its memory */
         if (r == -ENOMEM) {
                 ds_client_close(session->client, "the daemon is out of memory for its ledger");
                 return needs;
@@ -373,7 +374,7 @@ static int take_output(ds_worker_link *link, const Detshare__Internal__Output *o
         return 0;
 }
 
-/* The worker's last message. Its connection ends here, so that the next worker can be started at once. */
+/* Handles the worker's last message. Its connection ends here, so that the next worker can be started at once. */
 static int take_device_lost(ds_worker_link *link, const Detshare__Internal__DeviceLost *lost)
 {
         if (lost->status <= 0)
@@ -432,7 +433,7 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 return ds_error_origin(-EPROTO);
         unanswered = find_unanswered(link, message->id);
         call = unanswered ? end_unanswered(link, unanswered) : NULL;
-        if (!call) /* the client is gone, or the message has only a ledger entry */
+        if (!call) /* the client is gone, or the message only has a ledger entry: there is nothing to deliver */
                 return 0;
         answer.fds = fds + taken;
         answer.n_fds = n_fds - (size_t)taken;
@@ -462,7 +463,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         if (r)
                 return ds_error_fold(r);
         message = (const Detshare__Internal__FromWorker *)unpacked;
-        /* any message counts as a sign of life: the worker may be busy with restoring */
+        /* any message counts as a sign of life: a worker that restores sessions may answer a ping late */
         if (link->ping.id)
                 arm(link, PING_MAX_MS, hang_deadline);
         if (message->fds > DS_FRAME_FDS_MAX || ds_process_take_fds(link->process, fds, message->fds))
@@ -484,7 +485,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
 
 static void old_lost(void *user)
 {
-        assert(0); /* already lost */
+        assert(0); /* never called: the connection of an old worker is already lost */
 }
 
 static int old_frame(void *user, const uint8_t *payload, size_t size)
@@ -517,8 +518,8 @@ static void start_beside(ds_worker_link *link)
 {
         struct old_worker *old;
 
-        /* after an early death, wait for the exit status: it decides whether the next start is delayed or the policy
-         * replaced */
+        /* after an early death, the supervisor first waits for the exit status, which decides whether to delay the
+         * next start or to replace the policy */
         if (link->stopping || !link->ready_ns || link->n_old >= OLD_MAX || !(link->device_lost || is_settled(link)))
                 return;
         old = ds_alloc0(1, sizeof(*old));
@@ -559,7 +560,7 @@ static void suspect_policy(ds_worker_link *link, const char *why)
         drop_params(link);
 }
 
-/* Time until the next start, ms. crashed: the last worker failed by itself. */
+/* Time until the next start, ms. crashed: the last worker failed by itself, and was not killed. */
 static uint32_t backoff(ds_worker_link *link, int crashed)
 {
         if (is_settled(link)) {
@@ -584,7 +585,7 @@ static void on_ended(void *user, const char *how, int killed)
                 return;
         }
         if (!link->was_ready) {
-                /* a worker's error message was logged; a worker that closes its socket is killed without delay */
+                /* the reason of a failed start: the worker's own message if it sent one, else how its process ended */
                 if (!link->reason[0])
                         snprintf(link->reason, sizeof(link->reason), "it %s", killed ? "ended, or was killed" : how);
                 ds_supervisor_worker_failed(link->supervisor, link->reason);
@@ -617,14 +618,14 @@ static void add_option(struct arguments *args, const char *name, const char *val
         args->argv[args->n++] = value;
 }
 
-/* NULL if the number is 0 (not set): the worker has its own default. */
+/* The number as text; NULL if it is 0 (not set), because the worker has its own default. */
 static const char *number_of(char text[static 24], uint64_t n)
 {
         snprintf(text, 24, "%llu", (unsigned long long)n);
         return n ? text : NULL;
 }
 
-/* Passes the values of all calibrated GPUs; the worker selects its own. */
+/* Adds the calibrated values of all GPUs to the worker's arguments; the worker selects those of its GPU. */
 static void add_calibrated(const struct ds_calibration *calibration, struct arguments *args)
 {
         for (size_t i = 0; i < calibration->n; i++) {
@@ -674,9 +675,9 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         for (size_t i = 0; i < options->n_policy_dirs; i++)
                 add_option(args, "--policy-dir", options->policy_dirs[i]);
         add_option(args, "--policy-dir", options->policy_dir);
-        /* the value from the start; a reload does not change it */
+        /* the library is that of the daemon's start; a reload does not change it */
         add_option(args, "--libcuda", options->config->libcuda);
-        /* the clock of a simulated device must continue, because clients have read it */
+        /* the clock of a simulated device must not go back, because clients have read it */
         if (!strncmp(options->device, "sim:", strlen("sim:")))
                 add_option(args, "--clock-ns", number_of(args->clock, link->supervisor->device_now_ns));
         add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
@@ -697,7 +698,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         assert(args->n < ARGUMENTS_MAX);
 }
 
-/* Time limit for Ready: the worker may have to probe all of a pool. */
+/* Longest time until Ready, ms: the worker may have to probe all of a pool. */
 static uint32_t ready_max_ms(const ds_worker_link *link)
 {
         return pool_to_make(link) ? ds_pool_patience_ms(link->supervisor->options->config) : READY_MAX_MS;
@@ -784,11 +785,11 @@ void ds_worker_set_limits(ds_worker_link *link)
         limits.spin_ns = config->spin_us * DS_NS_PER_US;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS;
         message.limits = &limits;
-        /* without a ready worker: the next one gets the values at its start */
+        /* if no worker is ready, the next one gets the values at its start */
         (void)ds_worker_send(link, &message, NULL, 0, NULL);
 }
 
-/* The worker has answered all requests and accepts no more. */
+/* Callback: the worker has answered all requests and accepts no more. */
 static void stop_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
         ds_worker_link *link = DS_CONTAINER_OF(call, ds_worker_link, stop);
@@ -842,7 +843,7 @@ int ds_worker_watched(const ds_worker_link *link)
 
         if (link->stopping || link->state == DS_WORKER_LOST)
                 return 1;
-        /* an expired deadline is handled in the next turn of the loop */
+        /* a deadline that has expired still counts here: the loop handles it in its next iteration */
         return ds_deadline_armed(deadline) || (link->process && ds_process_dying(link->process));
 }
 
@@ -895,7 +896,7 @@ void ds_worker_policy_again(ds_worker_link *link)
         set.params = link->params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
-        /* without a ready worker: the next one starts with this policy */
+        /* if no worker is ready, the next one starts with this policy */
         (void)ds_worker_send(link, &message, NULL, 0, NULL);
         ds_worker_note_policy(link, link->policy);
 }

@@ -34,38 +34,38 @@ struct ds_worker_call;
 typedef struct ds_worker_link ds_worker_link;
 
 enum ds_worker_state {
-        DS_WORKER_DOWN, /* no process; a start may be scheduled */
+        DS_WORKER_DOWN, /* there is no worker process; a start may be scheduled */
         DS_WORKER_STARTING,
         DS_WORKER_READY,
-        DS_WORKER_LOST, /* connection ended, not yet reaped */
+        DS_WORKER_LOST, /* the worker's connection has ended, but its process is not reaped yet */
         _DS_WORKER_STATE_MAX,
         _DS_WORKER_STATE_INVALID = -EINVAL,
 };
 
-/* An answer; the done function sets fds that it keeps to -1. */
+/* An answer of the worker. The done function sets fds that it keeps to -1. */
 struct ds_worker_answer {
         const Detshare__Internal__FromWorker *message;
-        int *fds; /* those that no ledger entry consumed */
+        int *fds; /* descriptors that no ledger entry consumed */
         size_t n_fds;
 };
 
-/* Zero-initialise all but done, image_fd (-1) and charge. */
+/* A request to the worker that needs an answer. Zero-initialise all fields but done, image_fd (-1) and charge. */
 struct ds_worker_call {
-        uint64_t id; /* 0 while the worker does not have it */
+        uint64_t id; /* id of the message; 0 while the worker does not have the request */
         /* Charge for one open request of the user; empty for a call of the daemon itself. The link holds it while
          * the worker has the request, also after a cancel; otherwise the call's owner releases it. */
         struct ds_charge charge;
-        /* answer NULL: the worker died. The caller owns the call again. */
+        /* Called with the answer; NULL: the worker died. The caller owns the call again. */
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer);
         /* File and charges of the module in the answer's ledger entry; emptied when the ledger takes them. */
         int image_fd;
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge;
-        ds_share *imported; /* MemImport: the call's reference */
+        ds_share *imported; /* MemImport: reference that the call holds */
         struct ds_module_source *source;
 };
 
-/* Values of the last Ready. */
+/* The device and its limits, from the last Ready message. */
 struct ds_worker_info {
         char name[64], model[32];
         uint8_t uuid[16];
@@ -83,49 +83,51 @@ struct ds_worker_info {
 };
 
 int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret);
-/* The process must have ended and no call may be open. NULL is allowed; returns NULL. */
+/* Frees the link. The worker's process must have ended and no call may be open. NULL is allowed; returns NULL. */
 ds_worker_link *ds_worker_link_free(ds_worker_link *link);
 /* Starts the first worker. */
 int ds_worker_start(ds_worker_link *link);
 enum ds_worker_state ds_worker_state(const ds_worker_link *link);
 /* Zero until the first Ready, valid from then on. */
 const struct ds_worker_info *ds_worker_info(const ds_worker_link *link);
-/* 1: no process is left, not even one to be reaped. */
+/* Whether no worker process is left, not even one to be reaped. */
 int ds_worker_gone(const ds_worker_link *link);
 /*
- * For the watchdog. 1: the worker is supervised: it answers, still has time to answer, waits for its next start, or is
- * being killed. 0 is an error in this code.
+ * Whether the worker is supervised, for the watchdog: it answers, still has time to answer, waits for its next start,
+ * or is being killed. 0 means an error in this code.
  */
 int ds_worker_watched(const ds_worker_link *link);
-pid_t ds_worker_pid(const ds_worker_link *link); /* 0: none */
+pid_t ds_worker_pid(const ds_worker_link *link); /* 0: there is no worker process */
 uint32_t ds_worker_restarts(const ds_worker_link *link);
 
 /*
- * Sends message; its id and fds are filled in. call NULL: no answer is needed. 0, or -EPIPE: no worker is ready, and
- * done will not be called.
+ * Sends a message and fills in its id and fds. call NULL: no answer is needed. Returns 0, or -EPIPE: no worker is
+ * ready, and done will not be called.
  */
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call);
-/* 1: it has enough unread requests, so clients should wait; the loop wakes when it has read most of them. */
+/* Whether the worker has enough unread requests, so that clients should wait. The loop wakes when the worker has
+ * read most of them. */
 int ds_worker_busy(const ds_worker_link *link);
-/* Cancels an open call: its done is not called, its charge stays until the worker has answered. A call that is not
- * open is allowed. */
+/* Cancels an open call: its done function is not called, its charge stays until the worker has answered. A call that
+ * is not open is allowed. */
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call);
 
 /* Sets the policy of the next worker; params as in SetPolicy. */
 int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *params, size_t n_params);
-/* The same; the link owns params afterwards. */
+/* Sets the policy of the next worker like ds_worker_set_policy(), but takes over params. */
 void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params, size_t n_params);
-/* Restores this policy after a temporary one. */
+/* Restores the policy that was set before a temporary one. */
 void ds_worker_policy_again(ds_worker_link *link);
-/* The active policy, as last known. */
+/* The policy that is active, as far as the supervisor knows. */
 const char *ds_worker_policy(const ds_worker_link *link);
-/* Why the supervisor started the worker with the built-in policy instead of the one that was set; "" if it did not. */
+/* Reason why the supervisor started the worker with the built-in policy instead of the one that was set; "" if it
+ * did not. */
 const char *ds_worker_fallback(const ds_worker_link *link);
 void ds_worker_note_policy(ds_worker_link *link, const char *name);
 
-/* Sends the configuration's changed times to the worker. */
+/* Sends the worker the times of the configuration that changed. */
 void ds_worker_set_limits(ds_worker_link *link);
-/* Lets the worker finish its work and end; no other one is started. */
+/* Lets the worker finish its work and end. No further worker is started. */
 void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms);
 void ds_worker_kill(ds_worker_link *link, const char *why);

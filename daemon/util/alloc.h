@@ -12,20 +12,20 @@
 #include <stdint.h>
 
 void *ds_alloc(size_t size);
-/* zeroed; NULL if n * size overflows */
+/* returns zeroed memory; NULL if n * size overflows */
 void *ds_alloc0(size_t n, size_t size);
-/* like realloc() with n * size checked; the old block stays valid on failure */
+/* works as realloc() with n * size checked; on failure the old block stays valid */
 void *ds_realloc(void *p, size_t n, size_t size);
 char *ds_strdup(const char *s);
 char *ds_strndup(const char *s, size_t n);
 /* Frees p (NULL is allowed) and returns NULL. */
 void *ds_free(void *p);
 
-/* Whether an allocation must fail, for memory that does not come from the C library. Counts as one allocation. */
+/* Whether an allocation of memory that does not come from the C library must fail, for tests. Counts as one
+ * allocation. */
 int ds_alloc_fails(void);
 
-/* For tests: makes the (n+1)-th allocation from now on fail once; negative switches this off. Applies to the
- * process. */
+/* For tests: makes the (n+1)-th allocation of this process from now on fail once. A negative n switches this off. */
 void ds_alloc_fail_after(int64_t n);
 
 static inline void ds_freep(void *pp)

@@ -11,11 +11,11 @@
 
 typedef struct ds_arena ds_arena;
 
-/* limit: bytes that the arena may allocate from the heap. NULL when out of memory. */
+/* Creates an arena. limit: bytes that it may allocate from the heap. Returns NULL if there is no memory. */
 ds_arena *ds_arena_new(size_t limit);
 /* Frees the arena and all of its objects; NULL is allowed; returns NULL. */
 ds_arena *ds_arena_free(ds_arena *arena);
-/* Zeroed, aligned to 16 bytes; NULL beyond the limit. */
+/* Allocates zeroed memory, aligned to 16 bytes. Returns NULL beyond the limit. */
 void *ds_arena_alloc(ds_arena *arena, size_t n, size_t size);
 char *ds_arena_strndup(ds_arena *arena, const char *s, size_t n);
 /* Doubles an array of `count` elements if it is full. Returns the array, which may have moved; NULL beyond the

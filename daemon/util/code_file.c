@@ -64,7 +64,8 @@ static void sum_of(const void *code, size_t size, uint8_t ret[static DS_SHA256_B
         ds_sha256_end(&sum, ret);
 }
 
-/* Checks that only the owner can have written the file, and that its size is as in its header. */
+/* Reads the header. Checks that only the owner can have written the file, and that the file's size is as in the
+ * header. */
 static int header_read(int fd, const uint8_t *key, uint32_t owner, uint64_t max, struct header *ret)
 {
         struct stat st;
@@ -120,7 +121,7 @@ static int file_fill(int fd, const struct header *header, const void *code)
         return r ? r : ds_write_all(fd, code, header->size);
 }
 
-/* Writes a temporary file and renames it. */
+/* Writes the file under a temporary name and then renames it. */
 static int file_put(int directory, const char *name, const struct header *header, const void *code)
 {
         char beside[DS_CODE_NAME_MAX + 8];

@@ -15,18 +15,18 @@
 
 #include "util/sha256.h"
 
-#define DS_CODE_NAME_MAX (2 * DS_SHA256_BYTES + 8) /* hexadecimal digits, ".code", NUL */
+#define DS_CODE_NAME_MAX (2 * DS_SHA256_BYTES + 8) /* size of a file's name: hexadecimal digits, ".code", NUL */
 #define DS_CODE_FILE_HEADER (16 + 2 * DS_SHA256_BYTES)
 
-/* Contract codes */
+/* Positive return codes of the functions below */
 #define DS_CODE_FILE_E_NONE 1    /* there is no such file, or it cannot be opened */
-#define DS_CODE_FILE_E_DAMAGED 2 /* damaged, or others can write to it */
+#define DS_CODE_FILE_E_DAMAGED 2 /* the file is damaged, or others can write to it */
 
 void ds_code_file_name(const uint8_t key[static DS_SHA256_BYTES], char ret[static DS_CODE_NAME_MAX]);
-/* 1: the name has the form of ds_code_file_name(). */
+/* Whether the name has the form that ds_code_file_name() writes. */
 int ds_code_file_is_name(const char *name);
-/* Reads the code, to be freed with ds_free(). owner: uid that may own the file, beside root. Returns 0, NONE,
- * DAMAGED, or -ENOMEM. */
+/* Reads the code, which the caller frees with ds_free(). owner: uid that may own the file, beside root. Returns 0,
+ * NONE, DAMAGED, or -ENOMEM. */
 int ds_code_file_read(int directory, const uint8_t key[static DS_SHA256_BYTES], uint32_t owner, uint64_t max,
         void **ret_code, size_t *ret_size);
 /* Stores the contents of the sealed memory file `code`. Returns 0 or a negative errno; *ret_bytes: size of the file. */

@@ -2,10 +2,10 @@
 /*
  * NVIDIA's driver library, and how to distinguish it from DetShare's
  *
- * Both are named libcuda.so.1. DetShare's, the drop-in, has an ELF note of its own. These functions look for it in a
- * file or in a loaded library. A process that needs the driver must not load the drop-in, which would lead back to the
- * daemon, and a process that needs the drop-in must not load the driver. The notes are untrusted: reads are bounded by
- * the bytes present.
+ * Both are named libcuda.so.1. The library of DetShare, the drop-in, has an ELF note of its own. These functions search
+ * for that note in a file or in a loaded library. A process that needs the driver must not load the drop-in, which
+ * would lead back to the daemon, and a process that needs the drop-in must not load the driver. The notes are
+ * untrusted: reads are bounded by the bytes present.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "util/macro.h"
 
 #define DS_LIBCUDA "libcuda.so.1"
-#define DS_DROPIN_NOTE "DetShare" /* the note's owner */
+#define DS_DROPIN_NOTE "DetShare" /* owner of the drop-in's ELF note */
 
 /* Folders where distributions, NVIDIA's installer, its container tools and WSL install the driver, in search order. */
 static const char *const ds_libcuda_folders[] = {
@@ -31,7 +31,7 @@ static const char *const ds_libcuda_folders[] = {
         "/usr/local/cuda/compat",
 };
 
-/* Whether the notes of a segment (`size` bytes) include the drop-in's. */
+/* Whether the ELF notes of a segment (`size` bytes) include the drop-in's. */
 static inline bool ds_notes_are_dropin(const char *notes, size_t size)
 {
         Elf64_Nhdr note;

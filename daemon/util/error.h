@@ -20,7 +20,8 @@
 
 /* Logs the origin of a negative r and returns r. */
 int ds_error_report_origin(int r, const char *func, const char *file, int line);
-/* Logs a negative r as passing here; positive codes and zero are not logged. Returns r. */
+/* Logs that a negative r passes this place; positive codes and zero are not logged. Returns r. */
 int ds_error_report_trace(int r, const char *func, const char *file, int line);
-/* Turns a positive code that the caller does not handle into -ENOTRECOVERABLE; negative ones are logged as passing. */
+/* Turns a positive code that the caller does not handle into -ENOTRECOVERABLE. Logs that a negative r passes this
+ * place. */
 int ds_error_report_fold(int r, const char *func, const char *file, int line);

@@ -8,6 +8,6 @@
 
 #include <stddef.h>
 
-/* Returns 0 or a negative errno; -EIO if no more bytes are accepted. Bytes written before remain. The caller traces
- * the error. */
+/* Writes all bytes. Returns 0 or a negative errno; -EIO if the file accepts no more bytes. Bytes written before an
+ * error remain. The caller traces the error. */
 int ds_write_all(int fd, const void *bytes, size_t size);

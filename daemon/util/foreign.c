@@ -14,13 +14,13 @@
 
 #include "util/macro.h"
 
-#define QUICK_BLOCKS (DS_MIB(64) / 512) /* size of a file whose pages are freed quickly, in stat's unit */
+#define QUICK_BLOCKS (DS_MIB(64) / 512) /* size of a file whose pages are freed quickly, in blocks of 512 bytes */
 #define NAMED_BLOCKS (DS_GIB(4) / 512)
-#define INTERRUPT_NS (2 * (long)DS_NS_PER_MS) /* longest time of a close */
+#define INTERRUPT_NS (2 * (long)DS_NS_PER_MS) /* longest time that a close may block */
 
 int ds_foreign_is_memory(int fd)
 {
-        return fcntl(fd, F_GET_SEALS) >= 0; /* other files do not support seals */
+        return fcntl(fd, F_GET_SEALS) >= 0; /* only memory files support seals */
 }
 
 static int disk_file(int fd, struct statx *ret)
@@ -29,7 +29,7 @@ static int disk_file(int fd, struct statx *ret)
 
         if (flags < 0 || (flags & (O_ACCMODE | O_PATH)) != O_RDONLY)
                 return 0;
-        /* use cached attributes: a user's file system must not be called */
+        /* reads cached attributes, because this must not call a user's file system */
         if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_NLINK | STATX_BLOCKS, ret) < 0)
                 return 0;
         return S_ISREG(ret->stx_mode) && ret->stx_dev_major != 0;
@@ -47,7 +47,7 @@ int ds_foreign_closes_at_once(int fd)
         struct statx disk;
         struct stat st;
 
-        /* a file with a name remains when it is closed; if it loses its name just now, it is small enough to be
+        /* a file with a name is not freed when it is closed; if it loses its name just now, it is small enough to be
          * freed quickly */
         if (disk_file(fd, &disk))
                 return disk.stx_nlink > 0 && disk.stx_blocks <= NAMED_BLOCKS;
@@ -96,7 +96,7 @@ int ds_foreign_close_socket(int fd)
 
         if (fd < 0)
                 return -1;
-        shutdown(fd, SHUT_RDWR); /* nothing more is received */
+        shutdown(fd, SHUT_RDWR); /* after the shutdown the socket receives nothing more */
         if (ioctl(fd, FIONREAD, &unread) < 0 || unread)
                 ds_foreign_close_listening(fd);
         else

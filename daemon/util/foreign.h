@@ -13,16 +13,18 @@
  */
 #pragma once
 
-/* 1: a memory file. Calls only the kernel. */
+/* Whether the file is a memory file. Makes no call to a user's process. */
 int ds_foreign_is_memory(int fd);
 /*
- * 1: a regular file of a file system on a local disk, open only for reading, such as a program's code. Calls only the
- * kernel. File systems without a device (FUSE, network, /proc) do not count.
+ * Whether the file is a regular file of a file system on a local disk, open only for reading, such as a program's code.
+ * Makes no call to a user's process. File systems without a device (FUSE, network, /proc) do not count.
  */
 int ds_foreign_is_disk_file(int fd);
-/* 1: a file with so few pages that freeing them is quick, or a disk file with a name. */
+/* Whether closing the file is quick: it has so few pages that freeing them is quick, or it is a disk file with a
+ * name. */
 int ds_foreign_closes_at_once(int fd);
 /* Shuts a connection down and closes it, within a few ms. Preserves errno. Returns -1. */
 int ds_foreign_close_socket(int fd);
-/* Closes a listening socket that others may use, too. Connections that nobody accepted are closed with it. */
+/* Closes a listening socket that other processes may have, too. Closes the connections that nobody has accepted with
+ * it. */
 int ds_foreign_close_listening(int fd);

@@ -11,7 +11,7 @@
 #include "util/macro.h"
 
 #define MAGIC 0x32736d726f667364ull /* "dsforms2" */
-#define FIELDS 4                    /* kernel, flags, two reasons */
+#define FIELDS 4                    /* fields of a line: kernel, flags, two reasons */
 
 struct trailer {
         uint64_t native, report_bytes, magic;

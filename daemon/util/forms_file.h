@@ -27,7 +27,7 @@ struct ds_forms_report {
 #define DS_FORMS_REPORT_MAX ((size_t)16 << 20)
 #define DS_FORMS_TRAILER_BYTES ((size_t)24)
 
-/* Returns 0 or -ENOMEM, also if the report becomes too large. */
+/* Adds a line to the report. Returns 0 or -ENOMEM, the latter also if the report becomes too large. */
 int ds_forms_report_add(struct ds_forms_report *report, const struct ds_forms_line *line);
 /*
  * Adds the trailer, once, behind the last line. native: hash of the text that the forms were made from, which
@@ -37,7 +37,7 @@ int ds_forms_report_end(struct ds_forms_report *report, uint64_t native);
 
 /* Number of bytes of report and trailer at the end of a file; 0: none. */
 size_t ds_forms_file_report(const void *file, size_t size);
-/* The hash that was passed to ds_forms_report_end(), from a file with a report. */
+/* The hash that was passed to ds_forms_report_end(). The file must have a report. */
 uint64_t ds_forms_file_native(const void *file, size_t size);
 /*
  * Reads the next line of a report (without trailer) into *line, with its strings in buffer, which must have room for

@@ -15,15 +15,16 @@
 #include "util/macro.h"
 
 #define HEADER_BYTES 4u
-#define IN_SMALL 1024u /* buffer of an idle connection; a larger buffer holds one large frame only */
-/* fds with one message, the kernel's limit: with room for all, the kernel never closes any unseen */
+#define IN_SMALL 1024u /* input buffer of an idle connection, bytes; a larger buffer holds one large frame only */
+/* Most fds of one message, by the kernel's limit. A receiver with less room would not see that the kernel closes the
+ * others. */
 #define COME_MAX 253u
-#define READS_MAX 4 /* recvmsg calls per ds_conn_read(), so that one busy peer does not block the loop */
+#define READS_MAX 4 /* most recvmsg() calls per ds_conn_read(), so that one busy peer does not block the loop */
 
-/* A frame, or the rest of one, that the socket did not accept. */
+/* A frame, or the rest of one, that the socket has not accepted yet. */
 struct out_frame {
         struct out_frame *next;
-        size_t size, sent; /* header and payload */
+        size_t size, sent; /* bytes of header and payload; bytes sent of them */
         size_t n_fds;
         int fds[DS_CONN_FDS_MAX];
         uint8_t data[];
@@ -39,10 +40,11 @@ struct ds_conn {
         void (*close_fds)(void *user, const int *fds, size_t n); /* NULL: this file closes them */
         void *close_user;
         struct out_frame *out_head, **out_tail;
-        size_t out_bytes, out_fds; /* queued and not sent */
-        int elsewhere;             /* another process holds the connection, and it must survive this one */
-        size_t unread_fds;         /* fds sent since the peer was last known to have read all */
-        int window;                /* the kernel's bound of unread bytes; 0 = not set */
+        size_t out_bytes, out_fds; /* bytes and fds that are queued and not sent */
+        /* 1: another process holds the connection, too, and the connection must survive this process */
+        int elsewhere;
+        size_t unread_fds; /* fds sent since the peer was last known to have read all */
+        int window;        /* the kernel's bound of bytes that the peer has not read; 0 = not set */
 };
 
 static uint32_t get_le32(const uint8_t *p)
@@ -138,7 +140,7 @@ int ds_conn_fd(const ds_conn *conn)
         return conn->fd;
 }
 
-/* Total bytes of the frame at in_start, with its header; IN_SMALL while its length is unknown; 0 if the length is
+/* Total bytes of the first buffered frame, with its header. IN_SMALL while its length is unknown; 0 if its length is
  * invalid. */
 static size_t frame_need(const ds_conn *conn)
 {
@@ -183,7 +185,7 @@ static int make_room(ds_conn *conn)
         return 0;
 }
 
-/* Stores fds received with the bytes, and closes surplus ones. */
+/* Keeps the fds received with the bytes, and closes those beyond the limit. */
 static int keep_fds(ds_conn *conn, struct msghdr *msg)
 {
         int r = msg->msg_flags & MSG_CTRUNC ? DS_CONN_E_PROTOCOL : 0, surplus[COME_MAX];
@@ -212,15 +214,15 @@ static int keep_fds(ds_conn *conn, struct msghdr *msg)
 }
 
 /*
- * Position up to which to read. A large frame is read to its end and no further, so one read never brings more than
- * IN_SMALL bytes of small frames, which bounds the work that a peer can cause per turn of the loop.
+ * Position in the buffer up to which to read. A large frame is read to its end and no further. So one read never brings
+ * more than IN_SMALL bytes of small frames, which bounds the work that a peer can cause per iteration of the loop.
  */
 static size_t in_limit(const ds_conn *conn)
 {
         return DS_MIN(conn->in_cap, conn->in_start + DS_MAX(frame_need(conn), (size_t)IN_SMALL));
 }
 
-/* Calls recvmsg once. 1: data came and the buffer is full; 0: nothing more for now. */
+/* Calls recvmsg() once. Returns 1 if data came and filled the buffer, 0 if there is nothing more for now. */
 static int read_once(ds_conn *conn)
 {
         union {
@@ -267,7 +269,8 @@ int ds_conn_read(ds_conn *conn)
 
                 if (r)
                         return r;
-                /* a whole frame is pending: more bytes stay in the socket, at the peer's cost */
+                /* with a whole frame in the buffer, further bytes stay in the socket, where they use the peer's
+                 * memory */
                 if (conn->in_end >= in_limit(conn))
                         return 0;
                 r = read_once(conn);
@@ -303,7 +306,7 @@ int ds_conn_ready(const ds_conn *conn)
 {
         size_t have = conn->in_end - conn->in_start;
 
-        /* report a frame of invalid length now: its bytes never all arrive */
+        /* a frame of invalid length counts as ready, because its bytes never all arrive */
         return have_frame(conn) || (have >= HEADER_BYTES && get_le32(conn->in + conn->in_start) > conn->frame_max);
 }
 
@@ -327,8 +330,8 @@ size_t ds_conn_n_fds(const ds_conn *conn)
         return conn->n_in_fds;
 }
 
-/* Calls sendmsg once. Returns bytes sent (0: the socket is full), -DS_CONN_E_CLOSED, -DS_CONN_E_FULL, or -errno -
- * DS_CONN_E_FULL. */
+/* Calls sendmsg() once. Returns the number of bytes sent (0: the socket is full), -DS_CONN_E_CLOSED,
+ * -DS_CONN_E_FULL, or -errno - DS_CONN_E_FULL. */
 static ssize_t send_once(int fd, struct iovec *iov, size_t n_iov, const int *fds, size_t n_fds)
 {
         union {
@@ -368,7 +371,7 @@ static int send_error(ssize_t r)
         return r < -DS_CONN_E_FULL ? (int)r + DS_CONN_E_FULL : (int)-r;
 }
 
-/* Queues the rest of a frame of which `sent` bytes are sent. */
+/* Queues the rest of a frame of which the first `sent` bytes are already sent. */
 static int enqueue(ds_conn *conn, const uint8_t *header, const void *payload, size_t size, size_t sent, const int *fds,
         size_t n_fds)
 {
@@ -508,7 +511,7 @@ int ds_conn_put_queued_fd(ds_conn *conn, int *fd)
 
         while (frame && frame->next)
                 frame = frame->next;
-        /* fds travel with a frame's first byte */
+        /* fds travel with a frame's first byte, so they cannot be added to a frame that is partly sent */
         if (!frame || frame->sent || frame->n_fds == DS_CONN_FDS_MAX)
                 return DS_CONN_E_PROTOCOL;
         frame->fds[frame->n_fds++] = DS_TAKE_FD(*fd);
@@ -540,7 +543,7 @@ int ds_conn_is_unread(const ds_conn *conn)
 
 void ds_conn_set_window(ds_conn *conn, size_t bytes)
 {
-        int wanted = (int)(bytes / 2); /* the kernel doubles it */
+        int wanted = (int)(bytes / 2); /* half, because the kernel doubles this value */
         socklen_t size = sizeof(conn->window);
 
         if (setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof(wanted)) < 0 ||

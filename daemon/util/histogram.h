@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #define DS_HISTOGRAM_SUB_BITS 4u
-#define DS_HISTOGRAM_LOW_BITS 10u  /* 1.024 us */
-#define DS_HISTOGRAM_HIGH_BITS 35u /* 34.4 s */
+#define DS_HISTOGRAM_LOW_BITS 10u  /* log2 of the first bucket's lower bound, ns: 1.024 us */
+#define DS_HISTOGRAM_HIGH_BITS 35u /* log2 of the last bucket's upper bound, ns: 34.4 s */
 #define DS_HISTOGRAM_BUCKETS ((DS_HISTOGRAM_HIGH_BITS - DS_HISTOGRAM_LOW_BITS) << DS_HISTOGRAM_SUB_BITS)
 
 struct ds_histogram {
@@ -20,6 +20,6 @@ struct ds_histogram {
 };
 
 void ds_histogram_add(struct ds_histogram *histogram, uint64_t ns);
-/* The smallest value that at least `permille` of the values of both do not exceed, within the buckets' resolution; 0
- * if there are none. */
+/* The smallest value that at least `permille` of the values in both histograms do not exceed, within the buckets'
+ * resolution. 0 if they are empty. */
 uint64_t ds_histogram_quantile(const struct ds_histogram *a, const struct ds_histogram *b, uint32_t permille);

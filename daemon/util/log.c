@@ -20,7 +20,7 @@ static enum ds_log_level log_max = DS_LOG_INFO;
 static int log_journal;
 static int log_fd = STDERR_FILENO;
 static ds_log_sink *log_sink;
-static _Atomic unsigned log_unread; /* lines dropped for lack of room */
+static _Atomic unsigned log_unread; /* number of lines dropped because the log had no room */
 
 void ds_log_setup(const char *name, enum ds_log_level max_level)
 {
@@ -65,7 +65,7 @@ static int log_has_room(void)
 
 static void log_line(enum ds_log_level level, const char *line)
 {
-        /* one call, so that lines of several processes do not mix */
+        /* a line is written by one call, so that lines of several processes do not mix */
         if (log_journal)
                 dprintf(log_fd, "<%d>%s: %s\n", level, log_name, line);
         else

@@ -24,24 +24,24 @@ enum ds_log_level {
 /* Events that operators search for, independent of the wording. */
 enum ds_log_event {
         DS_EVENT_NONE,
-        DS_EVENT_CLIENT_CLOSED, /* because of a fault of its own */
+        DS_EVENT_CLIENT_CLOSED, /* the daemon closed a client because of the client's own fault */
         DS_EVENT_WORKER_LOST,
         DS_EVENT_DEVICE_LOST,
         DS_EVENT_CONFIG_REFUSED,
         DS_EVENT_CONFIG_READ,
-        DS_EVENT_POLICY_REPLACED, /* by the daemon, not by an administrator */
+        DS_EVENT_POLICY_REPLACED, /* the daemon, not an administrator, replaced the policy */
         _DS_EVENT_MAX,
 };
 
-/* Subject of a line; zeros: none. */
+/* Subject of a log line; all zeros: none. */
 struct ds_log_about {
         enum ds_log_event event;
         uint64_t session;
-        int32_t pid; /* 0: no client, and uid is unused */
+        int32_t pid; /* 0: the line is about no client, and uid is unused */
         uint32_t uid;
 };
 
-/* line has no process name and is safe to display. */
+/* Function that receives log lines. `line` has no process name and is safe to display. */
 typedef void ds_log_sink(const struct ds_log_about *about, enum ds_log_level level, const char *line);
 
 struct ds_log_budget {
@@ -51,8 +51,8 @@ struct ds_log_budget {
 };
 
 /*
- * Budgets per user. They outlive connections, because a new budget per connection would be no bound. Users may share
- * one.
+ * Log budgets per user. They outlive connections, because a new budget per connection would be no bound. Several users
+ * may share one.
  */
 #define DS_LOG_BUDGETS 64u
 struct ds_log_budgets {
@@ -64,18 +64,19 @@ static inline struct ds_log_budget *ds_log_budget_of(struct ds_log_budgets *budg
         return &budgets->of[uid % DS_LOG_BUDGETS];
 }
 
-/* name is kept by reference. Lines above max_level are dropped. */
+/* Sets the process's name, which must stay valid, and the log level: lines above max_level are dropped. */
 void ds_log_setup(const char *name, enum ds_log_level max_level);
-/* Whether the journal reads standard error. JOURNAL_STREAM may come from a parent with another standard error. */
+/* Whether the journal reads standard error. Checks that, because the variable JOURNAL_STREAM may come from a parent
+ * with another standard error. */
 int ds_log_in_journal(void);
 /* Sends later lines to the sink; NULL: to standard error. */
 void ds_log_set_sink(ds_log_sink *sink);
-/* Sends later lines to this file instead of standard error, which captures another program's output. */
+/* Sends later lines to this file, for a process whose standard error captures another program's output. */
 void ds_log_to(int fd);
 void ds_log(enum ds_log_level level, const char *fmt, ...) ds_printf(2, 3);
 void ds_log_about(const struct ds_log_about *about, enum ds_log_level level, const char *fmt, ...) ds_printf(3, 4);
-/* As ds_log(), but at most 20 lines per 10 s of now_ns for this budget. */
+/* Logs as ds_log(), but at most 20 lines per 10 s of now_ns for this budget. */
 void ds_log_limited(struct ds_log_budget *budget, uint64_t now_ns, enum ds_log_level level, const char *fmt, ...)
         ds_printf(4, 5);
-/* For a line that is logged by other means: 1 if the budget allows it, which spends it. */
+/* Whether the budget allows one more line, which then counts against it. For lines that are logged by other means. */
 int ds_log_may(struct ds_log_budget *budget, uint64_t now_ns, enum ds_log_level level);

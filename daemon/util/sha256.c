@@ -6,9 +6,9 @@
 #include "util/macro.h"
 
 #define BLOCK 64u
-#define LENGTH_AT 56u /* offset of the length in bits in the last block */
+#define LENGTH_AT 56u /* offset of the text's length, in bits, in the last block */
 
-/* The fractions of the cube roots of the first 64 primes. */
+/* Constants of SHA-256: the fractions of the cube roots of the first 64 primes. */
 static const uint32_t constants[64] = {
         0x428a2f98,
         0x71374491,

@@ -2,7 +2,8 @@
 /*
  * SHA-256 (FIPS 180-4)
  *
- * For names of contents from users: nobody can make two contents with one name. About 300 MB/s, so not for large data.
+ * Makes names for contents that come from users: nobody can make two contents with one name. About 300 MB/s, so not for
+ * large data.
  */
 #pragma once
 

@@ -27,7 +27,7 @@ static int obeyed(uint32_t c)
 {
         if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c)
                 return 1;
-        /* direction marks, line and paragraph separators */
+        /* marks of writing direction, separators of lines and paragraphs */
         return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 

@@ -483,6 +483,7 @@ Test(config, a_long_file, .init = make_dir, .fini = remove_dir)
                 fprintf(f, ";%062d\n", i);
         fclose(f);
         cr_assert_str_eq(load(1, &config), "");
+        ds_config_deinit(&config);
         f = fopen(path, "a");
         fputs("\n", f);
         fclose(f);

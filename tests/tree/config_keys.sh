@@ -24,6 +24,6 @@ same "$source, $example" "$keys" "$(keys_of $example '#')"
 for key in $(sed "s/.*[.]//" <<<"$keys"); do
         grep -q "^\"$key=\"" tests/fuzz/config.dict || { echo "tests/fuzz/config.dict does not know $key"; bad=1; }
 done
-same "keys that need a restart" "$(sed -n 's/^ *{"\([a-z]*\)", \(differ\|started\).*/\1/p' daemon/supervisor/reload.c)" \
-        "$(tr '\n' ' ' <$page | sed -n 's/.* - \([*]device[*].*\) need a *restart.*/\1/p' | grep -oE '\*[a-z]+\*' | tr -d '*')"
+same "keys that need a restart" "$(sed -n 's/^ *{"\([a-z_]*\)", \(differ\|started\).*/\1/p' daemon/supervisor/reload.c)" \
+        "$(tr '\n' ' ' <$page | sed -n 's/.* - \([*]device[*].*\) need a *restart.*/\1/p' | grep -oE '\*[a-z_]+\*' | tr -d '*')"
 exit $bad

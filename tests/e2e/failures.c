@@ -689,7 +689,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-        int n_max = getenv("DETSHARE_SOAK") ? 300 : 2, fd;
+        int n_max = getenv("DETSHARE_SOAK") ? 300 : 2, ran = 0, fd;
 
         if (argc < 2)
                 return 2;
@@ -712,6 +712,7 @@ int main(int argc, char **argv)
 
                 if (argc > 3 && strcmp(argv[3], parts[i].name) != 0)
                         continue;
+                ran++;
                 if (parts[i].own_daemon)
                         start();
                 parts[i].fn();
@@ -719,6 +720,8 @@ int main(int argc, char **argv)
                         stop();
                 printf("%s: %.1f s\n", parts[i].name, (double)(h_now_ms() - begin) / 1000);
         }
+        if (!ran)
+                h_check(0, "there is no part %s; parts[] in tests/e2e/failures.c lists them", argv[3]);
         unlink(faults_path);
         unlink(log_path);
         return h_finish();

@@ -86,7 +86,8 @@ static void exact(int isa)
         n = read_recorded();
         for (int i = 0; i < n_rows; i++)
                 known += !rows[i].approx;
-        cr_assert(n == known && n > 800, "%d of %d rows are recorded", n, known);
+        cr_assert(n == known && n > 800,
+                "%d of %d rows have a hash in " TEST_INTERP_GOLDEN ": `interp_diff record FILE` writes them", n, known);
         ds_ix_force_isa(isa);
         for_rows(check_hash);
         ds_ix_force_isa(-1);

@@ -49,8 +49,10 @@ Test(ptx_rows, the_interpreter_executes_run_rows)
                 struct ds_ptx_diags diags = {0};
                 int r = ds_interp_new(module, &diags, &interp);
 
-                cr_expect_eq(r, info->run ? 0 : DS_INTERP_E_UNSUPPORTED, "'%s': %d, the table says %s", ptx_rows[op], r,
-                        info->run ? "RUN" : "REFUSE");
+                cr_expect_eq(r, info->run ? 0 : DS_INTERP_E_UNSUPPORTED,
+                        "'%s': ds_interp_new() returns %d, but the row says %s: is there a case for it in "
+                        "ds_ix_find_...()?",
+                        ptx_rows[op], r, info->run ? "RUN" : "REFUSE");
                 if (!info->run) /* the text of a long instruction may be truncated in the message */
                         cr_expect(
                                 diags.n && strncmp(diags.diag[0].message, text, DS_MIN(strlen(text), (size_t)20)) == 0,

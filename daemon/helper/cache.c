@@ -12,7 +12,7 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-/* a result larger than max_bytes / LARGE_PART is not cached, because it would evict most other rows */
+/* A result larger than max_bytes / LARGE_PART is not cached, because it would evict most other rows. */
 #define LARGE_PART 4
 
 struct row {
@@ -26,7 +26,7 @@ struct row {
 TAILQ_HEAD(row_list, row);
 
 struct ds_cache {
-        struct row_list rows; /* most recently used first */
+        struct row_list rows; /* all rows, most recently used first */
         size_t max_bytes, bytes;
         uint64_t seed; /* random seed of the hash, so that nobody can construct collisions */
 };

@@ -24,9 +24,9 @@ struct ds_cache_key {
 
 int ds_cache_new(size_t max_bytes, ds_cache **ret);
 ds_cache *ds_cache_free(ds_cache *cache);
-/* 1 and the bytes, valid until the next call on the cache; else 0. */
+/* Finds the output for this key. Returns 1 and the bytes, which are valid until the next call on the cache; else 0. */
 int ds_cache_find(ds_cache *cache, const struct ds_cache_key *key, const void **ret_bytes, size_t *ret_size);
-/* Copies both. A large result, or one without memory for it, is not cached. */
+/* Stores copies of key and bytes. Does nothing if the result is large or there is no memory for it. */
 void ds_cache_add(ds_cache *cache, const struct ds_cache_key *key, const void *bytes, size_t size);
 size_t ds_cache_bytes(const ds_cache *cache);
 

@@ -48,7 +48,8 @@ void *ds_check_map(int fd, uint64_t offset, uint64_t bytes)
 
         if (seals < 0 || (seals & want) != want || offset || !bytes || bytes > DS_CHECK_IMAGE_MAX)
                 return NULL;
-        /* huge pages and holes may lack memory when they are read, and SIGBUS would end this process */
+        /* a file with huge pages or holes is refused: reading it may need memory that is not there, and SIGBUS would
+         * end this process */
         if (fstat(fd, &st) < 0 || st.st_blksize != sysconf(_SC_PAGESIZE) || (uint64_t)st.st_size < bytes ||
                 (uint64_t)st.st_blocks * 512 < bytes)
                 return NULL;
@@ -56,7 +57,7 @@ void *ds_check_map(int fd, uint64_t offset, uint64_t bytes)
         return p == MAP_FAILED ? NULL : p;
 }
 
-/* A copy of the file's bytes, or NULL and *result is set. */
+/* Copies the file's bytes. Returns the copy; NULL: *result holds the error. */
 static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check_result *result)
 {
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
@@ -100,7 +101,7 @@ static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check
         return DS_TAKE_PTR(copy);
 }
 
-/* A memory file with these bytes and all seals; or -1 and *result is set. */
+/* Creates a memory file with these bytes and all seals. Returns its descriptor; -1: *result holds the error. */
 static int check_seal(const void *bytes, size_t size, struct ds_check_result *result)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("detshare-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -150,7 +151,7 @@ static void check_unpack_failed(int r, struct ds_check_result *result)
                 snprintf(result->message, sizeof(result->message), "no memory to unpack the image");
 }
 
-/* The text of the PTX that this device selects, or NULL and *result is set. */
+/* Decompresses the PTX that this device selects. Returns its text; NULL: *result holds the error. */
 static char *check_unpack(
         const uint8_t *bytes, size_t size, uint32_t cc, int any, struct ds_check_result *result, size_t *ret_length)
 {
@@ -190,7 +191,8 @@ static void check_finish(const void *bytes, size_t size, struct ds_check_result 
         result->hash = XXH3_64bits(bytes, size);
 }
 
-/* The image's bytes, which nobody can change; the caller frees *ret_copy. NULL and *result is set on an error. */
+/* Returns bytes of the image that nobody can change: its mapping, or a copy, which the caller frees (*ret_copy).
+ * NULL: *result holds the error. */
 static const uint8_t *check_bytes(
         const struct ds_check_source *source, struct ds_check_result *result, uint8_t **ret_copy)
 {
@@ -248,7 +250,7 @@ static void machine_elf(const ds_image *image, size_t index, uint32_t cc, struct
                 ds_check_cubin(bytes, size, cc, "the image's machine code", result);
 }
 
-/* The text of one entry, with coloured kernels if any are requested. */
+/* Returns the text of one PTX entry, followed by coloured kernels if any are requested. */
 static int machine_ptx(const ds_image *image, size_t index, uint32_t cc, const struct ds_coloured *coloured,
         struct ds_check_result *result, struct ds_check_text *ret)
 {
@@ -266,8 +268,8 @@ static int machine_ptx(const ds_image *image, size_t index, uint32_t cc, const s
 }
 
 /*
- * Opens the source's container and finds its coloured kernels. *copy holds the bytes of both, if they are not in the
- * source. 0, or 1 and *result holds the reason.
+ * Opens the container that the source holds, and finds its requests for coloured kernels. *copy holds the bytes of both
+ * unless they are mapped. Returns 0, or 1: *result holds the error.
  */
 static int check_open(const struct ds_check_source *source, struct ds_check_result *result, uint8_t **copy,
         struct ds_coloured *ret_coloured, ds_image **ret)
@@ -306,7 +308,8 @@ int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int forc
         return 0;
 }
 
-/* Selects the PTX from which the selected machine code was made. -1: no PTX, or the code is from other PTX. */
+/* Selects the PTX from which the selected machine code was made. Returns -1 if there is no PTX, or the code is from
+ * other PTX. */
 static int ptx_choose(const ds_image *image, uint32_t cc, int force_ptx, size_t *ret_index)
 {
         const struct ds_image_entry *ptx, *elf;

@@ -55,7 +55,7 @@ int ds_coloured_open(const uint8_t *bytes, size_t size, struct ds_coloured *ret,
         return 0;
 }
 
-/* Writes the reasons to the message, one per line. Returns the number of refused kernels. */
+/* Writes to the message why kernels cannot be coloured, one reason per line. Returns the number of these kernels. */
 static uint32_t say_refused(const struct ds_coloured *coloured, const struct ds_ptx_colour_verdict *verdicts,
         struct ds_check_result *result)
 {

@@ -17,17 +17,20 @@
 #include "helper/check.h"
 #include "proto/wire.h"
 
-#define DS_COLOURED_TEXT_MAX ((size_t)8 << 20) /* bytes of PTX; bounds the time, since other requests wait meanwhile */
+/* most bytes of PTX; this bounds the time, since other requests wait meanwhile */
+#define DS_COLOURED_TEXT_MAX ((size_t)8 << 20)
 
-/* Contents of such an image; pointers into the image. */
+/* Contents of an image with requests for coloured kernels; pointers into its bytes. */
 struct ds_coloured {
-        const struct ds_coloured_image *header; /* NULL: a normal image, and `image` is all of it */
+        const struct ds_coloured_image *header; /* NULL: an image without such requests, and `image` is all of it */
         const struct ds_coloured_want *wants;
         const uint8_t *image;
         size_t size;
 };
 
-/* 0, or -1 and *result is set: invalid content. bytes: aligned as by malloc(), and immutable. */
+/* Finds the parts of an image. bytes: aligned as by malloc(), and immutable. Returns 0, or -1: the content is
+ * invalid, and *result holds the error. */
 int ds_coloured_open(const uint8_t *bytes, size_t size, struct ds_coloured *ret, struct ds_check_result *result);
-/* Replaces *text (ds_free) by the text with the forms. 0, or -1 and *result is set. */
+/* Replaces *text (ds_free) by the same text followed by the coloured kernels. Returns 0, or -1: *result holds the
+ * error. */
 int ds_coloured_make(const struct ds_coloured *coloured, char **text, size_t *length, struct ds_check_result *result);

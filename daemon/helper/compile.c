@@ -26,17 +26,18 @@
 #define CHILD_TEXT_NAME "/proc/self/fd/3"
 #define CHILD_CODE_NAME "/proc/self/fd/4"
 #define CHILD_NO_EXEC 127
-#define CHILD_NICE 10 /* compiling must not take the processor from a latency-sensitive program */
+#define CHILD_NICE 10 /* nice value of compilers: they must not take the processor from a latency-sensitive program */
 #define FD_HIGH 16    /* above all descriptor numbers that the child uses */
 
 #define CODE_MAX DS_CHECK_IMAGE_MAX
 #define MEMORY_MAX DS_GIB(4)
-#define WORDS_MAX 12288            /* bytes of compiler output for the client */
-#define WORDS_HEARD_MAX DS_MIB(16) /* the compiler is killed after this much output */
+#define WORDS_MAX 12288            /* bytes of compiler output that the client gets */
+#define WORDS_HEARD_MAX DS_MIB(16) /* bytes of compiler output after which the helper kills it */
 #define OPTIONS 3
 #define REGISTERS_MAX 255u
 #define OPTIMIZATION_MAX 4u
-#define TEXT_NAME "application ptx input" /* the name that NVIDIA's driver uses in its logs */
+/* name of the text in messages: the name that NVIDIA's driver uses in its logs */
+#define TEXT_NAME "application ptx input"
 
 struct ds_compile {
         pid_t pid;
@@ -62,7 +63,7 @@ static void child_limit(int resource, uint64_t value)
 {
         struct rlimit limit = {value, value}, is;
 
-        /* an unprivileged process cannot raise a lower hard limit, and need not */
+        /* an unprivileged process cannot raise its hard limit; the lower one stays */
         if (getrlimit((__rlimit_resource_t)resource, &is) == 0 && is.rlim_max < value)
                 limit = (struct rlimit){is.rlim_max, is.rlim_max};
         if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
@@ -81,7 +82,8 @@ void ds_compile_options(const struct ds_check_text *text, char ret[static DS_COM
                         DS_MIN(text->optimization - 1, OPTIMIZATION_MAX));
 }
 
-/* Runs between fork and exec: async-signal-safe calls only. The descriptors are all above FD_HIGH. */
+/* Becomes the compiler. Runs between fork and exec, so it makes async-signal-safe calls only. The descriptors are
+ * all above FD_HIGH. */
 static void child_exec(
         const char *ptxas, char *const *options, int text, int code, int words, pid_t parent, uint32_t time_ms)
 {
@@ -94,7 +96,7 @@ static void child_exec(
                 _exit(CHILD_NO_EXEC);
         if (dup2(text, CHILD_TEXT) < 0 || dup2(code, CHILD_CODE) < 0 || close_range(CHILD_CODE + 1, ~0U, 0) < 0)
                 _exit(CHILD_NO_EXEC);
-        setpgid(0, 0); /* a process group, so that its own children are killed with it */
+        setpgid(0, 0); /* a process group of its own, so that child processes of the compiler are killed with it */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent || chdir("/") < 0)
                 _exit(CHILD_NO_EXEC);
@@ -102,7 +104,7 @@ static void child_exec(
         child_limit(RLIMIT_CORE, 0);
         child_limit(RLIMIT_AS, MEMORY_MAX);
         child_limit(RLIMIT_FSIZE, CODE_MAX);
-        /* counts all threads, so it also bounds the work of a multi-threaded compiler */
+        /* RLIMIT_CPU counts all threads, so it also bounds the work of a multi-threaded compiler */
         child_limit(RLIMIT_CPU, time_ms / 1000 + 2);
         if (nice(CHILD_NICE) < 0)
                 errno = 0;
@@ -133,7 +135,7 @@ static int compile_spawn(ds_compile *compile, const char *ptxas, const struct ds
                 return ds_error_origin(-errno);
         compile->words_fd = fds[0];
         theirs = fd_high(fds[1]);
-        /* the child's end blocks, because a compiler does not handle EAGAIN */
+        /* the child's end of the pipe must block, because a compiler does not handle EAGAIN */
         if (theirs < 0 || fcntl(theirs, F_SETFL, 0) < 0)
                 return ds_error_origin(-errno);
         compile->pid = fork();
@@ -168,7 +170,8 @@ int ds_compile_new(const char *ptxas, const struct ds_check_text *text, uint32_t
         return 0;
 }
 
-/* Kills the group, in case the compiler is a script, and the process, in case the group does not exist yet. */
+/* Kills the compiler's process group, in case it is a script with children, and its process, in case the group does
+ * not exist yet. */
 static void compile_kill(const ds_compile *compile)
 {
         kill(-compile->pid, SIGKILL);
@@ -213,7 +216,7 @@ static void hear(ds_compile *compile, const char *bytes, size_t size)
         compile->heard += size;
 }
 
-/* Reads once only, so that endless output does not delay other requests. */
+/* Reads output of the compiler once: endless output must not delay other requests. */
 static void listen_once(ds_compile *compile)
 {
         char bytes[65536];
@@ -248,14 +251,14 @@ int ds_compile_step(ds_compile *compile, uint64_t now_ns)
         if (waitpid(compile->pid, &compile->status, WNOHANG) != compile->pid)
                 return 0;
         compile->over = 1;
-        kill(-compile->pid, SIGKILL); /* kills child processes that are left */
-        /* the rest of the output: a pipe holds no more than one read takes */
+        kill(-compile->pid, SIGKILL); /* kills child processes that the compiler has left behind */
+        /* reads the rest of the output: a pipe holds no more than one read takes */
         listen_once(compile);
         return 1;
 }
 
-/* Makes the output printable: replaces control bytes, shows the file's name as the driver does, and removes blanks
- * at the end. */
+/* Copies the compiler's output in printable form: replaces control bytes, names the file as the driver does, and
+ * removes blanks at the end. */
 static void words_copy(const ds_compile *compile, char *text, size_t size)
 {
         size_t name = strlen(CHILD_TEXT_NAME), at = 0;
@@ -275,7 +278,7 @@ static void words_copy(const ds_compile *compile, char *text, size_t size)
         text[at] = 0;
 }
 
-/* Sets the result for an exit status other than 0. */
+/* Sets the result for a compiler that ended with an exit status other than 0. */
 static void compile_failed(const ds_compile *compile, struct ds_check_result *result)
 {
         char words[WORDS_MAX + 1];
@@ -298,7 +301,7 @@ static void compile_failed(const ds_compile *compile, struct ds_check_result *re
                         words[0] ? words : "ptxas failed without a message");
 }
 
-/* Reads the compiler's output file; NULL and *result is set on an error. */
+/* Reads the compiler's output file. Returns NULL on an error, which *result holds. */
 static void *code_read(const ds_compile *compile, struct ds_check_result *result, size_t *ret_size)
 {
         ds_cleanup(ds_freep) uint8_t *code = NULL;

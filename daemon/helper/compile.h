@@ -18,22 +18,22 @@ typedef struct ds_compile ds_compile;
 #define DS_COMPILE_TIME_MS 30000u
 #define DS_COMPILE_OPTIONS_MAX 64
 
-/* Command-line options for the text, like "-arch=sm_90a -maxrregcount=64 -O3". */
+/* Command-line options of the compiler for the text, like "-arch=sm_90a -maxrregcount=64 -O3". */
 void ds_compile_options(const struct ds_check_text *text, char ret[static DS_COMPILE_OPTIONS_MAX]);
 
-/* time_ms: 0 for DS_COMPILE_TIME_MS. Copies the text. 0 or a negative errno. */
+/* Starts the compiler. Copies the text. time_ms: time limit; 0: DS_COMPILE_TIME_MS. Returns 0 or a negative errno. */
 int ds_compile_new(const char *ptxas, const struct ds_check_text *text, uint32_t time_ms, ds_compile **ret);
 /* Kills the compiler if it still runs. NULL is allowed; returns NULL. */
 ds_compile *ds_compile_free(ds_compile *compile);
-int ds_compile_process_fd(const ds_compile *compile); /* readable when it has ended */
-/* readable when it has written a message; -1 after the last one */
+int ds_compile_process_fd(const ds_compile *compile); /* readable when the compiler has ended */
+/* Descriptor that is readable when the compiler has written a message; -1 after the last one. */
 int ds_compile_words_fd(const ds_compile *compile);
-/* time limit, CLOCK_MONOTONIC; call ds_compile_step() after it */
+/* Time limit of the compiler by CLOCK_MONOTONIC, ns. Call ds_compile_step() when it has passed. */
 uint64_t ds_compile_deadline_ns(const ds_compile *compile);
-/* 0: still running; 1: ended. Does not block. */
+/* Reads messages and checks the end, without blocking. Returns 0: the compiler still runs; 1: it has ended. */
 int ds_compile_step(ds_compile *compile, uint64_t now_ns);
-/* Call after a step that returned 1: the result for a GPU of this cc. *ret_code (ds_free) is set when the status is
- * 0. */
+/* Fills in the result for a GPU of this cc, after a step that returned 1. *ret_code (ds_free) is set if the status
+ * is 0. */
 void ds_compile_result(
         const ds_compile *compile, uint32_t cc, struct ds_check_result *result, void **ret_code, size_t *ret_size);
 

@@ -16,13 +16,13 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-#define MEMORY_MAX DS_GIB(4) /* most address space; a malicious image may request a lot */
+#define MEMORY_MAX DS_GIB(4) /* bound of the helper's address space; a malicious image may request a lot of memory */
 #define FILES_MAX 4352
 #define PROCESSES_MAX 512 /* processes and threads under the helper's own uid, compilers included */
 
-/* from linux/landlock.h; the headers of older systems lack parts that the kernel may support */
+/* values of linux/landlock.h, because the headers of older systems lack parts that the kernel may support */
 #define LANDLOCK_VERSION_FLAG 1u
-/* a Landlock domain must handle at least one right; no helper needs this one */
+/* right that the Landlock domain handles: it must handle one, and no helper needs this one */
 #define LANDLOCK_MAKE_BLOCK (1ull << 11)
 #define LANDLOCK_SIGNAL (1ull << 1)
 #define LANDLOCK_SIGNAL_VERSION 6
@@ -31,7 +31,7 @@ struct landlock_rules {
         uint64_t handled_access_fs, handled_access_net, scoped;
 };
 
-/* Keeps a lower existing limit. */
+/* Sets a resource limit. A lower existing limit stays. */
 static int fence_limit(__rlimit_resource_t resource, rlim_t most)
 {
         struct rlimit limit;
@@ -47,7 +47,7 @@ static int become(uid_t uid)
         return setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ? -errno : 0;
 }
 
-/* 0, or DS_FENCE_E_ROOT. */
+/* Changes the user if the helper is root. Returns 0, or DS_FENCE_E_ROOT. */
 static int fence_user(int *ret_own_uid)
 {
         uint32_t random;
@@ -66,7 +66,7 @@ static int fence_user(int *ret_own_uid)
         return DS_FENCE_E_ROOT;
 }
 
-/* 0, or -1: the kernel has no Landlock, or does not permit it here. */
+/* Enters a Landlock domain. Returns 0, or -1: the kernel has no Landlock, or does not permit it here. */
 static int fence_domain(void)
 {
         struct landlock_rules rules = {.handled_access_fs = LANDLOCK_MAKE_BLOCK};
@@ -97,7 +97,8 @@ static int fence_limits(int own_uid)
         /* RLIMIT_NPROC counts all processes of the uid, so it applies only if the uid is the helper's own */
         if (!r && own_uid)
                 r = fence_limit(RLIMIT_NPROC, PROCESSES_MAX);
-#ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses, and traces the process when it ends */
+/* no such limit with AddressSanitizer, which reserves terabytes of addresses and traces the process when it ends */
+#ifndef __SANITIZE_ADDRESS__
         if (!r)
                 r = fence_limit(RLIMIT_AS, MEMORY_MAX);
         if (!r && prctl(PR_SET_DUMPABLE, 0) < 0)
@@ -116,8 +117,8 @@ int ds_fence(int say)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return ds_error_origin(-errno);
-        /* checking images must not have precedence over users' programs; a lower priority set by an administrator is
-         * kept */
+        /* checking images must not have precedence over users' programs; a lower priority that an administrator has
+         * set stays */
         if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
                 return ds_error_origin(-errno);
         domain = fence_domain() == 0;

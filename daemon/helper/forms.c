@@ -29,7 +29,7 @@
 #define CHILD_MEMORY DS_GIB(2) /* address space of the child, including the helper's own part */
 #define CHILD_ARENA DS_MIB(512)
 #define CHILD_OUT_MAX DS_CHECK_IMAGE_MAX
-#define CHILD_FAILED 1 /* exit status: the file contains the reason */
+#define CHILD_FAILED 1 /* exit status of a child whose file contains the reason of its failure */
 
 /* Header of the child's file, followed by the text, the report and its trailer, or by the reason of a failure. */
 struct out_header {
@@ -69,7 +69,7 @@ static void child_fence(pid_t parent)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
                 _exit(CHILD_FAILED);
-#ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses */
+#ifndef __SANITIZE_ADDRESS__ /* no such limit with AddressSanitizer, which reserves terabytes of addresses */
         child_limit(RLIMIT_AS, CHILD_MEMORY, CHILD_MEMORY);
 #endif
         child_limit(RLIMIT_FSIZE, CHILD_OUT_MAX, CHILD_OUT_MAX);
@@ -89,7 +89,7 @@ _Noreturn static void child_fails(FILE *out, const char *why)
         _exit(CHILD_FAILED);
 }
 
-/* The reason as text, with its line. */
+/* Writes why a kernel has no form, with the line of the PTX. */
 static const char *reason_of(const struct ds_ptx_form_fate *fate, char text[static 256])
 {
         if (fate->made)
@@ -155,7 +155,7 @@ static int child_write(FILE *out, const struct ds_ptx_module *native, const stru
         return r;
 }
 
-/* Frees no memory: the process ends. */
+/* Makes the forms in the child. Frees no memory, because the process ends afterwards. */
 _Noreturn static void child_make(const char *text, size_t length, FILE *out)
 {
         struct ds_ptx_diags *diags = ds_alloc0(1, sizeof(*diags));
@@ -248,7 +248,8 @@ int ds_forms_step(ds_forms *forms, uint64_t now_ns)
         return 1;
 }
 
-/* Reads all bytes behind the header and adds a NUL; NULL: invalid content, or no memory. */
+/* Reads the child's file behind its header and adds a NUL. Returns NULL if the content is invalid or there is no
+ * memory. */
 static char *forms_read(const ds_forms *forms, struct out_header *ret_header, size_t *ret_size)
 {
         ds_cleanup(ds_freep) char *bytes = NULL;

@@ -16,22 +16,24 @@
 
 typedef struct ds_forms ds_forms;
 
-/* limit of processor time; the limit of elapsed time is larger, since the child has low priority */
+/* Limit of the child's processor time. Its limit of elapsed time is larger, since it has low priority. */
 #define DS_FORMS_CPU_S 10u
 #define DS_FORMS_TIME_MS 60000u
-#define DS_FORMS_TEXT_MAX ((size_t)32 << 20) /* bytes of PTX; a larger module gets no forms */
+#define DS_FORMS_TEXT_MAX ((size_t)32 << 20) /* most bytes of PTX; a larger module gets no forms */
 
-/* Copies the text. 0 or a negative errno. */
+/* Starts the child. Copies the text. Returns 0 or a negative errno. */
 int ds_forms_new(const char *text, size_t length, ds_forms **ret);
 /* Kills the child if it still runs. NULL is allowed; returns NULL. */
 ds_forms *ds_forms_free(ds_forms *forms);
-int ds_forms_process_fd(const ds_forms *forms);       /* readable when it has ended */
-uint64_t ds_forms_deadline_ns(const ds_forms *forms); /* time limit, CLOCK_MONOTONIC; call ds_forms_step() after it */
-/* 0: still running; 1: ended. Does not block. */
+int ds_forms_process_fd(const ds_forms *forms); /* readable when the child has ended */
+/* time limit of the child by CLOCK_MONOTONIC, ns; call ds_forms_step() when it has passed */
+uint64_t ds_forms_deadline_ns(const ds_forms *forms);
+/* Checks whether the child has ended, without blocking. Returns 0: it still runs; 1: it has ended. */
 int ds_forms_step(ds_forms *forms, uint64_t now_ns);
 /*
- * Call after a step that returned 1: the text with all forms followed by the report, in one block (ds_free) of
- * *ret_size bytes, of which the first *ret_text are the text. NULL: no result, and *result says why.
+ * Returns the result after a step that returned 1: the text with all forms followed by the report, in one block
+ * (ds_free) of *ret_size bytes, of which the first *ret_text are the text. NULL: there is no result, and *result holds
+ * the reason.
  */
 char *ds_forms_result(const ds_forms *forms, struct ds_check_result *result, size_t *ret_text, size_t *ret_size);
 

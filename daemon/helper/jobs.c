@@ -22,20 +22,20 @@
 #include "util/forms_file.h"
 #include "util/macro.h"
 
-/* Limits per helper process; up to nine run, one per user. */
+/* Limits of one helper process; up to nine processes run, one per user. */
 #define CACHE_BYTES DS_MIB(32)
 /* most bytes of checked images kept, also bounded by 1/KNOWN_MEMORY_PART of the machine's memory */
 #define KNOWN_MAX DS_MIB(512)
 #define KNOWN_MIN DS_MIB(32)
 #define KNOWN_MEMORY_PART 128u
 #define KNOWN_FILES_MAX 4096u
-#define FILES_BESIDE 160u    /* other descriptors open at the same time */
-#define STATUS_CANCELLED 999 /* not sent to a client */
-#define FAILED_MAX 64u       /* modules that are known to have no forms */
+#define FILES_BESIDE 160u    /* descriptors that the helper needs beside those of checked images */
+#define STATUS_CANCELLED 999 /* status of a cancelled job; no client receives it */
+#define FAILED_MAX 64u       /* most modules that are remembered as modules without forms */
 
-/* The result for the image without forms. */
+/* The result for an image without forms of its kernels. */
 struct native {
-        int fd; /* -1: none */
+        int fd; /* -1: there is no such result */
         uint64_t bytes, hash, variable_bytes;
         enum ds_check_origin how;
         int damaged;
@@ -45,23 +45,23 @@ struct native {
 struct job {
         ds_compile *compile; /* compile and making both NULL: the slot is free */
         ds_forms *making;
-        int of_forms; /* 1: the text being compiled is the transformed one */
-        char *made;   /* the transformed text and the report */
+        int of_forms; /* 1: the text that the compiler gets is the transformed one */
+        char *made;   /* transformed text followed by its report */
         size_t made_text, made_size;
         struct native native;
         struct ds_jobs_request request;
         struct ds_check_text text;
         char options[DS_COMPILE_OPTIONS_MAX];
-        int sealed; /* the image's file if the image is identified by its bytes; else -1 */
+        int sealed; /* file of the image if the image is identified by its bytes; else -1 */
         enum ds_check_origin how;
         int damaged;
         uint8_t key[DS_SHA256_BYTES];             /* key of the text being compiled */
         uint64_t compiler;                        /* identity of the compiler when it was started */
         struct ds_known_origin origin;            /* origin of the image */
-        const struct ds_known_origin *remembered; /* the same, or NULL: the image cannot be identified */
+        const struct ds_known_origin *remembered; /* the address of `origin`; NULL: the image cannot be identified */
 };
 
-/* A module for which no forms can be made, and the reason. */
+/* A module for which no forms can be made, and the reason for that. */
 struct failed {
         uint8_t key[DS_SHA256_BYTES];
         char why[256];
@@ -77,9 +77,9 @@ struct ds_jobs {
         uint32_t directory_owner;
         struct job jobs[DS_JOBS_MAX];
         struct failed failed[FAILED_MAX];
-        uint32_t n_failed;             /* count since the start */
-        struct ds_check_result result; /* the answer under construction */
-        struct ds_check_result other;  /* result of a second attempt meanwhile */
+        uint32_t n_failed;             /* number of such modules found since the start */
+        struct ds_check_result result; /* the answer that is being built */
+        struct ds_check_result other;  /* result of a second attempt while `result` is in use */
 };
 
 static uint64_t now(void)
@@ -206,7 +206,7 @@ static void job_name(struct job *job, uint64_t lasting)
         ds_sha256_end(&sum, job->key);
 }
 
-/* Looks for the code on disk. 1: the answer is set. */
+/* Searches for the compiled code on disk. Returns 1 if the answer is set. */
 static int job_stored(ds_jobs *jobs, struct job *job, const struct ds_cache_key *key)
 {
         ds_cleanup(ds_freep) void *code = NULL;
@@ -229,7 +229,7 @@ static int job_stored(ds_jobs *jobs, struct job *job, const struct ds_cache_key 
         return 1;
 }
 
-/* Looks for the code in the cache, then on disk. 1: the answer is set. */
+/* Searches for the compiled code in the cache, then on disk. Returns 1 if the answer is set. */
 static int job_compiled_before(ds_jobs *jobs, struct job *job)
 {
         struct ds_cache_key key;
@@ -238,7 +238,7 @@ static int job_compiled_before(ds_jobs *jobs, struct job *job)
         size_t size;
 
         job->compiler = ds_ptxas_identity(jobs->ptxas, &lasting);
-        memset(job->options, 0, sizeof(job->options)); /* zeroed, because all bytes are part of the key */
+        memset(job->options, 0, sizeof(job->options)); /* zeroed, because all bytes of options are part of the key */
         ds_compile_options(&job->text, job->options);
         key = key_of(job);
         if (ds_cache_find(jobs->cache, &key, &code, &size)) {
@@ -251,7 +251,8 @@ static int job_compiled_before(ds_jobs *jobs, struct job *job)
         return job_stored(jobs, job, &key);
 }
 
-/* 1: the answer is set, possibly an error; 0: the compiler runs. */
+/* Starts the compiler unless its output is known. Returns 1 if the answer is set, which may be an error; 0: the
+ * compiler runs. */
 static int job_start(ds_jobs *jobs, struct job *job)
 {
         if (!jobs->ptxas->path[0]) {
@@ -267,7 +268,7 @@ static int job_start(ds_jobs *jobs, struct job *job)
         return 1;
 }
 
-/* The image's location, if that identifies the image; else NULL. */
+/* The image's place, if the place identifies the image; otherwise NULL. */
 static const struct ds_known_origin *job_origin(struct job *job, int fd)
 {
         const struct ds_jobs_request *request = &job->request;
@@ -285,7 +286,7 @@ static const struct ds_known_origin *job_origin(struct job *job, int fd)
         return ds_known_identify(fd, real_now(), &job->origin) ? NULL : &job->origin;
 }
 
-/* After reading: if the file changed meanwhile, its location does not identify the image. */
+/* Called after reading the image: if its file changed meanwhile, its place does not identify it. */
 static void job_settle(struct job *job, int fd)
 {
         struct ds_known_origin before = job->origin;
@@ -295,7 +296,7 @@ static void job_settle(struct job *job, int fd)
                 job->remembered = NULL;
 }
 
-/* 1: the answer is set; 0: the compiler runs. */
+/* Checks the image of a request. Returns 1 if the answer is set; 0: the compiler runs. */
 static int job_check(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
 {
         const struct ds_jobs_request *request = &job->request;
@@ -345,7 +346,7 @@ static void forms_name(struct job *job, uint64_t lasting)
         ds_sha256_end(&sum, job->key);
 }
 
-/* Reads the text of a checked file, or the rest of it; 0 or -ENOMEM. */
+/* Reads the text that a checked file contains. Returns 0 or -ENOMEM. */
 static int forms_read_text(int fd, uint64_t bytes, struct ds_check_text *ret)
 {
         ds_cleanup(ds_freep) char *text = ds_alloc(bytes);
@@ -368,9 +369,9 @@ static int forms_read_text(int fd, uint64_t bytes, struct ds_check_text *ret)
 }
 
 /*
- * Finds the PTX from which to make forms: for a simulated device the image itself; for an image that is about to be
- * compiled its text; for other machine code the PTX in the image, if forms were requested. NULL, or the reason why
- * there is none.
+ * Finds the PTX from which to make forms. For a simulated device that is the image itself; for an image about to be
+ * compiled, its text; for other machine code, the PTX in the image, if the request asks for forms. Returns NULL, or the
+ * reason why there is no PTX.
  */
 static const char *forms_text(
         ds_jobs *jobs, struct job *job, const struct ds_check_source *source, int fd, uint64_t bytes)
@@ -453,7 +454,7 @@ static int forms_answer(ds_jobs *jobs, struct job *job, const void *bytes, size_
         return job_answer(jobs, job);
 }
 
-/* 1: the forms exist already; *ret_r is the result of answering. */
+/* Whether the forms exist already; then *ret_r is the result of answering. */
 static int forms_found(ds_jobs *jobs, struct job *job, int *ret_r)
 {
         const struct ds_cache_key key = key_of(job);
@@ -477,7 +478,8 @@ static int forms_found(ds_jobs *jobs, struct job *job, int *ret_r)
         return 1;
 }
 
-/* Looks for the forms, or starts to make them. job->native holds the result without forms, if that can be an answer. */
+/* Searches for the forms, or begins to make them. job->native holds the result without forms, if the request accepts
+ * that as an answer. */
 static int forms_begin(ds_jobs *jobs, struct job *job)
 {
         const struct failed *failed;
@@ -503,8 +505,8 @@ static int forms_begin(ds_jobs *jobs, struct job *job)
         return 0;
 }
 
-/* Handles the result without forms: it is the answer, unless forms are requested and possible. source: NULL if it
- * cannot be read again. */
+/* Handles the result without forms. It is the answer, unless the request asks for forms and they are possible.
+ * source: NULL if the image cannot be read again. */
 static int job_native(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
 {
         struct ds_check_result *result = &jobs->result;
@@ -534,7 +536,7 @@ static int job_only_forms(ds_jobs *jobs, struct job *job, const struct ds_check_
         return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);
 }
 
-/* The transformed text is ready: for a real GPU it is compiled next. */
+/* Handles a transformed text that is ready. For a real GPU the compiler gets it next. */
 static int forms_made(ds_jobs *jobs, struct job *job)
 {
         struct ds_check_text text = job->text;
@@ -553,7 +555,7 @@ static int forms_made(ds_jobs *jobs, struct job *job)
         return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "no memory or no process for the compiler");
 }
 
-/* The transformed text is compiled: appends the report to the machine code. */
+/* Handles machine code compiled from a transformed text: appends the report to it. */
 static int forms_compiled(ds_jobs *jobs, struct job *job)
 {
         const size_t report = job->made_size - job->made_text;
@@ -673,7 +675,7 @@ static int job_finish(ds_jobs *jobs, struct job *job)
         size_t size;
 
         ds_compile_result(job->compile, job->request.cc, &jobs->result, &code, &size);
-        /* if the compiler was replaced meanwhile, its output is not cached */
+        /* if the compiler was replaced meanwhile, the output may be that of either one, so it is not cached */
         if (job->compiler != ds_ptxas_identity(jobs->ptxas, &lasting))
                 job->how = DS_CHECK_READ;
         else if (!jobs->result.status)

@@ -16,16 +16,17 @@
 
 typedef struct ds_jobs ds_jobs;
 
-#define DS_JOBS_MAX 16 /* most compilers at once */
+#define DS_JOBS_MAX 16 /* most compilers that run at once */
 #define DS_JOBS_POLLFDS (2 * DS_JOBS_MAX)
 
 /* Whether forms of the image's kernels are made (helper/forms.h). */
 enum ds_jobs_forms {
         DS_JOBS_NATIVE, /* no forms */
-        DS_JOBS_STORED, /* the transformed image if it exists already and is found quickly */
-        /* make it if it does not exist; if that is impossible, answer with the original image and a message */
+        DS_JOBS_STORED, /* send the transformed image only if it exists already and is found quickly */
+        /* make the transformed image if it does not exist; if that is impossible, answer with the original image and
+         * a message */
         DS_JOBS_MADE,
-        DS_JOBS_ONLY, /* make it, or fail; an image for a simulated device was checked before */
+        DS_JOBS_ONLY, /* make the transformed image, or fail; an image for a simulated device was checked before */
         _DS_JOBS_FORMS_MAX,
 };
 
@@ -39,24 +40,24 @@ struct ds_jobs_request {
 };
 
 struct ds_jobs_ops {
-        /* The caller owns result->fd. A negative errno ends the current step. */
+        /* Sends an answer. The caller owns result->fd. A negative errno ends the current step. */
         int (*answer)(void *user, uint64_t id, const struct ds_check_result *result);
 };
 
-/* ptxas must outlive the jobs. */
+/* Creates the list of jobs. ptxas must stay valid as long as the jobs. */
 int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, void *user, ds_jobs **ret);
 ds_jobs *ds_jobs_free(ds_jobs *jobs);
 /* Sets the directory of compiled code (util/code_file.h), for reading. Consumes the descriptor. */
 void ds_jobs_set_directory(ds_jobs *jobs, int directory, uint32_t owner);
-/* 1: the most permitted compilers run. */
+/* Whether as many compilers run as are permitted at once. */
 int ds_jobs_full(const ds_jobs *jobs);
-/* Answers now or later. Not while ds_jobs_full(). The caller keeps fd. */
+/* Begins a request, which is answered now or later. Not allowed while ds_jobs_full(). The caller keeps fd. */
 int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd);
-/* A job that has ended is allowed. */
+/* Cancels a job. One that has ended is allowed. */
 int ds_jobs_cancel(ds_jobs *jobs, uint64_t id);
-/* Fills at most DS_JOBS_POLLFDS entries; *ret_timeout_ms is the timeout for poll(). */
+/* Fills in descriptors for poll(), at most DS_JOBS_POLLFDS, and its timeout. Returns their number. */
 size_t ds_jobs_poll(const ds_jobs *jobs, struct pollfd *fds, int *ret_timeout_ms);
-/* Call after every poll(). */
+/* Continues the jobs. Call it after every poll(). */
 int ds_jobs_step(ds_jobs *jobs);
 
 static inline void ds_jobs_freep(ds_jobs **p)

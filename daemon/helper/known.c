@@ -18,8 +18,8 @@
 _Static_assert(sizeof(struct ds_known_origin) == 7 * sizeof(uint64_t) + 6 * sizeof(uint32_t), "compared as bytes");
 
 #define BUCKETS 4096u
-#define ORIGINS_PER_FILE 16u /* most places remembered for one result */
-/* a result larger than max_bytes / LARGE_PART is not kept, because it would evict most others */
+#define ORIGINS_PER_FILE 16u /* most places of images that are remembered for one result */
+/* A result larger than max_bytes / LARGE_PART is not kept, because it would evict most others. */
 #define LARGE_PART 4
 #define SETTLED_NS (2 * DS_NS_PER_S)
 
@@ -28,7 +28,7 @@ struct origin {
         SLIST_ENTRY(origin) hash_link, output_link;
         uint64_t hash;
         struct output *output;
-        int sealed; /* file with the image's bytes, if they identify it; else -1 */
+        int sealed; /* file with the image's bytes, if the bytes identify the image; else -1 */
         struct ds_known_origin is;
 };
 
@@ -41,7 +41,7 @@ struct output {
         struct origin_list origins;
         unsigned n_origins;
         uint64_t hash, bytes, variable_bytes; /* bytes of the file */
-        uint64_t report_bytes;                /* bytes of the report at its end */
+        uint64_t report_bytes;                /* size of the report at the end of the file, bytes */
         int fd;
 };
 
@@ -118,7 +118,7 @@ static void output_used(ds_known *known, struct output *output)
         TAILQ_INSERT_HEAD(&known->outputs, output, link);
 }
 
-/* Maps a sealed file; NULL without memory. */
+/* Maps a sealed file. Returns NULL if there is no memory. */
 static void *map(int fd, size_t size)
 {
         void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
@@ -143,7 +143,7 @@ int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
         struct stat st;
         int flags = fcntl(fd, F_GETFL);
 
-        /* a client that may not read the file must not get its content */
+        /* a client that may not read the file must not get the result for its content */
         if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
                 return 1;
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_ino)
@@ -153,7 +153,7 @@ int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
         origin->file_bytes = (uint64_t)st.st_size;
         origin->mtime_ns = (uint64_t)st.st_mtim.tv_sec * DS_NS_PER_S + (uint64_t)st.st_mtim.tv_nsec;
         origin->ctime_ns = (uint64_t)st.st_ctim.tv_sec * DS_NS_PER_S + (uint64_t)st.st_ctim.tv_nsec;
-        /* a change time in the future is not trusted either */
+        /* a file whose change time lies in the future is not trusted either */
         return origin->ctime_ns > now_ns || now_ns - origin->ctime_ns < SETTLED_NS;
 }
 
@@ -203,7 +203,8 @@ int ds_known_find(ds_known *known, const struct ds_known_origin *is, const void 
         return 1;
 }
 
-/* Stores the descriptor of an origin. 0: stored, or not needed; it counts as one of the limited files. */
+/* Keeps the descriptor of an image's file; it counts as one of the limited files. Returns 0 if it is stored, or not
+ * needed. */
 static int origin_keep(ds_known *known, struct origin *origin, int sealed)
 {
         if (sealed < 0)
@@ -288,7 +289,7 @@ static struct output *output_add(ds_known *known, uint64_t hash, const struct ds
         return output;
 }
 
-/* Replaces the result's file by the existing file with the same content. */
+/* Replaces the file of a new result by the existing file with the same content. */
 static void result_share(const struct output *output, struct ds_check_result *result)
 {
         int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);

@@ -6,8 +6,8 @@
  * sealed memory file that nobody can change, so the next process of the same user gets the same file. It is found
  *
  *   - by the image's place, without reading it: the same range of the same unchanged file. Its times show that it has
- *     not changed. The owner cannot set them back, but a file system of the user's own can forge them: that deceives only
- *     the user itself. A file that changed a moment ago is not trusted, since the next change may get the same time;
+ *     not changed. The owner cannot set them back, but a file system of the user's own can forge them, which deceives
+ *     only the user itself. A file that changed a moment ago is not trusted, since the next change may get the same time;
  *   - by its own bytes, if it comes in a sealed file: that file is kept, and the bytes are compared;
  *   - by its result, wherever it came from: the same bytes, compared, not only hashed.
  *
@@ -34,18 +34,19 @@ struct ds_known_origin {
 
 int ds_known_new(uint64_t max_bytes, size_t max_files, ds_known **ret);
 ds_known *ds_known_free(ds_known *known);
-/* Fills in the file's attributes. 0: the image may be remembered; 1: it may not. now_ns: CLOCK_REALTIME. */
+/* Fills in the place of an image from its file's attributes. Returns 0: the image may be remembered; 1: it may not.
+ * now_ns: CLOCK_REALTIME. */
 int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin);
 /* Identifies an image by its bytes, independent of its place. */
 void ds_known_identify_bytes(const ds_known *known, const void *bytes, struct ds_known_origin *origin);
-/* bytes: the image's bytes if it is identified by them, else NULL. 1: *result is filled, its fd is a new descriptor
- * of the file; else 0. */
+/* Finds the result for an image. bytes: the image's bytes if they identify it, else NULL. Returns 1: *result is
+ * filled, and its fd is a new descriptor of the file; otherwise 0. */
 int ds_known_find(
         ds_known *known, const struct ds_known_origin *origin, const void *bytes, struct ds_check_result *result);
 /*
- * Records *result (status 0) for the image of that origin (NULL: unknown). sealed: the file with the image's bytes if
- * it is identified by them; it is kept for later comparisons; else -1. If an equal result exists, result->fd is closed
- * and replaced by its file. Without memory nothing is recorded.
+ * Records *result (status 0) for the image of that origin (NULL: unknown). sealed: file with the image's bytes if they
+ * identify it, kept for later comparisons; else -1. If an equal result exists, result->fd is closed and replaced by
+ * that result's file. If there is no memory, nothing is recorded.
  */
 void ds_known_add(ds_known *known, const struct ds_known_origin *origin, int sealed, struct ds_check_result *result);
 uint64_t ds_known_bytes(const ds_known *known);

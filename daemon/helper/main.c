@@ -40,7 +40,7 @@ static const Detshare__Internal__ImageOrigin origins[_DS_CHECK_ORIGIN_MAX] = {
         [DS_CHECK_COMPILED] = DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED,
 };
 
-/* 0, or a negative errno when the supervisor is gone. */
+/* Sends an answer. Returns 0, or a negative errno if the supervisor is gone. */
 static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_result *result)
 {
         Detshare__Internal__FromHelper answer = DETSHARE__INTERNAL__FROM_HELPER__INIT;
@@ -76,7 +76,7 @@ static int helper_on_answer(void *user, uint64_t id, const struct ds_check_resul
 
 static const struct ds_jobs_ops jobs_ops = {.answer = helper_on_answer};
 
-/* As with NVIDIA's driver, CUDA_FORCE_PTX_JIT means that PTX is compiled even if there is machine code. */
+/* Whether CUDA_FORCE_PTX_JIT is set: as with NVIDIA's driver, PTX is then compiled even if there is machine code. */
 static int helper_force_ptx(void)
 {
         const char *value = getenv("CUDA_FORCE_PTX_JIT");
@@ -154,7 +154,7 @@ static int helper_requests(ds_conn *conn, ds_jobs *jobs)
         return r;
 }
 
-/* 0; DS_CONN_E_CLOSED or -EPIPE: the supervisor is gone; other values: a fatal error. */
+/* Handles events once. Returns 0; DS_CONN_E_CLOSED or -EPIPE: the supervisor is gone; other values are fatal errors. */
 static int helper_turn(ds_conn *conn, ds_jobs *jobs)
 {
         struct pollfd p[1 + DS_JOBS_POLLFDS] = {{.fd = HELPER_FD, .events = POLLIN}};
@@ -205,9 +205,9 @@ int main(int argc, char **argv)
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
-        /* the limit of file sizes also applies to memfds: exceeding it must be an error, not a signal */
+        /* the limit of file sizes also applies to memfds: exceeding it must cause an error instead of a signal */
         signal(SIGXFSZ, SIG_IGN);
-        signal(SIGINT, SIG_IGN); /* a terminal sends SIGINT to all; the supervisor decides */
+        signal(SIGINT, SIG_IGN); /* a terminal sends SIGINT to all its processes; the supervisor decides what to do */
         if (ds_fence(!again))
                 return 1;
         ds_ptxas_find(simulated ? NULL : what, &ptxas);

@@ -74,7 +74,7 @@ uint64_t ds_ptxas_identity(const struct ds_ptxas *ptxas, uint64_t *ret_lasting)
         facts[2] = (uint64_t)st.st_mtim.tv_nsec;
         facts[3] = st.st_dev;
         facts[4] = st.st_ino;
-        /* st_dev may change at every boot, so it is not part of the lasting identity */
+        /* the lasting identity lacks st_dev, which may change at every boot, and the inode */
         *ret_lasting = XXH3_64bits(facts, 3 * sizeof(*facts)) ^ XXH3_64bits(ptxas->path, strlen(ptxas->path));
         return XXH3_64bits(facts, sizeof(facts));
 }

@@ -11,11 +11,12 @@
 #include <stdint.h>
 
 struct ds_ptxas {
-        char path[PATH_MAX];          /* empty: not found */
+        char path[PATH_MAX];          /* empty: no ptxas was found */
         char missing[PATH_MAX + 128]; /* message for the client if it was not found */
 };
 
-/* configured may be NULL. */
+/* Finds ptxas. configured: the configured path; NULL: none. */
 void ds_ptxas_find(const char *configured, struct ds_ptxas *ret);
-/* A number that changes when the program file is replaced. *ret_lasting: likewise, but unchanged by a reboot. */
+/* Returns a number that changes when the program file is replaced. *ret_lasting: a number that also does so, and is
+ * the same after a reboot. */
 uint64_t ds_ptxas_identity(const struct ds_ptxas *ptxas, uint64_t *ret_lasting);

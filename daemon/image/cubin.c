@@ -5,19 +5,22 @@
 #include <string.h>
 
 #define MACHINE_CUDA 190
-#define OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags; later it is the second byte */
+/* ELF OS ABI up to toolkit 12: the SM number is the low byte of e_flags; with a later one it is the second byte */
+#define OSABI_OLD 51
 
-/* e_flags: code for one architecture only, in the old and the new layout */
+/* Flags in e_flags for code that runs on one architecture only, in the old and the new layout. */
 #define FLAG_FAMILY_OLD 0x800u
 #define FLAG_FAMILY 0x8u
 
-#define OTHER_ENTRY 0x10 /* st_other of a kernel */
+#define OTHER_ENTRY 0x10 /* st_other of the symbol of a kernel */
 
-/* .nv.compat: records of (form, attribute, 16 bits); form 4 is followed by as many bytes as the 16 bits say */
+/* Section .nv.compat: records of (form, attribute, 16 bits). After a record of form 4 follow as many bytes as its 16
+ * bits say. */
 #define COMPAT_FORM_SIZED 4
 #define COMPAT_FAMILY 9
 
-/* The image and its two tables. The tables are in the image but are read through copies, because it is not aligned. */
+/* The image, its header and section names. Entries of its tables are read through copies, because the image is not
+ * aligned. */
 struct elf {
         const uint8_t *bytes;
         uint64_t size;
@@ -86,7 +89,7 @@ int ds_cubin_is(const void *image, size_t size)
                header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine == MACHINE_CUDA;
 }
 
-/* Finds the section table. In a file with very many kernels, the first section holds the counts. */
+/* Finds the section table. In a file with very many kernels, the first section header holds the counts. */
 static int elf_open(struct elf *elf)
 {
         uint64_t names;
@@ -107,7 +110,7 @@ static int elf_open(struct elf *elf)
         return strings_of(elf, names, &elf->section_names, &elf->section_names_size);
 }
 
-/* Computes the end of the last header, section or segment. */
+/* Computes the end of the header, section or segment that lies last in the file. */
 static int elf_end(struct elf *elf, uint64_t *ret)
 {
         uint64_t end = elf->header.e_shoff + elf->n_sections * sizeof(Elf64_Shdr), segments;
@@ -179,7 +182,8 @@ static int symbol_read(struct elf *elf, const Elf64_Sym *symbol, const char *nam
                 cubin->n_kernels++;
         if (type != STT_OBJECT || !symbol->st_size)
                 return 0;
-        /* a section number too large for this field is not resolved: the symbol may be a variable */
+        /* a section number that does not fit this field is not looked up; the symbol may be a variable, so it counts
+         * as one */
         if (symbol->st_shndx == SHN_XINDEX)
                 cubin->has_globals = 1;
         if (symbol->st_shndx >= SHN_LORESERVE)
@@ -217,7 +221,7 @@ static int symbols_read(struct elf *elf, const Elf64_Shdr *table, struct ds_cubi
         return 0;
 }
 
-/* Toolkit 13.0 marks sm_90a code here and not in e_flags. */
+/* Reads .nv.compat, where toolkit 13.0 marks sm_90a code, instead of in e_flags. */
 static void compat_read(const struct elf *elf, const Elf64_Shdr *section, struct ds_cubin *cubin)
 {
         const uint8_t *p = elf->bytes + section->sh_offset;
@@ -235,8 +239,8 @@ static void compat_read(const struct elf *elf, const Elf64_Shdr *section, struct
 }
 
 /*
- * Adds the section's GPU memory while the image is loaded. Zero-filled sections count whatever their name: a file of a
- * few bytes may contain any amount of it.
+ * Adds the GPU memory that the section occupies while the image is loaded. Zero-filled sections count whatever their
+ * name: a file of a few bytes may declare any amount of it.
  */
 static void memory_read(const Elf64_Shdr *section, const char *name, struct ds_cubin *cubin)
 {
@@ -251,7 +255,8 @@ static void memory_read(const Elf64_Shdr *section, const char *name, struct ds_c
                 cubin->variable_bytes = UINT64_MAX;
 }
 
-/* Accepts one table of each kind: a million references to one table could be read almost forever. */
+/* Reads all sections. Accepts one table of each kind: a million references to one table could be read almost
+ * forever. */
 static int sections_read(struct elf *elf, struct ds_cubin *cubin)
 {
         int tables = 0, compats = 0;

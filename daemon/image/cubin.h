@@ -12,24 +12,25 @@
 #include <stdint.h>
 
 struct ds_cubin {
-        uint32_t cc;     /* 90 for sm_90 */
+        uint32_t cc;     /* compute capability: 90 for sm_90 */
         uint32_t family; /* 1: architecture-specific (sm_90a): runs on exactly this cc */
         uint32_t n_kernels;
         uint32_t has_globals;    /* writable __device__ or __constant__ variables, except the compiler's own strings */
-        uint32_t prints;         /* refers to vprintf */
-        uint32_t asserts;        /* refers to __assertfail */
-        uint32_t mallocs;        /* refers to the device heap */
+        uint32_t prints;         /* 1: the code refers to vprintf */
+        uint32_t asserts;        /* 1: the code refers to __assertfail */
+        uint32_t mallocs;        /* 1: the code refers to the device heap */
         uint64_t variable_bytes; /* GPU memory beside the code, bytes */
         uint64_t size;           /* size of the ELF file itself, bytes; the image may be longer */
 };
 
-#define DS_CUBIN_E_NOT 1 /* not a cubin, or a damaged one */
+#define DS_CUBIN_E_NOT 1 /* the bytes are not a cubin, or a damaged one */
 
-/* 1: the bytes begin like a cubin. */
+/* Whether the bytes begin like a cubin. */
 int ds_cubin_is(const void *image, size_t size);
-/* Returns 0 or DS_CUBIN_E_NOT. */
+/* Reads the properties of a cubin. Returns 0 or DS_CUBIN_E_NOT. */
 int ds_cubin_read(const void *image, size_t size, struct ds_cubin *ret);
-/* The reason why ds_cubin_read() refuses it, as a clause: "a section lies outside of the file"; NULL if it does not. */
+/* The reason why ds_cubin_read() refuses the image, as a clause: "a section lies outside of the file". NULL if it
+ * accepts the image. */
 const char *ds_cubin_why(const void *image, size_t size);
-/* 1: a GPU of this compute capability (90) can run it. */
+/* Whether a GPU of this compute capability (90) can run the cubin. */
 int ds_cubin_runs_on(const struct ds_cubin *cubin, uint32_t cc);

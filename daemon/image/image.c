@@ -32,7 +32,8 @@
 
 #define ELF_HEADER 64
 #define ELF_MACHINE_CUDA 190
-#define ELF_OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags; later it is the second byte */
+/* ELF OS ABI up to toolkit 12: the SM number is the low byte of e_flags; with a later one it is the second byte */
+#define ELF_OSABI_OLD 51
 
 int image_fail(int code, char *message, size_t message_size, const char *fmt, ...)
 {
@@ -82,7 +83,8 @@ static int image_add(ds_image *image, const struct image_entry *entry)
         return 0;
 }
 
-/* Reads nvcc's option that the PTX compiler must get again: " -maxrregcount=40 ". */
+/* Reads the register bound from nvcc's options in the entry, such as " -maxrregcount=40 ": the PTX compiler needs it
+ * again. */
 static uint32_t entry_max_registers(const uint8_t *p, uint64_t header)
 {
         static const char option[] = "maxrregcount=";
@@ -325,7 +327,7 @@ const struct ds_image_entry *ds_image_entry(const ds_image *image, size_t index)
         return index < image->n_entries ? &image->entries[index].public : NULL;
 }
 
-/* sm_90a code runs on 9.0 only; sm_90 code on every later one */
+/* Whether code runs on a GPU of this cc: sm_90a code on 9.0 only, sm_90 code on every later one */
 static int entry_runs_on(const struct ds_image_entry *e, uint32_t cc)
 {
         return e->arch_specific ? e->sm == cc : e->sm <= cc;

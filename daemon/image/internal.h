@@ -19,7 +19,7 @@ struct image_entry {
         struct ds_image_entry public;
         uint64_t flags;
         const uint8_t *payload; /* inside the caller's bytes */
-        size_t packed;          /* significant bytes of the payload, without padding if the size is known */
+        size_t packed;          /* bytes of the payload that matter; without padding if the size is known */
 };
 
 struct ds_image {
@@ -27,5 +27,5 @@ struct ds_image {
         size_t n_entries;
 };
 
-/* Writes the message (which may be NULL) and returns code. */
+/* Writes the formatted message (message may be NULL) and returns code. */
 int image_fail(int code, char *message, size_t message_size, const char *fmt, ...) ds_printf(4, 5);

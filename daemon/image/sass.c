@@ -12,13 +12,13 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OTHER_ENTRY 0x10     /* st_other of a kernel */
+#define OTHER_ENTRY 0x10     /* st_other of the symbol of a kernel */
 #define NAME_MAX_BYTES 16384 /* longest kernel name that can be looked up; sorting compares whole names */
 
 struct function {
         const char *name;
         uint32_t section;
-        uint32_t at; /* index of its first instruction */
+        uint32_t at; /* index of the function's first instruction in its section */
         bool entry;
 };
 
@@ -36,13 +36,14 @@ struct ds_sass {
         uint64_t n_sections;
         struct ds_cubin cubin;
         struct function *functions; /* sorted by section and position */
-        uint32_t *by_name;          /* kernels sorted by name, as indexes into functions */
+        uint32_t *by_name;          /* kernels sorted by name; each is an index into functions */
         size_t n_functions, n_kernels;
-        struct text *texts; /* by section */
-        uint32_t *info_of;  /* by section: index of its .nv.info, 0 = none */
-        bool overlaps;      /* bytes belong to several sections: reading a small file could take forever */
+        struct text *texts; /* one element per section */
+        uint32_t *info_of;  /* one element per section: index of the .nv.info section about it, 0 = none */
+        /* 1: some bytes belong to several sections, so reading even a small file could take forever */
+        bool overlaps;
         bool others_known, others_ask;
-        struct ds_sass_kernel others; /* combined properties of all functions outside kernels' sections */
+        struct ds_sass_kernel others; /* combined properties of all functions outside the sections of kernels */
 };
 
 /* Reads a section header. ds_cubin_read() has checked that all sections and names are inside the image. */
@@ -191,7 +192,7 @@ ds_sass *ds_sass_free(ds_sass *sass)
 
 /* --- properties ------------------- */
 
-/* Whether the section has functions beside kernels, whose addresses may be called. */
+/* Whether the section contains functions beside kernels; their addresses may be called. */
 static bool has_functions(const ds_sass *sass, uint32_t index)
 {
         size_t low = 0, high = sass->n_functions;
@@ -223,8 +224,8 @@ static struct sass_code code_of(const ds_sass *sass, uint32_t index)
         };
 }
 
-/* Reads functions in sections of their own, as in programs linked from parts. Kernels with calls to other sections
- * call them. */
+/* Reads functions in sections of their own, as in programs linked from parts. Kernels that call into other sections
+ * call these. */
 static int others_read(ds_sass *sass, bool loops)
 {
         uint32_t last = 0;

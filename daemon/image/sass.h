@@ -50,18 +50,20 @@ typedef struct ds_sass ds_sass;
 
 struct ds_sass_kernel {
         uint32_t waits;
-        uint32_t sees_shared; /* may read the size of its shared memory */
+        uint32_t sees_shared; /* 1: the kernel may read the size of its shared memory */
 };
 
-/* Contract codes */
-#define DS_SASS_E_NOT 1 /* not a cubin, or a damaged one */
+/* Positive return codes */
+#define DS_SASS_E_NOT 1 /* the image is not a cubin, or a damaged one */
 
-/* The caller keeps the image, which must outlive it. Returns 0, DS_SASS_E_NOT or -ENOMEM. */
+/* Opens a cubin. The caller keeps the image, which must stay valid as long as *ret. Returns 0, DS_SASS_E_NOT or
+ * -ENOMEM. */
 int ds_sass_open(const void *image, size_t size, ds_sass **ret);
 ds_sass *ds_sass_free(ds_sass *sass);
-/* A kernel that does not exist, or has no code, has every bit set. Returns 0 or -ENOMEM. */
+/* Returns the properties of a kernel. If there is no such kernel, or it has no code, every bit is set. Returns 0 or
+ * -ENOMEM. */
 int ds_sass_kernel(ds_sass *sass, const char *name, struct ds_sass_kernel *ret);
-/* Name of a kernel by index, from 0, for tools. NULL past the last. */
+/* Name of the index-th kernel, counted from 0, for tools. NULL behind the last one. */
 const char *ds_sass_kernel_name(const ds_sass *sass, size_t index);
 
 static inline void ds_sass_freep(ds_sass **p)

@@ -5,15 +5,15 @@
 
 #include "util/macro.h"
 
-#define INFO_SIZED 4         /* form of an attribute followed by its size and that many bytes */
-#define INFO_JUMPS 0x34      /* attribute: jump tables */
-#define BANK_0_DYNAMIC 0x2cu /* byte offset of the size of dynamic shared memory, up to sm_90 */
+#define INFO_SIZED 4         /* form of an attribute that is followed by its size and that many bytes */
+#define INFO_JUMPS 0x34      /* number of the attribute that holds jump tables */
+#define BANK_0_DYNAMIC 0x2cu /* byte offset in constant bank 0 of the size of dynamic shared memory, up to sm_90 */
 #define BANK_0_PARAMS_100 0x380u
-#define SPECIAL_SHARED 0x32u /* special register: bytes of shared memory */
+#define SPECIAL_SHARED 0x32u /* number of the special register that holds the bytes of shared memory */
 #define GUARD_NONE 7u
-#define UNKNOWN_WIDE 8u /* largest number of registers of an operand of an unknown instruction */
+#define UNKNOWN_WIDE 8u /* registers that an operand of an unknown instruction may occupy at most */
 
-/* Bits 0..8 of an instruction. */
+/* Opcodes: bits 0..8 of an instruction. */
 enum op {
         OP_MOV = 0x002,
         OP_CS2R = 0x005,
@@ -27,7 +27,7 @@ enum op {
         OP_LOP3 = 0x012,
         OP_IABS = 0x013,
         OP_PRMT = 0x016,
-        OP_IMNMX = 0x017, /* up to sm_89 */
+        OP_IMNMX = 0x017, /* instruction up to sm_89 */
         OP_SHF = 0x019,
         OP_PLOP3 = 0x01c,
         OP_FMUL = 0x020,
@@ -143,7 +143,8 @@ uint32_t sass_barrier(struct sass_instr instr)
 
 /* --- control flow ----------------- */
 
-/* Jump distance: signed, in words of four bytes, 48 bits from bit 34 on. */
+/* Distance of a jump: signed, in words of four bytes, 48 bits from bit 34 on. low_apart: the lowest 8 bits are in
+ * bits 16..23. */
 static int64_t distance(struct sass_instr instr, bool low_apart)
 {
         uint64_t far = instr.lo >> 34 | (instr.hi & 0x3ffff) << 30;
@@ -184,7 +185,7 @@ enum sass_flow sass_flow(const struct sass_code *code, uint32_t at, uint32_t *re
         switch (op_of(instr)) {
         case OP_BRA:
                 return flow_of_target(code, at, instr, jumps_always(instr) ? SASS_JUMP : SASS_FORK, ret_target);
-        case OP_WARPSYNC: /* with a target: the threads that are present jump there together */
+        case OP_WARPSYNC: /* WARPSYNC with a target: the threads that are present jump there together */
                 return form_of(instr) == FORM_REGISTERS ? flow_of_target(code, at, instr, SASS_FORK, ret_target)
                                                         : SASS_ON;
         case OP_CALL_REL:
@@ -213,7 +214,8 @@ enum sass_flow sass_flow(const struct sass_code *code, uint32_t at, uint32_t *re
         }
 }
 
-/* Finds a jump table. Records are (form, attribute, 16 bits); sized ones are followed by that many bytes. */
+/* Finds the jump table of an instruction. Records are (form, attribute, 16 bits); sized ones are followed by that
+ * many bytes. */
 bool sass_table(const struct sass_code *code, uint32_t at, const uint8_t **ret_words, uint32_t *ret_n)
 {
         size_t left = code->info_size, step;
@@ -249,7 +251,7 @@ static bool load_asks(const struct sass_code *code, struct sass_instr instr)
         uint32_t strong = bits(instr.hi, 13, 4);
 
         if (code->cc < 80)
-                return strong >= 10; /* 8, 9: strong for the block or its SM */
+                return strong >= 10; /* strength 8 or 9 is for the block or its SM only */
         return strong != 0 && strong != 4 && strong != 5;
 }
 
@@ -264,7 +266,7 @@ enum sass_ask sass_ask(const struct sass_code *code, struct sass_instr instr)
                 return SASS_ASKS_BY_SWAP;
         case OP_ATOM:
         case OP_ATOMG:
-                /* neither its result nor its predicate is used */
+                /* does not poll: neither its result nor its predicate is used */
                 if (bits(instr.lo, 16, 8) == SASS_REG_ZERO && bits(instr.hi, 17, 3) == GUARD_NONE)
                         return SASS_ASKS_NOT;
                 return bits(instr.hi, 23, 4) == 0 || bits(instr.hi, 23, 4) == 3 ? SASS_ASKS_BY_ADD : SASS_ASKS;
@@ -273,7 +275,8 @@ enum sass_ask sass_ask(const struct sass_code *code, struct sass_instr instr)
         }
 }
 
-/* Whether it reads the size of shared memory. A constant load may be wide, and its address may depend on a register. */
+/* Whether the instruction reads the size of shared memory. A constant load may be wide, and its address may depend
+ * on a register. */
 static bool reads_size(const struct sass_code *code, struct sass_instr instr)
 {
         static const uint32_t bytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
@@ -338,7 +341,7 @@ struct sass_summary sass_summary(const struct sass_code *code)
 /* Number of registers that the instruction fills from memory; 0: none. */
 static uint32_t from_memory(struct sass_instr instr)
 {
-        static const uint32_t load[8] = {1, 1, 1, 1, 1, 2, 4, 4}; /* bits 73..75 */
+        static const uint32_t load[8] = {1, 1, 1, 1, 1, 2, 4, 4}; /* number of registers by the width in bits 73..75 */
         static const uint32_t atomic[8] = {1, 1, 2, 2, 4, 4, 4, 4};
 
         switch (op_of(instr)) {
@@ -424,8 +427,8 @@ static bool within(uint32_t reg, uint32_t first, uint32_t n)
         return first != SASS_REG_ZERO && reg >= first && reg - first < n;
 }
 
-/* Registers per operand of an arithmetic instruction whose only result is a register or pair; 0: unknown
- * instruction. */
+/* Registers per operand of an arithmetic instruction whose only result is a register or a pair of registers. 0:
+ * unknown instruction. */
 static uint32_t arithmetic(struct sass_instr instr)
 {
         switch (op_of(instr)) {
@@ -445,9 +448,9 @@ static uint32_t arithmetic(struct sass_instr instr)
         case OP_HFMA2:
         case OP_HMUL2:
                 return 1;
-        case OP_IADD3: /* without carry outputs */
+        case OP_IADD3: /* IADD3 without carry outputs */
                 return bits(instr.hi, 17, 6) == 0x3f;
-        case OP_LOP3: /* without a predicate output */
+        case OP_LOP3: /* LOP3 or LEA without a predicate output */
         case OP_LEA:
                 return bits(instr.hi, 17, 3) == GUARD_NONE;
         case OP_DMUL:
@@ -459,7 +462,7 @@ static uint32_t arithmetic(struct sass_instr instr)
         }
 }
 
-/* Registers per operand of an instruction that may affect control flow; 0: unknown instruction. */
+/* Registers per operand of an instruction whose result may affect control flow. 0: unknown instruction. */
 static uint32_t deciding(struct sass_instr instr)
 {
         switch (op_of(instr)) {
@@ -497,7 +500,7 @@ static bool reads_none(struct sass_instr instr)
         case OP_NOP:
         case OP_PLOP3:
         case OP_CS2R:
-        case OP_CCTL: /* except an address */
+        case OP_CCTL: /* CCTL reads only an address */
         case OP_S2R:
         case OP_S2UR:
         case OP_DEPBAR:
@@ -544,7 +547,8 @@ enum sass_use sass_use(struct sass_instr instr, uint32_t reg, uint32_t *ret_firs
         wide = deciding(instr);
         if (wide)
                 return reads(instr, reg, wide) ? SASS_USE_DECIDES : SASS_USE_NOT;
-        /* the width and the fields of its operands are unknown */
+        /* an unknown instruction: neither its width nor the fields of its operands are known, so all fields may be
+         * operands */
         if (within(reg, bits(instr.lo, 24, 8), UNKNOWN_WIDE) || within(reg, bits(instr.lo, 32, 8), UNKNOWN_WIDE) ||
                 within(reg, bits(instr.hi, 0, 8), UNKNOWN_WIDE) || within(reg, bits(instr.lo, 16, 8), UNKNOWN_WIDE))
                 return SASS_USE_DECIDES;

@@ -16,22 +16,23 @@
 #include "util/macro.h"
 
 #define INSTRS_MAX (DS_MIB(4) / SASS_BYTES)
-#define EFFORT_PER_INSTR 64 /* steps of analysis, after which any polling counts */
+/* effort per instruction, in steps of analysis; beyond it, any polling instruction counts */
+#define EFFORT_PER_INSTR 64
 #define EFFORT_MORE 65536
-#define NOWHERE UINT32_MAX       /* state of a barrier: not set */
-#define SEVERAL (UINT32_MAX - 1) /* state of a barrier: more than one target */
-#define SOURCES 256u             /* sources of a value that are followed */
+#define NOWHERE UINT32_MAX       /* state of a barrier that is not set */
+#define SEVERAL (UINT32_MAX - 1) /* state of a barrier with more than one possible target */
+#define SOURCES 256u             /* most sources of one value that are followed */
 
 struct block {
-        uint32_t first, end;     /* range of instructions */
-        uint32_t succs, n_succs; /* range in all.succs */
+        uint32_t first, end;     /* instructions [first, end) of the block */
+        uint32_t succs, n_succs; /* successors: range in loops.succs */
         uint32_t preds, n_preds;
         uint32_t order, low; /* numbers of the depth-first search, from 1 */
-        uint32_t component;  /* from 1; 0: not known yet */
-        uint32_t next;       /* next successor to visit */
-        uint32_t loop;       /* latest loop that contains it, from 1 */
-        uint32_t called;     /* latest call that reaches it, from 1 */
-        bool asks;           /* may poll */
+        uint32_t component;  /* strongly connected component, counted from 1; 0: not known yet */
+        uint32_t next;       /* number of the next successor to visit */
+        uint32_t loop;       /* number of the latest loop that contains the block, from 1 */
+        uint32_t called;     /* number of the latest call from which the block can be reached, from 1 */
+        bool asks;           /* 1: the block may poll */
         bool pending, on_path;
 };
 
@@ -39,7 +40,7 @@ struct loops {
         const struct sass_code *code;
         struct block *blocks;
         uint32_t n_blocks;
-        uint32_t *block_of; /* by instruction; initially 1 at the first instruction of a block */
+        uint32_t *block_of; /* block of each instruction; at first 1 for the first instruction of each block */
         uint32_t (*barriers)[SASS_BARRIERS];
         uint32_t *succs, *preds;
         size_t n_succs, room_succs;
@@ -48,7 +49,7 @@ struct loops {
         uint64_t effort, effort_max;
         uint32_t n_loops, n_calls;
         int error;
-        bool astray; /* an edge is unknown: any polling counts */
+        bool astray; /* 1: the target of some edge is unknown, so any polling instruction counts */
 };
 
 static void effort(struct loops *l, uint64_t more)
@@ -140,7 +141,7 @@ static void each_of_table(struct loops *l, uint32_t block, const uint32_t *barri
         }
 }
 
-/* Visits the block's outgoing edges, with the state of the barriers there. */
+/* Calls edge() for each outgoing edge of the block, with the barriers' states at that edge. */
 static void each_edge(struct loops *l, uint32_t block, edge_fn edge)
 {
         const struct block *b = &l->blocks[block];
@@ -196,8 +197,8 @@ static void hand_barriers(struct loops *l, uint32_t from, uint32_t to, const uin
         l->stack[l->back[0]++] = to;
 }
 
-/* Propagates the barriers' states. Every block is a start, because any address may be called. back[0] counts the
- * stack. */
+/* Propagates the states of the barriers along the edges. Every block is a start, because any address may be called.
+ * back[0] counts the entries of the stack. */
 static void find_barriers(struct loops *l)
 {
         for (uint32_t i = 0; i < l->n_blocks && !l->astray; i++) {
@@ -265,7 +266,7 @@ static int find_edges(struct loops *l)
 
 /* --- polling ---------------------- */
 
-/* Whether a called function may poll: any block reached from there without returning. */
+/* Whether a function that begins at the target may poll: any block that can be reached from there without a return. */
 static bool call_asks(struct loops *l, uint32_t target)
 {
         uint32_t n = 0, to;
@@ -315,7 +316,7 @@ static void find_asks(struct loops *l, bool calls)
         }
 }
 
-/* A register at the point before an instruction. */
+/* A register's value at the point before an instruction, which the search must explain. */
 struct source {
         uint32_t block, at, reg;
 };
@@ -338,8 +339,9 @@ static void source_add(struct sources *s, uint32_t block, uint32_t at, uint32_t 
 }
 
 /*
- * Searches backwards in the block for the register's definition; true if it is the wanted kind. Adds further sources to
- * search: registers it was computed from, and preceding blocks in the loop (loop 0: in any).
+ * Searches backwards in the block for the register's definition. Returns true if it is of the wanted kind. Adds further
+ * sources to search: the registers from which the value was computed, and the ends of preceding blocks in the loop
+ * (loop 0: of all).
  */
 static bool source_is(
         struct loops *l, struct sources *s, const struct source *source, enum sass_def wanted, uint32_t loop)
@@ -368,7 +370,7 @@ static bool source_is(
         return false;
 }
 
-/* Returns `else_` if there are too many sources to follow. */
+/* Whether the value can have a definition of the wanted kind. Returns else_ if there are too many sources to follow. */
 static bool comes_from(struct loops *l, struct source source, enum sass_def wanted, uint32_t loop, bool else_)
 {
         struct sources s = {.list = {source}, .n = 1};
@@ -386,7 +388,7 @@ static bool comes_from(struct loops *l, struct source source, enum sass_def want
         return false;
 }
 
-/* Follows the value forward from its definition; true if it affects control flow. */
+/* Follows the value of the source forward. Returns true if it affects control flow. */
 static bool source_decides(struct loops *l, struct sources *s, const struct source *source, uint32_t loop)
 {
         const struct block *b = &l->blocks[source->block];
@@ -417,7 +419,8 @@ static bool source_decides(struct loops *l, struct sources *s, const struct sour
         return false;
 }
 
-/* Whether the value loaded at `at` may decide if the loop continues; true also if it is too complex to follow. */
+/* Whether the value loaded by the instruction at `at` may decide if the loop continues. True also if that is too
+ * complex to follow. */
 static bool load_decides(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
 {
         struct sass_instr instr = sass_at(l->code, at);
@@ -438,7 +441,8 @@ static bool load_decides(struct loops *l, uint32_t block, uint32_t at, uint32_t 
 static bool instr_asks(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
 {
         struct sass_instr instr = sass_at(l->code, at);
-        struct source compared = {block, at, instr.lo >> 32 & 0xff}; /* the compared or added value */
+        /* register with the value that the atomic compares or adds */
+        struct source compared = {block, at, instr.lo >> 32 & 0xff};
         uint32_t target;
 
         switch (sass_ask(l->code, instr)) {
@@ -473,7 +477,8 @@ static void walk_enter(struct loops *l, uint32_t block, uint32_t *order, uint32_
         l->stack[(*n)++] = block;
 }
 
-/* Finishes a block whose successors are done: closes its component if it is the root, and returns to its parent. */
+/* Finishes a block whose successors are done. If it is the root of its component, the component is complete. Then
+ * returns to the parent. */
 static void walk_leave(struct loops *l, uint32_t block, uint32_t *depth, uint32_t *n)
 {
         struct block *b = &l->blocks[block], *parent;
@@ -532,8 +537,8 @@ static bool block_asks(struct loops *l, uint32_t block, uint32_t loop)
         return false;
 }
 
-/* Examines the loop of the back edge `last` -> `first`: the blocks that reach `last` without `first`, all on the
- * stack. */
+/* Whether the loop of the back edge `last` -> `first` polls. The loop has the blocks from which `last` can be
+ * reached without `first`; all of them are on the stack. */
 static bool loop_asks(struct loops *l, uint32_t last, uint32_t first)
 {
         uint32_t loop = ++l->n_loops, n = 0, component = l->blocks[first].component;

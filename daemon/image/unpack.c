@@ -14,7 +14,8 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-/* Writes at most size bytes; returns the decompressed size, or a negative number if the payload is damaged. */
+/* Decompresses a payload into at most size bytes. Returns the decompressed size, or a negative number if the payload
+ * is damaged. */
 static int64_t payload_unpack(const struct image_entry *entry, char *text, size_t size)
 {
         size_t n;
@@ -57,7 +58,7 @@ static int entry_check(
 static int entry_unpack(const struct image_entry *entry, char *message, size_t message_size, char **ret)
 {
         size_t size = entry->public.unpacked_size;
-        /* zeroed: a decoder may leave holes, which must not show other images' bytes */
+        /* the memory is zeroed because a decoder may leave holes, in which bytes of other images must not appear */
         ds_cleanup(ds_freep) char *bytes = ds_alloc0(size + 1, 1);
         int64_t n;
 

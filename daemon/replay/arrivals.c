@@ -18,7 +18,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define SECONDS_MAX 1e9 /* bytes of a time in a file */
+#define SECONDS_MAX 1e9 /* times in a file must be below this many seconds */
 #define ROW_MAX 128u    /* most bytes of a row of Azure's tables */
 
 enum kind {
@@ -31,11 +31,11 @@ enum kind {
 struct ds_replay_arrivals {
         enum kind kind;
         double rate, speed;
-        uint64_t seed, random, n;       /* arrivals returned so far */
-        double clock;                   /* seconds */
-        struct ds_replay_arrival *list; /* LIST: times from the first one on, at speed 1 */
+        uint64_t seed, random, n;       /* n: number of arrivals returned so far */
+        double clock;                   /* time of the last arrival made by a rule, s */
+        struct ds_replay_arrival *list; /* LIST: arrivals of the file, with times from the first one on at speed 1 */
         size_t n_list, capacity;
-        double period; /* period after which the list repeats, s */
+        double period; /* time after which the list begins again, s */
 };
 
 /* --- reading files ---------------- */
@@ -59,8 +59,8 @@ static int list_add(ds_replay_arrivals *a, double seconds, uint32_t context, uin
         return 0;
 }
 
-/* Read the numbers of the array whose '[' is at `at`: times, or gaps that add up to times, in units of `unit`
- * seconds. */
+/* Read the numbers of the array whose '[' is at `at`. They are times, or gaps that add up to times, in units of
+ * `unit` seconds. */
 static int read_array(ds_replay_arrivals *a, const char *at, int gaps, double unit)
 {
         double value, sum = 0;
@@ -80,7 +80,7 @@ static int read_array(ds_replay_arrivals *a, const char *at, int gaps, double un
         return r;
 }
 
-/* DISB: {"time": SECONDS, "tasks": [{"id": ID, "load": {"type": "trace", "trace": [MS...]}}, ...]} */
+/* Read a DISB workload: {"time": SECONDS, "tasks": [{"id": ID, "load": {"type": "trace", "trace": [MS...]}}, ...]} */
 static int read_disb(ds_replay_arrivals *a, const char *text, const char *id, char *why, size_t why_size)
 {
         const char *time = strstr(text, "\"time\":"), *at, *next, *trace;
@@ -110,7 +110,7 @@ static int read_disb(ds_replay_arrivals *a, const char *text, const char *id, ch
         return DS_REPLAY_E_BAD_FILE;
 }
 
-/* "2023-11-16 18:15:46.6805900,374,44". Days are enough of the date. */
+/* Read Azure's table, with rows like "2023-11-16 18:15:46.6805900,374,44". Of the date only the day is used. */
 static int read_azure(ds_replay_arrivals *a, const char *text)
 {
         int year, month, day, hour, minute, r = 0;
@@ -271,7 +271,7 @@ struct ds_replay_arrival ds_replay_arrivals_next(ds_replay_arrivals *a)
                 next.ns =
                         (uint64_t)llround(((double)next.ns + (double)(a->n / a->n_list) * a->period * 1e9) / a->speed);
         } else {
-                /* from 2^-53 to 1 */
+                /* u: a random number from 2^-53 to 1 */
                 u = (double)((ds_replay_random(&a->random) >> 11) + 1) * 0x1p-53;
                 a->clock += (a->kind == POISSON ? -log(u) : 1) / a->rate / a->speed;
                 next.ns = (uint64_t)llround(a->clock * 1e9);

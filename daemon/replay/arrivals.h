@@ -20,7 +20,8 @@ struct ds_replay_arrival {
         uint32_t context_tokens, generated_tokens; /* tokens of the request; both 0: the trace has none */
 };
 
-/* Contract codes as of workload.h, and DS_REPLAY_E_BAD_RULE, with a message. id: task of a DISB file, or NULL. */
+/* Opens arrivals. Returns the codes of workload.h and DS_REPLAY_E_BAD_RULE, with a message. id: task of a DISB file,
+ * or NULL. */
 #define DS_REPLAY_E_BAD_RULE 3
 int ds_replay_arrivals_open(const char *rule, const char *id, double speed, uint64_t seed, char *message,
         size_t message_size, ds_replay_arrivals **ret);
@@ -28,5 +29,5 @@ ds_replay_arrivals *ds_replay_arrivals_free(ds_replay_arrivals *arrivals);
 int ds_replay_arrivals_closed(const ds_replay_arrivals *arrivals);
 /* Begin again with the first arrival. */
 void ds_replay_arrivals_rewind(ds_replay_arrivals *arrivals);
-/* The next arrival; closed arrivals have none. */
+/* The next arrival. Not for closed arrivals, which have no times. */
 struct ds_replay_arrival ds_replay_arrivals_next(ds_replay_arrivals *arrivals);

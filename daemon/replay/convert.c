@@ -52,10 +52,10 @@ static const char *const column_names[_COLUMN_MAX][5] = {
 };
 
 struct table {
-        int at[_COLUMN_MAX]; /* number of the column's field; -1: none */
+        int at[_COLUMN_MAX]; /* field number of each column; -1: the table has no such column */
         double ns_per_unit, bytes_per_unit;
         unsigned left_out, kernels;
-        unsigned line, bad_line; /* first line whose duration is no number; 0: none */
+        unsigned line, bad_line; /* bad_line: first line whose duration is no number; 0: none */
         FILE *out;
 };
 
@@ -130,14 +130,14 @@ static double field(const struct table *t, char *fields[FIELDS_MAX], int n, enum
         return end == fields[t->at[c]] ? otherwise : value;
 }
 
-/* Replace blanks: C++ names have them, names in a profile have none. */
+/* Print a name with its blanks replaced: C++ names have blanks, names in a profile have none. */
 static void name_print(FILE *out, const char *name)
 {
         for (size_t i = 0; i < NAME_MAX_ && name[i]; i++)
                 fputc(isgraph((unsigned char)name[i]) ? name[i] : '_', out);
 }
 
-/* "4x5x6", "4 5 6" or three columns. */
+/* Print a grid or block as key=XxYxZ. The table has it as "4x5x6", as "4 5 6", or in three columns. */
 static void extent_print(const struct table *t, char *fields[FIELDS_MAX], int n, enum column first, const char *key)
 {
         const char *x = fields[t->at[first]];
@@ -178,7 +178,7 @@ static void row_convert(struct table *t, char *fields[FIELDS_MAX], int n)
         t->kernels++;
 }
 
-/* NULL, or what is wrong with the table. */
+/* Convert the table. Return NULL, or the reason why it is invalid. */
 static const char *table_convert(struct table *t, char *text)
 {
         char *fields[FIELDS_MAX], *line;

@@ -13,10 +13,10 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PIECE 250u /* kernels of a module, two entries each; the simulated GPU reads at most that many hints */
+#define PIECE 250u /* kernels per module, each with two entries; the simulated GPU reads hints for no more entries */
 #define ENTRY_MAX 512u
-#define KERNEL_MAX (6u * ENTRY_MAX) /* text of all entries with their forms and hints */
-#define ATTRIBUTE_SHARED_PER_SM 81  /* CUDA's numbers */
+#define KERNEL_MAX (6u * ENTRY_MAX) /* bytes of text for all entries of a kernel, with its forms and hints */
+#define ATTRIBUTE_SHARED_PER_SM 81  /* numbers of CUDA's device attributes */
 #define ATTRIBUTE_RESERVED_SHARED 111
 #define SHARED_UNIT 128u
 
@@ -28,7 +28,7 @@ static uint32_t blocks_per_sm(const struct ds_device_info *device, const struct 
         return DS_MAX(ds_kstat_blocks_per_sm(device, &info, threads, 0), 1u);
 }
 
-/* Shared memory per block that lets at most `blocks` blocks be resident on an SM. */
+/* Shared memory per block, so that at most per_sm blocks are resident on an SM. */
 static uint32_t shared_for(const struct ds_device_info *device, uint32_t per_sm)
 {
         uint32_t all = (uint32_t)device->attributes[ATTRIBUTE_SHARED_PER_SM];
@@ -38,11 +38,11 @@ static uint32_t shared_for(const struct ds_device_info *device, uint32_t per_sm)
         return each > reserved + SHARED_UNIT ? each - reserved : SHARED_UNIT;
 }
 
-/* The name of a module's kernel. It contains the session, because L2 identifies memory by the name. */
+/* A kernel entry in a module. Its name contains the session, because the simulated L2 identifies memory by the name. */
 struct entry {
         char name[48];
         uint64_t block_ns, blocks;
-        uint32_t shared, channels[2]; /* end of the channels; 0: all */
+        uint32_t shared, channels[2]; /* channels [0] to before [1]; [1] 0: all channels */
         int evictable;
 };
 

@@ -17,16 +17,16 @@
 #include "replay/workload.h"
 #include "sched/sched.h"
 
-/* a kernel over all channels, and over some of them */
+/* A kernel's handles: one of these exists for all channels, and one for some of them. */
 struct ds_replay_form {
-        const ds_device_kernel *native; /* NULL: there is none */
-        struct ds_sched_forms of;       /* handles; without the form if the workload has none */
+        const ds_device_kernel *native; /* NULL: there is no such kernel */
+        struct ds_sched_forms of;       /* handles of the kernel's other forms; NULL if the workload has none */
 };
 
 struct ds_replay_forms {
         ds_device_module **modules;
         uint32_t n_modules;
-        struct ds_replay_form *plain, *coloured; /* one row per kernel of the profile */
+        struct ds_replay_form *plain, *coloured; /* arrays with one element per kernel of the profile */
 };
 
 struct ds_replay_forms_want {
@@ -35,7 +35,8 @@ struct ds_replay_forms_want {
         uint32_t channels[2];
 };
 
-/* DS_REPLAY_E_BAD_FILE with a message, or -ENOMEM. Close it in any case. */
+/* Writes the workload as modules and loads them. Returns 0, DS_REPLAY_E_BAD_FILE with a message, or -ENOMEM. Close
+ * *ret in any case. */
 int ds_replay_forms_open(const struct ds_device_ops *ops, ds_device *device, uint32_t space,
         const struct ds_replay_workload *workload, const struct ds_replay_forms_want *want, struct ds_replay_forms *ret,
         char *message, size_t message_size);

@@ -25,7 +25,7 @@
 #define EXIT_FALLBACK 3
 #define ALONE_MAX_NS (60 * DS_NS_PER_S)
 #define PATH_MAX_ 4096
-/* result of functions in this file, beside the contract codes: fifo replaced a policy */
+/* Result of functions in this file, beside the codes of the headers: fifo replaced a policy. */
 #define DS_REPLAY_FELL_BACK 100
 
 static int complain(int r, const char *message)
@@ -40,7 +40,8 @@ static int complain(int r, const char *message)
                        : EXIT_BAD;
 }
 
-/* The policies beside this program in a build tree, or those that are installed. "" if there are none. */
+/* Find the directory of the policies: beside this program in a build tree, or that of the installation. "" if there
+ * is none. */
 static void find_policies(char path[PATH_MAX_])
 {
         static const char *const places[] = {"policies", "../lib*/detshare/policies", "../lib/*/detshare/policies"};
@@ -114,7 +115,7 @@ static int run_all(const struct ds_replay_options *o, struct ds_replay_config *c
         return ds_error_trace(r);
 }
 
-/* Did fifo replace one of the policies? */
+/* Whether fifo replaced one of the policies. */
 static int fell_back(const struct ds_replay_report *report)
 {
         for (uint32_t i = 0; i < report->n; i++)
@@ -123,7 +124,7 @@ static int fell_back(const struct ds_replay_report *report)
         return 0;
 }
 
-/* 0, DS_REPLAY_FELL_BACK after the report is printed, or an error. */
+/* Run everything. Return 0, DS_REPLAY_FELL_BACK after the report is printed, or an error. */
 static int run(const struct ds_replay_options *o, FILE *trace, char *message, size_t message_size)
 {
         ds_cleanup(ds_freep) struct ds_replay_result *results = NULL;
@@ -132,7 +133,7 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
         char policy_dir[PATH_MAX_];
         struct ds_replay_config config = {
                 .device = o->device,
-                /* the program has the rights of its caller, so the caller may load any plug-in */
+                /* policies may have any owner: this program has only the rights of the caller that chose them */
                 .policy_any_owner = 1,
                 .sessions = o->sessions,
                 .n_sessions = o->n_sessions,

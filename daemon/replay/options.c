@@ -17,7 +17,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define DURATION_MAX_S 31536000.0 /* most virtual time, a year */
+#define DURATION_MAX_S 31536000.0 /* longest virtual time, s: a year */
 
 const char ds_replay_usage[] =
         "usage: detshare-replay [OPTION...] --ls WORKLOAD@ARRIVALS[,KEY=VALUE...] [--be WORKLOAD[,KEY=VALUE...]] ...\n"
@@ -63,7 +63,8 @@ static int usage(char *message, size_t message_size, const char *fmt, ...)
 
 /* --- values --- */
 
-/* "20ms", "1.5s", "90min", "2h"; a number without a unit is seconds. False if it is no time. */
+/* Read a time: "20ms", "1.5s", "90min", "2h"; a number without a unit is seconds. Return false if the text is no
+ * time. */
 static int read_time(const char *text, uint64_t *ret_ns)
 {
         static const struct {
@@ -95,7 +96,7 @@ static int read_count(const char *text, uint64_t min, uint64_t max, uint64_t *re
 
 /* --- policies --- */
 
-/* "P1,a=1,P2": names, each followed by its parameters. */
+/* Read a list "P1,a=1,P2" of policy names, each followed by its parameters. */
 static int read_policies(struct ds_replay_options *o, const char *text, int several, char *message, size_t size)
 {
         char *next = ds_strdup(text), *first = next, *word;
@@ -256,7 +257,7 @@ static int read_session(struct ds_replay_options *o, char *text, enum detshare_c
                 return ds_error_trace(r);
         if (!session->name[0])
                 session_name(o, session, words.workload);
-        /* each session gets a seed of its own, so that they do not arrive in step */
+        /* each session has a seed of its own, so that the sessions' requests do not arrive at the same times */
         seed = o->seed * 1000003 + o->n_sessions;
         r = ds_replay_arrivals_open(words.arrivals, words.id, words.speed, seed, message, size, &session->arrivals);
         if (r)
@@ -383,7 +384,7 @@ static int device_sms(struct ds_replay_options *o, char *message, size_t size)
         if (!ops || strcmp(ops->name, "sim") != 0)
                 return usage(message, size, "--device %.40s: not a simulated GPU, as sim:h200 is", o->device);
         if (ops->open(rest, &device))
-                return DS_REPLAY_E_USAGE; /* the error is printed already */
+                return DS_REPLAY_E_USAGE; /* the device has printed the error already */
         o->sms = ops->info(device)->n_sms;
         ops->close(device);
         return 0;

@@ -30,15 +30,16 @@ struct ds_replay_policy {
 
 struct ds_replay_options {
         enum ds_replay_mode mode;
-        const char *argument; /* argument of the mode */
+        const char *argument; /* word that follows the mode's option */
         const char *device, *trace;
-        const char *policy_dirs[DS_POLICY_DIRS_MAX]; /* searched in order, before those of the installation */
+        /* directories searched in this order, before those of the installation */
+        const char *policy_dirs[DS_POLICY_DIRS_MAX];
         uint32_t n_policy_dirs;
         int json, alone, profiled, transform, blocks;
         uint64_t seed, duration_ns, be_channels;
         struct ds_replay_policy policies[DS_REPLAY_POLICIES_MAX];
         uint32_t n_policies;
-        char *policy_words; /* texts that the policies are cut from */
+        char *policy_words; /* texts from which the policies are cut */
         char **argv;
         struct ds_replay_session sessions[DS_REPLAY_SESSIONS_MAX];
         uint32_t n_sessions;
@@ -50,7 +51,8 @@ struct ds_replay_options {
 
 #define DS_REPLAY_E_USAGE 6
 
-/* Contract codes as of workload.h and run.h, and DS_REPLAY_E_USAGE, with a message ("": already printed). */
+/* Reads the command line. Returns the codes of workload.h and run.h, or DS_REPLAY_E_USAGE, with a message ("":
+ * already printed). */
 int ds_replay_options_read(
         struct ds_replay_options *options, int argc, char **argv, char *message, size_t message_size);
 void ds_replay_options_free(struct ds_replay_options *options);

@@ -20,7 +20,7 @@ static double per_second(uint64_t n, double real_s)
         return real_s > 0 ? (double)n / real_s : 0;
 }
 
-/* "-" if there is no value */
+/* Format a value for a cell of the table; "-" if there is none */
 static const char *cell(char *text, size_t size, int there, int digits, double value, const char *unit)
 {
         snprintf(text, size, there ? "%.*f%s" : "-", digits, value, unit);
@@ -28,8 +28,8 @@ static const char *cell(char *text, size_t size, int there, int digits, double v
 }
 
 struct ratios {
-        double p99, steps; /* relative to the session alone; 0: not known */
-        double slo;        /* share of the arrived requests, percent */
+        double p99, steps; /* p99 latency and steps, divided by those of the session alone on the GPU; 0: not known */
+        double slo;        /* share of the arrived requests that ended within the SLO, percent */
 };
 
 static struct ratios ratios_of(const struct ds_replay_report *report, uint32_t run, uint32_t i)

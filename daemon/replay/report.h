@@ -19,7 +19,7 @@ struct ds_replay_report {
         uint32_t n;
         /* results of each session alone on the GPU; NULL: not requested */
         const struct ds_replay_session_result *alone;
-        uint64_t alone_ns; /* virtual time of these runs, ns */
+        uint64_t alone_ns; /* virtual time of the runs of single sessions, ns */
 };
 
 void ds_replay_print(const struct ds_replay_report *report, FILE *out);

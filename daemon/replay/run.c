@@ -19,11 +19,12 @@
 #include "util/macro.h"
 
 #define COMPLETIONS 64
-#define ATTRIBUTE_MEMORY_CLOCK_KHZ 36 /* CUDA's numbers */
+#define ATTRIBUTE_MEMORY_CLOCK_KHZ 36 /* numbers of CUDA's device attributes */
 #define ATTRIBUTE_MEMORY_BITS 37
-#define MEMORY_BOUND 0.6     /* share of the bandwidth from which Orion calls a kernel memory-bound, percent */
+/* fraction of the memory bandwidth from which a kernel counts as memory-bound, as in Orion */
+#define MEMORY_BOUND 0.6
 #define PROFILED_SAMPLES 100 /* samples that a stored profile claims to have */
-#define BUSY_MAX 4096        /* spans that can still change */
+#define BUSY_MAX 4096        /* most spans of busy time that are kept, because later kernels can still change them */
 
 /* A workload on the device: the launch of each kernel. */
 struct part {
@@ -36,7 +37,7 @@ struct part {
 struct slot {
         struct ds_op op;
         struct session *session;
-        int last; /* position in the request or step */
+        int last; /* 1: the last operation of its request or step */
 };
 
 struct session {
@@ -48,11 +49,12 @@ struct session {
         ds_coroutine *coroutine;
         struct slot *slots; /* a ring, because operations end in order */
         uint32_t next_slot, n_free;
-        int closed;                       /* closed: submits step after step without waiting */
-        int serving;                      /* a request is being submitted */
-        int waiting;                      /* waits for the arrival of the next request */
-        int has_result;                   /* the request has ended, and the policy does not know it yet */
-        uint64_t todo[2], at[2];          /* kernels of each part: in the request, and submitted so far */
+        int closed;     /* 1: a closed session, which submits step after step without waiting */
+        int serving;    /* 1: a request is being submitted */
+        int waiting;    /* 1: the session waits for the arrival of its next request */
+        int has_result; /* 1: the request has ended, and the policy does not know it yet */
+        /* kernels of each part of the request: total number, and number submitted so far */
+        uint64_t todo[2], at[2];
         struct ds_replay_arrival arrival; /* arrival of the current request, or of the next one */
         uint64_t *latencies;
         size_t n_latencies, capacity;
@@ -77,7 +79,7 @@ struct run {
         const char *names[DS_REPLAY_SESSIONS_MAX];
         uint32_t n_sessions;
         uint64_t now, next_arrival_ns;
-        int stopping; /* the simulated time is over */
+        int stopping; /* 1: the simulated time is over */
         int error;
         struct busy busy;
         struct ds_replay_result *result;
@@ -119,7 +121,7 @@ static uint64_t tokens_part(uint64_t tokens, const struct part *part, const stru
         return DS_MAX(1, DS_DIV_UP(tokens * part->n, samples));
 }
 
-/* The parts of the current request. */
+/* Begin the current request: determine how many kernels of each part it has. */
 static void request_begin(struct session *session)
 {
         const struct ds_replay_arrival *arrival = &session->arrival;
@@ -136,13 +138,13 @@ static void request_begin(struct session *session)
         session->todo[1] = (uint64_t)arrival->generated_tokens * session->parts[1].n;
 }
 
-/* The same number for the same kernel in every run. */
+/* Key of a kernel, which is the same in every run. */
 static uint64_t kernel_key(uint32_t space, unsigned part, uint32_t kernel)
 {
         return (uint64_t)(space * 2 + part) << 32 | kernel;
 }
 
-/* Does a session of the other class have operations that are submitted and have not ended? */
+/* Whether a session of the other class has operations that are submitted and have not ended. */
 static int is_beside(const struct session *session)
 {
         uint32_t in_flight, all;
@@ -152,7 +154,8 @@ static int is_beside(const struct session *session)
         return all != 0;
 }
 
-/* The kernel over all channels, or over those of its class, depending on the sessions' state at this submission. */
+/* The next kernel in its form for all channels, or for the channels of the session's class while the other class has
+ * work. */
 static const struct ds_replay_form *form_next(const struct session *session, unsigned part, uint32_t kernel)
 {
         const struct ds_replay_forms *forms = &session->parts[part].forms;
@@ -202,7 +205,7 @@ static void submit(struct session *session)
                 if (slot->last && session->closed)
                         request_begin(session);
                 else if (slot->last)
-                        session->serving = 0; /* everything is submitted */
+                        session->serving = 0; /* all kernels of the request are submitted */
         }
 }
 
@@ -248,12 +251,12 @@ static void request_end(struct session *session)
         latency_add(session, now - session->arrival.ns);
         session->has_result = !session->closed;
         if (session->closed)
-                session->arrival.ns = now; /* the next step's latency counts from here */
+                session->arrival.ns = now; /* the latency of the next step counts from now on */
         else
                 request_follow(session);
 }
 
-/* Report servers that wait for work to the policy. A server that begins its next request at once did not wait. */
+/* Report to the policy the servers that wait for work. A server that begins its next request at once did not wait. */
 static void tell_results(struct run *run)
 {
         for (uint32_t i = 0; i < run->n_sessions; i++) {
@@ -346,7 +349,7 @@ static int part_open(struct run *run, const struct ds_replay_session *config, un
         return 0;
 }
 
-/* Bytes per second by the data sheet: two transfers per clock cycle. */
+/* Bandwidth of the memory by the data sheet, bytes per second: two transfers per clock cycle. */
 static double data_sheet_bandwidth(const struct run *run)
 {
         const int32_t *attributes = run->ops->info(run->device)->attributes;
@@ -354,7 +357,7 @@ static double data_sheet_bandwidth(const struct run *run)
         return 2e3 * attributes[ATTRIBUTE_MEMORY_CLOCK_KHZ] * attributes[ATTRIBUTE_MEMORY_BITS] / 8;
 }
 
-/* The stored profile of one kernel. In a profile without bytes the bound is unknown. */
+/* Fill in the stored profile of one kernel. In a profile without bytes the bound is unknown. */
 static void kernel_profile(
         const struct run *run, const struct sim_profile *of, const struct sim_profile_kernel *kernel, uint64_t key)
 {
@@ -557,7 +560,7 @@ static int by_value(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* The smallest value that at least that many percent of the values do not exceed. */
+/* The smallest latency that at least `percent` percent of the latencies do not exceed. */
 static uint64_t percentile(const struct session *session, size_t percent)
 {
         size_t n = session->n_latencies;

@@ -32,7 +32,7 @@
 #include "sched/sched.h"
 
 #define DS_REPLAY_SESSIONS_MAX 64u
-#define DS_REPLAY_QUEUE 256u /* default of the operations of a session that wait or run */
+#define DS_REPLAY_QUEUE 256u /* default of a session's queue: operations that wait or run */
 #define DS_REPLAY_QUEUE_MAX 4096u
 #define DS_REPLAY_PARAMS_MAX 16u
 #define DS_REPLAY_CHANNELS_MAX 256u
@@ -40,16 +40,16 @@
 struct ds_replay_session {
         char name[48];
         enum detshare_class class_;
-        const struct ds_replay_workload *workload[2]; /* workload behind the first; NULL: none */
-        ds_replay_arrivals *arrivals;                 /* every run begins it again */
-        uint64_t slo_ns;                              /* 0: none */
+        const struct ds_replay_workload *workload[2]; /* parts of a request, in order; the second may be NULL */
+        ds_replay_arrivals *arrivals;                 /* every run begins with the first arrival */
+        uint64_t slo_ns;                              /* latency objective of requests, ns; 0: none */
         uint32_t queue, sm_percent;
 };
 
 struct ds_replay_config {
         const char *device;                                 /* "sim:h200" */
         const char *policy_dir;                             /* folder of plug-ins; "" = only the built-in policy */
-        struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* searched after policy_dir, in order */
+        struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* directories searched after policy_dir, in this order */
         uint32_t n_more_dirs;
         int policy_any_owner;
         const char *policy;
@@ -59,8 +59,8 @@ struct ds_replay_config {
         uint32_t n_sessions;
         uint64_t duration_ns;
         int profiled;
-        int transform; /* workloads are code, and long BE kernels have a form that can be evicted; see forms.h */
-        int blocks;    /* workloads are code, simulated block by block, with L2 and channels */
+        int transform; /* 1: workloads are code, and long BE kernels have a form that can be evicted; see forms.h */
+        int blocks;    /* 1: workloads are code, simulated block by block, with L2 and channels */
         /* with `blocks`: number of channels for memory-bound BE kernels while LS has work; LS kernels have the
          * others while BE has work. 0: all kernels use all channels */
         uint32_t be_channels;
@@ -69,11 +69,11 @@ struct ds_replay_config {
 };
 
 struct ds_replay_session_result {
-        uint64_t arrived, ended; /* requests; of a closed session steps */
+        uint64_t arrived, ended; /* number of requests; for a closed session, of steps */
         uint64_t in_slo;
         uint64_t p50_ns, p99_ns, max_ns; /* latencies of the requests that ended */
         uint64_t kernels, device_ns;
-        double steps; /* steps that ended, and the finished part of the last one */
+        double steps; /* number of steps that ended, plus the finished part of the last one */
 };
 
 struct ds_replay_result {
@@ -81,12 +81,12 @@ struct ds_replay_result {
         uint64_t kernels, decisions, migrations, fallbacks, evictions;
         uint64_t busy_ns;     /* time in which at least one kernel ran */
         double real_s, cpu_s; /* cost of the simulation: real time and processor time */
-        char policy[32];      /* at the end; another one if it was replaced */
-        char fallback[224];   /* why fifo replaced the policy; "" if it did not */
+        char policy[32];      /* policy at the end of the run; another one than requested if it was replaced */
+        char fallback[224];   /* reason why fifo replaced the policy; "" if it did not */
 };
 
 #define DS_REPLAY_E_BAD_DEVICE 4
 #define DS_REPLAY_E_BAD_POLICY 5
-/* Contract codes, these and those of workload.h, with a message. */
+/* Runs one simulation. Returns 0 or a code of this file or of workload.h, with a message. */
 int ds_replay_run(
         const struct ds_replay_config *config, char *message, size_t message_size, struct ds_replay_result *ret);

@@ -26,10 +26,11 @@
 struct job {
         const char *name, *about;
         unsigned kernels;
-        double busy_ms, p50_us, p99_us, max_us; /* measured, ns */
-        unsigned blocks;                        /* median, measured */
-        unsigned samples;                       /* samples of a step */
-        int gemms;                              /* the longer half are persistent */
+        /* measured: busy time of a step, ms; quantiles and maximum of kernel durations, us */
+        double busy_ms, p50_us, p99_us, max_us;
+        unsigned blocks;  /* median of the kernels' blocks, measured */
+        unsigned samples; /* samples that one step processes */
+        int gemms;        /* 1: the longer half of the kernels is persistent */
 };
 
 static const struct job jobs[] = {

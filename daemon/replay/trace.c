@@ -27,7 +27,8 @@ struct ds_replay_trace {
         FILE *out;
         int json;
         uint64_t n_events;
-        struct flight flights[DS_SCHED_IN_FLIGHT_MAX]; /* by scheduler slot, which is the low half of a token */
+        /* launches in flight, by scheduler slot, which is the low half of a token */
+        struct flight flights[DS_SCHED_IN_FLIGHT_MAX];
 };
 
 static ds_replay_trace *trace_of(ds_device *device)
@@ -144,7 +145,7 @@ const struct ds_device_ops ds_replay_trace_ops = {
 
 /* --- the trace's own functions ---- */
 
-/* Print nanoseconds as microseconds with three digits. */
+/* Format and arguments that print nanoseconds as microseconds with three digits. */
 #define US_FORMAT "%" PRIu64 ".%03u"
 #define US_OF(ns) (ns) / 1000, (unsigned)((ns) % 1000)
 

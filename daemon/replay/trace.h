@@ -22,11 +22,12 @@ typedef struct ds_replay_trace ds_replay_trace;
 
 extern const struct ds_device_ops ds_replay_trace_ops;
 
-/* Wrap `device` until the trace is freed. names[space - 1]: name of the session. NULL: out of memory. */
+/* Creates a trace that uses `device`, which belongs to it until the trace is freed. names[space - 1]: name of the
+ * session. NULL: out of memory. */
 ds_replay_trace *ds_replay_trace_new(const struct ds_device_ops *ops, ds_device *device, const char *const *names,
         uint32_t n_names, FILE *out, int json);
-/* The device for the scheduler, with ds_replay_trace_ops. */
+/* The device that the scheduler must use, with ds_replay_trace_ops. */
 ds_device *ds_replay_trace_device(ds_replay_trace *trace);
 void ds_replay_trace_ended(ds_replay_trace *trace, const struct ds_completion *completions, size_t n);
-/* Finish the output. NULL is allowed. */
+/* Completes the output and frees the trace. NULL is allowed. */
 ds_replay_trace *ds_replay_trace_free(ds_replay_trace *trace);

@@ -28,7 +28,7 @@
 #include "ptx/symtab.h"
 #include "ptx/tables.h"
 
-#define DS_PTX_MAX_ERRORS 1000 /* errors after which the parse ends */
+#define DS_PTX_MAX_ERRORS 1000 /* number of errors after which the parse ends */
 #define DS_PTX_MAX_NESTING 32  /* most nested expressions or initialisers */
 #define DS_PTX_MAX_VAR_BYTES (UINT64_C(1) << 40)
 

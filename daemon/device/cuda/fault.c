@@ -86,7 +86,7 @@ static struct cuda_job *stream_head(const ds_device *device, const struct cuda_s
 static int head_keeps(const struct cuda_stream *stream, const struct cuda_job *job, enum fault_rule rule,
         CUresult result, uint64_t now_ns)
 {
-        /* a job that has become the head since the last round of polling has been there since now */
+        /* a job that became its stream's oldest after the last round of polling counts as started now */
         uint64_t start = job == stream->head ? cuda_job_start(stream, job) : now_ns;
 
         switch (rule) {

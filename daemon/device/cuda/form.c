@@ -54,7 +54,7 @@ struct cuda_form {
         struct cuda_form *prev, *next;
 };
 
-/* The host's record of a control block. */
+/* The host's record of one control block on the GPU. */
 struct form_control {
         uint32_t epoch;     /* epoch of the last launch */
         uint32_t next;      /* next free control block */

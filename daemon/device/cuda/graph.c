@@ -87,7 +87,7 @@ static void instance_goes(ds_device *device, struct cuda_instance *instance)
 
 /* --- nodes in the driver's form ----------------------------------------------------------------------------------- */
 
-/* Storage for the description of a kernel's parameters. */
+/* Memory for a kernel node's parameters in the driver's form. */
 struct kernel_extra {
         size_t size;
         void *list[5];

@@ -232,7 +232,7 @@ struct ds_device {
         uint64_t *counters; /* progress counters; NULL: the device uses events to notice completions */
         uint64_t asked_ns;  /* time of the last driver call that could report a fault */
 
-        /* form.c; NULL: the persistent form is not available */
+        /* form.c: state of sliced and persistent forms; NULL: the persistent form is not available */
         struct cuda_forms *forms;
 
         /* output.c */

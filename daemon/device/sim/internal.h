@@ -74,8 +74,9 @@
 #define SIM_THREADS 6 /* most jobs under execution at once, all counted */
 #define SIM_PARAMS_INLINE 256
 #define SIM_PARAMS_MAX 32764
-#define SIM_RUNS_MAX 4096              /* distinct block costs kept per launch */
-#define SIM_BLOCKS_EXACT (1u << 20)    /* a launch of more blocks is timed in bundles of blocks */
+#define SIM_RUNS_MAX 4096 /* distinct block costs kept per launch */
+/* most blocks of a launch that are timed one by one; larger launches are timed in bundles of blocks */
+#define SIM_BLOCKS_EXACT (1u << 20)
 #define SIM_COPY_INLINE DS_KIB(64)     /* size below which the owner thread itself executes a copy */
 #define SIM_COPY_CHUNK DS_MIB(4)       /* bytes that a copy moves between two checks of the abort flag */
 #define SIM_ADVANCE_STEPS 4096         /* most instants of the clock that one advance() processes */
@@ -268,7 +269,7 @@ struct ds_device_module {
         ds_device_module *next, *prev;
         bool loaded;            /* true until the caller unloads the module */
         uint32_t refs;          /* references of the caller, jobs and regions */
-        uint32_t space, number; /* number: counts the modules of the space */
+        uint32_t space, number; /* number: number of the module among the modules of its space */
         /* profile from which the module was made; NULL: it was made from PTX, and ptx and interp are set */
         struct sim_profile *profile;
         struct ds_ptx_module *ptx;
@@ -334,7 +335,7 @@ enum sim_job_state {
         SIM_JOB_WAITING,
         /* executed for too long, so the clock no longer waits for the job; or its START event is in the heap again */
         SIM_JOB_PUT_OFF,
-        SIM_JOB_RUNNING, /* kernel: on the ready list or resident; copy: moving */
+        SIM_JOB_RUNNING, /* a kernel is on the ready list or has resident blocks; a copy moves bytes */
         SIM_JOB_ENDING,  /* given up; ends when no thread executes a job in this state */
         SIM_JOB_ENDED,
 };

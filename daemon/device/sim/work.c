@@ -240,8 +240,8 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
 }
 
 /*
- * Jobs given up at one instant end together, when no thread executes any of them any more, in the order of giving up.
- * So the consequences do not depend on the order in which threads finish.
+ * Gives up a job. Jobs given up at one instant end together, when no thread executes any of them any more, in the order
+ * of giving up. So the consequences do not depend on the order in which threads finish.
  */
 void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict)
 {

@@ -34,7 +34,7 @@ static void write_result(ds_ix_warp *w, const struct ds_ix_group *g, const ds_ix
         w->mask = mask;
 }
 
-/* Releases all groups that wait at barrier `id` if it is complete. Returns 1 if it was. */
+/* If the barrier `id` is complete, releases all groups that wait there and returns 1; else returns 0. */
 static int release(ds_ix_block *block, uint32_t id)
 {
         struct ds_ix_barrier *b = &block->barrier[id];

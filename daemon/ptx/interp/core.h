@@ -66,7 +66,8 @@ typedef struct ds_ix_warp ds_ix_warp;
 
 typedef const ds_ix_op *(*ds_ix_fn)(ds_ix_warp *w, const ds_ix_op *op);
 
-/* One handler, compiled for each instruction set; ds_ix_isa() chooses. All give the same bits. */
+/* One handler, compiled for each instruction set of the CPU; ds_ix_isa() chooses the set. All variants give the same
+ * bits. */
 enum { DS_IX_ISA_BASE, DS_IX_ISA_AVX2, _DS_IX_ISA_MAX };
 struct ds_ix_impl {
         ds_ix_fn fn[_DS_IX_ISA_MAX];
@@ -87,7 +88,8 @@ struct ds_ix_op {
         union {
                 uint64_t imm; /* constant of the instruction: an address offset, lop3's lookup table, ... */
                 const ds_ix_op *target;
-                const void *ext; /* ds_ix_call, struct ds_ix_table, struct ds_ix_convert */
+                /* data that needs more room: ds_ix_call, struct ds_ix_table, struct ds_ix_matrix, ... */
+                const void *ext;
         };
         /* in control operations: number of instructions since the previous control operation, including this one */
         uint16_t count;
@@ -179,7 +181,7 @@ struct ds_ix_func {
 struct ds_ix_frame {
         ds_ix_frame *parent, *next_free;
         ds_ix_func *func;
-        const ds_ix_op *ret; /* the caller's next operation */
+        const ds_ix_op *ret; /* operation with which the caller continues after the return */
         const ds_ix_call *call;
         uint8_t *regs;
         uint8_t *args; /* [lane][func->args_bytes] */
@@ -223,7 +225,7 @@ struct ds_ix_cluster {
         uint64_t executed, told;
         uint64_t elsewhere;    /* instructions executed by other clusters of a cooperative grid */
         uint64_t frames_bytes; /* bytes of the frames of all blocks */
-        uint8_t faulted;       /* 1: one of the blocks has faulted */
+        uint8_t faulted;       /* 1: one of the cluster's blocks has faulted */
         uint8_t moved;         /* 1: in this round a warp did more than wait for an incomplete mbarrier */
         uint32_t idle_rounds;  /* number of consecutive rounds in which all warps only waited for mbarriers */
 };
@@ -501,7 +503,7 @@ const ds_ix_op *ds_ix_nop(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_trap(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op);
-/* f, imm: symbol and offset; n: bytes of the register */
+/* handler of mov of a variable's address; f, imm: symbol and offset; n: bytes of the register */
 const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op);
 
 /* The function that a name stands for: its definition, or the target of an alias. Its ops are NULL if it is not
@@ -530,7 +532,8 @@ const struct ds_ix_impl *ds_ix_find_compare(const struct ds_ptx_instr *instr, ds
 /* select.c */
 const struct ds_ix_impl *ds_ix_set_result(uint32_t bytes, int packed);
 const struct ds_ix_impl *ds_ix_convert_address(int to);
-const struct ds_ix_impl *ds_ix_move(uint32_t bytes); /* bytes 0: a predicate */
+/* handler of mov; bytes: width of the register, 0 for a predicate */
+const struct ds_ix_impl *ds_ix_move(uint32_t bytes);
 const struct ds_ix_impl *ds_ix_pack(const ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_unpack(ds_ix_op *op);
 /* cvt.c: from_bytes and to_bytes are the widths of the registers */

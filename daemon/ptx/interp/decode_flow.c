@@ -115,7 +115,7 @@ static int decode_arguments(
         return 1;
 }
 
-/* Records a callee, for the computation of stack sizes and shared memory. */
+/* Records a callee of the function, since stack size and shared memory depend on callees. */
 static int add_callee(ds_ix_decoder *d, ds_ix_func *callee)
 {
         ds_ix_func *func = d->func;

@@ -465,7 +465,7 @@ const ds_ix_op *ds_ix_call_op(ds_ix_warp *w, const ds_ix_op *op)
         if (!frame)
                 return ds_ix_fault(w, op, DS_INTERP_FAULT_STACK, (uint32_t)__builtin_ctz(w->mask), 0,
                         "no memory for registers %u calls deep", w->frame->depth);
-        frame->parent = w->frame; /* takes over the group's reference to the caller's frame */
+        frame->parent = w->frame; /* the new frame takes over the group's reference to the caller's frame */
         frame->call = call;
         frame->ret = op + 1;
         frame->depth = w->frame->depth + 1;

@@ -16,8 +16,9 @@
 #define MAX_EFFORT 50000000u
 
 /* --- stacks --- */
-/* Bytes of the call chain that begins with f; callees: bytes of its deepest callee. A sum above the most that a
- * kernel may have is cut to that limit plus one, so that sums cannot overflow. */
+/* Bytes of local memory of the deepest call chain that begins with f; callees: bytes of the chain below f. A result
+ * above DS_IX_MAX_LOCAL, the most that a kernel may have, is cut to that limit plus one, so that sums cannot
+ * overflow. */
 static uint32_t chain_bytes(const ds_ix_func *f, uint32_t callees)
 {
         uint64_t bytes = (uint64_t)f->local_bytes + callees + (f->stack ? DS_IX_RECURSION_LOCAL : 0);

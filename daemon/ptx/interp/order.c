@@ -59,8 +59,8 @@ uint64_t ds_interp_order_at(const struct ds_interp_order *order, uint64_t place)
         assert(place < order->n);
         if (!order->half)
                 return place;
-        /* The permuted range has at most four times as many values as there are indices, so a few steps reach a
-         * valid index. The cycle ends at one in any case. */
+        /* The permutation covers at most four times as many values as there are blocks. So repeating it reaches the
+         * index of a block after a few steps, and always reaches one. */
         do
                 place = step(order, place);
         while (place >= order->n);

@@ -40,7 +40,7 @@ DS_IX_OP1(rsqrt_approx, uint32_t, float, OUT((float)(1.0 / __builtin_sqrt((doubl
 DS_IX_OP1(rsqrt_approx_ftz, uint32_t, float, OUT_FTZ((float)(1.0 / __builtin_sqrt((double)F(x)))))
 
 /* --- exponential and logarithm --- */
-#define MAGIC 0x1.8p52 /* adding this number rounds a double to an integer, which is then in its low bits */
+#define MAGIC 0x1.8p52 /* adding this number rounds a double to an integer, whose value is then in the low bits */
 
 /* 2^x for -1000 < x < 1000 */
 DS_IX_INLINE double exp2_of(double x)

@@ -27,8 +27,8 @@ bool ds_ptx_colour_layout_is_good(const struct ds_ptx_colour_layout *l)
                                                 : l->kind == DS_PTX_COLOUR_TABLE && !l->shift;
 }
 
-/* Computes a launch's parameters so that the kernel needs no subtraction of the window: it computes directly on
- * logical addresses, with arithmetic that wraps. */
+/* Computes the parameters of a coloured launch. The window's address is subtracted here, so that the kernel computes
+ * directly on logical addresses, with arithmetic that wraps. */
 bool ds_ptx_colour_set(const struct ds_ptx_colour_layout *layout, uint64_t window, uint64_t size, uint64_t pool,
         uint64_t table, struct ds_ptx_colour *ret)
 {

@@ -304,8 +304,8 @@ static bool asks(const struct loops *l, const struct ds_ptx_instr *instr)
         if (instr->op == DS_PTX_OP_ATOM_CAS) {
                 const struct ds_ptx_operand *compare = &instr->operands[2];
 
-                /* a compare with the value found before is a retry until no other thread interfered, which does not
-                 * count */
+                /* a compare with the value that the loop read before only retries until no other thread interfered:
+                 * this does not count as waiting */
                 return compare->kind != DS_PTX_OPERAND_REG || l->found[compare->reg] != l->stamp;
         }
         if (instr->op == DS_PTX_OP_ATOM && (ds_ptx_has(instr, DS_PTX_ATOM_ADD) || ds_ptx_has(instr, DS_PTX_ATOM_INC)))

@@ -51,7 +51,8 @@ struct ds_ptx_form_plan {
         bool asks;        /* true: some of the functions read the block index or the grid size */
         bool board;       /* true: the form has a board */
         uint32_t barrier; /* number of a barrier that the kernel does not use */
-        /* for each instruction, value from ds_ptx_flow_leavers; NULL: no lane leaves while others wait for it */
+        /* for each instruction, whether lanes leave there, as ds_ptx_flow_leavers reports it; NULL: no lane leaves
+         * while others wait for it */
         const uint8_t *leaves;
         /* asynchronous work that must end before the next block; objects: mbarriers must be invalidated */
         bool copies, bulk, wgmma, objects;

@@ -441,7 +441,8 @@ static bool is_inside(const struct ds_ptx_form_plan *plan, is_fn is)
 
 /* Result of the search for lanes that leave a function while others continue to instructions of a kind. */
 struct leavers {
-        uint8_t *leaves;                  /* for each instruction, value from ds_ptx_flow_leavers */
+        /* for each instruction, whether lanes leave there, as ds_ptx_flow_leavers reports it */
+        uint8_t *leaves;
         const struct ds_ptx_instr *first; /* first instruction at which lanes leave; NULL: no lane leaves */
         /* instruction for which it is unknown whether all remaining lanes reach it; NULL: none */
         const struct ds_ptx_instr *unclear;

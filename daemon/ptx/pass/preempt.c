@@ -76,7 +76,7 @@ static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "held"
 enum more { PARAM, BOARD, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
 static const char *const more_keys[_MORE] = {"param", "board", "first", "load", "atomic", "count", "fence", "meet"};
 
-/* p: false only in the block's first thread */
+/* sets the predicate p to false in the block's first thread, and to true in all other threads */
 static const char first_text[] = "\tmov.u32 %ds_a, %tid.x;\n\tmov.u32 %ds_b, %tid.y;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
                                  "\tmov.u32 %ds_b, %tid.z;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
                                  "\tsetp.ne.u32 %ds_p, %ds_a, 0;";

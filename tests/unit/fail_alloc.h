@@ -23,7 +23,7 @@ struct fa_page {
         _Atomic int64_t left;          /* allocations until one fails; negative: none does */
         _Atomic int64_t seen;          /* allocations of the process so far */
         _Atomic int64_t live;          /* allocations that were not freed yet */
-        _Atomic int32_t pid;           /* the process whose allocations are counted */
+        _Atomic int32_t pid;           /* pid of the process whose allocations are counted */
         _Atomic int32_t lasts, lasted; /* lasts: every later allocation fails too; lasted: later ones did fail */
 };
 
@@ -126,7 +126,7 @@ __attribute__((unused)) static void fa_arm_lasting(int64_t n)
         atomic_store(&fa->left, n - 1);
 }
 
-/* Ends the failures. Returns 1 if an allocation failed. */
+/* Lets allocations succeed again. Returns 1 if one has failed since fa_arm. */
 static int fa_disarm(void)
 {
         const int lasted = atomic_exchange(&fa->lasted, 0);

@@ -24,7 +24,7 @@ static inline void gf_begin(struct gf *f)
         f->bytes = sizeof(struct ds_graph_file);
 }
 
-/* Returns the node that was added last, for its own fields. */
+/* Adds a node to the file. Returns the node, so that the caller can change its fields. */
 static inline struct ds_graph_node *gf_add(
         struct gf *f, const void *record, uint32_t size, const uint32_t *deps, uint32_t n_deps, uint32_t flags)
 {

@@ -26,7 +26,7 @@ static void oom_child(struct fixture *f)
         _exit(atomic_load(&fa->live) ? 3 : r);
 }
 
-/* Forks the child with the prepared configuration. */
+/* Forks the child, which runs a supervisor with the prepared configuration. */
 static void oom_fork(struct fixture *f)
 {
         fflush(NULL);

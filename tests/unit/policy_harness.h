@@ -69,7 +69,7 @@ struct ph_log {
         int status;
 };
 
-/* The rest of a request whose kernels come with gaps: kernels that are still to be submitted. */
+/* A request whose kernels come with gaps: the kernels that are still to be submitted. */
 struct ph_feed {
         const struct ph_kernel *kernel;
         uint32_t left;
@@ -85,7 +85,7 @@ struct ph_client {
         /* gap between the kernels of a request, us; 0: all at once; set it before ph_request */
         uint32_t gap_us;
         struct ph_feed feed;
-        struct { /* state of ph_every */
+        struct { /* state of ph_every, which submits requests at intervals */
                 const struct ph_kernel *kernel;
                 uint32_t n, left;
                 uint64_t period_ns, next_ns;
@@ -103,7 +103,7 @@ struct ph_client {
         int running;               /* 1: a request is being submitted or runs */
         /* 1, set by the test: the client waits for each request before it submits the next */
         int synchronises;
-        int synchronise; /* 1: the client waits now */
+        int synchronise; /* 1: the client waits now for the request's end */
 };
 
 struct ph_op {
@@ -282,7 +282,7 @@ static inline void ph_loop(struct ph_client *client, const struct ph_kernel *ker
                 ph_submit(client, 0, kernel, 0);
 }
 
-/* Starts the oldest queued request. */
+/* Starts the oldest queued request of the client. */
 static inline void ph_backlog(struct ph_client *client)
 {
         if (!client->backlog)

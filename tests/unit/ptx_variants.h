@@ -235,7 +235,7 @@ static void ptx_put_constant(struct ptx_variant *v)
         ptx_put(v, "%s", constants[ptx_below(v, DS_ARRAY_SIZE(constants) - (ptx_below(v, 4) ? 6 : 0))]);
 }
 
-/* Number of registers of the fragment in operand `operand` of a matrix instruction; 0 without a shape. */
+/* Number of registers that a matrix fragment in operand `operand` needs; 0 if the variant has no shape. */
 static uint32_t ptx_fragment(struct ptx_variant *v, uint32_t operand, uint32_t *ret_bits)
 {
         const char *mnemonic = ds_ptx_op_info(v->op)->mnemonic;
@@ -314,8 +314,8 @@ static void ptx_put_coordinates(struct ptx_variant *v)
         ptx_put(v, "]");
 }
 
-/* Operands of instructions whose operand string does not describe them: `T` is tensor coordinates, `D` a wgmma
- * accumulator */
+/* Operands of instructions whose operand string in opcodes.def does not describe them: `T` stands for tensor
+ * coordinates, `D` for a wgmma accumulator */
 struct ptx_forms {
         uint16_t op;
         const char *forms[8];

@@ -31,7 +31,7 @@ struct ds_device_kernel {
         struct ds_kernel_info info;
 };
 
-/* The params of a launch point to this. */
+/* Orders of the test for one launch; the params of the launch point to this script. */
 struct sdev_script {
         uint64_t duration_ns;
         int32_t refuse;         /* CUDA error that launch() returns; 0: none */
@@ -45,7 +45,8 @@ struct sdev_script {
 
 struct sdev_pending {
         uint64_t token, start_ns, end_ns, order;
-        uint16_t space, stream; /* small, because the search for the oldest entry dominates the cost of a launch here */
+        /* 16 bits each, because the search for the oldest entry dominates the cost of a launch here */
+        uint16_t space, stream;
         int32_t status;
         uint32_t piece; /* 1 + number of the piece; 0: not a kernel */
 };
@@ -157,7 +158,7 @@ static inline struct sdev_piece *sdev_piece_new(ds_device *device)
         return &device->pieces[device->piece_hand++ % SDEV_PENDING];
 }
 
-/* The piece that was evicted with this token. */
+/* Finds the piece that was evicted as the launch with this token. */
 static inline struct sdev_piece *sdev_piece_kept(ds_device *device, uint64_t token)
 {
         for (size_t i = 0; i < SDEV_PENDING; i++)
@@ -320,7 +321,7 @@ static inline int sdev_evict(ds_device *device, uint64_t token)
                 took = (device->now_ns - found->start_ns) / DS_MAX(piece->block_ns, 1ull) + 1;
         took = DS_DIV_UP(took, piece->chunk) * piece->chunk;
         if (took >= piece->end - piece->base)
-                return 0; /* too late to stop before the end */
+                return 0; /* the eviction comes too late to stop the piece before its end */
         sdev_end_at(device, found, took ? found->start_ns + took * piece->block_ns : device->now_ns, DS_DEVICE_EVICTED);
         piece->end = piece->base + (uint32_t)took;
         piece->script->launched = piece->end;
@@ -337,7 +338,7 @@ static inline void sdev_drop(ds_device *device, uint64_t token)
         device->drops++;
 }
 
-/* Accounts for the blocks that ended. */
+/* Counts the blocks of the script that ran in this piece. */
 static inline void sdev_piece_end(ds_device *device, struct sdev_piece *piece, struct ds_completion *completion)
 {
         piece->kept = completion->status == DS_DEVICE_EVICTED;
@@ -445,7 +446,7 @@ static inline ds_device *sdev_new(uint32_t n_tpcs)
 struct top {
         struct ds_op op;
         struct sdev_script script;
-        int done; /* number of reports */
+        int done; /* number of reports of this operation's end; 1 is right */
         int status;
         uint64_t start_ns, end_ns, order;
         char message[64];
@@ -500,7 +501,7 @@ static inline void harness_done(
                 harness->on_done(harness, top);
 }
 
-/* Path in the build folder: build/tests/unit/x becomes build/WHAT. */
+/* Path of WHAT in the build folder: the test program build/tests/unit/x gives build/WHAT. */
 static inline const char *build_path(const char *what)
 {
         static char path[4096];

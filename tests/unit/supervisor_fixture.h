@@ -83,7 +83,7 @@ static inline ProtobufCMessage *fx_receive(ds_conn *conn, const ProtobufCMessage
 
 /* --- the fake worker ---------------------------------------------------------------------------------------------- */
 
-/* FAKE_WORKER lists words, each of which switches one behaviour on. */
+/* Whether the environment variable FAKE_WORKER contains the word; each word switches one behaviour on. */
 static inline int fw_does(const char *word)
 {
         const char *mode = getenv("FAKE_WORKER");
@@ -191,7 +191,7 @@ static inline void fw_reply(ds_conn *conn, uint64_t id, Detshare__Internal__Ledg
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* Answers with the error that the session arrived with, in the wording of a real worker. */
+/* Answers with the error that the session's page had when the session was opened, in the wording of a real worker. */
 static inline void fw_reply_error(ds_conn *conn, uint64_t id, uint64_t session)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -205,7 +205,7 @@ static inline void fw_reply_error(ds_conn *conn, uint64_t id, uint64_t session)
         fx_send(conn, &from.base, NULL, 0);
 }
 
-/* Answers with a clock value that no page contains. */
+/* Answers with a virtual time that no completion page contains. */
 static inline void fw_reply_clock(ds_conn *conn, uint64_t id)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
@@ -329,12 +329,12 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
                 ledger.reset = 1;
                 fw_reply(conn, to->id, &ledger);
                 break;
-        case DETSHARE__REQUEST__CALL_LAUNCH: /* accepted, never completed */
+        case DETSHARE__REQUEST__CALL_LAUNCH: /* a launch is accepted and never completes */
                 atomic_fetch_add(&fw_sessions[call->session].page->accepted, 1);
                 atomic_store(&fw_sessions[call->session].page->stream_done[0], 7);
                 fw_reply(conn, to->id, NULL);
                 break;
-        case DETSHARE__REQUEST__CALL_SYNC: /* answered when its session ends */
+        case DETSHARE__REQUEST__CALL_SYNC: /* a synchronisation is answered when its session ends */
                 fw_hold(call->session, to->id);
                 break;
         case DETSHARE__REQUEST__CALL_WRITE:
@@ -469,7 +469,7 @@ static inline void fh_cancel(ds_conn *conn, uint64_t image)
         fw_log("cancelled %u\n", (unsigned)image);
         if (!fh_held || fh_held != image)
                 return;
-        /* the withheld answer goes out with the cancellation */
+        /* the cancelled image's withheld answer goes out now */
         fh_held = 0;
         from.id = image;
         from.status = 999;
@@ -728,7 +728,7 @@ static inline Detshare__Reply *fx_answer(ds_conn *conn)
         return (Detshare__Reply *)fx_receive(conn, &detshare__reply__descriptor, FX_WAIT_MS);
 }
 
-/* Status of the answer; -1: the connection was closed. */
+/* Receives a reply. Returns its status; -1: the connection was closed. */
 static inline int fx_status(ds_conn *conn)
 {
         Detshare__Reply *reply = fx_answer(conn);

@@ -21,7 +21,7 @@
 #define CODE 10000u
 #define USER 1000u
 #define OTHER 1001u
-#define FITS 8u /* files that fit into the store of this test */
+#define FITS 8u /* number of files that fit into the store of this test */
 #define MAX_BYTES (FITS * (CODE + DS_CODE_FILE_HEADER))
 
 static char path[64];

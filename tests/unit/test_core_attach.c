@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client core with a ring and a page that are not as agreed
+ * The client core when the daemon sends a wrong submission ring or completion page
  *
- * A file that is too short, or that its owner can still shorten, would end the program by SIGBUS at a later write. The
- * client refuses it on arrival, ends the session and reports the reason.
+ * If the file of a ring or page is too short, or its owner can still shorten it, a later write would end the program by
+ * SIGBUS. The client refuses such a file on arrival, ends the session and reports the reason.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "tests/support/fake_daemon.h"
 
 static const struct offer {
-        const char *words; /* expected in the message; NULL: nothing is wrong */
+        const char *words; /* text that the error message must contain; NULL: nothing is wrong with this offer */
         size_t n_fds;
         uint32_t version, slots;
         size_t ring_bytes, page_bytes;
@@ -31,9 +31,12 @@ static const struct offer {
         {"another version", 3, DS_WIRE_VERSION + 1, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, SEALED, SEALED, 0},
         {"too short", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES - 4096, DS_PAGE_BYTES, SEALED, SEALED, 0},
         {"too short", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES - 4096, SEALED, SEALED, 0},
-        {"sealed against shrinking", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, F_SEAL_GROW, SEALED, 0},
-        {"sealed against shrinking", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, SEALED, F_SEAL_GROW, 0},
-        {"sealed against shrinking", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, SEALED, SEALED, 1},
+        {"sealed against shrinking", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, F_SEAL_GROW,
+                SEALED, 0},
+        {"sealed against shrinking", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, SEALED,
+                F_SEAL_GROW, 0},
+        {"sealed against shrinking", 3, DS_WIRE_VERSION, DS_RING_SLOTS, DS_RING_BYTES, DS_PAGE_BYTES, SEALED, SEALED,
+                1},
         {"header", 3, DS_WIRE_VERSION, DS_RING_SLOTS * 2, DS_RING_BYTES, DS_PAGE_BYTES, SEALED, SEALED, 0},
 #undef SEALED
 };
@@ -75,7 +78,7 @@ static enum fake_verdict attach(struct fake *f, const Detshare__Request *request
         return FAKE_SILENT;
 }
 
-/* Runs each offer in a process of its own. */
+/* Offers each ring and page to a client in a process of its own. */
 static void offered(size_t i)
 {
         const struct dsc_launch launch = {.kernel = 1};

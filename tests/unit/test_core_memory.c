@@ -98,7 +98,7 @@ static enum fake_verdict pinned_elsewhere(struct fake *f, const Detshare__Reques
         static Detshare__Address address = DETSHARE__ADDRESS__INIT;
         if (request->call_case != DETSHARE__REQUEST__CALL_PINNED_ALLOC)
                 return FAKE_DEFAULT;
-        address.address = 0x400000; /* an address that the program may use itself */
+        address.address = 0x400000; /* an address that the program may use itself, so the client must refuse it */
         address.bytes = 4096;
         reply->result_case = DETSHARE__REPLY__RESULT_PINNED_ALLOC;
         reply->pinned_alloc = &address;
@@ -409,7 +409,7 @@ Test(core_memory, modules_kernels_and_globals)
         cr_assert_eq(kernel.registers, 32);
         dsc_kernel_clear(&kernel);
         cr_assert_null(kernel.name);
-        /* accepting this layout would let a launch write beyond the block of parameters */
+        /* this kernel has a parameter beyond its block of parameters: a launch could write beyond the block */
         cr_assert_eq(dsc_kernel_get(s, module, "beyond", &kernel), DETSHARE__STATUS__INTERNAL);
         cr_assert_eq(dsc_kernel_names(s, module, &names, &n), 0);
         cr_assert_eq(n, 3);
@@ -471,7 +471,8 @@ Test(core_clock, declared_threads_wait_by_request, .timeout = 20)
         pthread_join(thread, NULL);
         cr_assert_eq(dsc_mem_free(s, 1), 1);
         uint64_t address;
-        cr_assert_eq(dsc_mem_alloc(s, 1, &address), 0); /* its reply proves that everything sent before has arrived */
+        /* the reply proves that the daemon has received everything that was sent before */
+        cr_assert_eq(dsc_mem_alloc(s, 1, &address), 0);
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_CLOCK_JOIN], 2);
         cr_assert_eq(fake.declared, 1, "a thread's end takes its declaration back");
 

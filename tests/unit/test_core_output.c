@@ -19,7 +19,8 @@
 
 static struct fake fake;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char printed[2 << 20], kinds[2 << 20]; /* one entry per byte */
+/* one entry per printed byte: the byte, and the stream that it was written to */
+static char printed[2 << 20], kinds[2 << 20];
 static size_t n_printed, n_read;
 static _Atomic uint32_t lose; /* bytes that the daemon has dropped before the client reads */
 
@@ -154,7 +155,7 @@ Test(core_output, among_what_the_program_prints, .timeout = 20)
         cr_assert_str_eq(caught.text[1], "assertion\n");
 }
 
-/* Text appears at every call at which CUDA flushes its buffer. */
+/* The kernels' text appears in the program's output at every call at which CUDA flushes its printf buffer. */
 Test(core_output, text_appears_where_cuda_flushes, .timeout = 20)
 {
         dsc_session *s = start();

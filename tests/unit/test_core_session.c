@@ -56,7 +56,8 @@ Test(core_session, hello_says_what_the_environment_says)
         cr_assert_eq(fake.connections, 1);
 }
 
-/* A limit that is silently ignored would be worse than a program that does not start. */
+/* The client refuses an invalid limit in the environment: to ignore it silently would be worse than a program that
+ * does not start. */
 Test(core_session, nonsense_in_the_environment_is_refused)
 {
         static const char *const nonsense[][2] = {{"DETSHARE_CLASS", "royal"}, {"DETSHARE_SLO_MS", "soon"},
@@ -154,7 +155,7 @@ Test(core_session, no_window_at_all_is_an_error)
         cr_assert_eq(error, 2);
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_WINDOW_REFUSED], 8);
         fake.n_windows = 0;
-        get(); /* the client tries again and succeeds */
+        get(); /* the client retries with another window and succeeds */
 }
 
 Test(core_session, an_absent_daemon_is_one_line_and_no_device)
@@ -368,7 +369,7 @@ Test(core_session, an_answer_of_another_kind_is_an_internal_error)
         uint64_t a, b;
         fake_start(&fake);
         dsc_session *s = get();
-        /* the fake daemon has no answer of this kind */
+        /* the fake daemon answers with a result of another kind */
         cr_assert_eq(dsc_mem_info(s, &a, &b), DETSHARE__STATUS__INTERNAL);
 }
 
@@ -773,7 +774,7 @@ Test(core_session, whoever_waited_for_everything_says_so, .timeout = 20)
         dsc_session *s = get();
         for (uint64_t i = 1; i <= 3; i++) {
                 work(s);
-                /* the fake worker moves head after the operation has ended */
+                /* the fake worker moves the ring's head only after the operation has ended */
                 for (int ms = 0; told() != i && ms < SOON_MS; ms++) {
                         usleep(1000);
                         cr_assert_eq(i == 2 ? dsc_query(s, 0, i) : dsc_wait_all(s), 0);
@@ -806,7 +807,7 @@ static bool heard(const char *class_)
         dsc_session *s = get();
         work(s);
         fake.naps = true;
-        /* until the worker has taken its last look after announcing that it sleeps */
+        /* waits until the worker has announced that it sleeps and has looked at the ring once more */
         for (int ms = 0; !atomic_load(&fake.sleeps) && ms < SOON_MS; ms++)
                 usleep(1000);
         atomic_store(&fake.synchronised, 0);

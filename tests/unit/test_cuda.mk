@@ -13,7 +13,7 @@ $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): $(cudaface_o
 $(BUILD)/tests/unit/test_cuda_parts: $(BUILD)/obj/tests/support/fake_daemon.o
 $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
 
-# A library in place of NVIDIA's driver.
+# A library that takes the place of NVIDIA's driver in tests.
 STANDIN := $(BUILD)/tests/standin/libcuda.so.1
 $(STANDIN): tests/support/standin/standin.c
 	@mkdir -p $(@D)

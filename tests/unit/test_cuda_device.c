@@ -74,8 +74,8 @@ Test(cuda_device, ladder, .init = setup_clusters, .timeout = 60)
         dt_test_ladder(&ds_cuda_ops, "0");
 }
 
-/* A replacement worker receives the GPCs that its predecessor found. The fake driver's kernels cannot see where they
- * run. */
+/* A replacement worker receives the list of GPCs that its predecessor found. The test passes it by hand, because the
+ * fake driver's kernels cannot see on which SM they run. */
 Test(cuda_device, gpcs_from_the_previous_worker, .init = setup_clusters, .timeout = 60)
 {
         char told[DS_DEVICE_TOPOLOGY_MAX], again[DS_DEVICE_TOPOLOGY_MAX];
@@ -99,7 +99,7 @@ Test(cuda_device, gpcs_from_the_previous_worker, .init = setup_clusters, .timeou
         ds_cuda_ops.close(device);
         dt_test_groups(&ds_cuda_ops, "0");
         dt_test_ladder(&ds_cuda_ops, "0");
-        /* values of another GPU, or nonsense, are refused */
+        /* the worker refuses a list of GPCs that belongs to another GPU or makes no sense */
         for (int i = 0; i < 3; i++) {
                 static const char *const last[] = {"", "0g", "0000"};
 
@@ -162,7 +162,7 @@ static int settle_end(pid_t pid, int fd)
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Each message causes one switch of contexts; without messages there is none. */
+/* Each message to the settle process causes one switch of contexts; without messages there is no switch. */
 Test(cuda_device, settle, .init = setup, .timeout = 60)
 {
         char path[] = "/tmp/detshare-calls-XXXXXX";
@@ -186,7 +186,7 @@ Test(cuda_device, settle, .init = setup, .timeout = 60)
         unlink(path);
 }
 
-/* The GPU has no memory for the second context, or there is no GPU. */
+/* The settle process fails when the GPU has no memory for its context, or when there is no GPU. */
 Test(cuda_device, settle_fails, .init = setup, .timeout = 60)
 {
         static const char *const fails[] = {"cuInit:1:100", "cuDevicePrimaryCtxRetain:1:2",
@@ -250,7 +250,7 @@ static void work_result(struct work *w, int r)
         w->accepted += r == 0;
 }
 
-/* Submits one operation; an accepted one takes the next token. */
+/* Submits one operation. If the device accepts it, the operation has the next token. */
 static void work_submit(struct work *w, uint32_t round)
 {
         const struct ds_device_ops *ops = &ds_cuda_ops;
@@ -277,7 +277,7 @@ static void work_submit(struct work *w, uint32_t round)
         ops->fence(w->device, stream, ds_device_stream(w->rung, round % 2, (round + 1) % 3));
 }
 
-/* Every accepted operation completes exactly once. */
+/* Waits for all work and checks that every accepted operation completes exactly once. */
 static int work_wait(struct work *w)
 {
         struct ds_completion c[16];
@@ -297,7 +297,7 @@ static int work_wait(struct work *w)
         return w->returned == w->accepted ? 0 : 4;
 }
 
-/* Exits with 0 if everything holds, whichever call failed. */
+/* Runs a device's life with work in flight. Exits with 0 if everything holds, whichever driver call fails. */
 static void work_life(const void *image, size_t size)
 {
         struct work *w = calloc(1, sizeof(*w));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device before its first kernel: choice of the driver library and of the GPU, reported properties, limits,
- * and memory paths that need a driver whose calls stop the context and whose memory is dirty
+ * The cuda device on the fake driver, before its first kernel
  *
- * The driver is the fake one. Checks that hold for every device are in test_cuda_device.c.
+ * Tested: the choice of the driver library and of the GPU, reported properties, limits, and memory. The fake driver's
+ * calls stop the context, and its new memory is dirty. Checks that hold for every device are in test_cuda_device.c.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ static void setup(void)
         setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
 }
 
-/* Opens the candidate and captures what it prints on standard error. */
+/* Opens this library as the driver and captures what the device prints on standard error. */
 static int load_and_listen(const char *candidate, char *said, size_t size)
 {
         struct ds_cuda_driver driver;
@@ -222,7 +222,7 @@ static ds_device *device_of(uint32_t *ret_rung)
         return r ? ds_cuda_ops.close(device) : device;
 }
 
-/* Opens, uses and closes a device. 0, or the number of the first step that failed. */
+/* Opens, uses and closes a device. Returns 0, or the number of the first step that failed. */
 static int life(void)
 {
         ds_device *device = NULL;
@@ -303,7 +303,7 @@ Test(cuda_driver, a_gpu_without_green_contexts_is_one_tpc, .init = setup)
 
 Test(cuda_driver, every_allocation_may_fail, .init = setup)
 {
-        /* every allocation of the first few, then every step-th */
+        /* fails each of the first few allocations, then every step-th one */
         const int64_t step = rounds_step(6), turn = getpid() % step;
         int64_t n;
         int r = 1;
@@ -417,7 +417,8 @@ Test(cuda_driver, slabs_are_used_again, .init = setup)
         int slab = -1, small = -1, file = host_file(size);
         ds_device *device;
 
-        setenv("FAKE_CUDA_FAIL", "cuMemCreate:3:2", 1); /* the first cuMemCreate is for control blocks */
+        /* the third cuMemCreate of the device fails; the first one is for control blocks */
+        setenv("FAKE_CUDA_FAIL", "cuMemCreate:3:2", 1);
         device = device_of(&rung);
         cr_assert_not_null(device);
         cr_assert_eq(ds_cuda_ops.host_map(device, SPACE, file, HOST_VA, size), 0);
@@ -442,7 +443,8 @@ Test(cuda_driver, slabs_are_used_again, .init = setup)
         close(file);
 }
 
-/* A mapped address cannot be mapped again: our books refuse it inside a reservation, the driver outside. */
+/* A mapped address cannot be mapped again: inside a reservation the device's own records refuse it, outside the
+ * driver. */
 Test(cuda_driver, an_address_is_mapped_once, .init = setup)
 {
         uint32_t rung;

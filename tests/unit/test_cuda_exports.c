@@ -186,7 +186,8 @@ Test(exports, unsupported_functions_are_documented)
         }
 }
 
-/* Every name that is not served has a reason in unsupported.def, and no row is left over. */
+/* Every exported name that DetShare does not implement has a row with a reason in unsupported.def, and no row is
+ * left over. */
 Test(exports, unsupported_functions_have_a_reason)
 {
         int used[N_REASONS] = {0};
@@ -309,7 +310,7 @@ Test(proc_address, chooses_by_version_and_stream)
                 CU_GET_PROC_ADDRESS_SUCCESS, "cuMemAlloc_v2");
 }
 
-/* The answers are those of an NVIDIA driver of version 13.0. */
+/* cuGetProcAddress answers like an NVIDIA driver of version 13.0. */
 Test(proc_address, refuses_what_it_does_not_know)
 {
         expect("cuFoo", 13000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, NULL);
@@ -323,7 +324,7 @@ Test(proc_address, refuses_what_it_does_not_know)
 
 Test(proc_address, leads_to_every_exported_name)
 {
-        /* some (base, version, flags) must give each exported name, else no program could look it up */
+        /* each exported name is found with some base name, version and flags; otherwise no program could look it up */
         static const int versions[] = {2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000,
                 6050, 7000, 7050, 8000, 9000, 9020, 10000, 10010, 10020, 11000, 11010, 11020, 11030, 11040, 11050,
                 11060, 11070, 11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090, 13000};
@@ -356,7 +357,7 @@ Test(proc_address, leads_to_every_exported_name)
 
 typedef CUresult (*describe)(CUresult, const char **);
 
-#define CODES 1100 /* beyond every code of CUDA 13 */
+#define CODES 1100 /* number of codes tried: more than CUDA 13 has */
 
 struct described {
         char name[64], text[160];

@@ -114,7 +114,7 @@ Test(fallback, all_functions_are_the_drivers)
         cr_expect_eq(per_thread((CUstream)&n), 601);
         cr_expect_eq(((count_function)function("cuDeviceGetCount"))(&n), CUDA_SUCCESS);
         cr_expect_eq(n, 7);
-        /* a function that the driver does not have still returns an error */
+        /* a function that this driver does not have still returns an error */
         cr_expect_eq(((count_function)function("cuCtxGetDevice"))(&n), CUDA_ERROR_NOT_INITIALIZED);
 }
 
@@ -165,7 +165,8 @@ Test(fallback, the_drop_in_is_no_driver)
         one_line_with(words, "DETSHARE_FALLBACK=native finds no NVIDIA driver on this machine");
 }
 
-/* The reported version is the driver's if that is newer, so that NVIDIA's runtime and its tables match. */
+/* The reported version is DetShare's, or the driver's if that is newer, so that NVIDIA's runtime and its tables
+ * match. */
 Test(fallback, the_version_is_that_of_the_newer)
 {
         void *p = &handle;

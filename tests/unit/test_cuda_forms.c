@@ -39,7 +39,7 @@ SHARED(dt_test_forms_sessions_go, sessions_go)
 
 /* --- calls that fail ---------------------------------------------------------------------------------------------- */
 
-#define LONG 100000u /* loops; blocks then take milliseconds here */
+#define LONG 100000u /* number of loops of a kernel; its blocks then take milliseconds here */
 
 static struct dt_forms forms_failing(const char *fail, uint32_t blocks, uint32_t loops)
 {
@@ -157,7 +157,7 @@ Test(cuda_forms, no_control_block_left, .init = setup, .timeout = 120)
         for (uint32_t i = 0; i < CONTROLS; i++)
                 ds_cuda_ops.drop(f.t->device, 100000 + i);
         dt_form_pass(f.t, 1000000);
-        f.t->n_seen++; /* the first completion was consumed above */
+        f.t->n_seen++; /* the first completion was taken above, so the harness counts it as seen */
         l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
         dt_ok(f.t, dt_launch(f.t, &l));
         dt_form_right(&f, 0);

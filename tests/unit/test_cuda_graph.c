@@ -71,7 +71,8 @@ Test(cuda_graph, each_rung_has_its_own, .timeout = 60)
         dt_close(t);
 }
 
-/* The device does not retry a graph that the driver refused to build, and destroys the parts that were built. */
+/* The named driver call fails while a graph is built: the device does not retry, and destroys the parts that were
+ * built. */
 static void refuses(const char *call, int from)
 {
         static struct dt_chain c;

@@ -72,7 +72,7 @@ static int comes_before(struct dcu_node **order, uint32_t n, const struct dcu_no
         return 0;
 }
 
-/* Edges point against the order in which the nodes were added. */
+/* Edges between nodes point against the order in which the nodes were added. */
 Test(graphs, an_order_respects_all_edges, .init = start, .fini = stop)
 {
         struct dcu_graph *graph = new_graph();
@@ -165,7 +165,7 @@ Test(graphs, a_copy_is_equal_and_apart, .init = start, .fini = stop)
         dcu_graph_free(clone);
 }
 
-/* The same graph with its nodes added in another order. */
+/* Two equal graphs whose nodes were added in different orders. */
 Test(graphs, nodes_correspond_by_their_place_in_the_order, .init = start, .fini = stop)
 {
         CUgraphExecUpdateResultInfo info = {0};

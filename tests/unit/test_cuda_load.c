@@ -178,7 +178,7 @@ Test(cuda_load, reading_fails, .timeout = 60)
         file_close(&file);
 }
 
-/* The driver refuses the code or a kernel: the next attempt may succeed. */
+/* The driver refuses the code or one of its kernels: a later attempt may succeed. */
 Test(cuda_load, the_rest_fails, .timeout = 60)
 {
         struct dt *t = open_strict("cuLibraryGetModule:1:2,cuKernelGetFunction:1:2");
@@ -233,7 +233,7 @@ Test(cuda_load, variables, .timeout = 60)
         dt_close(t);
 }
 
-/* Nothing is prepared for a file that is no image, nor where the driver loads eagerly. */
+/* Nothing is prepared for a file that is no image, and nothing if the driver loads kernels eagerly. */
 Test(cuda_load, nothing_to_prepare, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
@@ -255,7 +255,8 @@ Test(cuda_load, nothing_to_prepare, .timeout = 60)
         file_close(&file);
 }
 
-/* The device closes while the thread is at any step; a short run tries one of three steps, other ones each time. */
+/* The device closes while the loader thread is at any step of its work; a short run tries one of three steps, and
+ * other ones in each run. */
 Test(cuda_load, closing, .timeout = 60)
 {
         const int64_t step = rounds_step(3);

@@ -74,7 +74,7 @@ Test(image, a_container_says_its_length)
         cr_expect_eq(measured(&c, NULL), 0);
 }
 
-/* An image with relocatable code: the simulated device gets the one part rather than the linked code. */
+/* An image with relocatable code: the simulated device gets its single part rather than the linked code. */
 Test(image, a_wrapper_of_parts)
 {
         struct container linked = {0xba55ed50, 1, 16, 48, {0}}, part = {0xba55ed50, 1, 16, 32, {0}};
@@ -353,7 +353,8 @@ static const dsc_session *session_at(int i)
         return (const dsc_session *)&sessions[i];
 }
 
-/* Looks `ask` up in the cache. A hit returns 1 and the cached map; a miss stores `mark` there. */
+/* Looks the request `ask` up in the cache of tensor maps. Returns the mark of the cached map; 0 if there is none,
+ * and stores a map with `mark`. */
 static int known(int session, const struct dsc_tensor_map *ask, const uint8_t *old, uint8_t mark)
 {
         uint8_t map[DSC_TENSOR_MAP_BYTES] = {0};
@@ -485,7 +486,7 @@ Test(tensor_cache, the_oldest_makes_room)
         cr_assert_gt(kept, DCU_TENSOR_CACHE_SETS, "%u", kept);
 }
 
-/* Answers with a map that contains the number of maps requested before. */
+/* Answers a request for a tensor map with a map that contains the number of maps requested before. */
 static enum fake_verdict make_map(struct fake *fake, const Detshare__Request *request, Detshare__Reply *reply)
 {
         static uint8_t map[DSC_TENSOR_MAP_BYTES];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda device on the fake driver reports every job, including a last job of a stream that the GPU never saw or
- * whose completion may be reported late
+ * The cuda device on the fake driver reports every job, also a stream's last job that the GPU never gets or whose
+ * completion may be reported late
  *
- * When a session ends, its held work is cancelled and stays in its stream as a job that the GPU does not know. The next
- * job may be a launch whose completion may be reported late. If nothing follows it, it must be reported all the same,
- * because its session may be gone, or somebody may wait for the device to be idle.
+ * When a session ends, its held work is cancelled. It stays in its stream as a job that the GPU does not know. The next
+ * job may be a launch whose completion may be reported late. If nothing follows that launch, the device must report it
+ * all the same, because its session may be gone, or a caller may wait until the device is idle.
  */
 #define DT_SLAB DS_MIB(16)
 #define DT_HOST DS_MIB(8)

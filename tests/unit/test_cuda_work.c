@@ -17,7 +17,7 @@
 #define OTHER_SPACE 8
 #define OTHER_VA (DT_DEVICE_VA + UINT64_C(0x10000000))
 
-/* assert(n), in file f.cu, line 7, function fn */
+/* a kernel that calls assert(n) in file f.cu, line 7, function fn */
 #define PTX_INSIST                                                                                                   \
         ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"   \
         ".global .align 1 .b8 $str[2] = {110, 0};\n.global .align 1 .b8 $str$1[5] = {102, 46, 99, 117, 0};\n"        \
@@ -124,7 +124,7 @@ BODY(fences)
 BODY(globals)
 BODY(clock)
 
-/* --- GPUs without stream memory operations: completions by events --- */
+/* --- GPUs without stream memory operations, where events report completions --- */
 
 #define BODY_EVENTS(name)                           \
         Test(cuda_work_events, name)                \
@@ -452,7 +452,7 @@ static void times_run(uint32_t timed)
         for (int i = 0; i < 300; i++) {
                 uint64_t token;
 
-                /* a timed job may follow one that is not timed */
+                /* a job with a requested time may follow one without */
                 l.timed = timed == 2 ? (uint32_t)i % 2 : timed;
                 begin = t->ops->now(t->device);
                 token = dt_launch(t, &l);
@@ -484,8 +484,8 @@ Test(cuda_work_events, times_run_with_the_hosts_clock)
 }
 
 /*
- * Jobs with late reports: each completes in order, with a time not before its predecessor's. The first one and exact
- * ones have times of their own. The last one is reported although nothing follows it.
+ * Jobs whose reports may be late complete in order, each with a time not before its predecessor's. The first job, and
+ * jobs with exact times, have times of their own. The last job is reported although nothing follows it.
  */
 Test(cuda_work, jobs_with_late_reports_complete)
 {
@@ -540,7 +540,7 @@ Test(cuda_work, only_timed_jobs_have_gpu_times)
         dt_close(t);
 }
 
-/* A timed and exact job has the GPU's duration, although its predecessor's end was noticed long after. */
+/* A timed and exact job has the GPU's duration, although the device noticed its predecessor's end long after it. */
 Test(cuda_work, an_exact_job_has_its_own_duration)
 {
         struct dt *t = open_two();
@@ -593,7 +593,7 @@ Test(cuda_work, a_fault_is_blamed_on_its_session_only)
         ds_device_module *module = dt_load(t, DT_PTX);
         uint64_t bad, behind;
 
-        /* enough copies that both launches are submitted before the first one begins */
+        /* enough copies that both launches are submitted before the first launch begins */
         for (int i = 0; i < 5; i++)
                 dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, DT_SLAB);
         bad = dt_poke(t, module, "poke", t->stream, 0x1000, 1);
@@ -828,7 +828,7 @@ Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
         spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 1), 0);
         dt_ok(t, early);
         cr_assert_null(t->device->going);
-        /* if the test runner's own mappings lie in this TiB, releasing an address waits for all work */
+        /* releasing an address waits for all work if the test runner's own mappings lie in this TiB */
         if (t->device->blocks[va / DS_TIB(1)] == CUDA_BLOCK_REFUSED)
                 goto end;
         /* the fake driver may list ended work a moment longer */

@@ -12,7 +12,7 @@
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
-#define LATER 4  /* the use that stands for all uses after the second */
+#define LATER 4  /* number of a use that stands for all uses after the second */
 #define TIMES 3  /* first, second, later */
 #define LINES 40 /* log lines that one failure may cause */
 
@@ -49,13 +49,13 @@ static const char *const call_names[_DEV_CALL_MAX] = {"open", "rung_create", "sp
 
 static struct {
         enum dev_call call;
-        int error, at; /* the use that fails, counted from now on */
+        int error, at; /* number of the use that fails, counted from now on */
         int fired;
         /* last requested stack limit, bytes; each request is for more, because the same value would raise nothing */
         uint64_t stack;
 } dev;
 
-/* 0, or the error that the call returns without being made. */
+/* Returns the error that the call must return without being made; 0: the call is made. */
 static int refuse(enum dev_call call)
 {
         if (call != dev.call || dev.at <= 0 || --dev.at)
@@ -147,7 +147,7 @@ static struct ds_device_ops failing(void)
 
 /* --- a client whose requests may fail ----------------------------------------------------------------------------- */
 
-/* The status; -1: the worker has ended. */
+/* Waits for a reply and returns its status; -1: the worker has ended. */
 static int status_of(struct wt *t, uint64_t id, uint64_t *ret)
 {
         double until = wt_machine_s() + WT_WAIT_S;
@@ -233,7 +233,7 @@ static void migrate(struct wt *t, struct wt_client *client, const struct held *h
 {
         if (!held->null || dev.call != DEV_FENCE)
                 return;
-        /* the clock stands still, so nothing completes meanwhile */
+        /* the virtual clock stands still, so nothing completes meanwhile */
         ASK(NULL, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
         wt_push_launch(client, stream, held->null, 1, 32, NULL, 0);
         set_percent(t, client, 50);
@@ -243,7 +243,7 @@ static void migrate(struct wt *t, struct wt_client *client, const struct held *h
         ASK(NULL, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
 }
 
-/* Work by the ring and by requests, on two streams. */
+/* Runs work by the ring and by requests, on two streams. */
 static void work(struct wt *t, struct wt_client *client, const struct held *held)
 {
         uint8_t data[64] = {1};
@@ -276,7 +276,7 @@ static void release(struct wt *t, struct wt_client *client, struct held *held)
         *held = (struct held){0};
 }
 
-/* One client's life: open, allocate, work, free some of it, close with the rest. */
+/* Runs one client's life: open, allocate, work, free a part, close with the rest. */
 static void life(struct wt *t, uint64_t id)
 {
         struct wt_client client = wt_client_unchecked(t, id);

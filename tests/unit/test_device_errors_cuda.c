@@ -44,7 +44,7 @@ static size_t image_size;
 static const char ptx[] =
         ".version 7.0\n.target sm_70\n.address_size 64\n" DT_PTX_NULL DT_PTX_POKE DT_PTX_COUNT DT_PTX_FORM_PERSISTENT;
 
-/* Runs in each child: the fake driver reads its orders at the first call, and each child has its own. */
+/* Sets the environment of each child: the fake driver reads at its first call which call must fail. */
 static void setup(void)
 {
         int fd = memfd_create("image", 0), status;
@@ -87,7 +87,7 @@ static void take(struct life *l)
                 ;
 }
 
-/* Waits until everything has completed, also with a lost context. */
+/* Waits until all submitted work has completed, also if the context is lost. */
 static void drain(struct life *l)
 {
         for (int i = 0; l->came < l->submitted; i++) {
@@ -201,7 +201,8 @@ static void graph_launch(struct life *l, ds_device_graph *graph, uint32_t rung)
                 submitted(l, ds_cuda_ops.graph_launch(l->device, &launch, l->submitted + 1));
 }
 
-/* A graph with every kind of node: built for both rungs, launched, given other parameters, launched, destroyed. */
+/* Builds a graph with every kind of node for both rungs, launches it, changes its parameters, launches and destroys
+ * it. */
 static void graphs(struct life *l)
 {
         static const struct dt_poke_params params[2] = {
@@ -248,7 +249,7 @@ static void graphs(struct life *l)
                 ds_cuda_ops.put_off_do(l->device);
 }
 
-/* Persistent workers that are stopped, and then continued or not. */
+/* Launches persistent workers, stops them, and then resumes or drops the launch. */
 static void forms(struct life *l)
 {
         struct dt_form_params params = {.counts = DT_DEVICE_VA, .out = DT_DEVICE_VA + DS_MIB(1), .loops = 1000};
@@ -274,7 +275,7 @@ static void forms(struct life *l)
         }
 }
 
-/* The content of a map that the driver refused is not checked. */
+/* Encodes tensor maps; the content of a map that the driver refused is not checked. */
 static void tensor_maps(struct life *l)
 {
         struct ds_tensor_map ask = {.data_type = 6,

@@ -181,7 +181,7 @@ Test(fake_cuda, kernels_give_results, .init = setup, .fini = teardown, .timeout 
                 cr_assert_eq(host[i], 7 + 2 * i);
 }
 
-/* New memory contains old bytes, and unmapped memory is inaccessible. */
+/* New device memory contains old bytes, and unmapped memory is inaccessible. */
 Test(fake_cuda, memory_is_as_dirty_as_a_gpus, .init = setup, .timeout = 60)
 {
         CUmemGenericAllocationHandle handle = memory_new();
@@ -296,7 +296,7 @@ Test(fake_cuda, green_contexts_confine, .init = setup, .fini = teardown, .timeou
                 CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, "a remainder");
 }
 
-/* More green contexts in sequence than the simulated device has rungs: destroyed ones do not count. */
+/* The test creates and destroys more green contexts than the simulated device has rungs: destroyed ones are reused. */
 Test(fake_cuda, green_contexts_come_and_go, .init = setup, .fini = teardown, .timeout = 60)
 {
         CUdevResource whole, groups[66];

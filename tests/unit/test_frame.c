@@ -139,7 +139,7 @@ Test(frame, many_in_one_read)
         const uint8_t *payload;
         size_t size;
 
-        /* more small writes would not fit into the socket's buffer */
+        /* more small writes than 150 would not fit into the socket's buffer */
         for (int i = 0; i < 150; i++)
                 put_frame(raw, "0123456789", 10);
         while (n < 150) {
@@ -217,7 +217,7 @@ Test(frame, fds_come_in_order_and_are_not_inherited)
                 cr_assert(fcntl(got[i], F_GETFD) & FD_CLOEXEC);
                 close(got[i]);
         }
-        ds_conn_free(conn); /* closes the descriptor that nobody took */
+        ds_conn_free(conn); /* freeing the connection closes the descriptor that nobody took */
         for (int i = 0; i < 3; i++)
                 close(fds[i]);
         close(raw);

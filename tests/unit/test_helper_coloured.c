@@ -82,7 +82,7 @@ Test(helper_coloured, the_forms_stand_behind_the_kernels)
         cr_expect(strstr(out, "keep("));
         cr_expect(strstr(out, "set__ds_colour_1("));
         cr_expect_null(strstr(out, "keep__ds_colour"));
-        /* the same for a GPU, where the compiler follows */
+        /* the same check for a GPU, where the helper compiles the coloured text afterwards */
         r = check(&packed, sizeof(packed), 1, &ptx);
         cr_assert_eq(r->status, 0, "%s", r->message);
         cr_assert_not_null(ptx.text);
@@ -131,7 +131,7 @@ Test(helper_coloured, containers_that_lie)
         }
 }
 
-/* Changes every byte of the header and of the names. */
+/* Changes every byte of the container's header and names, one at a time. */
 Test(helper_coloured, any_byte_may_be_another)
 {
         for (size_t at = 0; at < offsetof(struct packed, wants) + 64; at++) {

@@ -285,7 +285,7 @@ Test(compile, garbage)
         ds_jobs_free(jobs);
 }
 
-/* Every allocation fails once: an answer comes nevertheless, and the next one is right. */
+/* Every allocation fails once: the helper still sends an answer, and its next answer is right. */
 Test(compile, out_of_memory_is_an_answer)
 {
         char path[] = TEST_DIR "/plain.ptx", *bytes = NULL;
@@ -612,7 +612,7 @@ static void send_check(ds_conn *conn, uint64_t id, const char *path)
         close(fd);
 }
 
-/* Receives the next message into answers. */
+/* Receives the helper's next message and stores it in answers. */
 static void receive(ds_conn *conn)
 {
         struct pollfd p = {.fd = ds_conn_fd(conn), .events = POLLIN};
@@ -657,7 +657,7 @@ Test(compile, the_program_serves_several_and_dies_with_its_supervisor)
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
 }
 
-/* The first child of a process; 0: it has none yet. */
+/* Pid of the first child of a process; 0: the process has no child yet. */
 static pid_t child_of(pid_t pid)
 {
         char path[64];

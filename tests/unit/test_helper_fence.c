@@ -126,7 +126,7 @@ Test(fence, each_has_a_uid_of_its_own)
                 skip_test("root, to become another user");
         a = fenced(0);
         b = fenced(0);
-        if (a.uid == DS_FENCE_NOBODY) { /* the user namespace has too few uids */
+        if (a.uid == DS_FENCE_NOBODY) { /* the user namespace has too few uids for helpers of their own */
                 end(&a);
                 end(&b);
                 return;

@@ -23,7 +23,7 @@
 
 #define HEADER ".version 7.0\n.target sm_70\n.address_size 64\n"
 
-/* Both kernels allow both forms, but a second instance of the module would have another counter. */
+/* Both kernels allow both forms, but a second copy of the module for the forms would have another counter. */
 static const char image[] = HEADER ".global .u32 counter;\n"
                                    ".visible .entry plain(.param .u64 p)\n{\n .reg .b64 %d<3>;\n .reg .b32 %r<2>;\n"
                                    " ld.param.u64 %d1, [p];\n mov.u32 %r1, %ctaid.x;\n st.u32 [%d1], %r1;\n ret;\n}\n"
@@ -87,7 +87,8 @@ static void ask(ds_jobs *jobs, enum ds_jobs_forms forms)
         ask_text(jobs, image, forms, 1);
 }
 
-/* The whole file of the answer; the test reads the report's lines in turn. */
+/* Reads the whole file of the answer, which is the image with the report; the test then reads the report's lines in
+ * turn. */
 static char *file_of_answer(void)
 {
         const size_t size = answer.bytes + answer.report_bytes;
@@ -214,7 +215,8 @@ Test(helper_forms, cancelled)
         close(fd);
 }
 
-/* The process that makes forms has a limit of processor time and is ended beyond it; here that happens at once. */
+/* The process that makes forms has a limit of processor time and is ended beyond it; the test ends it by the same
+ * signal at once. */
 Test(helper_forms, too_much_of_a_processor)
 {
         struct ds_check_result result = {.fd = -1};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper's memory of images: by file only while the file is unchanged and for the same user, by bytes only for
- * equal bytes, within bounds
+ * The helper's memory of images that it has checked
+ *
+ * The helper recognises an image by its file only while the file is unchanged, and only for the same user. It
+ * recognises an image by its bytes only if all bytes are equal. The memory is bounded.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -202,7 +204,7 @@ Test(known, bytes_and_files_are_bounded)
         cr_assert_eq(open_files(), before);
 }
 
-/* One image from very many places takes a bounded amount of memory. */
+/* One image is loaded from very many files: what the helper remembers about these takes a bounded amount of memory. */
 Test(known, places_are_bounded)
 {
         struct ds_known_origin origin = origin_of(file, 1000);

@@ -335,7 +335,8 @@ Test(image, choice_of_target)
         ds_image_free(image);
 }
 
-/* Machine code runs on its major version from its minor version on; code for sm_NNa runs on exactly that GPU. */
+/* Machine code runs on GPUs of its major version from its minor version on; code for sm_NNa runs on exactly that
+ * GPU. */
 Test(image, choice_of_machine_code)
 {
         static const struct {
@@ -449,7 +450,7 @@ Test(image, declared_sizes_are_capped)
         cr_assert_eq(unpack_hand_made(0, 0, message, sizeof(message)), 0);
 }
 
-/* A real compressed entry whose declared size is one too large, one too small, or huge. */
+/* A compressed entry from nvcc whose declared size is changed to one too large, one too small, or huge. */
 Test(image, declared_sizes_that_lie)
 {
         const char *names[] = {"sm_75.balance.fatbin", "sm_75.speed.fatbin"};
@@ -564,7 +565,8 @@ Test(image, out_of_memory_is_said)
 
 /* --- options ------------------------------------------------------------------------------------------------------ */
 
-/* A container with one entry of stored PTX, whose header of 96 bytes has this record of options. */
+/* Reads the register limit from a container with one entry of stored PTX, whose header of 96 bytes has this record
+ * of options. */
 static uint32_t max_registers_of(const char *options, uint32_t record, uint32_t offset, uint32_t length)
 {
         const char text[16] = ".version 9.0\n";

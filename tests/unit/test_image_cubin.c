@@ -89,7 +89,7 @@ static Elf64_Sym *variable_of(uint8_t *bytes, const char *in, Elf64_Shdr **ret_s
         return NULL;
 }
 
-/* A zeroed section is writable whatever its name, and takes memory that the file does not contain. */
+/* A zeroed section holds writable variables whatever its name, and takes memory that the file does not contain. */
 Test(cubin, variables_hidden_and_huge)
 {
         size_t size;
@@ -225,7 +225,7 @@ Test(cubin, changed_at_random)
         cr_assert(intact > 1000 && refused > 1000, "%u %u", intact, refused);
 }
 
-/* Millions of symbol tables over the same bytes: refused at the second one. */
+/* Millions of symbol tables that share the same bytes: the reader refuses the second one. */
 Test(cubin, one_table_many_times, .timeout = 10)
 {
         size_t size, n = 200000;

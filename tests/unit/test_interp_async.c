@@ -6,7 +6,8 @@
 #include "util/macro.h"
 
 #define HEAD ".version 8.6\n.target sm_90\n.address_size 64\n"
-/* out: words; in: 4096 bytes; %i thread number, %o address of the thread's word, m and n mbarriers, s shared memory */
+/* Head of each kernel. out: words; in: 4096 bytes; %i: thread number; %o: address of the thread's word; m and n:
+ * mbarriers; s: shared memory */
 #define KERNEL_HEAD                                                                                          \
         HEAD ".visible .entry k(.param .u64 out, .param .u64 in)\n{\n.reg .b64 %o, %out, %in, %s<9>;\n"      \
              ".reg .b32 %i, %r<9>;\n.reg .pred %p<9>;\n.shared .align 8 .b64 m;\n.shared .align 8 .b64 n;\n" \
@@ -149,7 +150,7 @@ Test(interp_async, lanes_of_a_warp_wait_for_one)
                 4, 7, 8, 9, 10);
 }
 
-/* Lanes under a guard, and lanes with different mbarriers */
+/* Lanes that arrive under a guard, and lanes with an mbarrier each */
 Test(interp_async, every_lane_its_mbarrier)
 {
         GIVES(KERNEL("shl.b32 %r1, %i, 3;\nmov.u32 %r2, s;\nadd.u32 %r1, %r1, %r2;\nadd.u32 %r3, %i, 1;\n"
@@ -322,7 +323,7 @@ Test(interp_async, multicast)
         rig_close(&r);
 }
 
-/* cp.async with a smaller source size: the rest is zeroed and its source is not read. */
+/* cp.async with a source smaller than the copy: the rest is zeroed, and memory behind the source is not read. */
 Test(interp_async, small_copies_of_less)
 {
         GIVES(KERNEL("mov.u32 %r1, -1;\nst.shared.v4.u32 [s], {%r1, %r1, %r1, %r1};\nmov.u32 %r2, 5;\n"
@@ -346,7 +347,7 @@ Test(interp_async, small_copies_of_less)
                 DS_INTERP_FAULT_MISALIGNED, "misaligned copy of 4 bytes at 0x1000000000000");
 }
 
-/* cp.async completes at once, so an arrival for it has nothing to wait for. */
+/* cp.async completes at once, so an mbarrier arrival that follows it has nothing to wait for. */
 Test(interp_async, arrivals_for_small_copies)
 {
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 2;\ncp.async.ca.shared.global [s], [%in+4], 4;\n"
@@ -378,7 +379,7 @@ Test(interp_async, copies_cost_by_their_size)
         cr_assert(sectors[0] == 1 && sectors[1] == 32);
 }
 
-/* An abort takes effect in the middle of a row of long copies, without a jump. */
+/* An abort takes effect in the middle of a row of long copies, although the kernel does not jump. */
 Test(interp_async, copies_can_be_aborted)
 {
         static char body[512 * 128], text[sizeof(body) + 1024];

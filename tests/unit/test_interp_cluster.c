@@ -196,7 +196,8 @@ Test(interp_cluster, what_the_text_asks_for)
 
 /* --- hand-written kernels --------- */
 #define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n"
-/* %i: thread, %c: rank, %o: address of word tid + rank * ntid of the result; s: 64 words of shared memory */
+/* Head of each kernel. %i: thread; %c: rank; %o: address of word tid + rank * ntid of the result; s: 64 words of
+ * shared memory */
 #define KERNEL(body)                                                                                                 \
         HEAD ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %out, %d<8>;\n.reg .b32 %i, %c, %n, %r<16>;\n"    \
              ".reg .pred %p<4>;\n.shared .align 8 .b32 s[64];\nmov.u32 %i, %tid.x;\nmov.u32 %c, %cluster_ctarank;\n" \
@@ -236,7 +237,7 @@ static void faults(const char *text, uint32_t blocks, uint32_t threads, enum ds_
         rig_close(&r);
 }
 
-/* Half of each warp arrives in one branch and half in the other; odd blocks wait twice as often in between. */
+/* Half of each warp arrives at the cluster barrier in one branch, half in the other; odd blocks wait twice as often. */
 static uint32_t one_more(uint32_t rank, uint32_t thread)
 {
         return 5 + rank;
@@ -279,7 +280,7 @@ Test(interp_cluster, exits)
                 4, 64, stayed);
 }
 
-/* The second block's memory stays readable after its end. */
+/* The second block's shared memory stays readable after that block has ended. */
 static uint32_t left_behind(uint32_t rank, uint32_t thread)
 {
         return rank ? 0 : 4711;
@@ -423,7 +424,7 @@ Test(interp_cluster, budget_and_progress)
         rig_close(&r);
 }
 
-/* All blocks of a cluster together may have no more local memory than one block alone. */
+/* All blocks of a cluster together may have no more local memory than a single block may have. */
 Test(interp_cluster, memory_bound)
 {
         struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];

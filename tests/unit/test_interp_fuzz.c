@@ -36,7 +36,7 @@ static void split(struct text *t, char *from)
                 t->line[t->n++] = line;
 }
 
-/* A line inside a function: an instruction, a label or a declaration */
+/* Picks a line inside a function: an instruction, a label or a declaration */
 static size_t some_line(const struct text *t)
 {
         for (int tries = 0; tries < 50; tries++) {
@@ -118,7 +118,7 @@ static size_t join(const struct text *t, char *to, size_t size)
         return n;
 }
 
-/* Parameters: pointers into the memory, small numbers, noise */
+/* Fills in parameters: pointers into the memory, small numbers, or random bits */
 static void make_params(const struct ds_interp_kernel_info *info, uint8_t *params, uint8_t *memory)
 {
         memset(params, 0, 4096);

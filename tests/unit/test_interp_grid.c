@@ -8,8 +8,9 @@
 #include "util/macro.h"
 
 /*
- * Each block adds its index + 1 to its neighbour's cell and meets the others, `rounds` times. The barrier is that of
- * compiled code: a counter whose top bit flips when the last block arrives. Block `absent` never arrives.
+ * A kernel in which each block adds its index + 1 to its neighbour's cell and meets the others, `rounds` times. The
+ * barrier is that of compiled code: a counter whose top bit flips when the last block arrives. Block `absent` never
+ * arrives.
  */
 static const char relay[] =
         ".version 8.0\n.target sm_90\n.address_size 64\n"

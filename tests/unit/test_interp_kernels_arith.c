@@ -42,7 +42,7 @@ static double as_double(uint64_t u)
         return x;
 }
 
-/* within `ulps` of the exact value; infinities and NaN must agree */
+/* Whether a result is within `ulps` of the exact value; infinities and NaN must agree */
 static int close32(float got, double want, double ulps)
 {
         float w = (float)want;
@@ -226,7 +226,7 @@ static int same32(float got, float want)
         return want != want ? bits32(got) == 0x7fffffff : bits32(got) == bits32(want);
 }
 
-/* narrowed from double: a NaN keeps its sign and the upper payload */
+/* Whether a float narrowed from double is right: a NaN keeps its sign and the upper payload */
 static int narrowed(float got, float want)
 {
         return want != want ? got != got : bits32(got) == bits32(want);
@@ -567,7 +567,7 @@ static double half_value(uint16_t h, int exponent_bits)
         return h & 0x8000 ? -v : v;
 }
 
-/* x = high + low with tiny |low|: rounds to nearest even by comparing with both neighbours */
+/* Rounds x = high + low, with a tiny |low|, to the nearest even half, by comparing with both neighbours */
 static uint16_t half_nearest(double high, double low, int exponent_bits)
 {
         uint16_t limit = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits)), best = 0,
@@ -577,7 +577,7 @@ static uint16_t half_nearest(double high, double low, int exponent_bits)
 
         if (high != high)
                 return 0x7fff;
-        while (lo < hi) { /* finds the greatest number not above a */
+        while (lo < hi) { /* binary search for the greatest half that is not above a */
                 uint16_t middle = (uint16_t)((lo + hi + 1) / 2);
 
                 if (half_value(middle, exponent_bits) <= a && middle < limit)

@@ -124,7 +124,8 @@ static double f64(uint64_t bits)
         return x;
 }
 
-/* relative error, or absolute where `absolute`; infinities and NaN must agree */
+/* Asserts that a value has at most this relative error, or absolute error where `absolute` is not 0; infinities and
+ * NaN must agree */
 static void near(const char *text, double x, double got_value, double want, double relative, double absolute)
 {
         if (want != want) {

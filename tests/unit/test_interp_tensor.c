@@ -105,8 +105,7 @@ Test(interp_tensor, as_on_a_gpu_avx2)
 }
 
 /* --- a model --- */
-/* Arithmetic of tensor cores by type: number of elements added at once, and bits behind the binary point of their
- * sum */
+/* How tensor cores add, by type: number of products added at once, and bits behind the binary point of their sum */
 static const struct {
         enum tensor_kind kind;
         int mantissa, bias, bits, together, behind;
@@ -159,7 +158,7 @@ static uint32_t round_to(__int128 sum, int exponent, int behind, int half)
         return sign | (u >= (half ? 0x7c00u : 0x7f800000u) ? (half ? 0x7c00u : 0x7f800000u) : u);
 }
 
-/* c + a[0] b[0] + ..., added as the hardware adds one group */
+/* Computes c + a[0] b[0] + ... as the hardware adds one group of products */
 static uint32_t add_up(const struct number *a, const struct number *b, int n, struct number c, int behind, int half)
 {
         int most = c.size ? c.exponent : -100000, nan = c.nan, up = c.infinite && c.size > 0,
@@ -210,7 +209,8 @@ static uint32_t modelled(const struct tensor_row *r, const uint32_t *words, size
 
         u = element(words, (uint32_t)r->n[0] + r->n[1], ci, half ? 16 : 32, lane);
         for (uint32_t k = 0; k < k_all; k++) {
-                /* a: row, column k; the register index changes first with the pair of rows, then with the half of k */
+                /* position of element (row, column k) of a: the register index changes first with the pair of rows,
+                 * then with the half of k */
                 uint32_t piece = k / (4 * each), within = k % (4 * each);
                 uint32_t ai = (piece * 2 + (row >= 8)) * each + within % each, bi = piece * each + within % each;
 
@@ -278,7 +278,7 @@ Test(interp_tensor, as_the_model)
              "shl.b32 %r13, %r11, 4;\nadd.u32 %r12, %r12, %r13;\nmov.b32 %r0, 0;\nmov.b32 %r1, 0;\nmov.b32 %r2, 0;\n" \
              "mov.b32 %r3, 0;\nmov.f32 %f0, 0f00000000;\nmov.f32 %f1, %f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;\n"
 
-/* Runs the statements with `threads` threads; p1 is `number`. */
+/* Runs the statements in a kernel with `threads` threads; its parameter p1 is `number`. */
 static struct ds_interp_result run_text(const char *statements, uint32_t threads, uint32_t number)
 {
         static char text[8192];

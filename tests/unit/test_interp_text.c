@@ -9,7 +9,8 @@
 #include "util/macro.h"
 
 #define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n"
-/* One parameter, the array of results. %i: the thread's number in its block; %o: the address of its word. */
+/* Head of each kernel: one parameter, the array of results. %i: the thread's number in its block; %o: its word's
+ * address. */
 #define KERNEL(body)                                                                                            \
         HEAD ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %out;\n.reg .b32 %i;\nmov.u32 %i, %tid.x;\n" \
              "ld.param.u64 %out, [out];\nmad.wide.u32 %o, %i, 4, %out;\n" body "\nret;\n}\n"
@@ -496,7 +497,8 @@ Test(interp_text, calls_through_pointers)
         cr_assert(out[0] == 7);
         rig_close(&r);
         faults(INDIRECT("mov.u64 %t, 0;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
-        faults(INDIRECT("mov.u64 %t, g;\n"), 1, DS_INTERP_FAULT_ILLEGAL); /* a function with other parameters */
+        /* g is a function with other parameters than the call states */
+        faults(INDIRECT("mov.u64 %t, g;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
         faults(INDIRECT("mov.u64 %t, -1;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
         faults(INDIRECT("mov.u64 %t, f;\nadd.u64 %t, %t, 0x100000;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
 }
@@ -702,7 +704,7 @@ Test(interp_text, alloca_that_may_not_be)
         faults(KERNEL(".reg .b64 %a;\nalloca.u64 %a, -1;"), 1, DS_INTERP_FAULT_STACK);
         faults(KERNEL(".reg .b64 %a;\n.local .align 4 .b8 x[16];\nalloca.u64 %a, 64, 0x800000;"), 1,
                 DS_INTERP_FAULT_STACK);
-        /* an address below the allocation, where another block may have written */
+        /* reads below the allocation, where another block may have written */
         faults(KERNEL(".reg .b64 %a;\n.reg .b32 %v;\nalloca.u64 %a, 64;\nld.local.u32 %v, [%a+-4];\nst.global.u32 "
                       "[%o], %v;"),
                 1, DS_INTERP_FAULT_ADDRESS);
@@ -774,7 +776,7 @@ Test(interp_text, refusals_name_what_and_where)
                      "k()\n{\n.param .b64 a, b;\n.param .b32 r;\n"
                      "call (r), elsewhere, (a, b);\nret;\n}\n",
                 "elsewhere");
-        /* the driver's functions, declared with other parameters than theirs */
+        /* declares functions of the driver with other parameters than they have */
         refused(HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b32 b);\n.visible .entry "
                      "k()\n{\n.param .b64 a;\n.param .b32 b;\n.param .b32 r;\n"
                      "call (r), vprintf, (a, b);\nret;\n}\n",

@@ -133,7 +133,7 @@ Test(interp_triton, attention)
 
         rig_file(&r, "corpus/sm_80+triton", "attention_causal");
         for (int w = 0; w < 3; w++) {
-                in[w] = rig_alloc(&r, (ALL + 64 * D) * 2); /* room for tiles that end behind the last row */
+                in[w] = rig_alloc(&r, (ALL + 64 * D) * 2); /* room for tiles of 64 rows that end behind the last row */
                 for (int i = 0; i < ALL; i++) {
                         in[w][i] = half_of((float)((int)(rig_random(&seed) % 255) - 127) / 64);
                         x[w][i] = from_half(in[w][i]);

@@ -391,7 +391,7 @@ Test(lut_learn, large_tables_that_explain_anything, .timeout = 60)
                 strcpy(draft->head.model, "x");
                 strcpy(draft->head.learner, "the test");
                 draft->channel = channels = calloc(1, draft->n_channel);
-                channels[0] = 1; /* nearly all granules have one channel, as in the page */
+                channels[0] = 1; /* nearly all granules of the table have one channel, as those of the page */
                 for (uint32_t i = 0; i < 16; i++) {
                         draft->mask[i] = 1u << i;
                         draft->weight[i] = (uint8_t)(i % 2);
@@ -421,7 +421,7 @@ Test(lut_learn, drawn_from_the_clock, .timeout = 3600)
 
 /* --- relations --- */
 
-/* Random relations until only the modulus is left; then a relation that does not hold. */
+/* Adds random relations until only the modulus is left; then one that does not hold. */
 Test(lut_learn, weights_from_relations)
 {
         static const uint8_t weights[] = {3, 6, 12, 1, 2, 4, 24, 30}, modulus = 45;
@@ -467,7 +467,8 @@ Test(lut_learn, groups_that_no_number_counts)
 
 /* --- hashes without a known structure --- */
 
-/* An arbitrary function of seven parities, with six channels of unequal size: neither XOR nor a modulus. */
+/* A hash that is an arbitrary function of seven parities, with six channels of unequal size: neither XOR nor a
+ * modulus. */
 static uint32_t of_parities(const void *hash, uint64_t address)
 {
         uint64_t x = address >> 12, y = (x ^ x >> 5 ^ x >> 9) & 127, state = y;
@@ -485,7 +486,7 @@ Test(lut_learn, any_function_of_parities)
         cr_assert_geq(right, 0.999, "%.3f%%", 100 * right);
 }
 
-/* Every method refuses a function that cannot be learned. */
+/* A function that cannot be learned: every method refuses it. */
 static uint32_t of_noise(const void *hash, uint64_t address)
 {
         uint64_t state = address >> 12;

@@ -43,7 +43,7 @@ static uint64_t next(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* Channel of a line: granules one by one, or pairs a,b,a,b in each four. */
+/* True channel of a line: granules change channel one by one, or in pairs a,b,a,b in each four. */
 static uint32_t truth(const struct fake *fake, uint64_t line)
 {
         uint64_t granule = line >> fake->granule_bits, piece = granule >> 2, state = piece;
@@ -110,7 +110,7 @@ static int fake_widen(void *user, uint32_t bytes)
         return 0;
 }
 
-/* Probes the whole memory and compares with the truth. */
+/* Probes the whole memory and compares the labels with the true channels. */
 static void all_of_it(struct fake *fake, bool listens, double wrong_most, double asked_most)
 {
         struct ds_probe_meter meter = {
@@ -191,7 +191,8 @@ static uint64_t found_by(struct fake *fake)
         return fake->asked;
 }
 
-/* A misjudged line looks like a channel of its own; the probe gives up the search for a second line early. */
+/* A misjudged line looks like a channel of its own. The probe soon gives up its search for a second line of that
+ * channel. */
 Test(lut_probe, a_line_that_was_misjudged_costs_little)
 {
         struct fake plain = {.granule_bits = 10, .n = 12}, once = {.granule_bits = 10, .n = 12},

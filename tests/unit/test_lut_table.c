@@ -20,7 +20,7 @@
 #define GRANULE_BITS 12
 #define GRANULES 512u
 
-/* 12 channels: 2 parities and a number modulo 3 of 6 digits */
+/* A table of 12 channels: 2 parities and a number modulo 3 of 6 digits */
 static void draft_modulus(struct ds_learn_draft *draft)
 {
         *draft = (struct ds_learn_draft){.head = {.source = DS_LUT_SIMULATED,
@@ -63,7 +63,7 @@ static void draft_xor(struct ds_learn_draft *draft)
                 draft->channel[i] = (uint8_t)(ds_learn_random(&state) % 7);
 }
 
-/* 5 slots of two granules each, 10 channels */
+/* A table of 10 channels: 5 slots of two granules each */
 static void draft_congruence(struct ds_learn_draft *draft)
 {
         draft_modulus(draft);
@@ -351,7 +351,7 @@ static void put(struct ds_lut_writer *writer, uint64_t page, uint32_t run, uint3
         cr_assert_eq(ds_lut_writer_put(writer, &(struct ds_lut_block){page << 21, run, n, samples}), 0);
 }
 
-/* A file truncated at any byte keeps its whole blocks, and a run can continue it. */
+/* A file of samples that is truncated at any byte keeps its whole blocks, and a run can continue it. */
 Test(lut_samples, cut_off_at_any_byte)
 {
         char path[] = "/tmp/lut_samples_XXXXXX", why[160];

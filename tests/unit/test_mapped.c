@@ -200,7 +200,7 @@ Test(mapped, a_library_whose_file_was_replaced)
         end(handle);
 }
 
-/* A cached result for an unloaded object does not apply to the next object at its address. */
+/* A library was unloaded: its cached result does not apply to the next library at the same address. */
 Test(mapped, libraries_that_come_and_go)
 {
         for (int i = 0; i < 5; i++) {
@@ -214,7 +214,7 @@ Test(mapped, libraries_that_come_and_go)
         }
 }
 
-/* These files exist in memory only: they travel as a copy. */
+/* Libraries that exist in memory only are not found, so the client sends their images as a copy. */
 Test(mapped, a_library_in_memory_is_not_found)
 {
         struct segment segment = {0};

@@ -72,7 +72,7 @@ static const char *hear(int *ret_fd)
         return text;
 }
 
-/* Runs body in a child whose files from 3 on are `n` files as a manager leaves them, and no others. */
+/* Runs `body` in a child that has `n` files from number 3 on, as a service manager leaves them, and no others. */
 static int in_child(int n, const char *n_text, const char *names, void (*body)(void))
 {
         pid_t pid = fork();
@@ -151,7 +151,7 @@ Test(notify, what_makes_no_sense_is_not_used)
         cr_assert_eq(in_child(1, "2147483647", NULL, finds_nothing), 0);
         /* more files than are open */
         cr_assert_eq(in_child(2, "2000000000", NULL, finds_nothing), 0);
-        /* names that do not match */
+        /* names that do not match the files: too few, or malformed */
         cr_assert_eq(in_child(2, "2", "detshared", finds_nothing), 0);
         cr_assert_eq(in_child(1, "1", "detshared\\", finds_nothing), 0);
         cr_assert_eq(in_child(1, "1", "detshared", not_for_us), 0);
@@ -248,7 +248,7 @@ Test(notify, a_manager_that_does_not_read_stops_nobody, .init = be_manager, .fin
         cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
         start = uv_hrtime();
         for (int i = 0; i < 100; i++)
-                ds_notify_ready(notify); /* waiting half a second for each would take 50 s */
+                ds_notify_ready(notify); /* a wait of half a second for each message would take 50 s */
         cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
         ds_notify_free(notify);
 }

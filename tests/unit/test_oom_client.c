@@ -323,7 +323,7 @@ static int worker_dies(void)
         return work();
 }
 
-/* The daemon ends and another one starts. */
+/* The daemon ends and another one starts: each allocation of the client's reconnection may fail. */
 static int daemon_dies(void)
 {
         int error = -1;

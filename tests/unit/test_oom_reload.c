@@ -48,7 +48,7 @@ int __wrap_scandirat(int fd, const char *name, struct dirent ***ret, filter *whi
         const int n = no_memory() ? -1 : __real_scandirat(fd, name, ret, which, by);
 
         if (n >= 0 && fa_counts())
-                atomic_fetch_add(&fa->live, n + 1); /* entries that scandir's caller must free */
+                atomic_fetch_add(&fa->live, n + 1); /* counts the entries that scandir's caller must free */
         return n;
 }
 

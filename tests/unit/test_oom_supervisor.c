@@ -19,7 +19,7 @@ typedef void scenario(struct fixture *f);
 
 /* --- requests with any answer, but never without one -------------------------------------------------------------- */
 
-/* A session; NULL: it was refused. */
+/* Opens a session; NULL: it was refused. */
 static ds_conn *session(struct fixture *f)
 {
         return fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
@@ -255,7 +255,7 @@ static void replay(struct fixture *f)
                         kill((pid_t)reply->get_status->worker_pid, SIGKILL);
                 if (reply)
                         detshare__reply__free_unpacked(reply, NULL);
-                /* until the client is served again, or has an error that says it is not */
+                /* retries until the client is served again, or gets an error that says that it is not */
                 for (int i = 0; i < 200; i++) {
                         int status = ask_launch(conn);
 
@@ -348,7 +348,7 @@ static void sweep(const char *name, scenario *fn)
                 fx_baseline(&f);
                 if (now == pid)
                         continue;
-                /* a dead worker delays the next one; a new supervisor has no such delay */
+                /* a dead worker delays its successor; a new supervisor has no such delay */
                 restarts++;
                 fx_stop(&f);
                 oom_start(&f);

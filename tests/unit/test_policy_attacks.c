@@ -27,7 +27,7 @@ static void attack_open(const char *policy)
         ph_know(&all, 0);
 }
 
-/* 0: a host function of the client that does not return yet */
+/* 0: a host function of the client is still running */
 static int host_is_done;
 
 static int host_due(void *user, struct ds_op *op)
@@ -108,7 +108,7 @@ Test(policy_attacks, a_long_kernel_of_one_client_does_not_stop_the_others)
         }
 }
 
-/* An objective beyond all bounds does not become the earliest deadline. */
+/* A session states an objective beyond all bounds: this does not make its deadline the earliest one. */
 Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
 {
         struct ph_client *liar, *ls;
@@ -128,7 +128,7 @@ Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
         ph_close();
 }
 
-/* A session with an objective of years leaves: its deadline does not stay. */
+/* A session with an objective of years disconnects: no deadline of it remains. */
 Test(policy_attacks, a_departed_server_has_no_deadline)
 {
         struct ph_client *liar, *be;

@@ -35,7 +35,7 @@ static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS,
                 ph_open(SMS / 2, "detshare", KNOWN, __VA_ARGS__ __VA_OPT__(, ) NULL);                                 \
         } while (0)
 
-/* An LS session after n requests, so that the policy knows their length and gaps. */
+/* Opens an LS session and runs n requests, so that the policy knows their length and gaps. */
 static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel, uint32_t n, uint32_t gap_us)
 {
         struct ph_client *ls = ph_ls(slo_ns);
@@ -183,7 +183,7 @@ Test(policy_detshare, the_reserve_is_the_need_of_the_ls_queue)
         ph_close();
 }
 
-/* A session that used wide kernels lately gets room for them before its queue shows one. */
+/* An LS session that used wide kernels lately gets room for them before its queue shows one. */
 Test(policy_detshare, the_reserve_covers_recent_needs_of_the_session)
 {
         struct ph_client *ls, *be;
@@ -253,7 +253,7 @@ Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
         struct ph_client *ls, *be;
         uint32_t before;
 
-        /* gaps of 40 us exceed the first hold-off; with a slack of 0 BE must move */
+        /* gaps of 40 us exceed the first hold-off of 15 us; with a slack of 0 BE must move */
         OPEN("explore_permille=0", "hold_first_us=15", "slack_permille=0", "standing_permille=0", "feel=0");
         ls = ph_ls(0);
         ls->gap_us = 40;
@@ -272,7 +272,7 @@ Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
         ph_close();
 }
 
-/* 620 us of work every 640 us, beside BE kernels of 60 us, one of which starts in many of the gaps. */
+/* LS works 620 us of every 640 us; BE kernels take 60 us, and one of them starts in many of the gaps. */
 Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
 {
         struct ph_client *ls, *be;
@@ -696,7 +696,7 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
         ph_close();
 }
 
-/* A session with three streams gets as much device time as one with one stream, which loses nothing by it. */
+/* A BE session with three streams gets as much device time as one with one stream, which loses nothing by it. */
 Test(policy_detshare, best_effort_sessions_get_equal_device_time)
 {
         struct ph_client *many, *one;
@@ -717,7 +717,7 @@ Test(policy_detshare, best_effort_sessions_get_equal_device_time)
         ph_close();
 }
 
-/* A kernel that needs fewer SMs than its neighbours stays on their rung. */
+/* A BE kernel that needs fewer SMs than its neighbours stays on their rung. */
 Test(policy_detshare, kernels_with_different_stairs_stay_on_one_rung_that_is_good_for_all)
 {
         struct ph_client *ls, *be;
@@ -821,7 +821,7 @@ Test(policy_detshare, a_gpu_without_a_ladder)
         }
 }
 
-/* More sessions connect, work and leave than the policy remembers. */
+/* More sessions connect, work and disconnect than the policy has room to remember. */
 Test(policy_detshare, its_memory_is_bounded)
 {
         struct ph_client *be;

@@ -139,7 +139,7 @@ Test(policy_detshare_felt, costs_are_found_with_overlapping_requests)
         ph_close();
 }
 
-/* The fifth request, the first one with BE held for comparison, is one kernel of 2 s. */
+/* The fifth request is the first one for which BE is held as a comparison; it is one kernel of 2 s. */
 Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
 {
         struct ph_client *be, *ls;
@@ -161,7 +161,7 @@ Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
         ph_close();
 }
 
-/* A trial of more BE must cost little more than needed to recognise its outcome. */
+/* A trial of more BE must cost LS little more than is needed to recognise its outcome. */
 Test(policy_detshare_felt, a_trial_is_given_up_when_it_is_known_how_it_ends)
 {
         struct ph_client *be, *ls;
@@ -322,7 +322,7 @@ Test(policy_detshare_felt, requests_use_the_other_sms_on_request)
         }
 }
 
-/* A kernel of 0.2 ms would take 0.8 ms on a quarter of the SMs and outlast the request of 0.6 ms, so it waits. */
+/* A BE kernel of 0.2 ms would take 0.8 ms on a quarter of the SMs and outlast the LS request of 0.6 ms, so it waits. */
 Test(policy_detshare_felt, a_kernel_that_would_be_done_later_on_few_sms_waits_for_all)
 {
         struct ph_client *be, *ls;

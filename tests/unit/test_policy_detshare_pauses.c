@@ -62,7 +62,8 @@ static void pairs(const char *meet, uint32_t *ret_inside, uint32_t *ret_after)
         ph_close();
 }
 
-/* The next request comes at once or after 5 ms. No kernel starts in the first 16 us of a pause; then BE has all SMs. */
+/* After a request of LS the next one comes at once, or after 5 ms. No BE kernel starts in the first 16 us of a
+ * pause; then BE has all SMs. */
 Test(policy_detshare_pauses, in_a_pause_that_may_be_over_at_once_best_effort_waits)
 {
         uint32_t inside, after;
@@ -101,7 +102,7 @@ Test(policy_detshare_pauses, kernels_longer_than_pauses_wait_beside_a_busy_sessi
         }
 }
 
-/* One operation is the whole request: the session counts as active until it ends, although nothing happens in
+/* An LS request is one long operation: the session counts as active until it ends, although nothing happens in
  * between. */
 Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
 {
@@ -130,7 +131,8 @@ Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
         ph_close();
 }
 
-/* A BE session whose kernel needs a long pause waits; another one with harmless kernels does not wait behind it. */
+/* A BE session whose kernel needs a long pause waits; another BE session with harmless kernels does not wait behind
+ * it. */
 Test(policy_detshare_pauses, a_waiting_be_session_does_not_block_others)
 {
         uint64_t ended[2];

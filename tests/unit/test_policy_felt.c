@@ -74,7 +74,7 @@ Test(policy_felt, requests_that_vary_by_themselves_decide_nothing)
         cr_assert_eq(felt.now, FELT_HELD, "four times as long is more than they vary");
 }
 
-/* One request of 200 takes five times as long, independent of BE. */
+/* One LS request of 200 takes five times as long, independent of BE. */
 Test(policy_felt, a_request_that_takes_far_longer_now_and_then_decides_nothing)
 {
         struct felt felt = {0};
@@ -164,7 +164,7 @@ Test(policy_felt, the_most_generous_regime_that_keeps_the_slack_is_in_force)
         cr_assert_eq(felt.now, FELT_EBB, "%u", felt.now);
 }
 
-/* A service has two speeds 13% apart, for some seconds each, independent of BE. */
+/* A service's speed changes by 13% every few seconds, independent of BE. */
 Test(policy_felt, a_service_that_changes_by_itself_does_not_blame_best_effort)
 {
         const struct costs none = {{1010, 1010, 1010, 1010, 1000}}, much = {{1500, 1400, 1300, 1200, 1000}};

@@ -90,7 +90,7 @@ Test(policy_peers, temporal_gives_everybody_a_slice_in_turn)
         open_with("temporal", params, 1);
         loop_until_ns = 150 * MS;
         for (size_t i = 0; i < SPACES; i++) {
-                loop_ns[i] = MS / (i + 1); /* shorter kernels bring a session neither more nor less time */
+                loop_ns[i] = MS / (i + 1); /* a session with shorter kernels gets neither more nor less time */
                 loop_begin(i);
         }
         run_to_the_end();
@@ -419,7 +419,7 @@ Test(policy_peers, orion_drains_after_its_duration_threshold)
         uint64_t begin;
 
         orion_open(params, 1);
-        beside_ls(KEY_MEMORY, 30 * US); /* makes an LS client known */
+        beside_ls(KEY_MEMORY, 30 * US); /* after this LS kernel the policy knows that there is an LS client */
         begin = harness_now(&h);
         submit_short(tops, 9);
         harness_run(&h, UINT64_MAX);
@@ -453,14 +453,15 @@ Test(policy_peers, orion_follows_requests_that_become_longer)
         uint64_t begin;
 
         orion_open(params, 1);
-        submit(&h, ls, kernel_init(&a, 1, 70 * US, 16, KEY_LS)); /* threshold 35 us: it drains after each kernel */
+        /* this request of 70 us sets a threshold of 35 us: the policy drains BE after each kernel */
+        submit(&h, ls, kernel_init(&a, 1, 70 * US, 16, KEY_LS));
         harness_run(&h, UINT64_MAX);
         for (int i = 0; i < 200; i++) {
                 submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
                 harness_run(&h, UINT64_MAX);
         }
         begin = harness_now(&h);
-        submit_short(tops, 6); /* threshold nearly 100 us: it drains after three */
+        submit_short(tops, 6); /* the threshold is nearly 100 us: the policy drains BE after three kernels */
         harness_run(&h, UINT64_MAX);
         for (int i = 0; i < 6; i++)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);

@@ -186,7 +186,8 @@ Test(policy_reef, kernels_that_cannot_be_killed_finish)
         ph_close();
 }
 
-/* A request of five kernels beside a queue of BE kernels. Returns the number of BE kernels that ran beside them. */
+/* Runs an LS request of five kernels beside a queue of BE kernels. Returns the number of BE kernels that ran with
+ * them. */
 static uint32_t padded(const struct ph_kernel *real_time, const struct ph_kernel *best_effort)
 {
         uint64_t begin;
@@ -344,7 +345,7 @@ Test(policy_reef, ended_kernels_do_not_count)
         desk_queue(0, &lasting);
         desk_queue(0, &idempotent);
         desk_decide();
-        desk.coroutines[0].in_flight = 1; /* the first kernel has ended */
+        desk.coroutines[0].in_flight = 1; /* the coroutine's first kernel has ended, and one is still in flight */
         desk_queue(1, &lasting);
         desk_decide();
         cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 1);

@@ -19,7 +19,7 @@ static void feed(double rate)
         sample(&tgs);
 }
 
-/* State at the first limit, with a known highest rate. */
+/* Puts the loop into its state at the first limit, with a known highest rate. */
 static void setup(void)
 {
         const int64_t values[] = {100, 50, 5000, 64, 0};
@@ -245,7 +245,7 @@ static void open_tgs(void)
         be = ph_be();
 }
 
-/* 100 ms of profiling in five intervals of two windows each. */
+/* LS is profiled for 100 ms, in five intervals of two windows each. */
 Test(policy_tgs, one_kernel_per_window_while_ls_is_profiled)
 {
         open_tgs();

@@ -111,7 +111,7 @@ Test(policy_peers_time, edf_a_late_request_is_still_first)
         ph_close();
 }
 
-/* LS work that would use the whole GPU for ever. */
+/* Runs LS work that would use the whole GPU for ever; returns how often BE ran. */
 static uint32_t edf_starve(const char *due)
 {
         struct ph_client *ls, *be;
@@ -529,7 +529,7 @@ Test(policy_peers_time, paella_a_few_that_do_not_fit_wait_on_the_device)
         cr_assert_eq(paella_extra("extra_kernels=2"), 2);
 }
 
-/* Long jobs beside an endless row of short ones. */
+/* Runs long jobs beside an endless row of short ones; returns the number of launches of the long jobs. */
 static uint32_t paella_fair(const char *unfair)
 {
         struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", unfair), *a = ph_be(), *b = ph_be();

@@ -45,7 +45,7 @@ static uint32_t smallest(void)
         return n;
 }
 
-/* Asserts that neighbouring points have equal times, or that no rung lies between them. */
+/* Asserts that two neighbouring points of the kernel have equal times, or that the ladder has no rung between them. */
 static void assert_bracketed(const struct ph_kernel *kernel)
 {
         const struct ds_sched_profile *profile = row_of(kernel);

@@ -147,12 +147,12 @@ Test(policy_sgdrc, the_reserve_is_the_largest_need_in_the_window)
                 ph_submit(ls, 0, i < 20 ? &small : &wide, 0);
         ph_run(30 * US);
         ph_submit(be, 0, &big, 0);
-        ph_run(50 * US); /* small kernels are in the window */
+        ph_run(50 * US); /* the sliding window contains small LS kernels only */
         cr_assert_eq(ph_last(be)->n_sms, SMS - 16);
         cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
         cr_assert_eq(ph_last(ls)->side, DETSHARE_SIDE_LOWER);
         cr_assert_eq(ph_last(ls)->n_sms, 16);
-        ph_run(500 * US); /* wide kernels: 60 SMs, which is the rung of 66 */
+        ph_run(500 * US); /* the window contains wide LS kernels, which need 60 SMs: the rung of 66 */
         ph_submit(be, 0, &big, 0);
         ph_run(520 * US);
         cr_assert_eq(ph_last(be)->n_sms, 66);

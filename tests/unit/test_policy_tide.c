@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-/* A request of 1 ms that began at 10 ms, in a session whose requests took length_us so far. */
+/* Makes a request of 1 ms that began at 10 ms, in a session whose requests took length_us so far. */
 static struct ls request(uint64_t length_us, uint64_t free_us)
 {
         return (struct ls){

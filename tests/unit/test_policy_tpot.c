@@ -18,7 +18,7 @@ static void tpot_open(const char *a, const char *b)
         PH_KERNELS_ARE(&token, &other, &prompt, &slow, &work);
 }
 
-/* Runs the kernel, so that the policy knows its duration. */
+/* Runs the kernel once, so that the policy knows its duration. */
 static void warm_up(const struct ph_kernel *kernel)
 {
         struct ph_client *client = ph_be();
@@ -228,7 +228,7 @@ Test(policy_tpot, an_answer_is_protected_between_its_steps)
         ph_close();
 }
 
-/* Start of a new prompt's first operation, while a prefill of 16 x 20 ms is running that began 30 ms before. */
+/* Start of a new prompt's first operation, ns, while a prefill of 16 x 20 ms runs that began 30 ms before. */
 static uint64_t new_prompt_ns(const char *late)
 {
         struct ph_client *a, *b, *c;

@@ -80,7 +80,7 @@ static struct ds_profile_row with_points(uint64_t key)
         return row;
 }
 
-/* Writes a file with rows 1..n, of which the odd ones have points. */
+/* Writes a file with rows 1 to n; the odd rows have points. */
 static void make(uint64_t n)
 {
         ds_profile_db *db = ds_profile_db_open(path, 0);
@@ -502,8 +502,8 @@ Test(profile_db, a_file_that_was_cut)
         assert_replaced("is damaged");
 }
 
-/* Bytes change anywhere: the file is moved aside, or a row is refused, or the bytes have no meaning. Every returned
- * row was written. */
+/* Bytes of the file change anywhere. The database moves the file aside or refuses a row, or the bytes have no
+ * meaning: every returned row is one that was written. */
 Test(profile_db, bytes_that_flipped)
 {
         struct ds_profile_row list[128];
@@ -616,7 +616,7 @@ static void read_only(void)
 
 Test(profile_db, a_directory_that_is_read_only)
 {
-        if (geteuid()) { /* this user cannot write there anyway */
+        if (geteuid()) { /* this user has no root's rights and cannot write there anyway */
                 read_only();
                 cr_assert_eq(chmod(path, 0755), 0);
         } else

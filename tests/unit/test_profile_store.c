@@ -141,7 +141,7 @@ Test(profile_store, few_wait)
         cr_assert_eq(n_done, n + 1);
 }
 
-/* Clients that query without pause leave room for the worker's reports. */
+/* Clients that query the store without pause leave room for the worker's reports. */
 Test(profile_store, queries_leave_room_for_reports)
 {
         struct ds_profile_job *j;

@@ -66,9 +66,11 @@ static struct sums {
         uint64_t native, coloured;
 } sums;
 
-/* Linear memory of coloured parameters (natively) and of the others; results of native launches in both */
+/* Memory of a launch: coloured parameters point to `linear` in the native launch, other parameters to `plain`;
+ * `..._wanted` are the native results in both */
 static uint8_t *pristine, *plain, *linear, *plain_wanted, *linear_wanted, *pool;
-static uint32_t *table;      /* sectors of the pool in the tested layout, also where that is regular */
+/* places in the pool of the kernel's sectors in the tested layout, also of a regular one */
+static uint32_t *table;
 static uint64_t seed, bytes; /* bytes: memory of one launch */
 static const struct ds_ptx_colour_layout *layout;
 static ds_interp_block *work;
@@ -85,7 +87,7 @@ static uint32_t n_sectors(void)
         return (uint32_t)(bytes >> layout->sector_bits);
 }
 
-/* Chooses our sectors of the pool and their order */
+/* Chooses the sectors of the pool that belong to the kernel, and their order */
 static void choose_sectors(void)
 {
         uint32_t all = SPREAD * n_sectors(), mine = n_sectors();
@@ -155,7 +157,7 @@ static void want(struct file *f, const struct ds_ptx_function *k, uint64_t mask)
                 f->wants[f->n_wants++] = (struct ds_ptx_colour_want){k->name, mask};
 }
 
-/* Masks: all parameters that can be coloured, and each alone where there are several */
+/* Lists the masks of parameters to colour: all that can be coloured, and each alone if there are several */
 static void choose_masks(struct file *f, const struct ds_ptx_function *k, bool all)
 {
         static struct ds_ptx_colour_param params[1100];
@@ -230,7 +232,7 @@ static void close_file(struct file *f)
 
 /* --- one launch --- */
 
-/* One kernel with a mask and a launch */
+/* A kernel with a mask of coloured parameters, and a launch of it */
 struct run {
         struct file *f;
         const struct ds_ptx_colour_want *want;
@@ -277,7 +279,7 @@ static void add_range(struct run *r, const void *at, uint64_t size)
         r->ranges[i] = (struct ds_interp_range){(uintptr_t)at, size};
 }
 
-/* Builds the parameters: coloured ones lie at `to`, which takes the place of `plain` */
+/* Builds the launch's parameters: coloured ones point to memory at `to`, in the place of `plain` */
 static void set_params(struct run *r, uint64_t to, int unseen)
 {
         drive_params(&r->d, &r->at, (uintptr_t)plain, unseen, r->params);
@@ -434,7 +436,7 @@ static void compare(struct run *r, int unseen, enum ds_ptx_form form)
         sums.forms += form != DS_PTX_FORM_NATIVE;
 }
 
-/* Kernels whose result may differ */
+/* Reason why a kernel's result may differ; NULL: it may not */
 static const char *exception(const char *kernel)
 {
         static const char *const rows[][2] = {
@@ -646,7 +648,8 @@ Test(ptx_colour, wrong_sectors_show)
         cr_assert(ds_ptx_colour_name(r.want->kernel, r.want->mask, name, sizeof(name)));
         cr_assert(begin_run(&r, name));
         cr_expect(!run_coloured(&r, 0, DS_PTX_FORM_NATIVE, 0).fault && pool_is_right() && rest_is_same(&f));
-        pool[(uint64_t)table[n_sectors()] * sector_size() + 9] ^= 1; /* a foreign sector */
+        /* changes a sector that does not belong to the kernel */
+        pool[(uint64_t)table[n_sectors()] * sector_size() + 9] ^= 1;
         cr_expect(!pool_is_right());
         cr_assert(begin_run(&r, name));
         cr_expect(run_coloured(&r, 0, DS_PTX_FORM_NATIVE, sector_size()).fault || !pool_is_right());
@@ -812,7 +815,7 @@ Test(ptx_colour, refusals)
                 outcomes[0].reason);
 }
 
-/* Instructions of all classes without operands */
+/* A kernel with instructions of all classes that have no operands */
 Test(ptx_colour, no_operands)
 {
         static const char text[] =

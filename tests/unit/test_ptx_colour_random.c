@@ -38,7 +38,7 @@ static const struct ds_ptx_colour_layout layouts[] = {{DS_PTX_COLOUR_TABLE, 10, 
         {DS_PTX_COLOUR_REGULAR, 11, 1}, {DS_PTX_COLOUR_TABLE, 8, 0}};
 
 struct value {
-        int least, most; /* a pointer's possible offsets from the beginning of its tensor, bytes */
+        int least, most; /* range of a pointer's possible offsets from the beginning of its tensor, bytes */
         bool pointer;
 };
 
@@ -281,7 +281,7 @@ static void fill(uint8_t *bytes, size_t n)
                 bytes[i] = (uint8_t)draw(256);
 }
 
-/* Distributes the sectors: in any order, or every 2^shift-th one */
+/* Distributes the kernel's sectors over the pool: in any order, or every 2^shift-th sector */
 static void deal(const struct ds_ptx_colour_layout *layout)
 {
         const uint32_t n = 2 * TENSOR >> layout->sector_bits, all = POOL >> layout->sector_bits;
@@ -295,7 +295,7 @@ static void deal(const struct ds_ptx_colour_layout *layout)
         }
 }
 
-/* Copies tensor i between linear memory and sectors; out_of: from the sectors */
+/* Copies tensor i between linear memory and its sectors; out_of: from the sectors to linear memory */
 static void carry(const struct ds_ptx_colour_layout *layout, uint32_t i, bool out_of)
 {
         const size_t each = (size_t)1 << layout->sector_bits;

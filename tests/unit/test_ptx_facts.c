@@ -166,7 +166,8 @@ Test(ptx_facts, once_or_twice)
                 " st.release.gpu.global.u32 [%rd1], 1;\n",
                 " atom.global.add.u32 %r1, [%rd1], 1;\n",
                 " red.global.add.u32 [%rd1], 1;\n",
-                " .shared .b32 s;\n atom.shared.add.u32 %r1, [s], 1;\n", /* the order of atomics differs each time */
+                /* a second run would differ, because the order of atomics differs each time */
+                " .shared .b32 s;\n atom.shared.add.u32 %r1, [s], 1;\n",
                 " .shared .b32 s;\n red.shared.add.u32 [s], 1;\n",
                 " .shared .align 16 .b32 s[4];\n cp.async.ca.shared.global [s], [%rd1], 16;\n",
                 " .shared .b64 s;\n mbarrier.init.shared.b64 [s], 1;\n",
@@ -226,7 +227,8 @@ Test(ptx_facts, once_by_a_call)
         cr_expect_not(facts_of(text, "twice").mask & W(ONCE));
 }
 
-/* Facts propagate to callers over any number of calls, and through function addresses to all indirect callers. */
+/* A function's facts apply to all callers over any number of calls, and through function addresses to all indirect
+ * calls. */
 Test(ptx_facts, calls_hand_them_on)
 {
         char text[20000] = HEAD ".func f0()\n{\n membar.gl;\n ret;\n}\n";

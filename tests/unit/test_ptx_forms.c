@@ -246,7 +246,7 @@ static void set_order(struct file *f, uint32_t n)
                 places[i] = (uint32_t)ds_interp_order_at(&order, i);
 }
 
-/* Runs the native launch and then the form. Returns whether the native one ran. */
+/* Runs the native launch and then the form, and compares their results. Returns whether the native one ran. */
 static void compare(struct file *f, const struct ds_ptx_function *k, const struct ds_interp_launch *native,
         enum ds_ptx_form form, uint64_t spent)
 {
@@ -325,7 +325,7 @@ static bool one_launch(struct file *f, const struct ds_ptx_function *k, const st
         return true;
 }
 
-/* Kernels whose result may differ */
+/* Reason why a kernel's result may differ; NULL: it may not */
 static const char *exception(const char *kernel)
 {
         static const char *const rows[][2] = {

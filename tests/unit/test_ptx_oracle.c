@@ -27,7 +27,7 @@
 #include "rounds.h"
 
 #define DEFAULT_N 60
-#define AT_ONCE 64   /* statements per text; more if one source makes more */
+#define AT_ONCE 64   /* statements per text of the assembler; more only if one source makes more */
 #define FIRST_LINE 5 /* line of the first statement, behind PTX_VARIANTS_HEAD */
 #define MAX_SHOWN 40
 
@@ -68,7 +68,7 @@ static void write_text(const struct text *text, size_t n, const char *path)
         cr_assert_eq(fclose(out), 0);
 }
 
-/* Returns the status in the form of waitpid() */
+/* Runs the assembler. Returns its status in the form of waitpid() */
 static int start_assembler(const char *arch, const char *path, const char *log)
 {
         char option[32];

@@ -56,7 +56,8 @@ struct blob {
 /* Results of the processes, one per file, in shared memory */
 struct found {
         uint32_t files, kernels;
-        uint64_t names[MAX_KERNELS]; /* hashes of kernel names, because one file may be compiled for several targets */
+        /* hashes of kernel names, to count different kernels: one file may be compiled for several targets */
+        uint64_t names[MAX_KERNELS];
         bool seen[_DS_PTX_OP_MAX];
 };
 
@@ -165,7 +166,7 @@ static void note_names(struct found *found, const ds_ptx_module *module)
 {
         for (uint32_t i = 0; i < module->n_functions; i++) {
                 const struct ds_ptx_function *f = module->functions[i];
-                uint64_t hash = 14695981039346656037u; /* FNV-1a */
+                uint64_t hash = 14695981039346656037u; /* start value of the FNV-1a hash */
                 uint32_t at;
 
                 for (uint32_t j = 0; j < f->n_instrs; j++)
@@ -181,7 +182,7 @@ static void note_names(struct found *found, const ds_ptx_module *module)
         }
 }
 
-/* print(parse(print(x))) == print(x) */
+/* Asserts that the printed text, parsed and printed again, is the same text */
 static void check_fixpoint(const struct subject *s, const char *printed)
 {
         struct blob once = read_file(printed);
@@ -321,7 +322,7 @@ static bool assembled_elsewhere(const struct subject *s, const struct blob *text
         return same;
 }
 
-/* The process of one file, in a directory of its own */
+/* Runs the whole test of one file, in a process and a directory of its own */
 static void check_file(const struct subject *s, struct found *found)
 {
         char printed[110], dir[] = "/tmp/ptx-roundtrip-XXXXXX";

@@ -53,7 +53,7 @@ Test(ptx_rows, the_interpreter_executes_run_rows)
                         "'%s': ds_interp_new() returns %d, but the row says %s: is there a case for it in "
                         "ds_ix_find_...()?",
                         ptx_rows[op], r, info->run ? "RUN" : "REFUSE");
-                if (!info->run) /* the text of a long instruction may be truncated in the message */
+                if (!info->run) /* the message may cut off the text of a long instruction */
                         cr_expect(
                                 diags.n && strncmp(diags.diag[0].message, text, DS_MIN(strlen(text), (size_t)20)) == 0,
                                 "%s", diags.diag[0].message);

@@ -13,7 +13,7 @@ struct result {
         char text[65536];
 };
 
-/* Returns standard output and error together, and the exit code */
+/* Runs detshare-ptx with these arguments. Returns standard output and error together, and the exit code */
 static struct result *run(const char *arguments)
 {
         static struct result result;
@@ -156,7 +156,7 @@ Test(ptx_tool, passes)
         cr_expect(!strstr(run("pass rename --only saxpy -v " SAXPY)->text, "rename: saxpy_stride"));
         expect("pass rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "debug sections name its labels: strip-debug first");
         expect("pass --strict rename " TEST_GOLDEN_DIR "/debug.ptx", 3, "strip-debug first");
-        /* line numbers are those of the text that the pass received */
+        /* line numbers in a message are those of the text that the pass received */
         expect("pass dce,rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "/debug.ptx after dce:");
         cr_expect(!strstr(run("pass rename,dce " TEST_GOLDEN_DIR "/debug.ptx")->text, " after "));
         expect("pass --strict strip-debug,rename,count-blocks,block-order " TEST_GOLDEN_DIR "/debug.ptx | " PTX_TOOL
@@ -258,7 +258,7 @@ Test(ptx_tool, run_evicts)
         remove(clocked);
 }
 
-/* Prints one thread's instructions, one per line; watching does not change results. */
+/* Prints the instructions of one thread, one per line; this does not change the kernel's results. */
 Test(ptx_tool, run_watches_a_thread)
 {
         static const char *const launches[] = {

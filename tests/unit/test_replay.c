@@ -220,7 +220,7 @@ Test(replay, an_invalid_trace_is_reported)
 #define LONG_TABLE_S 8.0
 #endif
 
-/* The cost of a row must not grow with the rows after it. The bound is processor time of this process. */
+/* Reading a row must not take longer the more rows follow. The bound is processor time of this process. */
 Test(replay, a_long_table_is_read_in_one_go, .timeout = 300)
 {
         char path[] = "/tmp/detshare-replay-XXXXXX";
@@ -419,7 +419,7 @@ Test(replay, policies_differ_where_they_must)
         cr_assert_eq(p50[2], 4000 + 1600 + 2200, "nobody there");
 }
 
-/* A BE kernel of ten waves of 0.5 ms beside requests of 100 kernels, with and without eviction. */
+/* A BE kernel of ten waves of 0.5 ms runs beside LS requests of 100 kernels, with and without eviction. */
 Test(replay, long_kernels_can_be_evicted)
 {
         static const char slab[] = "detshare-profile 1\nsms 132\nkernel slab grid=2640 block=1024 regs=32 ns=5000000\n";
@@ -541,8 +541,8 @@ Test(replay, the_same_seed_gives_the_same_trace_byte_for_byte)
         }
 }
 
-/* The n-th allocation fails, for every n: an error is returned, nothing leaks (the sanitized run shows), and the
- * next run succeeds. */
+/* The n-th allocation fails, for every n: the replay returns an error and leaks nothing (the sanitized run shows),
+ * and the next run succeeds. */
 Test(replay, lack_of_memory_is_reported)
 {
         struct ds_replay_workload *w = NULL;

@@ -60,7 +60,7 @@ Test(sass, real_code_of_every_architecture)
         expect_as_named("sm_90.asked.cubin", 2);
 }
 
-/* A kernel that is missing, and code of an architecture that is not analysed */
+/* A kernel that is missing, and code of an architecture that is not analysed, count as waiting */
 Test(sass, unknown_kernels_may_wait)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
@@ -71,7 +71,7 @@ Test(sass, unknown_kernels_may_wait)
         cr_assert_eq(ds_sass_open(bytes, size, &sass), 0);
         cr_assert_eq(ds_sass_kernel(sass, "wait_volatile", &facts), 0);
         cr_expect(facts.waits);
-        cr_assert_eq(ds_sass_kernel(sass, "run_last", &facts), 0); /* reads a flag once, outside of a loop */
+        cr_assert_eq(ds_sass_kernel(sass, "run_last", &facts), 0); /* the kernel reads a flag once, outside of a loop */
         cr_expect(facts.waits);
         cr_assert_eq(ds_sass_kernel(sass, "run_sum", &facts), 0);
         cr_expect_not(facts.waits);
@@ -85,7 +85,7 @@ Test(sass, unknown_kernels_may_wait)
         free(bytes);
 }
 
-/* Every code section covers the whole file: analysing each would cost the square of its size. */
+/* Every code section of the file covers the whole file: analysing each would cost the square of the file's size. */
 Test(sass, sections_that_share_bytes_are_not_looked_into)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
@@ -214,7 +214,7 @@ Test(sass, jumps_by_tables)
         cr_expect_eq(sass_loops_wait(&c), 1);
         c.info = (const uint8_t *)info;
         c.info_size = sizeof(info);
-        cr_expect_eq(sass_loops_wait(&c), 0); /* the load is on the way out of the loop */
+        cr_expect_eq(sass_loops_wait(&c), 0); /* the load lies on the way out of the loop, so the loop does not wait */
         code[3] = jump(3, 0, 7);
         cr_expect_eq(sass_loops_wait(&c), 1);
         code[3] = leave;
@@ -223,7 +223,7 @@ Test(sass, jumps_by_tables)
         info[5] = SASS_BYTES;
         info[3] = 1000;
         cr_expect_eq(sass_loops_wait(&c), 1);
-        code[1] = nothing; /* no load is left */
+        code[1] = nothing; /* no load is left, so the loop does not wait */
         cr_expect_eq(sass_loops_wait(&c), 0);
 }
 
@@ -254,7 +254,7 @@ Test(sass, hostile_code, .timeout = 60)
 
 /* --- damaged files ------------------------------------------------------------------------------------------------ */
 
-/* Analyses arbitrary bytes: it ends, and touches no memory outside of them. */
+/* Analyses arbitrary bytes as a file: this ends, and touches no memory outside of the bytes. */
 static void look(const uint8_t *bytes, size_t size)
 {
         ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;

@@ -397,7 +397,7 @@ Test(sched_coroutine, names_of_states)
         cr_assert_str_eq(ds_coroutine_state_name(_DS_COROUTINE_STATE_INVALID), "invalid");
 }
 
-/* A kernel is reported once; a report without room is repeated later. */
+/* The scheduler reports a kernel once, when it is seen for the first time; a report without room is repeated later. */
 Test(sched_coroutine, kernels_seen_for_the_first_time)
 {
         ds_coroutine *a = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);

@@ -664,7 +664,7 @@ Test(sched_forms, auto_takes_the_soonest_stop_with_long_blocks)
         end();
 }
 
-/* After the stop word a worker may finish one block, or with larger chunks two more, within a bound of 100 us. */
+/* After the stop word a worker may finish its block, and with larger chunks two more, within a bound of 100 us. */
 Test(sched_forms, short_blocks_are_taken_several_at_a_time)
 {
         static const struct {

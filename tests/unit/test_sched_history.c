@@ -24,7 +24,7 @@ static void teardown(void)
 }
 
 TestSuite(sched_history, .init = setup, .fini = teardown);
-TestSuite(sched_history_policies, .fini = teardown); /* these tests open a harness of their own */
+TestSuite(sched_history_policies, .fini = teardown); /* the tests of this suite open a harness of their own */
 
 static void assert_adds_up(const struct ds_history_request *request)
 {
@@ -36,7 +36,7 @@ static void assert_adds_up(const struct ds_history_request *request)
                 (unsigned long long)(request->end_ns - request->begin_ns));
 }
 
-/* The session's last request, ended by a wait. */
+/* The session's last request; a wait of the client ended it. */
 static const struct ds_history_request *request_of(ds_sched_session *session)
 {
         size_t n;
@@ -401,7 +401,7 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         cr_assert(activity.p50_ns >= 100 * US && activity.p50_ns < 107 * US);
         cr_assert(activity.p99_ns >= 200 * US && activity.p99_ns < 213 * US);
         cr_assert_eq(activity.max_ns, 200 * US);
-        /* 10 kernels of 110 us in each ms: 11% of the time */
+        /* one kernel of 110 us on average in each ms: 11% of the time */
         cr_assert(activity.share_permille >= 105 && activity.share_permille <= 115, "%u", activity.share_permille);
         /* 30 s after the last request */
         ds_history_activity(session, 100 * MS + 30 * 1000 * MS, &activity);

@@ -30,7 +30,8 @@ static uint32_t hold_in_flight(enum detshare_class class_)
         return in_flight;
 }
 
-/* Under every policy: held work is not launched, running work ends, other work continues, and no policy is blamed. */
+/* Holds a class under this policy: held work is not launched, running work ends, other work continues, and the
+ * policy is not blamed. */
 static void check_hold(const char *policy)
 {
         static struct top first, second, ls_top;

@@ -25,12 +25,12 @@ Test(sched_kstat, points_are_bounded_and_the_weakest_goes)
         cr_assert_eq(points->n, DETSHARE_POINTS_MAX);
         for (uint32_t i = 1; i < points->n; i++)
                 cr_assert_lt(points->at[i - 1].n_sms, points->at[i].n_sms);
-        /* two points have fewest samples: the first of them is evicted */
+        /* two points have the fewest samples: the first of them is evicted */
         ds_kstat_point_sample(table, row, 1, 5000);
         cr_assert_eq(points->n, DETSHARE_POINTS_MAX);
         cr_assert_eq(points->at[0].n_sms, 1);
         cr_assert_eq(points->at[1].n_sms, 200 - 2 * (DETSHARE_POINTS_MAX - 2));
-        /* the point of the whole GPU stays, however few samples it has */
+        /* the point at all SMs of the GPU is never evicted, however few samples it has */
         for (uint32_t i = 0; i < 10; i++)
                 ds_kstat_point_sample(table, row, 300 + i, 5000);
         cr_assert_eq(points->at[points->n - 1].n_sms, 309);
@@ -141,7 +141,7 @@ Test(sched_kstat, points_of_few_kernels_are_kept)
         for (uint64_t key = 1; key <= 2 * DS_KSTAT_POINTS_MAX; key++) {
                 row = ds_kstat_at(table, ds_kstat_touch(table, key), key);
                 ds_kstat_point_sample(table, row, 10, key);
-                /* one kernel is in constant use and stays */
+                /* the kernel with key 1 is in constant use, so its row stays */
                 ds_kstat_point_sample(table, ds_kstat_at(table, ds_kstat_touch(table, 1), 1), 10, 1);
         }
         taken = ds_kstat_taken(table);

@@ -265,7 +265,7 @@ Test(sched_mechanisms, times_are_requested_while_there_are_few)
         cr_assert_eq(k[0].op.launch.timed, 1, "another rung is another time");
 }
 
-/* The view of an idle queue shows no times of another kernel after its own were evicted. */
+/* After the points of a kernel were evicted, the view of its idle queue shows no points of another kernel. */
 Test(sched_mechanisms, views_do_not_point_at_another_kernels_points)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -324,7 +324,7 @@ Test(sched_mechanisms, profiles_come_and_go)
         cr_assert_eq(got[0].points[2].samples, 4);
         cr_assert_eq(got[0].points[2].mean_ns, 100 * US - 90 * US / 4);
         cr_assert_eq(ds_sched_profiles_changed(h.sched, got, 4), 0, "told once");
-        /* a better known point stays */
+        /* a point with fewer samples than the known one does not replace it */
         put = (struct ds_sched_profile){.key = KEY, .n_points = 1, .points = {{16, 3, 1}}};
         ds_sched_profile_put(h.sched, &put);
         cr_assert_eq(points_of(KEY)->at[2].samples, 4);
@@ -355,7 +355,7 @@ Test(sched_mechanisms, a_killed_queue_runs_again_in_order)
         submit(&h, c, idempotent_init(&k[2], 100 * US));
         submit(&h, c, mark_init(&mark));
         submit(&h, c, idempotent_init(&k[3], 100 * US));
-        submit(&h, waiter, wait_init(&wait[1], c, 5)); /* waits for the mark */
+        submit(&h, waiter, wait_init(&wait[1], c, 5)); /* this wait is for the mark */
         submit(&h, waiter, kernel_init(&behind, 1, US, 1, 0));
         harness_run(&h, 51 * US);
         cr_assert_eq(c->n_in_flight, 3);
@@ -403,7 +403,7 @@ Test(sched_mechanisms, operations_that_ended_before_the_kill_stay_ended)
         cr_assert_eq(harness_stats(&h).kills, 1);
 }
 
-/* The device may report the kills late: nothing overtakes operations on their way back. */
+/* The device may report kills late: no operation behind the killed ones is launched before all of them are back. */
 Test(sched_mechanisms, nothing_is_launched_before_all_is_back)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -479,7 +479,7 @@ Test(sched_mechanisms, a_device_that_cannot_kill)
         cr_assert_eq(k.end_ns, 100 * US);
 }
 
-/* A coroutine parked behind a killed one, a suspended session, and a session that is cancelled meanwhile. */
+/* Kills a kernel whose coroutine is parked behind a killed one, whose session is suspended, or cancelled meanwhile. */
 Test(sched_mechanisms, killing_beside_everything_else)
 {
         ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
@@ -677,7 +677,7 @@ Test(sched_mechanisms, a_policy_that_answers_nonsense_is_replaced)
         cr_assert_eq(h.told, 100, "nothing is lost");
 }
 
-/* An action that became impossible since the snapshot is not senseless. */
+/* An action that has become impossible since the policy saw the snapshot is not senseless. */
 Test(sched_mechanisms, races_are_no_nonsense)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
@@ -776,7 +776,7 @@ static void walk(ds_coroutine *c, struct top *k, unsigned *taken)
         edge(c, DS_COROUTINE_YIELDING, DS_COROUTINE_RUNNING, taken);
         harness_run(&h, UINT64_MAX);
         edge(c, DS_COROUTINE_RUNNING, DS_COROUTINE_IDLE, taken);
-        /* a drained coroutine with more work, whose next launch is refused meanwhile */
+        /* the coroutine is drained for another rung and has more work, whose next launch is refused meanwhile */
         depth = 1;
         submit(&h, c, kernel_init(k, 1, 10 * US, 1, 0));
         submit(&h, c, kernel_init(k + 1, 1, 10 * US, 1, 0));

@@ -138,7 +138,7 @@ static void check_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t pe
         uint32_t all = ladder->views[0].n_tpcs, n = ladder->views[cap].n_tpcs, smallest = UINT32_MAX, largest = 0;
 
         for (uint32_t i = 0; i < ladder->n; i++) {
-                /* the whole GPU belongs to both sides */
+                /* the rung of the whole GPU belongs to both sides */
                 if (!rung_inside(ladder, i, rung) || (i && !rung && (i & 1) != (class_ == DETSHARE_CLASS_LS)))
                         continue;
                 smallest = DS_MIN(smallest, ladder->views[i].n_tpcs);
@@ -176,7 +176,7 @@ Test(sched_parts, ladder_has_complementary_pairs)
         }
 }
 
-/* A session's limit selects the largest allowed rung on the same side, inside of the named rung. */
+/* A session's share selects the largest allowed rung on the same side and inside of the rung that the policy names. */
 Test(sched_parts, a_share_of_the_sms_is_a_rung_inside_the_one_named)
 {
         static const uint32_t sizes[] = {1, 2, 3, 5, 8, 13, 30, 66, 128};
@@ -196,7 +196,7 @@ Test(sched_parts, a_share_of_the_sms_is_a_rung_inside_the_one_named)
 
 /* --- placing ------------------------------------------------------------------------------------------------------ */
 
-/* A device of 32 TPCs in 8 groups under a scheduler, and a coroutine of a session with this class and share. */
+/* Opens a scheduler on a device of 32 TPCs in 8 groups. Returns a coroutine of a session with this class and share. */
 static ds_coroutine *place_open(struct harness *h, struct ds_device *device, int class_, uint32_t percent)
 {
         struct ds_sched_config config = {.ops = &sdev_ops,
@@ -219,7 +219,7 @@ static ds_coroutine *place_open(struct harness *h, struct ds_device *device, int
 struct place_row {
         uint32_t side, n_sms; /* the fine rung that the policy names; SIDE_ALL: the whole GPU */
         uint32_t cluster, bound, all_resident, blocks, per_sm;
-        uint32_t to_side, to_sms, to_family; /* the rung on which it runs */
+        uint32_t to_side, to_sms, to_family; /* the rung on which the kernel runs */
         uint32_t to_bound, loans;
 };
 
@@ -278,7 +278,8 @@ static void place_rows(int class_, uint32_t percent, uint32_t per_sm, const stru
         harness_close(&h);
 }
 
-/* Large clusters go to groups of the same side with no more SMs; without such groups to the whole GPU, as a loan. */
+/* Kernels with large clusters run on groups of the same side with no more SMs; without such groups on the whole GPU,
+ * as a loan. */
 Test(sched_parts, clusters_find_groups)
 {
         static const struct place_row rows[] = {

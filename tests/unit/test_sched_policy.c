@@ -224,7 +224,7 @@ Test(sched_policy, searches_directories_in_order)
         cr_assert_eq(chmod(file, 0775), 0);
         cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), DS_SCHED_E_REFUSED);
         cr_assert_not_null(strstr(message, one), "%s", message);
-        /* others may write the directory: nothing in it counts */
+        /* other users may write to the directory, so no file in it counts */
         cr_assert_eq(chmod(one, 0777), 0);
         cr_assert_eq(ds_plugin_open(&place, "edf", message, sizeof(message), &plugin), 0, "%s", message);
         ds_plugin_close(plugin);
@@ -479,7 +479,7 @@ Test(sched_policy, suspension_is_of_the_whole_session)
         harness_run(&h, 200 * US);
         cr_assert_eq(a->state, DS_COROUTINE_SUSPENDED);
         cr_assert_eq(k[0].done, 1);
-        /* work for a suspended session is reported, else no policy would resume it */
+        /* the policy gets events of new work of a suspended session, otherwise no policy would resume it */
         wanted_kind = DETSHARE_ACTION_RESUME;
         submit(&h, idle, kernel_init(&k[3], 1, 100 * US, 1, 0));
         harness_step(&h);
@@ -508,7 +508,7 @@ Test(sched_policy, a_switch_resumes_suspended_sessions)
 
 static int wander(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        /* another rung each time, without waiting for work in flight */
+        /* launches on another rung each time, without waiting for work in flight */
         for (uint32_t i = 1; i < 12 && snapshot->n_coroutines && snapshot->coroutines[0].ready; i++)
                 push(decision, DETSHARE_ACTION_LAUNCH, snapshot->coroutines[0].id, i)->priority = i & 1;
         return 0;
@@ -845,7 +845,7 @@ Test(sched_policy, begin_and_end_are_reported_in_order)
         probe_start(do_what_is_wanted);
         submit(&h, c, kernel_init(&k[0], 1, 10 * US, 1, 0));
         harness_step(&h);
-        /* a request ends and the next one begins between two steps */
+        /* a request of the client ends and the next one begins between two steps */
         h.device->now_ns = 10 * US;
         cr_assert_eq(sdev_poll(h.device, &completion, 1), 1);
         ds_sched_complete(h.sched, &completion, 1);

@@ -28,8 +28,10 @@ struct model_op {
         int wait_stream, wait_index; /* the operation that a wait is for; -1: none */
         uint64_t wait_life;
         int joined_ns_known;
-        uint32_t joins[STREAMS]; /* number of operations of each stream of the session that are joined before it */
-        uint64_t life;           /* number of the stream in this slot */
+        /* for each stream of the session: number of its operations that this operation waits for, by the legacy
+         * stream's rule */
+        uint32_t joins[STREAMS];
+        uint64_t life; /* counts the streams that have used this slot */
 };
 
 static const struct ds_sched_forms sliced_only = {.sliced = &sdev_sliced},
@@ -289,7 +291,7 @@ static void change_policy(void)
                         (unsigned long long)i);
 }
 
-/* The client states a property at random; the scheduler must trust none of it. */
+/* The client states a random phase, share or size of its session; the scheduler must trust none of it. */
 static void say_something(int s)
 {
         switch (dice(4)) {
@@ -332,7 +334,8 @@ static void something_happens(void)
         } else if (!stream->coroutine) {
                 open_stream(s, at % STREAMS);
         } else if (what < 23 && !stream->referenced && stream->n) {
-                /* released: nothing more is submitted, but its numbers can still be waited for */
+                /* the stream is released: nothing more is submitted to it, but other streams can still wait for its
+                 * operations */
                 ds_coroutine_ref(stream->coroutine);
                 ds_coroutine_release(stream->coroutine);
                 stream->referenced = 1;

@@ -23,7 +23,7 @@
 #define MS DS_NS_PER_MS
 #define LS_KERNELS 60
 #define BE_QUEUE 16
-#define BE_BLOCKS 2640 /* ten times as many as the GPU holds at once */
+#define BE_BLOCKS 2640 /* number of blocks of a BE kernel: ten times as many as the GPU holds at once */
 #define BE_KEY 99      /* key of the kernel that has forms */
 
 #define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
@@ -297,7 +297,7 @@ static struct felt felt(const char *policy, const char *param)
                 rig_run(t);
                 for (int k = 0; k < REQUEST; k++)
                         rig_submit(&requests[i][k], rig.ls, "ls", 132, 256);
-                /* the client waits for its request */
+                /* the client waits for the end of its request */
                 rig_run(t + 4 * MS);
                 ds_sched_session_synchronised(rig.ls_session, ds_sim_ops.now(rig.device));
         }
@@ -358,7 +358,8 @@ Test(sched_sim, a_share_of_the_sms_holds)
         /* 66 TPCs; the rungs of one side have 62, 58, 54, 49, 45, 41, 37, 33, 29, 25, 21, 16, 12, 8 and 4 */
         cr_assert(whole >= 2 * MS && whole < 2 * MS + 100 * US, "%llu ns", (unsigned long long)whole);
         cr_assert_eq((wave_ns(50) + whole / 2) / whole, 2);
-        cr_assert_eq((wave_ns(25) + whole / 2) / whole, 5); /* 16 TPCs hold 64 of the 264 blocks */
+        /* a quarter of the TPCs is 16, which hold 64 of the kernel's 264 blocks */
+        cr_assert_eq((wave_ns(25) + whole / 2) / whole, 5);
         cr_assert_eq((wave_ns(13) + whole / 2) / whole, 9);
         cr_assert_eq((wave_ns(1) + whole / 2) / whole, 17, "at least the smallest rung");
 }

@@ -24,7 +24,7 @@ static const char ptx[] =
         ".visible .global .align 8 .b8 variable[64];\n"
         ".visible .global .align 8 .u64 initialised[4] = {variable, generic(variable), callee, generic(constant)};\n"
         ".visible .global .align 1 .b8 format[20] = {112,61,37,112,32,120,61,37,108,108,120,10,0};\n"
-        /* every address as an instruction returns it, and as a generic one */
+        /* kernel spaces stores every kind of address as an instruction returns it, and as a generic address */
         ".visible .entry spaces(.param .u64 out)\n{\n"
         " .reg .b64 %o, %a, %g, %n;\n .shared .align 8 .b8 s[64];\n .local .align 8 .b8 l[64];\n"
         " ld.param.u64 %o, [out];\n"
@@ -50,7 +50,7 @@ static const char ptx[] =
         ".visible .entry grid(.param .u64 out)\n{\n .reg .b64 %o, %a; .reg .b32 %l, %h;\n"
         " ld.param.u64 %o, [out];\n mov.u32 %h, %envreg1; mov.u32 %l, %envreg2; mov.b64 %a, {%l, %h};\n"
         " st.global.u64 [%o], %a; ld.global.u64 %a, [%a]; st.global.u64 [%o+8], %a;\n ret;\n}\n"
-        /* uninitialised registers, shared and local memory, and heap */
+        /* kernel found stores what it finds in uninitialised registers, shared and local memory, and the heap */
         ".visible .entry found(.param .u64 out)\n{\n"
         " .reg .b64 %o, %a, %b, %c, %d, %n; .reg .pred %p; .reg .b32 %i;\n"
         " .shared .align 8 .b8 s[8192];\n .local .align 8 .b8 l[8192];\n"
@@ -110,7 +110,8 @@ static void expect_hidden(const char *what, const uint64_t *words, size_t n)
 {
         read_maps();
         for (size_t i = 0; i < n; i++) {
-                /* freed memory is in no map, so a word must be public, or too small or too large for a pointer */
+                /* a word may point to freed memory, which is in no map; so it must be public, or too small or too
+                 * large for a pointer */
                 cr_expect(is_public(words[i]) || words[i] >> 56 || !(words[i] >> 32), "%s, word %zu: 0x%llx", what, i,
                         (unsigned long long)words[i]);
                 for (size_t k = 0; k < n_maps && !is_public(words[i]); k++)
@@ -209,7 +210,7 @@ Test(sim_addresses, words_of_the_device, .timeout = 300)
         dt_close(t);
 }
 
-/* The area returns cleared and disjoint memory, and reuses freed memory. */
+/* The area of modules gives out cleared and disjoint memory, and gives out freed memory again. */
 Test(sim_addresses, area)
 {
         uint8_t *a = ds_ix_area_new(1), *b = ds_ix_area_new(100000), *c = ds_ix_area_new(1 << 20), *again;

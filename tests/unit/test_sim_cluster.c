@@ -7,7 +7,7 @@
 
 #include "device/sim/sim.h"
 
-#define SHARED_ONE (200 * 1024) /* an SM has room for one such block */
+#define SHARED_ONE (200 * 1024) /* shared memory of a block, bytes: an SM has room for one such block */
 
 #define PTX                                                                                                  \
         ".version 9.0\n.target sm_90\n.address_size 64\n"                                                    \
@@ -89,7 +89,7 @@ Test(sim_cluster, blocks_of_a_cluster_are_placed_together)
         dt_close(t);
 }
 
-/* A cluster gets its SMs although they become free one after the other. */
+/* A cluster waits until all its SMs are free, although they become free one after the other. */
 Test(sim_cluster, room_comes_little_by_little)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200+timing");

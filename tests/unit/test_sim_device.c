@@ -46,7 +46,7 @@ SHARED(dt_test_tensor_maps, tensor_maps)
 
 /* --- the simulator only ----------- */
 
-/* One SM per TPC, other limits, less memory: the same programs. */
+/* Devices with one SM per TPC, other limits and less memory run the same programs. */
 Test(sim_device, other_models, .timeout = 300)
 {
         const char *models[] = {"a2000", "p40", "gtx1080"};
@@ -109,8 +109,8 @@ Test(sim_device, clock_is_the_virtual_one)
         dt_close(t);
 }
 
-/* Memory listed by a running kernel stays mapped for it, while its address may be reused, wholly or in part,
- * repeatedly. */
+/* Memory that a running kernel may use stays mapped for it after it is unmapped, while its address is used again,
+ * wholly or in part, repeatedly. */
 Test(sim_device, a_place_is_given_out_again_under_a_running_kernel)
 {
         const struct ds_device_ops *ops = &ds_sim_ops;
@@ -317,7 +317,7 @@ Test(sim_device, memory_is_accounted)
         dt_close(t);
 }
 
-/* Sixteen chains of steps run concurrently: results stay exact. */
+/* Sixteen streams run chains of kernels concurrently: results stay exact. */
 Test(sim_device, many_streams_at_once, .timeout = 300)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");

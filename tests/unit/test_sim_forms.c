@@ -93,7 +93,7 @@ Test(sim_forms, workers_hold_their_places_until_they_let_go, .timeout = 300)
         cr_assert(evicted < 2 * chunk + t->launch_ns + t->kernel_ns + t->beside_ns + t->bound_ns);
 }
 
-/* A launch that stops and continues takes as long as an uninterrupted one, plus launches and partial waves. */
+/* A launch that is stopped and resumed takes as long as an uninterrupted one, plus the launches and partial waves. */
 Test(sim_forms, going_on_costs_the_launch, .timeout = 300)
 {
         uint32_t done = 0, pieces = 1;
@@ -127,7 +127,7 @@ Test(sim_forms, going_on_costs_the_launch, .timeout = 300)
         "%rd<3>;\n ld.param.u64 %rd1, [v];\n ld.param.u32 %r1, [v+32];\n atom.global.add.u32 %r2, [%rd1+4], " \
         "%r1;\n ret;\n}\n"
 
-/* Workers that leave a wrong control block are an error with a message; so are workers that run astray. */
+/* Workers that write a wrong control block cause an error with a message; so do workers that fault. */
 Test(sim_forms, a_control_block_left_wrong)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");

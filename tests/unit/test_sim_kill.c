@@ -17,7 +17,7 @@
 #define WORDS 64u
 #define LOOPS 2000u
 
-/* to[i] = from[i] * 3 + 1, and a delay */
+/* kernel map: to[i] = from[i] * 3 + 1, after a delay */
 #define PTX                                                                                              \
         DT_PTX_HEADER DT_PTX_NULL DT_PTX_SPIN                                                            \
                 ".visible .entry map(.param .u64 from, .param .u64 to, .param .u32 n)\n"                 \
@@ -124,8 +124,8 @@ static uint64_t alone_ns(uint32_t n)
 }
 
 /*
- * A to B, then B to A. On the clock the first is half done when both are killed. Both may have been executed already;
- * then the first one, executed again, must not read the second one's output.
+ * Kernel one copies A to B, kernel two B to A. On the clock the first is half done when both are killed. Both may have
+ * been executed already; then the first one, executed again, must not read the second one's output.
  */
 static void killed_half_way(int ahead, int times)
 {

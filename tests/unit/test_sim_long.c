@@ -64,7 +64,7 @@ static uint64_t wall_ms(void)
         return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Waits until everything possible has been executed; the clock has not moved. */
+/* Waits until the device has executed everything possible; the virtual clock has not moved. */
 static void host_is_fast(struct tl *tl)
 {
         struct sim_pool *pool = &tl->t->device->pool;
@@ -148,8 +148,8 @@ Test(sim_long, others_have_the_times_they_have_beside_a_short_one, .timeout = 30
         }
 }
 
-/* Several sessions and streams, fences, jobs on both sides of the patience: the same times twice, whatever the host
- * does. */
+/* Several sessions and streams with fences, and jobs shorter and longer than the device's patience. Their virtual
+ * times are the same twice, whatever the host does. */
 static void mixed_work(struct tl *tl)
 {
         static const uint32_t sizes[] = {LONG_N, 10, LONG_N + 70000, 1000, 5000000, 5592382, 1};
@@ -236,7 +236,7 @@ Test(sim_long, a_device_closes_with_one_under_way, .timeout = 300)
         }
 }
 
-/* A postponed and executed job that only waits for its time can be cancelled too. */
+/* A job that was postponed, executed, and only waits for its time on the clock can be cancelled too. */
 Test(sim_long, one_that_waits_for_its_time_can_be_given_up, .timeout = 300)
 {
         struct tl tl = tl_open();

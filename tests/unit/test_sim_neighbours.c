@@ -34,7 +34,7 @@ static void wait_executed(ds_device *device)
         }
 }
 
-/* Copies, memsets and kernels of one session, beside kernels of another. */
+/* Runs copies, memsets and kernels of one session beside kernels of another. */
 static struct run run_beside(bool executed_first)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");
@@ -113,7 +113,8 @@ static const char prints[] =
         "  call (r), vprintf, (f, a); }\n"
         " sub.u32 %n, %n, 1; setp.ne.u32 %p, %n, 0;\n @%p bra L;\n ret;\n}\n";
 
-/* Units bound how long others wait for a job: formatting text counts more than the surrounding instructions. */
+/* Executed units bound how long others wait for a job: formatting text counts more units than the instructions
+ * around it. */
 Test(sim_neighbours, text_counts, .timeout = 300)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");

@@ -7,7 +7,7 @@
 #include "device/sim/sim.h"
 #include "ptx/interp/order.h"
 
-/* order[ticket++] = block, with an atomic ticket */
+/* kernel ticket: order[ticket++] = block, with an atomic ticket */
 #define PTX_TICKET                                                                                                 \
         ".visible .entry ticket(.param .u64 p)\n"                                                                  \
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<4>;\n ld.param.u64 %rd1, [p];\n atom.global.add.u32 %r1, [%rd1], 1;\n" \
@@ -67,7 +67,7 @@ Test(sim_order, grids_of_any_size)
         }
 }
 
-/* Orders of two launches of 7 x 100 blocks */
+/* Runs two launches of 7 x 100 blocks and stores the orders of their blocks */
 static void orders_of(const char *spec, uint32_t ret[2][BLOCKS])
 {
         struct dt *t = dt_open(&ds_sim_ops, spec);

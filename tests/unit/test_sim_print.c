@@ -49,7 +49,7 @@ static void pt_close(struct pt *p)
         free(p->err);
 }
 
-/* Appends the available text. */
+/* Takes the device's available text and appends it to out or err. */
 static size_t pt_take(struct pt *p)
 {
         struct ds_device_output o;
@@ -162,7 +162,7 @@ Test(sim_print, only_modules_that_print_say_so)
 
 /* --- order --- */
 
-/* Text comes with the kernel's completion and not before, kernel by kernel, with a warp's lanes in order. */
+/* A kernel's text comes with the kernel's completion and not before, kernel by kernel, with a warp's lanes in order. */
 Test(sim_print, order, .timeout = 300)
 {
         struct pt p;
@@ -207,7 +207,7 @@ Test(sim_print, the_oldest_goes, .timeout = 300)
         pt_close(&p);
 }
 
-/* Unread text is bounded over all kernels of a space; reading makes room again. */
+/* Unread text has one bound for all kernels of a space; reading makes room again. */
 Test(sim_print, a_space_has_one_bound, .timeout = 300)
 {
         struct pt p;

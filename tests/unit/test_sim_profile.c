@@ -157,7 +157,7 @@ static struct {
         size_t n_done;
 } rig;
 
-#define FILLING "grid=264 block=1024" /* fills the GPU with one wave */
+#define FILLING "grid=264 block=1024" /* grid of a kernel that fills the GPU with one wave */
 
 static const char kernels[] =
         HEAD "kernel tiny grid=1 block=32 ns=1501\n"
@@ -514,7 +514,8 @@ static void random_run(unsigned seed)
                 random_poll();
 }
 
-/* All kernels end, in the order of their streams, none sooner than alone, and all room is free afterwards. */
+/* Many random kernels run concurrently: all end, in the order of their streams, none sooner than alone, and all room
+ * is free afterwards. */
 Test(sim_profile, whatever_meets_ends)
 {
         for (unsigned seed = 1; seed < 6; seed++) {

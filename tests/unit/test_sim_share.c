@@ -168,7 +168,7 @@ Test(sim_share, few_channels_are_soon_full)
 
 /* --- L2 --- */
 
-/* 26 MB that are read again are still in L2, unless others have read more than fits in between. */
+/* 26 MB that a kernel reads again are still in L2, unless others have read more in between than fits into L2. */
 Test(sim_share, data_stays_in_l2_for_a_while)
 {
         struct ts ts = ts_open();
@@ -188,7 +188,8 @@ Test(sim_share, data_stays_in_l2_for_a_while)
         warm = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
         about(warm, 10 * US, "all of it there: VRAM does not matter");
         dt_wait_all(ts.t);
-        /* 174 MB went through L2 meanwhile: the data comes from VRAM again, whose bandwidth is shared */
+        /* 174 MB of other kernels went through L2 meanwhile: the data comes from VRAM again, whose bandwidth is
+         * shared */
         submit(&ts, "half", ts.right, 66 * 2, 66);
         pass(&ts, 130 * US);
         again = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
@@ -242,7 +243,7 @@ Test(sim_share, a_bound_changes_in_flight)
         pass(&ts, 4000 + 1150 + 10 * US);
         cr_assert_eq(bound(&ts, token, 264), 0);
         late = lasted(&ts, token);
-        /* the first block continues beside the others, so the last wave has one block */
+        /* after the bound is raised the first block continues beside the others, so the last wave has one block */
         cr_assert(late > 200 * US && late < 225 * US, "a raised bound is used at once: %llu", (unsigned long long)late);
         dt_close(ts.t);
 }

@@ -28,7 +28,7 @@
 struct tt {
         struct dt *t;
         ds_device_module *module;
-        uint32_t reserve, rest; /* rungs: TPCs 0 to 7, and the others */
+        uint32_t reserve, rest; /* rung of TPCs 0 to 7, and rung of the others */
 };
 
 static struct tt tt_open(const char *spec)
@@ -303,7 +303,7 @@ Test(sim_timing, waves)
         dt_close(tt.t);
 }
 
-/* Cost of confining 132 blocks that each fill an SM: it falls in steps. */
+/* Time of 132 blocks that each fill an SM, on fewer and fewer SMs: it rises in steps. */
 Test(sim_timing, stairs)
 {
         struct tt tt = tt_open("h200+timing");
@@ -330,7 +330,7 @@ Test(sim_timing, bandwidth)
         struct tt tt = tt_open("h200+timing");
         struct ds_launch l = dt_launch_of(tt.t, tt.module, "wide", 10, 1024);
 
-        /* a block moves 2 MB in 10 us, which is 200 GB/s; the model has 3,500 GB/s */
+        /* each of the ten blocks moves 2 MB in 10 us, which is 200 GB/s; the model has 3,500 GB/s */
         cr_assert_eq(busy(&tt, &l), 10 * US);
         l.grid[0] = 132;
         expect_about(busy(&tt, &l), 132 * 2000000ull * 1000 / 3500000, 1, "132 blocks of 2 MB at 3,500 GB/s");

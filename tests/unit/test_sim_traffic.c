@@ -58,7 +58,8 @@ Test(sim_traffic, channels_are_even)
         }
 }
 
-/* a,b,a,b in each KiB; the pairs are those measured on an H200: 24 channels with 2 neighbours, ... */
+/* Channels alternate a,b,a,b in each KiB. The pairs are those measured on an H200: 24 channels with 2 neighbours,
+ * ... */
 Test(sim_traffic, pairs_of_the_h200)
 {
         bool pair[47][47] = {};
@@ -86,7 +87,7 @@ Test(sim_traffic, pairs_of_the_h200)
         cr_assert_gt(differ, 1500, "another page has another pattern: %u of 2048", differ);
 }
 
-/* 1 KiB per channel, in groups of `size` channels, in all orders that are XORs of each other, as in the paper's
+/* Channels in groups of `size`, 1 KiB per channel, in all orders that are XORs of each other, as in the paper's
  * figures. */
 static void groups(const char *name, uint32_t size, uint32_t least_orders)
 {

@@ -45,7 +45,7 @@ Test(blame, the_wait_grows_is_bounded_and_ends)
         cr_assert_eq(last, DS_BLAME_MAX_MS);
         cr_assert_eq(ds_blame_wait_ms(&blame, 1001, now), 0, "others do not wait");
         cr_assert_eq(ds_blame_wait_ms(&blame, 1000, now + 8 * S), 0);
-        /* after a time without faults the user is forgiven */
+        /* after a time without faults the user does not have to wait any more */
         ds_blame_add(&blame, 1000, 1, now + 300 * S);
         cr_assert_eq(ds_blame_wait_ms(&blame, 1000, now + 300 * S), 0);
 }

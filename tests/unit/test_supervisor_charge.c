@@ -52,7 +52,7 @@ Test(charge, limits)
         ds_users_free(users);
 }
 
-/* The account outlives its last reference as long as something is charged to it. */
+/* A user's account outlives its last reference as long as something is charged to it. */
 Test(charge, charges_keep_the_account)
 {
         ds_users *users = users_with(10, 10, 10);
@@ -106,7 +106,7 @@ Test(charge, random_books_balance)
         }
 }
 
-/* Proves the assertion that checks the sums at exit. */
+/* A charge that is never released: the assertion that checks the sums at exit must find it. */
 Test(charge, a_forgotten_charge_is_found, .signal = SIGABRT)
 {
         ds_users *users = users_with(10, 10, 10);

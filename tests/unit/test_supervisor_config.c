@@ -313,7 +313,7 @@ Test(config, errors_of_rules_and_parameters)
         refuses("[user 5]\nsm_percent=101\n", "test.conf:2: [user 5] sm_percent: '101' is not a number from 1 to 100");
         refuses("[user 5]\nclasses=ls,vip\n",
                 "test.conf:2: [user 5] classes: 'vip' is not a class; ls and be are accepted");
-        /* the same user by name and by number */
+        /* a file that names the same user by name and by number */
         refuses("[user root]\nsessions=1\n[user 0]\nsessions=2\n",
                 "test.conf:4: [user 0] sessions is given twice in this file; remove one of the lines");
         refuses("[policy x]\na=1\na=2\n",
@@ -397,7 +397,7 @@ static void remove_dir(void)
         cr_assert_eq(system(command), 0);
 }
 
-/* "" if the file was read, otherwise the message without the directory. */
+/* Loads the file. Returns "" if it was read, otherwise the message without the directory. */
 static const char *load(int must_exist, struct ds_config *config)
 {
         static char message[512];

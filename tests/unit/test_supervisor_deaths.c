@@ -8,7 +8,7 @@
 
 /* --- the worker's deaths ------------------------------------------------------------------------------------------ */
 
-/* Returns 0 or the status, with the page of the attachment. */
+/* Attaches the session. Returns 0, the completion page and whether work was lost; or the status of the refusal. */
 static int attach(ds_conn *conn, const struct ds_completion_page **ret_page, int *lost_work)
 {
         Detshare__Reply *reply;
@@ -69,7 +69,7 @@ Test(deaths, a_dead_worker_is_replaced_and_set_up)
         cr_assert_eq(launch_status(busy), 0);
         ask_sync(idle);
         ask_sync(busy);
-        /* else this worker's last lines would count as its successor's */
+        /* otherwise this worker's last log lines would count as its successor's */
         fx_await_log(&f, "call 62\n", 2);
         cr_assert_eq(truncate(f.log, 0), 0);
         kill((pid_t)pid, SIGKILL);
@@ -291,7 +291,8 @@ Test(deaths, images_that_kill_the_helper_beside_others)
         fx_stop(&f);
 }
 
-/* A client leaves while the helper has its images: the supervisor cancels them, and they take nobody's turn. */
+/* A client disconnects while the helper has its images: the supervisor cancels them, and they delay no other
+ * client's. */
 Test(deaths, images_of_the_gone_are_cancelled)
 {
         struct fixture f;

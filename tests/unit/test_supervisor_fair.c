@@ -22,7 +22,7 @@ static const struct ds_fair_room limits = {.of = {1000, 8000, 100000}};
 struct outcome {
         int done, refused;
         unsigned turns;
-        uint64_t spent_ns, at; /* at: position among all sessions, from 1 */
+        uint64_t spent_ns, at; /* at: position of the session among all sessions in the order of completion, from 1 */
 };
 
 static struct ds_fair_session session(uint32_t uid, uint64_t files)
@@ -127,7 +127,7 @@ Test(fair, every_resource_counts)
 
 Test(fair, a_slow_one_waits_for_the_others)
 {
-        /* the first one comes first by its number of files; the other two are not slow */
+        /* the first session comes first because of its number of files; the other two are not slow */
         const struct ds_fair_session sessions[] = {session(1, 5), session(2, 50), session(3, 60)};
         const uint64_t took[] = {20000 * MS, 900 * MS, 300 * MS}, enough[] = {1700 * MS, 900 * MS, 300 * MS};
         struct outcome out[3];

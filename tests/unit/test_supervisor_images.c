@@ -237,7 +237,7 @@ static int unload_status(ds_conn *conn, uint64_t module)
         return fx_status(conn);
 }
 
-/* Waits for n lines that begin with this text. Returns the number in the last of them, or -1. */
+/* Waits for n log lines that begin with this text. Returns the number in the last of them, or -1. */
 static int await_lines(const struct fixture *f, const char *begin, int n)
 {
         const uint64_t end = fx_now_ms() + FX_WAIT_MS;
@@ -263,7 +263,7 @@ static void forms_start(struct fixture *f)
         fx_start(f);
 }
 
-/* Forms in the helper's queue or in memory end with their module: repeated loading and unloading leaves nothing. */
+/* Requests for forms and made forms end with their module: repeated loading and unloading leaves nothing. */
 Test(images, forms_end_with_their_module)
 {
         struct fixture f;
@@ -286,7 +286,7 @@ Test(images, forms_end_with_their_module)
         fx_stop(&f);
 }
 
-/* A form is one more open file of its user. */
+/* Forms of a kernel are one more open file that is charged to their user. */
 Test(images, forms_are_files)
 {
         struct fixture f;
@@ -325,7 +325,7 @@ static int nobody_loads_one(const struct fixture *f, int until)
         return 0;
 }
 
-/* A user with many modules delays another's forms by at most one of its own. */
+/* A user with many modules delays the forms of another user's module by at most the forms of one module. */
 Test(images, users_take_turns_behind_their_backs)
 {
         ds_cleanup(ds_closep) int there = -1;
@@ -350,7 +350,7 @@ Test(images, users_take_turns_behind_their_backs)
                 _exit(nobody_loads_one(&f, until[0]));
         }
         close(until[0]);
-        /* the worker has had six requests when six modules exist */
+        /* the worker has asked for forms six times when six modules exist */
         char call[32];
         snprintf(call, sizeof(call), "call %d\n", (int)DETSHARE__REQUEST__CALL_MODULE_LOAD);
         await_lines(&f, call, 6);

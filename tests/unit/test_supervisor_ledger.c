@@ -217,7 +217,8 @@ static int replayed_lent(void *data, Detshare__Internal__ToWorker *message, int 
         return 0;
 }
 
-/* Slabs of the pool: charged as a whole, owned by one session each, and all reported to a new worker. */
+/* Slabs of the pool of coloured memory: charged as a whole, owned by one session each, and all reported to a new
+ * worker. */
 Test(ledger, slabs_that_are_lent)
 {
         ds_ledger *ledger = make();
@@ -282,7 +283,7 @@ static int replayed(void *data, Detshare__Internal__ToWorker *message, int fd)
         return 0;
 }
 
-/* More ranges in one slab than fit into a message, in random order. */
+/* One slab has more ranges than fit into a message, in random order; the replay reports each once. */
 Test(ledger, replay_says_everything_once)
 {
         struct ds_completion_page *page = calloc(1, sizeof(*page));
@@ -337,7 +338,7 @@ Test(ledger, replay_stops_at_the_first_failure)
         drop(ledger);
 }
 
-/* Random reports, with a model of the expected content. */
+/* Random reports of a worker, compared with a model of the expected content. */
 Test(ledger, random_against_a_model)
 {
         for (unsigned seed = 1; seed <= 10; seed++) {

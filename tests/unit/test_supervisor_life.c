@@ -140,7 +140,7 @@ Test(life, socket_paths)
         int fd;
 
         fx_init(&f);
-        /* too long: refused, not truncated */
+        /* a socket path that is too long is refused, not truncated */
         memset(path, 'x', sizeof(path));
         memcpy(path, f.dir, strlen(f.dir));
         path[strlen(f.dir)] = '/';
@@ -151,13 +151,13 @@ Test(life, socket_paths)
         path[sizeof(address.sun_path) - 1] = 0;
         cr_assert_neq(access(path, F_OK), 0);
         f.options.socket = f.socket;
-        /* another kind of file is there: it stays */
+        /* another kind of file exists at the socket's path: the daemon refuses to start, and the file stays */
         fd = open(f.socket, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
         close(fd);
         fx_start(&f);
         cr_assert_eq(fx_wait(&f, FX_WAIT_MS), 1);
         cr_assert_eq(unlink(f.socket), 0);
-        /* a socket without a listener: replaced */
+        /* a socket file without a listener is replaced */
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         snprintf(address.sun_path, sizeof(address.sun_path), "%s", f.socket);
         cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -320,7 +320,7 @@ Test(life, slow_clients_are_dropped, .timeout = 30)
         fx_stop(&f);
 }
 
-/* A client that requests large replies and reads none. */
+/* A client that requests large replies and reads none is dropped. */
 Test(life, a_client_that_does_not_read_is_dropped)
 {
         struct fixture f;
@@ -480,7 +480,7 @@ static int kill_status(ds_conn *conn, uint64_t session)
         return fx_status(conn);
 }
 
-/* The view of uid 65534. Returns the line of the first failure; 0: none. */
+/* Checks what uid 65534 sees and may do. Returns the line of the first failure; 0: none. */
 static int as_nobody(const struct fixture *f)
 {
         Detshare__Class granted;

@@ -123,7 +123,7 @@ Test(output, pages_and_the_bound)
         cr_assert_geq(given, DS_OUTPUT_MAX - 2 * sizeof(text), "most of what may be kept");
         cr_assert_gt(full, 10);
         cr_assert_eq(page[strlen(page) - 1], '0' + (n - 1) % 64, "the newest is what is kept");
-        /* and the session can print again */
+        /* after the overflow the session can print again */
         print(conn, 0, "more", 4);
         reads(conn, all + 4, "more", 0, all + 4);
         ds_conn_free(conn);

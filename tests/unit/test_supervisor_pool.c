@@ -44,7 +44,7 @@ static struct ds_pool_file facts(void)
         return facts;
 }
 
-/* The last message: the facts, and `classes` bytes after them. */
+/* Makes the file that a worker sends last: the facts of the pool, and `classes` bytes of classes after them. */
 static int file_of(const struct ds_pool_file *with, size_t classes)
 {
         static uint8_t bytes[sizeof(*with) + 4 * 1024];
@@ -132,7 +132,7 @@ Test(supervisor_pool, other_words_are_a_breach)
         ds_pool_deinit(&pool);
 }
 
-/* A sealed file of this many bytes. */
+/* Makes a slab's file of this many bytes with these seals. */
 static int slab_file(uint64_t bytes, int seals)
 {
         int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -238,7 +238,7 @@ Test(supervisor_pool, patience_grows_with_the_pool)
         cr_expect_leq(ds_pool_patience_ms(&absurd), (uint32_t)INT32_MAX);
 }
 
-/* With `auto` in the configuration the measurement decides. */
+/* With `auto` in the configuration the measurement decides whether the daemon keeps a pool. */
 Test(supervisor_pool, as_it_was_measured)
 {
         const struct ds_config config = {.pool_bytes = DS_MIB(4)};

@@ -250,7 +250,7 @@ static int kill_own(struct fixture *f, const struct person *who)
         return 0;
 }
 
-/* Before hello no request is answered; without a window, no request that needs one. */
+/* Before hello no request of a client is answered; without a window, no request that needs one. */
 static int try_outside(struct fixture *f, const struct person *who)
 {
         const struct ds_rpc *rpc;
@@ -345,7 +345,7 @@ static int set_share(ds_conn *conn, uint32_t request, uint32_t limit, char *mess
         return status;
 }
 
-/* Shares of the user's last session in the list: 10000 * request + limit. */
+/* Shares of the user's last session in the list, as one number: 10000 * request + limit. */
 static uint32_t share_of(ds_conn *conn)
 {
         Detshare__Reply *reply;
@@ -634,7 +634,7 @@ Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
                        "quiesce_seconds=5\n[policy clever]\na=1\nb=2\n");
         kill(f.pid, SIGHUP);
         fx_await_log(&f, "policy clever params=2\nlimits 3000 4000 5000 7\n", 1);
-        /* the same configuration again changes nothing, nor does a mistake */
+        /* reading the same configuration again changes nothing, nor does a file with a mistake */
         kill(f.pid, SIGHUP);
         fx_await_log(&f, "limits 3000 4000 5000 7\n", 1);
         put_config(&f, "[daemon]\npolicy=other\n[limits]\nnonsense=1\n");

@@ -126,7 +126,7 @@ Test(rules, the_short_form)
         cr_assert(rights.of[DS_RULE_CLASSES].value & DS_CLASS_BIT_LS);
         rights = of(&rules, 8, 1, NULL, 0, 0);
         cr_assert_not(rights.of[DS_RULE_CLASSES].value & DS_CLASS_BIT_LS);
-        /* a section with another value wins */
+        /* the user's own section wins over the lists of users and groups that may be latency-sensitive */
         set(&rules, DS_FROM_USER, 7, DS_RULE_CLASSES, 0);
         rights = of(&rules, 7, 1, &group, 1, 0);
         is(&rights, DS_RULE_CLASSES, 0, "[user 7] classes");
@@ -143,7 +143,7 @@ Test(rules, full_and_out_of_memory)
         for (uint32_t i = 0; i < DS_RULES_MAX; i++)
                 set(&rules, i % 2 ? DS_FROM_USER : DS_FROM_GROUP, i, DS_RULE_MEMORY, i);
         cr_assert_eq(ds_rules_set(&rules, DS_FROM_USER, 0, DS_RULE_MEMORY, 1, 0), DS_RULES_E_FULL);
-        set(&rules, DS_FROM_USER, 1, DS_RULE_PINNED, 1); /* an existing entry */
+        set(&rules, DS_FROM_USER, 1, DS_RULE_PINNED, 1); /* the table is full, but an existing entry can change */
         cr_assert_eq(ds_rules_set(&rules, DS_FROM_USER, 1, DS_RULE_SESSIONS, 1, 77), 0);
         cr_assert_eq(ds_rules_set(&rules, DS_FROM_USER, 1, DS_RULE_SESSIONS, 2, 77), DS_RULES_E_TWICE);
         ds_rules_deinit(&rules);
@@ -193,7 +193,7 @@ Test(rules, processes_of_one_user_have_the_more_generous_rights)
         cr_assert_eq(ds_user_limit(user, DS_CHARGE_MODULES), 1000, "no rule is about modules");
         cr_assert_eq(ds_charge_take(&a, user, DS_CHARGE_DEVICE_BYTES, 600), 0);
         cr_assert_eq(ds_charge_take(&b, user, DS_CHARGE_DEVICE_BYTES, 1), DS_CHARGE_E_USER);
-        /* lower limits take nothing away, and refuse further charges */
+        /* limits below the present charges take nothing away, but refuse further charges */
         limits.user[DS_CHARGE_DEVICE_BYTES] = 10;
         limits.total[DS_CHARGE_DEVICE_BYTES] = 10000;
         ds_users_set_limits(users, &limits);

@@ -40,7 +40,7 @@ static void alloc(ds_conn *conn)
         cr_assert_eq(fx_status(conn), 0);
 }
 
-/* Only a worker's report starts it; a client's requests do not. */
+/* Only a worker's report starts the settle process; a client's requests do not. */
 Test(settle, on_request_of_the_worker)
 {
         for (int stirs = 0; stirs < 2; stirs++) {
@@ -61,7 +61,7 @@ Test(settle, on_request_of_the_worker)
         }
 }
 
-/* One process serves all requests. */
+/* One settle process serves all requests of a worker. */
 Test(settle, turns)
 {
         struct fixture f;
@@ -105,7 +105,7 @@ Test(settle, one_that_hangs)
         cr_assert_lt(fx_now_ms() - begin, 10000u);
 }
 
-/* The worker requests once: a failed switch is retried, though not at once. */
+/* The worker requests one settle: a failed one is retried, though not at once. */
 static void check_again(const char *mode, int asks_on)
 {
         struct fixture f;
@@ -140,7 +140,7 @@ Test(settle, one_that_is_killed)
         check_again("stirs perishes", 0);
 }
 
-/* The process had waited for long and was ending when the request came. */
+/* The settle process had waited for long and was just ending when the request came. */
 Test(settle, one_that_leaves)
 {
         check_again("stirs leaves", 0);

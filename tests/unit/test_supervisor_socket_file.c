@@ -71,7 +71,8 @@ static void teardown(void)
 
 TestSuite(socket_file, .init = setup, .fini = teardown);
 
-/* Opens the socket and returns the result; connects to it, closes and removes it. */
+/* Opens the socket at this path and returns the result. After a success it connects to the socket, closes and
+ * removes it. */
 static int open_at(const char *path)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};

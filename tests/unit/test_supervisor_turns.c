@@ -145,7 +145,7 @@ Test(turns, removed_users_are_not_served)
         cr_assert_eq(fx.connections[0][1].left, 0);
 }
 
-/* Runs for ns, in which user 1 sends a request now and then. Returns the elapsed time, ns. */
+/* Runs for ns, while user 1 sends a request now and then. Returns the elapsed time, ns. */
 static uint64_t run_beside(uint64_t ns)
 {
         const uint64_t begin = uv_hrtime();
@@ -191,7 +191,7 @@ Test(turns, alone_has_all)
         uv_run(&fx.loop, UV_RUN_DEFAULT);
 }
 
-/* The time of an answer counts as well. */
+/* The time that answers of a user's requests take counts against the user's share as well. */
 Test(turns, answers_count)
 {
         const uint64_t now = uv_hrtime();

@@ -122,7 +122,8 @@ Test(window, the_first_sessions_can_have_all_memory)
         ds_windows_free(w);
 }
 
-/* An obstacle at the first address does not shrink the window; a limited address space ends at the smallest window. */
+/* An obstacle at the window's first address does not shrink the window; a limited address space ends at the smallest
+ * window. */
 Test(window, refused_windows_shrink)
 {
         static const uint64_t gib[] = {512, 512, 256, 128, 64, 32, 16, 8, 4, 4, 4};
@@ -173,7 +174,7 @@ Test(window, a_smaller_one_when_the_size_is_gone)
         ds_windows_release(w, &a);
         ds_windows_release(w, &b);
         ds_windows_release(w, &c);
-        ds_windows_release(w, &c); /* empty: no effect */
+        ds_windows_release(w, &c); /* releasing an empty window has no effect */
         ds_windows_free(w);
 }
 
@@ -241,7 +242,7 @@ Test(window, take_at_refuses_invalid_windows)
         ds_windows_free(w);
 }
 
-/* Address space outside of windows is exact, at most half of the area, and shrinks no window. */
+/* Extra address space outside of windows has the requested size, is at most half of the area, and shrinks no window. */
 Test(window, beside_windows)
 {
         ds_windows *w = area(DS_WINDOW_AREA_BYTES);

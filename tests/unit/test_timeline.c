@@ -30,7 +30,7 @@ static struct ds_trace_record *record(unsigned i)
         return (struct ds_trace_record *)(void *)(trace + header()->records_at) + i;
 }
 
-/* Kernels of two streams on one rung: 0 to 100, 10 to 60, 50 to 90, twice. */
+/* A trace of kernels in two streams on one rung: from 0 to 100, 10 to 60, 50 to 90 ns, twice. */
 static void setup(void)
 {
         static const uint64_t times[][2] = {{0, 100}, {10, 60}, {50, 90}};
@@ -103,7 +103,7 @@ Test(timeline, what_runs_beside_each_other_lies_in_lanes)
         cr_assert_eq(count("\\\"quoted\\\""), 2);
 }
 
-/* On a stream's track 50 to 90 lies within 0 to 100, but 10 to 60 and 50 to 90 would cross. */
+/* On a stream's track the slice 50 to 90 lies within 0 to 100, but 10 to 60 and 50 to 90 would cross. */
 Test(timeline, slices_of_a_stream_do_not_cross)
 {
         struct ctl_timeline_figures figures;

@@ -22,7 +22,7 @@ static void join(struct wt *t, struct wt_client *client)
         wt_free(wt_wait(t, wt_send_call(t, client, &request)));
 }
 
-/* A sleep of 1 us from the current virtual time */
+/* Sends a sleep that ends 1 us after the current virtual time */
 static uint64_t send_sleep(struct wt *t, struct wt_client *client)
 {
         WT_REQUEST(request, SLEEP_UNTIL, sleep_until, SleepUntil, SLEEP_UNTIL, .ns = t->worker->now_ns + 1000);
@@ -41,7 +41,8 @@ static int is_answered(struct wt *t, uint64_t id)
         return answer != NULL;
 }
 
-/* Real time until the victim's sleep ends, ns, while `act` runs every 20 ms; UINT64_MAX: never. */
+/* Real time until the victim's sleep ends, ns, while the attack `act` runs every 20 ms; UINT64_MAX: the sleep never
+ * ends. */
 static uint64_t delay_of(struct wt *t, struct wt_client *victim, void (*act)(struct wt *t, uint64_t turn))
 {
         const uint64_t begin = wt_wall, id = send_sleep(t, victim);
@@ -64,7 +65,7 @@ static uint32_t sleeps_in(struct wt *t, struct wt_client *victim, void (*act)(st
         *ret_longest = 0;
         while (wt_wall - begin < ns) {
                 *ret_longest = DS_MAX(*ret_longest, delay_of(t, victim, act));
-                wt_wall += STEP_NS; /* the victim's own work between sleeps */
+                wt_wall += STEP_NS; /* time of the victim's own work between two sleeps */
                 act(t, 0);
                 n++;
         }
@@ -181,7 +182,7 @@ Test(worker_clock, one_session_after_another, .timeout = 120)
 
 /* --- users without a limit ---------------------------------------------------------------------------------------- */
 
-/* The limited user cannot make others lose the clock. */
+/* A user that has used up its allowance of holding the clock cannot make other users lose the clock. */
 Test(worker_clock, others_hold_the_clock_as_before, .timeout = 120)
 {
         struct wt *t = wt_open(TIMING);

@@ -27,7 +27,8 @@ static struct {
         uint64_t load_stop;           /* number of the stop beside LS in which a module was loaded */
         size_t done_behind;           /* pieces done in that stop */
         ds_worker *worker;            /* NULL: nothing is measured */
-        struct wt_client *comes;      /* launches a kernel when comes_at pieces are left; NULL: no client */
+        /* this client launches a kernel when comes_at pieces are left; NULL: no client does */
+        struct wt_client *comes;
         uint64_t comes_kernel;
         size_t comes_at, served_at;
         uint32_t in_flight, busy_stops;   /* calls that stop the device while work was in flight */
@@ -162,7 +163,7 @@ static struct wt *wrap_open(void)
 static void wrap_close(struct wt *t)
 {
         memset(&dev, 0, sizeof(dev));
-        /* ends the work that could not be stopped, so that everything can be closed in order */
+        /* ends the work that could not be aborted, so that the test can close everything in order */
         for (struct dsw_session *session = t->worker->sessions; session; session = session->hh.next)
                 ds_sim_ops.abort(t->worker->device, session->space);
         wrap = ds_sim_ops;
@@ -260,7 +261,7 @@ Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
         cr_assert_null(answer->ledger->slab_added);
         cr_assert_not_null(answer->ledger->alloc_added);
         wt_free(answer);
-        /* a reset waits for the clearing, a close does not */
+        /* a session's reset waits for the clearing of its slab, a close does not */
         dev.unclear = 1;
         first = send_alloc(t, &client, DS_MIB(80));
         id = wt_send_call(t, &client, &reset);
@@ -531,7 +532,7 @@ Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
         wt_send(t, &message, NULL, 0);
         wt_settle(t);
         cr_assert_eq(atomic_load(&a.page->error), 0);
-        wt_wall += 41 * DS_NS_PER_S; /* kernels are timed from the moment at which a bound exists */
+        wt_wall += 41 * DS_NS_PER_S; /* a kernel's time counts from the moment at which the bound exists */
         wt_settle(t);
         cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
         cr_assert_eq(wt_reset(t, &a), 0);
@@ -597,7 +598,7 @@ Test(worker_device, postponed_work_waits_for_an_idle_device, .timeout = 60)
         wrap_close(t);
 }
 
-/* Postpones n pieces of 1 ms each beside an LS session, and returns when they are about to be done. */
+/* Postpones n pieces of 1 ms each beside an LS session. Returns when the worker is about to do the pieces. */
 static void put_off_much(struct wt *t, struct wt_client *client, size_t n)
 {
         uint64_t module;
@@ -720,7 +721,8 @@ static size_t done_behind_a_call(struct wt *t, struct wt_client *ls, uint64_t nu
         return dev.done_behind;
 }
 
-/* Calls longer than a stop go first in each stop, and still do not starve the postponed pieces. */
+/* BE calls that are longer than a stop beside LS run first in each stop, and still do not starve the postponed
+ * pieces. */
 Test(worker_device, postponed_work_behind_long_calls, .timeout = 60)
 {
         struct wt *t = wrap_open();

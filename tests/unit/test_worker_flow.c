@@ -10,7 +10,7 @@
 #define SESSIONS 20
 #define READS 64
 #define BYTES 60000u
-/* one answer above the mark, and the messages that end a session */
+/* bytes that the worker queues at most: one answer above its mark, and the messages that end a session */
 #define QUEUED_MAX (DS_KIB(32) + 2 * DS_WORKER_FRAME_MAX)
 
 struct flow {
@@ -70,7 +70,7 @@ static void flow_listen(struct flow *flow)
                         wt_answer *answer = wt_take(flow->t, id);
                         uint64_t at = id - flow->first;
 
-                        /* messages that are not answers */
+                        /* messages that are not answers have id 0 */
                         if (!id) {
                                 wt_free(answer);
                                 continue;
@@ -123,7 +123,7 @@ Test(worker_flow, late_sessions_close, .timeout = 120)
                 wt_turn(flow.t, 0);
                 for (; flow.t->n_stash; wt_free(answer)) {
                         answer = wt_take(flow.t, flow.t->stash[0]->id);
-                        /* answers to the reads are ignored here */
+                        /* the answers to the reads are ignored here */
                         if (answer->id < first)
                                 continue;
                         cr_assert_eq(answer->status, 0);

@@ -65,7 +65,7 @@ static int image_with_report(const char *image, size_t size)
         return fd;
 }
 
-/* Number of the worker's requests for forms of a module. */
+/* Number of messages in which the worker requested forms of a module. */
 static int wanted(struct wt *t, uint64_t module)
 {
         wt_answer *answer;
@@ -98,7 +98,7 @@ static int come(struct wt *t, const struct wt_client *client, uint64_t module, c
         return status;
 }
 
-/* Forms of the session's kernels, which fit into one page. */
+/* Lists the forms of the session's kernels, which fit into one page. */
 static wt_answer *list(struct wt *t, const struct wt_client *client)
 {
         Detshare__Internal__SessionForms ask = DETSHARE__INTERNAL__SESSION_FORMS__INIT;

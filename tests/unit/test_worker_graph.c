@@ -16,7 +16,8 @@ struct side {
         uint64_t module, null, poke, step, traps, memory;
 };
 
-#ifdef GRAPH_CUDA /* the same tests on the cuda device and the fake driver, which checks the calls that stop it */
+/* the same tests run on the cuda device with the fake driver, which checks the calls that stop a GPU */
+#ifdef GRAPH_CUDA
 #undef FUNCTIONAL
 #undef TIMING
 #define FUNCTIONAL "0"
@@ -140,7 +141,7 @@ static uint32_t word(struct wt *t, struct side *side, uint64_t offset)
         return value;
 }
 
-/* Result of n steps from a start value; each step uses its node's number. */
+/* Value that a chain of n steps makes of a start value; each step uses its node's number. */
 static uint32_t stepped(uint32_t value, uint32_t n)
 {
         for (uint32_t i = 0; i < n; i++)
@@ -307,7 +308,7 @@ Test(worker_graph, launches_keep_their_initial_graph, .timeout = 60)
         cr_assert_eq(word(t, &side, 0), stepped(0, 40));
         cr_assert_eq(word(t, &side, 4), 39);
         cr_assert_eq(update(t, &side, graph), DS_CUDA_INVALID_HANDLE);
-        /* a graph with other nodes is no valid update */
+        /* a graph with other nodes than the instantiated one is no valid update */
         steps(&side, 3);
         cr_assert_eq(create(t, &side, &graph), 0);
         steps(&side, 4);
@@ -325,7 +326,7 @@ Test(worker_graph, launches_keep_their_initial_graph, .timeout = 60)
         wt_close(t);
 }
 
-/* Streams wait for a graph as for any operation, and the graph waits for them. */
+/* Streams wait for a graph launch as for any operation, and the graph waits for earlier operations. */
 Test(worker_graph, other_streams_wait_for_all_of_it, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -559,7 +560,7 @@ Test(worker_graph, large_graphs_are_more_than_a_record, .timeout = 60)
         wt_close(t);
 }
 
-/* A client with several streams, each with a word that its steps change; random graphs, launches, marks and waits. */
+/* Random graphs, launches, marks and waits of a client with several streams, each with a word that its steps change. */
 #define CHANCE_STREAMS 4
 
 struct chance {

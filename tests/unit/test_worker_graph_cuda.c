@@ -13,7 +13,7 @@
 static uint32_t whole, singles;
 static ds_worker *watched; /* asserts that BE graphs are not launched whole while this worker's LS sessions have work */
 static uint32_t watched_space;
-static struct side *then; /* a client that launches then_graph when the next graph launch is on its way */
+static struct side *then; /* a client that launches then_graph while the next launch of another graph is on its way */
 static uint32_t then_stream;
 static uint64_t then_graph;
 static struct ds_device_ops counting;
@@ -448,7 +448,7 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Pieces in progress are not removed: the other graph is not cut. */
+/* Pieces whose launch is in progress are not removed, so the other graph is not cut. */
 Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);

@@ -16,7 +16,8 @@ static struct scene scene_open(void)
         struct scene scene = {.t = wt_open(FUNCTIONAL)};
         uint64_t module;
 
-        wt_tick = 100 * DS_NS_PER_US; /* freeing pinned memory waits for a while without LS, in real time */
+        /* reading the clock advances it, because freeing pinned memory waits for a while without LS, in real time */
+        wt_tick = 100 * DS_NS_PER_US;
         scene.a = wt_client(scene.t, 1, DETSHARE__CLASS__BE);
         scene.b = wt_client(scene.t, 2, DETSHARE__CLASS__LS);
         wt_attach(scene.t, &scene.a);
@@ -161,7 +162,7 @@ static void expect_fault(uint64_t calls, uint64_t said)
         cr_assert_not_null(fault);
         cr_assert_eq(fault->fault->session, 1);
         cr_assert_not_null(strstr(fault->fault->reason, "not called"));
-        /* the other session is not affected */
+        /* the fault does not affect the other session */
         wt_push_event(&scene.b, 0, 0);
         cr_assert_eq(wt_sync(scene.t, &scene.b, 0, 1), 0);
         scene_close(&scene);
@@ -378,7 +379,7 @@ Test(worker_host, shared_events, .timeout = 60)
         token[5] ^= 1;
         cr_assert_eq(
                 shared(scene.t, &scene.b, DETSHARE__SHARED_EVENT_OP__SHARED_OPEN, 0, by_token, 0, &opened, none), 0);
-        /* ids belong to one session */
+        /* ids of shared events belong to one session */
         cr_assert_eq(shared(scene.t, &scene.b, DETSHARE__SHARED_EVENT_OP__SHARED_QUERY, made.event, no_token, 0,
                              &looked, none),
                 DS_CUDA_INVALID_HANDLE);

@@ -97,7 +97,7 @@ Test(worker_load, kernels_are_requested, .timeout = 60)
         cr_assert_eq(wt_kernel(t, &client, module, "k40"), 0, "there is none");
         cr_assert_eq(launch(t, &client, kernel, p), 0);
         cr_assert_eq(launch(t, &client, kernel + 1, p), DS_CUDA_INVALID_HANDLE, "nobody asked for it");
-        /* a kernel that one session has requested is loaded for all sessions with that image */
+        /* a kernel that one session has requested is loaded for all sessions that use the same image */
         cr_assert_eq(wt_alloc(t, &other, 4096, &p), 0);
         module = load(t, &other, fd, size);
         cr_assert_eq(launch(t, &other, module << 16 | (kernel & 0xffff), p), 0);
@@ -109,7 +109,7 @@ Test(worker_load, kernels_are_requested, .timeout = 60)
         wt_close(t);
 }
 
-/* A session that continues in another worker keeps its kernels and requests none. */
+/* A session that continues in another worker keeps its loaded kernels and requests none again. */
 Test(worker_load, restored, .timeout = 60)
 {
         struct wt *t = load_open();

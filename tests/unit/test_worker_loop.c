@@ -32,7 +32,7 @@ Test(worker_loop, says_ready_first, .timeout = 60)
         wt_close(t);
 }
 
-/* One kernel, two writes and a read, in the figures of the session and of the worker. */
+/* Checks that the figures of the session and of the worker count one kernel, two writes and a read. */
 static void check_figures(struct wt *t, struct wt_client *client)
 {
         WT_REQUEST(get, GET_STATS, get_stats, GetStats, GET_STATS, .base = {0});
@@ -48,7 +48,7 @@ static void check_figures(struct wt *t, struct wt_client *client)
         cr_assert_eq(wt_worker_stats(t).errors, 0);
 }
 
-/* The same program over the socket and over the ring. */
+/* Runs the same program over the socket or over the ring. */
 static void run_saxpy(int ring)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -229,7 +229,7 @@ Test(worker_loop, sticky_error_and_reset, .timeout = 60)
         cr_assert_eq(atomic_load(&client.page->stream_done[side]), 51);
         cr_assert_eq(atomic_load(&client.page->completed), 102);
         cr_assert_eq(atomic_load(&client.page->accepted), 102);
-        /* the other session's memory is unchanged, and it works */
+        /* the other session's memory is unchanged, and that session can work */
         cr_assert_eq(read_word(t, &other, q), 0);
         cr_assert_eq(atomic_load(&other.page->error), 0);
 
@@ -516,7 +516,7 @@ Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
         cr_assert_eq(atomic_load(&again.page->stream_done[side]), done1 + 2);
         cr_assert_eq(read_word(t, &again, b), 78);
         cr_assert_eq(atomic_load(&again.page->error), 0);
-        /* new objects do not collide with old ones */
+        /* new objects of the session do not collide with objects made before the restart */
         c = book_alloc(t, &again, &book, 100);
         cr_assert(c != a && c != b && c > b);
         cr_assert_neq(wt_new_event(t, &again), event);

@@ -103,7 +103,8 @@ static void model_free(struct dsw_heap *heap, struct model *model)
         model->bytes[i] = model->bytes[model->n];
 }
 
-/* A new worker builds the heap from the ledger: the same slabs and allocations give the same free space. */
+/* Builds a second heap from the ledger as a new worker does: the same slabs and allocations give the same free
+ * space. */
 static void check_restore(const struct dsw_heap *heap)
 {
         struct dsw_heap copy;
@@ -132,7 +133,7 @@ Test(worker_memory, random_allocations_keep_every_rule)
         random_seed();
         dsw_heap_init(&heap, BASE, BASE + DS_GIB(2), 512);
         for (int i = 0; i < 20000; i++) {
-                /* phases that mostly grow and phases that mostly shrink */
+                /* phases of 1,000 steps in which the heap mostly grows, or mostly shrinks */
                 if (random_next() % 100 < ((i / 1000) % 2 ? 35 : 65))
                         model_alloc(&heap, &model);
                 else

@@ -80,7 +80,7 @@ Test(worker_policy, a_client_has_its_results)
         cr_assert_eq(seen.request_active, 0);
         wt_settle(t);
         cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 1, "once");
-        /* an old number, a future one, and the same one after more work are no report */
+        /* a client that reports an old number, a future one, or the same one after more work, reports nothing */
         write_something(t, &client, address);
         cr_assert_eq(seen.synchronised, 0);
         say_synchronised(&client, accepted(&client) - 1);
@@ -132,7 +132,7 @@ Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
         cr_assert_eq(free_memory(t, &client), 0);
         cr_assert_eq(wt_alloc(t, &client, 1, &more), DS_CUDA_OUT_OF_MEMORY);
         cr_assert_eq(wt_alloc(t, &other, DS_MIB(8), &more), 0, "nobody else's");
-        /* a cap below the current use frees nothing */
+        /* a memory cap below the session's current use frees nothing */
         cap = DS_MIB(1);
         write_something(t, &client, address);
         cr_assert_eq(free_memory(t, &client), 0);

@@ -216,7 +216,7 @@ Test(worker_pool, slabs_are_cleared_between_sessions, .timeout = 60)
         cr_expect_eq(peek(address(slab) + SLAB - 4), 4711);
         /* a slab's addresses are for kernels only: a read by request is refused */
         cr_expect_eq(wt_read(t, &one, &word, address(slab), 4), DS_CUDA_INVALID_VALUE);
-        /* another session's slab cannot be returned, nor one's own twice */
+        /* a session can return neither another session's slab nor its own slab twice */
         cr_expect_eq(give_back(t, &two, (uint32_t)slab), DS_CUDA_INVALID_VALUE);
         cr_expect_eq(give_back(t, &one, (uint32_t)slab + 1), DS_CUDA_INVALID_VALUE);
         cr_expect_eq(give_back(t, &one, 77), DS_CUDA_INVALID_VALUE);
@@ -319,7 +319,7 @@ Test(worker_pool, the_next_worker_has_it_with_its_bytes, .timeout = 60)
         cr_assert_geq(slab, 0);
         poke(t, &one, address(slab) + 8, 77);
         wt_client_unmap(&one);
-        wt_close(t); /* with the session open, as when the worker is killed */
+        wt_close(t); /* closes the worker with the session open, as when the worker is killed */
         t = pool_open();
         pool_give(t);
         one = client_open(t, 1);
@@ -355,7 +355,7 @@ Test(worker_pool, pieces_that_make_no_sense, .timeout = 60)
         cr_expect_eq(give_piece(t, 1, SLABS, -1), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, 100, SLABS, slabs[1]), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, 0, 100, slabs[1]), DETSHARE__STATUS__BAD_REQUEST);
-        /* a missing slab, and a descriptor that is no slab file */
+        /* the messages lack a slab, or have a descriptor that is no slab file */
         cr_expect_eq(give_piece(t, SLABS, SLABS, larger), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, SLABS, SLABS, slabs[1]), DETSHARE__STATUS__BAD_REQUEST);
         cr_expect_eq(give_piece(t, SLABS, SLABS, smaller), 0);

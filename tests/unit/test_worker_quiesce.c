@@ -98,7 +98,7 @@ Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
                 cr_assert_eq(wt_call_status(t, &other, &info), 0);
                 wt_client_close(t, &other);
         }
-        /* closing the client ends its kernel */
+        /* closing the client ends its endless kernel */
         cr_assert_eq(wt_status(t, wt_send_close(t, &a.client)), 0);
         for (int i = 0; i < 4; i++)
                 cr_assert_eq(wt_status(t, ids[i]), i % 2 ? DETSHARE__STATUS__NO_SUCH : 0);
@@ -122,7 +122,7 @@ Test(worker_quiesce, ls_work_goes_first_for_a_while, .timeout = 60)
         id = send_module(t, &be);
         cr_assert_eq(status_later(t, id), 0);
         cr_assert_eq(atomic_load(&ls.client.page->completed), 1000, "loaded before LS had a gap");
-        /* LS never pauses: after 20 ms of device time it is held, and its running kernel finishes */
+        /* LS never pauses: after 20 ms of device time its launches are held, and its running kernel finishes */
         launches(&ls, ls.spins, 1);
         wt_settle(t);
         began = device_now(t);
@@ -249,7 +249,8 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         wt_close(t);
 }
 
-/* File of the session's next pinned allocation of that size, whose pages must all exist. */
+/* Takes the session's next pinned allocation of that size. Returns its file's status; all pages of the file must
+ * exist. */
 static struct stat filled(struct wt *t, struct wt_client *client, uint64_t bytes)
 {
         WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = bytes);

@@ -292,7 +292,7 @@ static void player_close(struct wt *t, struct player *player)
         for (int i = 0; i < 1000 * CLIENTS && !(answer = wt_take(t, id)); i++) {
                 wt_settle(t);
                 wt_turn(t, 1); /* the clock also stands while pages for other sessions' pinned memory are allocated */
-                /* threads prepare files and execute kernels, and time must not run ahead of them */
+                /* the worker's threads prepare files and execute kernels, and time must not run ahead of them */
                 if (i)
                         usleep(1000);
                 if (i % 20 == 0 && !dsw_pages_awaited(t->worker))

@@ -62,7 +62,7 @@ Test(worker_ring, framing)
         cr_assert_not_null(check_head(DS_RECORD_PAD, 0, 3 * DS_RING_SLOT, DS_RING_SLOTS - 3, 2));
 }
 
-/* With any header, an accepted record lies inside the ring and inside its published part. */
+/* A record is accepted with any header only if it lies inside the ring and inside its published part. */
 Test(worker_ring, random_headers_never_reach_outside)
 {
         random_seed();
@@ -102,7 +102,7 @@ Test(worker_ring, bodies)
         cr_assert_not_null(dsw_record_check_body(&wait.head));
 }
 
-/* One allocation on the device, one pinned. */
+/* The checker knows two allocations: one on the device, one pinned. */
 #define DEVICE_VA UINT64_C(0x100000)
 #define DEVICE_BYTES UINT64_C(0x10000)
 #define PINNED_VA UINT64_C(0x900000)
@@ -110,7 +110,7 @@ Test(worker_ring, bodies)
 
 static enum dsw_where where(void *user, uint64_t va, uint64_t bytes)
 {
-        /* 128-bit arithmetic, so that the test cannot repeat an overflow of the checker */
+        /* arithmetic of 128 bits, so that this test cannot repeat an overflow of the checker */
         unsigned __int128 end = (unsigned __int128)va + bytes;
 
         cr_assert(bytes);
@@ -235,7 +235,7 @@ Test(worker_ring, memsets)
         bad.pitch = 4098;
         cr_assert_neq(dsw_check_memset(&bad, where, NULL, &empty, &why), 0);
         bad = ok;
-        bad.width = (UINT64_C(1) << 62) + 1; /* times four it overflows to a small number */
+        bad.width = (UINT64_C(1) << 62) + 1; /* times the element's four bytes this width overflows to a small number */
         bad.height = 1;
         cr_assert_neq(dsw_check_memset(&bad, where, NULL, &empty, &why), 0);
         bad = ok;
@@ -558,7 +558,7 @@ Test(worker_ring, an_event_that_is_not_there, .timeout = 60)
         expect_error(&scene, DS_CUDA_INVALID_HANDLE);
 }
 
-/* A plausible or senseless record. */
+/* Writes a plausible or senseless record; returns its size. */
 static uint32_t scribble(struct scene *scene, uint8_t *buffer, size_t size)
 {
         static const uint16_t types[] = {

@@ -41,7 +41,7 @@ static int slow_load(ds_device *device, uint32_t space, const void *image, size_
         return ds_sim_ops.module_load(device, space, image, size, log, log_size, ret);
 }
 
-/* The service: a request, the rest of the period, the next request. */
+/* The LS service: a request, a pause until the end of the period, the next request. */
 struct service {
         struct wt_client client;
         uint64_t null, waits_for, next_ns, busy_ns, began_ns;

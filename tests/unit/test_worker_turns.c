@@ -164,7 +164,7 @@ Test(worker_turns, looks_at_values_are_bounded)
         cr_assert_eq(dsw_turns_looks(session), DSW_VALUE_BATCH, "a new round");
 }
 
-/* Many sessions of one user have pending events; the other user's event is the second one reported. */
+/* Many sessions of one user have pending events; the policy gets the other user's event as the second one. */
 Test(worker_turns, the_policy_hears_of_users_in_turn)
 {
         struct dsw_session *greedy = dsw_session_find(t->worker, crowd[0].id);

@@ -46,7 +46,7 @@ Test(worker_waits, waiting_requests_do_not_block_others, .timeout = 60)
         wt_close(t);
 }
 
-/* Pushes n launches, with rounds of the worker whenever the ring is full. */
+/* Pushes n launches into the ring; lets the worker run rounds whenever the ring is full. */
 static void push_many(struct wt *t, struct wt_client *client, uint64_t kernel, uint64_t n)
 {
         for (uint64_t i = 0; i < n; i++) {
@@ -102,7 +102,7 @@ Test(worker_waits, a_stalled_request_holds_the_ring, .timeout = 60)
         cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
         null = wt_kernel(t, &client, module, "null");
         cr_assert_eq(wt_stream(t, &client, &side), 0);
-        /* three threads: two may wait for answers, and the clock still stands */
+        /* the client declares three threads: two may wait for answers, and the clock still stands */
         for (int i = 0; i < 3; i++)
                 cr_assert_eq(wt_call_status(t, &client, &join), 0);
         push_many(t, &client, null, DS_SCHED_QUEUE_MAX);
@@ -175,7 +175,7 @@ Test(worker_waits, reads_and_writes_are_bounded, .timeout = 60)
         cr_assert_eq(wt_alloc(t, &client, sizeof(data), &p), 0);
         cr_assert_eq(wt_write(t, &client, p, data, DSW_COPY_RPC_MAX + 1), DS_CUDA_INVALID_VALUE);
         cr_assert_eq(wt_read(t, &client, got, p, DSW_COPY_RPC_MAX + 1), DS_CUDA_INVALID_VALUE);
-        /* more than the bounce buffer holds, without waiting in between */
+        /* copies more bytes than the bounce buffer holds, without waiting in between */
         for (int i = 0; i < 50; i++) {
                 WT_REQUEST(request, WRITE, write, Write, WRITE, .dst = p);
 
@@ -272,7 +272,7 @@ Test(worker_waits, the_clock_waits_for_declared_threads, .timeout = 60)
         cr_assert_eq(clock_now(wt_wait(t, a)), start + 6000);
         cr_assert_eq(clock_now(wt_call(t, &one, &leave)), start + 6000);
         cr_assert_eq(clock_now(wt_wait(t, b)), start + 9000);
-        /* a sleep that is too long is refused; one into the past ends at once */
+        /* a sleep that is too long is refused; a sleep until a past time ends at once */
         cr_assert_eq(wt_status(t, send_sleep(t, &two, UINT64_MAX)), DETSHARE__STATUS__BAD_PARAMETER);
         cr_assert_eq(clock_now(wt_wait(t, send_sleep(t, &two, 0))), start + 9000);
         wt_client_close(t, &one);

@@ -163,7 +163,8 @@ ds_unused static void wt_settle(struct wt *t)
                 wt_turn(t, 0);
 }
 
-/* The answer with that id if it has come. The caller frees it; its descriptors are in t->last_fds. */
+/* Takes the answer with that id if it has come; NULL otherwise. The caller frees it; its descriptors are in
+ * t->last_fds. */
 ds_unused static wt_answer *wt_take(struct wt *t, uint64_t id)
 {
         for (size_t i = 0; i < t->n_stash; i++) {

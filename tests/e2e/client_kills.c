@@ -39,11 +39,12 @@
 #define BYSTANDERS 2
 #define BATCH 100
 #define SAMPLES (1u << 19)
-#define BASELINE_MS 60000 /* generous for a slow machine; a leak never goes away */
+/* time for the daemon to return to its baseline, ms; generous for a slow machine, since a leak never goes away */
+#define BASELINE_MS 60000
 #define BASELINE_SIM_US 100000u
 #define BASELINE_GPU_US 1000000u
 #define PHASES 2
-#define FORMS_CHARGES 8 /* charges for forms of the two bystanders' kernels */
+#define FORMS_CHARGES 8 /* charges that may remain for forms of the two bystanders' kernels */
 
 static const char *build;
 static uint64_t seed;
@@ -258,7 +259,8 @@ static void with_worker_deaths(long kills, const struct h_status *before)
         for (uint64_t stop = h_now_ms() + 20000; notes->rounds < rounds + 10 && h_now_ms() < stop;)
                 h_sleep_ms(5);
         h_check(notes->rounds >= rounds + 10, "the bystanders do not continue after the worker's deaths");
-        /* A GPU's worker needs time to exit, and the bystanders may have finished their rounds before. */
+        /* Waits for the new worker: a GPU's worker needs time to exit, and the bystanders may have finished their
+         * rounds before. */
         for (uint64_t stop = h_now_ms() + 20000; h_now_ms() < stop; h_sleep_ms(5))
                 if (h_status(&after) == 0 && after.worker_restarts > before->worker_restarts)
                         break;

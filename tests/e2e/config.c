@@ -49,7 +49,7 @@ static void listen_for_notes(void)
         setenv("NOTIFY_SOCKET", address.sun_path, 1);
 }
 
-/* Waits for a notification that contains `word`; `status` gets the last STATUS= line before it. */
+/* Waits for a notification from the daemon that contains `word`; `status` gets the last STATUS= line before it. */
 static int await_note(const char *word, char *status, size_t size)
 {
         const uint64_t end = h_now_ms() + WAIT_MS;
@@ -78,7 +78,7 @@ static int await_note(const char *word, char *status, size_t size)
 
 static void put(const char *name, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
 
-/* Atomic, since a reload may read at any time. */
+/* Writes a configuration file atomically, since a reload may read it at any time. */
 static void put(const char *name, const char *fmt, ...)
 {
         char path[128], new[140];
@@ -106,7 +106,7 @@ static int reload(char *status, size_t size)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-/* Status and message of a request. */
+/* Sends a request. Returns its status and message. */
 static int ask(int fd, Detshare__Request *request, char *message, size_t size)
 {
         static uint64_t id = 1000;
@@ -153,7 +153,7 @@ static int set_policy(int fd, const char *name, char *message, size_t size)
         return ask(fd, &set_policy_r, message, size);
 }
 
-/* 'b' or 'l': the session's class, as detsharectl shows it. */
+/* The session's class as detsharectl shows it: 'b' or 'l'. */
 static char class_of(uint64_t session)
 {
         int fd = h_hello(1, NULL, NULL);
@@ -260,7 +260,7 @@ static void check_reloads(int n)
         uint64_t *launches = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum = 0;
         struct h_status before, after;
         pid_t loads[LOADS];
-        char status[1024] = ""; /* empty if the daemon repeats no unchanged status */
+        char status[1024] = ""; /* status of the last reload; empty if the daemon does not repeat an unchanged status */
         int good = 0, status_of, fd;
 
         h_status(&before);
@@ -311,7 +311,7 @@ static int someone(int go_fd, int done_fd)
                 return 3;
         if (h_hello(0, NULL, NULL) >= 0 || write(done_fd, &session, sizeof(session)) < 0 || read(go_fd, &byte, 1) != 1)
                 return 4;
-        /* The file now allows less memory than the session has, and another class. */
+        /* The new configuration file allows less memory than the session has, and another class. */
         if (alloc(fd, 1, m, sizeof(m)) != DETSHARE__STATUS__QUOTA || !strstr(m, "limit of 1048576 would be exceeded"))
                 return 5;
         if (set_class(fd, DETSHARE__CLASS__LS, m, sizeof(m)) != DETSHARE__STATUS__DENIED ||
@@ -363,7 +363,7 @@ static void check_who_is_there(void)
         close(go[0]);
         close(go[1]);
         put("conf.d/50.conf", "%s", "");
-        /* Parameters that the policy refuses: the message has the policy's words, file and line. */
+        /* A policy refuses parameters of the file: the message has the policy's words, the file and the line. */
         put("x.conf", "[daemon]\npolicy=static\ndevice=sim:a2000\n[policy static]\n; none like it\nfrobs=1\n");
         h_check(reload(status, sizeof(status)) && strstr(status, "need a restart: device"), "%s", status);
         h_check(strstr(status, "policy static refused") || await_note("policy static refused", status, sizeof(status)),
@@ -378,7 +378,7 @@ static void check_who_is_there(void)
 
 /* --- objects of other sessions ------------------------------------------------------------------------------------ */
 
-/* Removes the numbers from `words`. */
+/* Removes the numbers from `words`, so that messages about different objects can be compared. */
 static void strip(char *words)
 {
         char *to = words;

@@ -277,7 +277,7 @@ exits 42 "" run -- sh -c 'echo >&2; exit 42'
 exits 0 "^$build/cuda:/some/where" run -- sh -c 'echo "$LD_LIBRARY_PATH" >/dev/null; LD_LIBRARY_PATH=/some/where '"$ctl"' run -- sh -c "echo \$LD_LIBRARY_PATH"'
 exits 0 "^ls 5.000000 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh -c 'echo $DETSHARE_CLASS $DETSHARE_SLO_MS $DETSHARE_MEM_LIMIT $DETSHARE_SOCKET'
 exits 0 "^$(realpath "$socket")\$" --socket "$(realpath --relative-to=. "$socket")" run -- sh -c 'echo "$DETSHARE_SOCKET"'
-# An option that is not given leaves the environment's value.
+# Without an option the environment's value stays.
 DETSHARE_CLASS=ls exits 0 "^ls\$" run -- sh -c 'echo $DETSHARE_CLASS'
 exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/examples/hello"
 exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/examples/hello"

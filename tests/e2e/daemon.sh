@@ -126,7 +126,7 @@ if ! [ -e /dev/nvidiactl ]; then
         lines=20 refuses 1 "the worker for cuda:0 could not start: .*; --device sim:h200 needs" --socket "$socket" --device cuda:0
 fi
 lines=20 refuses 1 "/nonexistent/libcuda.so.1: No such file" --socket "$socket" --device cuda:0 --libcuda /nonexistent/libcuda.so.1
-# Root in a container without CAP_SETUID, and a process with a low limit of descriptors.
+# The daemon runs as root in a container without CAP_SETUID, and as a process with a low limit of descriptors.
 if [ "$(id -u)" = 0 ]; then
         printf '#!/bin/sh\nexec setpriv --bounding-set=-setuid,-setgid --inh-caps=-setuid,-setgid "%s/detshared" "$@"\n' "$build" >"$dir/detshared"
         chmod 755 "$dir/detshared"
@@ -192,7 +192,7 @@ if serve --config "$dir/config"; then
         printf '[daemon]\npolicy=frob\n' >"$dir/config"
         kill -HUP "$daemon"
         says "the policy is still detshare: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
-        # A section may have every parameter that a policy knows.
+        # A section of the configuration may have every parameter that a policy knows.
         "$build/detsharectl" --socket "$socket" policies --json | python3 -c 'import json, re, sys
 text = [p["params"] for p in json.load(sys.stdin)["policies"] if p["name"] == "detshare"][0]
 keys = re.findall(r"^(\w+=-?\d+) ", text, re.M)

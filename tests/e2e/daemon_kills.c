@@ -41,7 +41,7 @@
 
 #define DEVICE "sim:h200"
 #ifdef __SANITIZE_ADDRESS__
-#define CLIENTS LOAD_KINDS /* one of each kind: a sanitized client costs much */
+#define CLIENTS LOAD_KINDS /* number of clients, one of each kind: a sanitized client costs much */
 #else
 #define CLIENTS 32
 #endif
@@ -54,13 +54,13 @@
 
 /* A client's notes, in memory shared with the parent. */
 struct client {
-        _Atomic uint64_t error_ns;   /* time of the client's first error from the daemon's death */
-        _Atomic uint64_t longest_ns; /* longest call that failed while there was no daemon */
+        _Atomic uint64_t error_ns;   /* time from the daemon's death to the client's first error, ns */
+        _Atomic uint64_t longest_ns; /* duration of the longest call that failed while there was no daemon, ns */
         _Atomic uint32_t steps, deaths, others;
         _Atomic int last_error;
-        _Atomic uint64_t what; /* name of the call with that error; the address is valid in every process */
+        _Atomic uint64_t what; /* address of the name of the call that got last_error; it is valid in every process */
         pid_t pid;
-        int words; /* read end of its standard error */
+        int words; /* read end of the client's standard error */
         enum load_kind kind;
         unsigned lines, n_fds;
 };
@@ -68,7 +68,7 @@ struct client {
 static const char *build;
 static struct client *clients;
 static uint64_t seed;
-static uint32_t *delays; /* delays of errors, us */
+static uint32_t *delays; /* delays between the daemon's death and a client's error, us */
 static size_t n_delays;
 static uint32_t worst[LOAD_KINDS];
 static int ready_ms[1024], orphans_ms[1024];
@@ -164,7 +164,8 @@ static unsigned count_lines(int fd)
         return lines;
 }
 
-/* Excludes Criterion's files of other tests that run meanwhile; their names begin with bxf. */
+/* Counts the entries of a directory, except Criterion's files of other tests that run meanwhile (their names begin
+ * with bxf). */
 static unsigned count_entries(const char *path)
 {
         DIR *d = opendir(path);
@@ -291,8 +292,8 @@ static void take_delays(uint64_t killed_ns)
         }
 }
 
-/* Clients wait for a daemon: 32 of them that retry every 20 ms need little processor time; one busy loop needs a
- * whole processor. */
+/* Measures the clients' processor time while there is no daemon: 32 clients that retry every 20 ms need little; one
+ * busy loop needs a whole processor. */
 static void stay_down(void)
 {
         const uint64_t before = cpu_ns();
@@ -446,7 +447,7 @@ static void children_die(int times, int worker)
                 deaths_after - deaths_before);
 }
 
-/* Programs that start before the daemon: they print one line, get an error, and work once it serves. */
+/* Programs start before the daemon: they print one line, get an error, and work once the daemon serves. */
 static void daemon_comes_late(void)
 {
         struct h_status status = {0};
@@ -463,7 +464,7 @@ static void daemon_comes_late(void)
                 const struct client *c = &clients[i];
                 const unsigned lines = count_lines(c->words);
 
-                /* Clients that use the protocol directly print nothing. */
+                /* Clients that use the protocol directly, without the client library, print nothing. */
                 h_check(lines == (c->kind != LOAD_HALF && c->kind != LOAD_CONTROL),
                         "a client (%s) without a daemon said %u lines", load_name(c->kind), lines);
                 h_check(c->steps == 0, "a client worked without a daemon");

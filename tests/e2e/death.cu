@@ -15,7 +15,7 @@ extern "C" __global__ void spin(volatile unsigned *p, unsigned n, unsigned round
                 p[threadIdx.x] = i;
 }
 
-// Runs for the given rounds without memory accesses and with few issue slots.
+// Runs for the given rounds, without memory accesses and with few issue slots.
 extern "C" __global__ void wait(unsigned *p, unsigned n, unsigned rounds)
 {
         for (unsigned i = 0; i < rounds; i++)

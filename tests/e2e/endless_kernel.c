@@ -31,9 +31,10 @@
 
 #define ENDLESS 2000000000u
 #define LAUNCH_TIMEOUT 702
-#define SERVED_MS 60000 /* on a busy machine; the kernels run longer, or the time is not checked */
+/* bound of the other client's requests on a busy machine, ms; the kernels run longer, or the time is not checked */
+#define SERVED_MS 60000
 #define GIVEN_UP_MS 240000
-#define STREAMS 7 /* more than the device has threads */
+#define STREAMS 7 /* number of endless kernels: more than the device has threads */
 
 static const char *build;
 
@@ -99,7 +100,7 @@ static int hostile_child(uint32_t streams, int ready)
         }
         if (r || dsc_query(client.session, stream, dsc_stream_tail(client.session, stream)) != 600)
                 return fail("an endless kernel", r);
-        /* The kernel has left the ring and executes. */
+        /* by then the endless kernels have left the ring and execute */
         h_sleep_ms(300);
         if (write(ready, "r", 1) != 1)
                 return 1;
@@ -127,7 +128,7 @@ static pid_t hostile_start(uint32_t streams)
         return pid;
 }
 
-/* Repeats launch, synchronise, compare; finally sleeps on the device's clock. */
+/* A client that repeats launch, synchronise and compare; finally it sleeps on the device's clock. */
 static int served_child(void)
 {
         uint32_t values[32];
@@ -151,7 +152,7 @@ static int served_child(void)
         return 0;
 }
 
-/* 1 if the child ends within ms with status 0. The child is gone afterwards. */
+/* Returns 1 if the child ends within ms with status 0. The child is gone afterwards. */
 static int child_returns(pid_t pid, uint64_t ms)
 {
         uint64_t end = h_now_ms() + ms;
@@ -188,7 +189,8 @@ static int still_there(pid_t pid)
         return waitpid(pid, NULL, WNOHANG) == 0;
 }
 
-/* The configured bound is 2 s, and the daemon gives aborted work the same time again. */
+/* On a device that code loads stop: the daemon aborts the kernels. The configured bound is 2 s, and the daemon gives
+ * aborted work the same time again. */
 static void given_up_where_all_stops(int all)
 {
         const char *extra[] = {"--config", NULL, NULL};

@@ -72,8 +72,8 @@ for policy in detshare sgdrc; do
         check "$policy: the same trace for the same seed" cmp "$dir/a.trace" "$dir/b.trace"
         check "$policy: the trace has more than 10,000 lines" test "$(wc -l <"$dir/a.trace")" -gt 10000
 done
-# The document has what the command prints, in one cell. The two policies have fixed rules, so that work on others
-# does not outdate the document.
+# The document has what the command prints, in one cell. Its two policies have fixed rules, so that changes of other
+# policies do not outdate it.
 check "the sample cell runs" replay --devices p40 --policies multistream,sgdrc-static core:bert+blocks-2ms@75 --out "$dir/sample.csv"
 check "docs/evaluation/simulated.md has the figures of make replay-policies" python3 -c "
 import csv, sys

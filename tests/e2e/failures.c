@@ -83,7 +83,8 @@ static int life_work(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p
         if (dsc_launch(s, 0, &l) || dsc_wait_all(s) || dsc_read(s, 0, back, 0, p, 0, sizeof(back), 1))
                 return LIFE_ERROR;
         for (uint32_t i = 1; i < WORDS; i++)
-                if (back[i] == i && back[i - 1] == i - 1) /* the buffer still has its initial pattern */
+                /* the read did not fill the buffer: this word still has its initial pattern */
+                if (back[i] == i && back[i - 1] == i - 1)
                         return LIFE_WRONG;
         return LIFE_GOOD;
 }
@@ -107,7 +108,7 @@ static int life(void)
         return r;
 }
 
-/* Errors are expected: their messages go to the daemon's log. */
+/* Sends the client's messages to the daemon's log, since errors are expected. */
 static void quiet(void)
 {
         int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -246,7 +247,8 @@ static const struct {
         {FAULT_GETSOCKOPT, ENOBUFS, "getsockopt ENOBUFS"},
 };
 
-/* Fails call 1, then call 2, ... of a life, up to n_max. Returns the number of failed calls. */
+/* Lets call 1 fail, then call 2, and so on, in a client's life each, up to n_max. Returns the number of calls that
+ * failed. */
 static int sweep(const char *program, size_t w, int n_max)
 {
         int n, errors = 0;
@@ -312,7 +314,8 @@ static double cpu_seconds(pid_t pid)
         return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* The daemon can neither accept nor refuse connections. Waiting clients must not keep it busy. */
+/* The daemon has no descriptors left: it can neither accept nor refuse connections. Waiting clients must not keep it
+ * busy. */
 static void no_file_descriptors(void)
 {
         struct rlimit old, none = {8, 8};
@@ -385,7 +388,8 @@ static void on_alarm(int signum)
 {
 }
 
-/* Continuous interruption: a timer signals the client; SIGSTOP and SIGCONT stop and continue the daemon's processes. */
+/* System calls are interrupted all the time: a timer signals the client; SIGSTOP and SIGCONT stop and continue the
+ * daemon's processes. */
 static void signals(void)
 {
         struct itimerval often = {{0, 500}, {0, 500}};
@@ -448,7 +452,7 @@ static void no_file_size(void)
         served("files may grow again");
 }
 
-/* No further address space: allocations, mappings and thread stacks fail, in both processes. */
+/* Supervisor and worker get no further address space: allocations, mappings and thread stacks fail. */
 static void no_memory(void)
 {
         struct rlimit old, little = {1 << 20, RLIM_INFINITY};
@@ -495,7 +499,7 @@ static int event_life(int knock, int wait)
                 return LIFE_ERROR;
         if (write(knock, &byte, 1) != 1 || read(wait, &byte, 1) != 1)
                 return LIFE_ERROR;
-        /* Nothing was in flight, so the session continues in the next worker. */
+        /* The session had nothing in flight at the worker's death, so it continues in the next worker. */
         if ((error = dsc_event_record(s, 0, event, &seq)) || (error = dsc_wait_all(s))) {
                 fprintf(stderr, "the event of the previous worker: %d %s\n", error, dsc_message());
                 return LIFE_WRONG;
@@ -532,7 +536,7 @@ static void clock_jumps(void)
                 atomic_store(&faults->jump_s, years[i] * 366 * 86400);
                 old = status.worker_pid;
                 kill((pid_t)old, SIGKILL);
-                /* Work submitted before the restart would be lost. */
+                /* waits for the new worker, because work submitted before the restart would be lost */
                 for (uint64_t end_ms = h_now_ms() + 20000; h_now_ms() < end_ms; h_sleep_ms(5))
                         if (h_status(&status) == 0 && status.worker_pid && status.worker_pid != old)
                                 break;
@@ -547,7 +551,7 @@ static void clock_jumps(void)
         }
 }
 
-/* The log is a full pipe without a reader. */
+/* The daemon's log is a full pipe without a reader. */
 static void log_that_nobody_reads(void)
 {
         int fds[2], n = 0;
@@ -575,7 +579,7 @@ static void log_that_nobody_reads(void)
         printf("the log's pipe held %d bytes\n", n);
 }
 
-/* Descriptors 0, 1 and 2 are closed: the daemon must not treat later files as its standard streams. */
+/* The daemon starts with descriptors 0, 1 and 2 closed: it must not treat later files as its standard streams. */
 static void closed_streams(void)
 {
         int in = dup(0), out = dup(1);
@@ -598,7 +602,7 @@ static void closed_streams(void)
 
 /* --- start -------------------------------------------------------------------------------------------------------- */
 
-/* The daemon exits soon with a status. Returns 1 if it served. */
+/* Starts a daemon while a call fails; it must exit soon with a status. Returns 1 if it served. */
 static int start_once(const char *socket)
 {
         char program[300], preload[4096], path[300];
@@ -626,7 +630,7 @@ static int start_once(const char *socket)
         while (h_now_ms() < end) {
                 if (waitpid(pid, &status, WNOHANG) == pid)
                         return WIFEXITED(status) && WEXITSTATUS(status) <= 1 ? sent : -1;
-                /* The supervisor may serve before its worker; it can be stopped then. */
+                /* The supervisor may serve before its worker does; the test can stop the daemon then. */
                 if (!sent && !access(socket, F_OK)) {
                         h_sleep_ms(20);
                         kill(pid, SIGTERM);

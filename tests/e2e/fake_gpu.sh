@@ -29,8 +29,8 @@ trap finish EXIT
 # run CLASS TRANSPORT ARCH PROGRAM: runs a program; output and status go to $tmp/CLASS.PROGRAM.*
 run() {
         local class=$1 transport=$2 arch=$3 program=$4 at=$tmp/$1.$4
-        # The fake driver executes text only. This program needs an architecture for which its fatbins have no machine
-        # code.
+        # The fake driver executes PTX text only, so this program needs an architecture for which its fatbins have no
+        # machine code.
         [ "$program" = fatbins ] && arch=sm_75
         DETSHARE_CLASS=$class DETSHARE_TRANSPORT=$transport LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock \
                 KERNELS_DIR=$build/ptx/$arch timeout 300 "$build/tests/programs/$program" >"$at.out" 2>&1
@@ -51,7 +51,7 @@ cat >"$tmp/detshared.conf" <<END
 libcuda=${DETSHARE_TEST_PLACE:-$build/fake_cuda}/libcuda.so.1
 ptxas=${DETSHARE_TEST_PLACE:-$build/fake_cuda}/bin/ptxas
 END
-# The worker is not root, so it needs access.
+# The worker does not run as root, so it needs access to this directory.
 chmod 755 "$tmp"
 : >"$tmp/calls"
 chmod 666 "$tmp/calls"

@@ -11,7 +11,8 @@
 #include "core/core.h"
 #include "proto/wire.h"
 
-/* A chain of n launches; launch i has the parameters at params + i * size. The result is malloc'ed. */
+/* Makes the file of a chain of n launches; launch i has the parameters at params + i * size. The result is
+ * malloc'ed. */
 static inline void *graph_chain(const struct dsc_kernel *kernel, uint32_t grid, uint32_t block, uint32_t n,
         const void *params, uint32_t size, size_t *ret_bytes)
 {

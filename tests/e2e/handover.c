@@ -47,7 +47,7 @@
 #define DEVICE "sim:h200"
 #define WAIT_MS MANAGER_WAIT_MS
 #define WORDS 4096u
-#define BIG (1u << 20) /* words of 4 bytes */
+#define BIG (1u << 20) /* number of words of 4 bytes in a large allocation */
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* A program linked with another libcuda cannot load a drop-in library that AddressSanitizer instruments. */
@@ -60,7 +60,7 @@
 static const char *build;
 static char mode_path[128], config_path[128];
 
-/* The daemon's configuration from its next start on. */
+/* Writes the daemon's configuration, which applies from its next start on. */
 static void configure(const char *text)
 {
         FILE *f = fopen(config_path, "w");
@@ -100,7 +100,8 @@ static int ready(void)
         return h_check(manager_says("READY=1") != NULL, "the daemon is ready");
 }
 
-/* Returns the milliseconds until the daemon serves again. mode: how to damage the stored files, NULL = not at all. */
+/* Restarts the daemon. Returns the milliseconds until it serves again. mode: how to damage the stored files; NULL:
+ * not. */
 static int restart(const char *mode)
 {
         uint64_t begin = h_now_ms();
@@ -189,7 +190,8 @@ static int reap(struct child *c)
         return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-/* Over the socket the image exceeds the limit for bytes inside the state, so its file is stored. */
+/* Loads the kernel. Over the socket the image exceeds the limit for bytes inside the state, so the image's file is
+ * stored. */
 static int get_kernel(dsc_session *s, const char *name, struct dsc_kernel *kernel)
 {
         const size_t more = strcmp(getenv("DETSHARE_TRANSPORT"), "rpc") ? 0 : 1 << 16;
@@ -242,7 +244,7 @@ static int fail(int code, dsc_session *s, int r)
         return code;
 }
 
-/* Idle: memory and objects are unchanged after each restart, and work continues from there. */
+/* A client that is idle during restarts: its memory and objects are unchanged after each, and it continues to work. */
 static int idle_client(int in, int out)
 {
         int r = 0;
@@ -344,7 +346,7 @@ static int busy_right(struct busy *b, uint32_t *model, uint32_t *back)
         return r;
 }
 
-/* Busy: launches without pause, waits occasionally. */
+/* A client that launches without pause and waits occasionally. */
 static int busy_client(int in, int out)
 {
         uint32_t *model = calloc(WORDS, 4), *back = calloc(WORDS, 4);
@@ -379,7 +381,7 @@ static int busy_client(int in, int out)
         return r ? fail(r < 0 ? 36 : 35, b.s, r) : 0;
 }
 
-/* Sleeps on the device's clock, and prints. */
+/* A client that sleeps on the device's clock, and whose kernels print. */
 static int sleepy_client(int in, int out)
 {
         struct pollfd p = {.fd = in, .events = POLLIN};
@@ -429,7 +431,7 @@ static const struct kind kinds[] = {
 
 /* --- the sessions as detsharectl sees them ------------------------------------------------------------------------ */
 
-/* Sessions that do GPU work. */
+/* Lists the sessions that do GPU work, as detsharectl does. Returns their number. */
 static size_t list(struct dsc_client **ret)
 {
         struct dsc_client *all = NULL;
@@ -494,7 +496,7 @@ static void many_restarts(int n)
         size_t sessions;
 
         for (size_t i = 0; i < N_KINDS; i++) {
-                /* Kernels print to the client's standard output. */
+                /* flushes the test's own output, because kernels print to the client's standard output */
                 fflush(stdout);
                 if (kinds[i].run == sleepy_client)
                         dup2(text, 1);
@@ -590,7 +592,8 @@ static void spoil_state(const char *mode)
         if (!bytes || pread(fd, bytes, size, 0) != st.st_size)
                 _exit(97);
         if (!strcmp(mode, "version"))
-                bytes[4 + 2 + 1] = 77; /* a length, the header's tag and length, its first field's tag: see below */
+                /* the header's first field, behind a length, the header's tag and length, and the field's tag */
+                bytes[4 + 2 + 1] = 77;
         if (!strcmp(mode, "session"))
                 spoil_record(bytes, size, 1);
         if (!strcmp(mode, "part"))
@@ -606,7 +609,7 @@ static void spoil_state(const char *mode)
         replace(fd, copy);
 }
 
-/* 1 if /proc shows this name for the file. */
+/* Returns 1 if /proc shows this name for the file. */
 static int is_file(int fd, const char *what)
 {
         char path[64], target[256];
@@ -682,7 +685,7 @@ static int shim(char **argv)
         return 127;
 }
 
-/* Two idle clients. mode: how the stored files are damaged before the restart; go_on: number of clients that
+/* Restarts the daemon under two idle clients. mode: how the stored files are damaged; go_on: number of clients that
  * continue. */
 static void spoiled(const char *mode, int go_on)
 {
@@ -695,7 +698,7 @@ static void spoiled(const char *mode, int go_on)
         restart(mode);
         for (int i = 0; i < 2; i++) {
                 struct child *c = i ? &b : &a;
-                /* A client that cannot continue gets its error at once; none hangs. */
+                /* a client that cannot continue gets its error at once; none hangs */
                 int right = write(c->to, "c", 1) == 1 && says(c, 'k') && write(c->to, "q", 1) == 1;
 
                 ends[i] = reap(c);
@@ -744,7 +747,7 @@ static void failed_start(void)
         }
 }
 
-/* Half a request before the restart and the rest after it; unread replies. */
+/* A connection sends half a request before the restart and the rest after it, and leaves replies unread. */
 static void raw_connection(void)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;
@@ -866,7 +869,7 @@ static void small_store(void)
 
 /* --- a program unaware of restarts -------------------------------------------------------------------------------- */
 
-/* The demo's best-effort job, which prints a hash of its results after each iteration. */
+/* Starts the demo's best-effort job, which prints a hash of its results after each iteration. */
 static pid_t job_start(int *ret_out)
 {
         char program[300], kernels[300], library[300];

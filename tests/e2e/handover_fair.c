@@ -43,7 +43,7 @@ static char log_path[128];
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
-/* The objects that a client's child creates; memory is device memory with a handle, one file each. */
+/* The objects that a client creates; memory is device memory with a handle, one file each. */
 struct has {
         const char *what;
         uid_t uid;
@@ -121,7 +121,7 @@ static int says(const struct client *client, char want)
         return poll(&p, 1, MANAGER_WAIT_MS) == 1 && read(client->child.from, &got, 1) == 1 && got == want;
 }
 
-/* Sessions have numbers in the order of their connections. */
+/* Starts a client with these objects; sessions have numbers in the order of their connections. */
 static struct client start(const struct has *has, unsigned number)
 {
         struct client client = {.has = *has};
@@ -167,7 +167,7 @@ static void begin(const char *store_max)
         h_check(chmod(h_socket(), 0666) == 0, "other users may connect");
 }
 
-/* Returns how often a stored file belonged to another session than the file before. */
+/* Restarts the daemon. Returns how often a stored file belonged to another session than the file before it. */
 static unsigned restart(const char *what)
 {
         uint64_t began = h_now_ms();
@@ -284,7 +284,7 @@ static void files(void)
 
 /* --- foreign ------------------------------------------------------------------------------------------------------ */
 
-/* The first bytes of a frame, with a file. */
+/* Sends the first bytes of a frame, with a file. */
 static int send_half(int fd, int file)
 {
         union {

@@ -18,7 +18,7 @@
 
 #include "proto/wire.h"
 
-#define START_MS 30000 /* a GPU needs some seconds to wake */
+#define START_MS 30000 /* time limit of the daemon's start, ms: a GPU needs some seconds to wake */
 #define H_DIR "/tmp/detshare-e2e-XXXXXX"
 
 static unsigned h_passed, h_failed;

@@ -16,7 +16,7 @@
 
 /* Counts one check and prints FAIL with the text if ok is 0. Returns ok. */
 int h_check(int ok, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
-/* Number of failed checks so far, for the exit status of a child. */
+/* Number of failed checks so far; a child uses it as exit status. */
 unsigned h_failures(void);
 /* Prints the counts. Returns the exit status for main. */
 int h_finish(void);
@@ -33,13 +33,13 @@ void h_daemon_kill(void);
 int h_daemon_again(const char *build, const char *device, const char *const *extra);
 /* DETSHARE_TEST_DEVICE if set, otherwise `device`. */
 const char *h_device(const char *device);
-/* 1 if h_daemon_start would start a simulated device. Checks of its model, clock or threads apply only then. */
+/* Returns 1 if h_daemon_start would start a simulated device: checks of its model, clock or threads apply only then. */
 int h_simulated(const char *device);
 /* Prints that a part is skipped and what it needs; tests/run.sh lists and counts these lines. */
 void h_skip(const char *part, const char *needs);
-/* 1 for root, since only root can become another user; otherwise prints that the part is skipped. */
+/* Returns 1 for root, since only root can become another user; otherwise prints that the part is skipped. */
 int h_is_root(const char *part);
-/* 1 on a simulated device; otherwise prints that a part is skipped, and why. */
+/* Returns 1 on a simulated device; otherwise prints that a part is skipped, and why. */
 int h_needs_sim(const char *device, const char *what);
 /* Only creates a private directory for h_socket(); another program starts the daemon. */
 void h_place(void);
@@ -59,11 +59,11 @@ uint8_t *h_receive(int fd, int ms, size_t *ret_size, int fds[4]);
 /* Sends a request and returns its reply (free with detshare__reply__free_unpacked(reply, NULL)), or NULL if the
  * connection ended. */
 Detshare__Reply *h_call(int fd, Detshare__Request *request, int fds[4]);
-/* The same with descriptors beside the request, within ms. Closes descriptors that come with the reply. */
+/* Like h_call, with descriptors beside the request, and within ms. Closes descriptors that come with the reply. */
 Detshare__Reply *h_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
 /* Like h_ask, but returns only the reply's status, or -1 without a reply. */
 int h_ask_status(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
-/* Declares `Detshare__Request request` with a body of that type. */
+/* Declares a request `request` with a body of that type. */
 #define H_REQUEST(type, TYPE, CASE, field)                   \
         Detshare__Request request = DETSHARE__REQUEST__INIT; \
         Detshare__##type body = DETSHARE__##TYPE##__INIT;    \
@@ -72,7 +72,7 @@ int h_ask_status(int fd, Detshare__Request *request, const int *fds, size_t n_fd
         request.field = &body
 /* Connects and sends Hello; fills session and window if not NULL. -1 on failure. */
 int h_hello(int control_only, uint64_t *ret_session, uint64_t *ret_base);
-/* 1 if the peer closes the connection within ms. */
+/* Returns 1 if the peer closes the connection within ms. */
 int h_closed(int fd, int ms);
 
 struct h_status {
@@ -85,7 +85,7 @@ int h_status(struct h_status *status);
 /* Waits up to ms until the daemon holds what `before` says (sessions, descriptors, windows, charges, memory). Counts
  * as one check. */
 void h_baseline(const struct h_status *before, int ms, const char *what);
-/* The status of an idle daemon, for comparison. */
+/* Waits until the daemon is idle. Returns its status, for later comparison. */
 struct h_status h_quiet(void);
 
 /*
@@ -96,15 +96,15 @@ uint64_t h_patience(uint64_t ms);
 uint64_t h_now_ms(void);
 uint64_t h_now_us(void);
 void h_sleep_ms(int ms);
-/* a file's bytes, malloc'ed, with a NUL appended */
+/* Returns a file's bytes, malloc'ed, with a NUL appended */
 char *h_read_file(const char *path, size_t *ret_size);
-/* "VmRSS" or another line of /proc/PID/status, -1 = none */
+/* Returns "VmRSS" or another line of /proc/PID/status, KiB; -1: none */
 long h_memory_kb(pid_t pid, const char *field);
-/* qsort comparison of uint32_t */
+/* Compares two uint32_t for qsort */
 int h_by_value(const void *a, const void *b);
-/* Lets other users reach the socket. */
+/* Changes the mode of the private directory so that other users reach the socket. */
 void h_open_socket_directory(void);
-/* xorshift64*; the seed (argv or time) is printed */
+/* Returns the next random number by xorshift64*; the seed (argv or time) is printed */
 uint64_t h_random(uint64_t *state);
 
 /* A child process that runs `run` with the ends of two pipes, to read from and to write to; its exit status is the
@@ -113,5 +113,5 @@ struct h_child {
         pid_t pid;
         int to, from; /* the parent's ends */
 };
-/* transport: the child's DETSHARE_TRANSPORT. Ends the test if the child cannot be created. */
+/* Starts a child process; transport: its DETSHARE_TRANSPORT. Ends the test if the child cannot be created. */
 struct h_child h_spawn(int (*run)(int in, int out), const char *transport);

@@ -66,7 +66,7 @@ static size_t file_read(int fd, char *bytes)
         return n > 0 ? (size_t)n : 0;
 }
 
-/* The same file with the other number in it, sealed. */
+/* Makes the same file with the other number in it, sealed. */
 static int file_of_lies(int fd)
 {
         static char bytes[FILE_MAX];
@@ -82,7 +82,7 @@ static int file_of_lies(int fd)
         return lies;
 }
 
-/* Passes a frame on. 0, or -1 if one side is gone. */
+/* Passes a frame on between the supervisor and the real helper. Returns 0, or -1 if one side is gone. */
 static int relay(int from, int to, int up, int *taken)
 {
         static char image[FILE_MAX];
@@ -199,7 +199,7 @@ static void gets(const char *device, const char *who, uid_t uid, int take, uint3
         h_check(value == want, "%s: %s gets %u instead of %u", device, who, value, want);
 }
 
-/* How often a file of compiled code was used. */
+/* Number of times that the daemon used a file of compiled code. */
 static uint64_t stored(void)
 {
         H_REQUEST(GetStatus, GET_STATUS, GET_STATUS, get_status);
@@ -302,7 +302,7 @@ static long proc_number(pid_t pid, const char *field)
         return n;
 }
 
-/* Helpers of the daemon. */
+/* Finds the pids of the daemon's helpers. */
 static int helpers(pid_t *pids, int max)
 {
         DIR *proc = opendir("/proc");
@@ -333,7 +333,7 @@ static int opens(pid_t pid, const char *what, int flags)
         return fd >= 0;
 }
 
-/* 0, or the kind of access that a process of that uid has to `other`. */
+/* Returns 0, or the kind of access that a process of that uid has to process `other`. */
 static int reaches(uid_t uid, pid_t other)
 {
         if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
@@ -369,7 +369,7 @@ static void reach(void)
         h_check(h_daemon_stop() >= 0, "the daemon ends");
 }
 
-/* A user namespace may have few uids: then helpers have no own ones. */
+/* Returns whether helpers have uids of their own; a user namespace may have too few. */
 static int has_uids(void)
 {
         unsigned long first, outside, n, end = 0;

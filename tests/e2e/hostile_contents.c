@@ -31,7 +31,7 @@
 #define PTXAS "tests/support/fake_cuda/ptxas"
 #define OWN_BYTES 65536u
 #define NODE sizeof(struct ds_graph_node)
-#define ALL_DEPS 4000u /* nodes that depend on all earlier nodes: 32 MB of edges */
+#define ALL_DEPS 4000u /* number of nodes that depend on all earlier nodes: 32 MB of edges */
 
 enum end {
         RUNS,    /* the graph is made, and its launch succeeds */
@@ -46,7 +46,7 @@ struct file {
         uint64_t bytes;
         uint32_t n;
         dsc_session *s;
-        uint64_t own, other; /* addresses of OWN_BYTES each: own memory, the neighbour's memory */
+        uint64_t own, other; /* addresses of the session's own memory and of the neighbour's memory, OWN_BYTES each */
         uint64_t kernel;
 };
 
@@ -167,7 +167,7 @@ static void edges_past_the_node(struct file *f)
 
 static void edges_that_wrap(struct file *f)
 {
-        add_empty(f, 1)->n_deps = 0x3ffffffe; /* 4 times this, plus the node's header, is 8 in 32 bits */
+        add_empty(f, 1)->n_deps = 0x3ffffffe; /* this number times 4, plus the node's header, is 8 in 32 bits */
 }
 
 static void too_many_nodes(struct file *f)
@@ -284,7 +284,8 @@ static void unknown_kernel(struct file *f)
         add_launch(f, f->own)->kernel = UINT64_MAX;
 }
 
-/* One of these numbers is the neighbour's kernel, unless it is this session's own. */
+/* Tries small numbers as the kernel of a launch: one of these is the neighbour's kernel, unless it is the session's
+ * own. */
 static void kernels_of_others(struct file *f)
 {
         struct ds_record_launch *launch = add_launch(f, f->own);
@@ -432,7 +433,7 @@ static void all_depend_on_all(struct file *f)
 static void one_edge_many_times(struct file *f)
 {
         add_empty(f, 0);
-        add_empty(f, 4000000); /* all edges go to node 0 */
+        add_empty(f, 4000000); /* all edges of this node lead to node 0 */
 }
 
 static void many_launches(struct file *f)
@@ -558,7 +559,7 @@ static int begin(struct file *f, uint64_t other)
         return 0;
 }
 
-/* How the case ended; 100: it could not begin. */
+/* Runs one case in its own session. Returns how it ended; 100: it could not begin. */
 static int attack(void (*write_file)(struct file *), uint64_t other)
 {
         struct file f = {.n = 0};
@@ -629,7 +630,7 @@ static void graphs(const char *build, const char *const *extra)
         h_baseline(&before, 20000, "after hostile graphs");
 }
 
-/* Paths of the fake driver and its compiler. 0: there are none. */
+/* Finds the paths of the fake driver and its compiler. Returns 0 if there are none. */
 static int fake_driver(const char *build, char *libcuda, char *ptxas, size_t size)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");

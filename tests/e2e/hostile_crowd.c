@@ -34,7 +34,7 @@
 #define HOSTILE_UID 54324
 #define CROWD 1000
 #define GOOD_MS 10000      /* bound of a request of the other user on a busy machine */
-#define ASKS 600           /* requests of each connection that never reads: their replies exceed the socket's buffer */
+#define ASKS 600           /* requests of each connection that never reads; their replies exceed the socket's buffer */
 #define RSS_MAX_KB 262144  /* figure F7 of the project's figures */
 #define GREEDY 12          /* sessions that queue without end */
 #define USER_OPS_MAX 65536 /* same value as DSW_USER_OPS_MAX */
@@ -49,7 +49,7 @@ static void good_works(const char *when)
         uint64_t begin = h_now_us(), took;
         int fd;
 
-        /* Without root both are one user, whose own limits refuse it. */
+        /* Without root the good and the hostile user are one, whose own limits would refuse the good client. */
         if (geteuid() != 0)
                 return;
         h_check(h_ask_status(good_fd, &request, NULL, 0, GOOD_MS) == 0, "%s: the other user's ping", when);
@@ -116,7 +116,7 @@ static void slow(void)
 
                         if (fds[i] < 0)
                                 continue;
-                        /* Connections that said hello begin a frame now and continue it byte by byte. */
+                        /* connections that sent hello begin a frame now and continue it byte by byte */
                         if (i % 4 == 3)
                                 send(fds[i], h_now_ms() - begin < 1000 ? "d\0\0" : &byte, 1, MSG_NOSIGNAL);
                         if (p[i].revents && recv(fds[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0 && errno != EAGAIN) {

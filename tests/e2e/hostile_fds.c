@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINGER_S 60   /* a daemon that blocks in close() that long fails the pings */
+#define LINGER_S 60   /* time that the last close of a socket blocks, s: a daemon that blocks so long fails the pings */
 #define PING_MS 10000 /* bound of a ping on a busy machine */
 #define FROM_USER 54322u
 #define STEP_MAX 128
@@ -52,8 +52,8 @@ static void say_step(const char *what)
         snprintf(step, STEP_MAX, "%s", what);
 }
 
-/* A session, or a bare connection. The daemon may still be closing earlier descriptors of the user, and accepts
- * nothing from it until then. */
+/* Opens a session, or a bare connection. The daemon may still be closing earlier descriptors of the user, and
+ * accepts nothing from it until then. */
 static int enter(int hello)
 {
         uint64_t end = h_now_ms() + 20000;
@@ -70,7 +70,7 @@ static int enter(int hello)
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
-/* Status of a ModuleLoad with that image, -1 if the connection was dropped instead. */
+/* Requests to load that image. Returns the status; -1: the daemon dropped the connection instead. */
 static int load(int image, uint64_t bytes)
 {
         H_REQUEST(ModuleLoad, MODULE_LOAD, MODULE_LOAD, module_load);
@@ -160,7 +160,7 @@ static void test_memory_files(void)
 
 static _Atomic int changing;
 
-/* Shrinks, grows and rewrites the file. */
+/* Shrinks, grows and rewrites the memory file while the daemon copies it. */
 static void *change(void *arg)
 {
         int file = *(int *)arg;
@@ -192,7 +192,8 @@ static void test_changing(void)
 /* --- descriptors whose close blocks ------------------------------------------------------------------------------- */
 
 /* A socket whose last close blocks for LINGER_S: its peer reads nothing, and more data is unsent than buffers hold. */
-static int peers[64]; /* these read nothing: the sockets linger until these are closed */
+/* the peers of the lingering sockets, which read nothing; closing a peer ends the lingering of its socket */
+static int peers[64];
 static int n_peers;
 
 static int make_lingering(void)
@@ -243,7 +244,7 @@ static const uint8_t plain_ping[] = {4, 0, 0, 0, 0x08, 5, 0x72, 0};
 static const uint8_t fd_ping[] = {6, 0, 0, 0, 0x08, 5, 0x18, 1, 0x72, 0};
 static uint8_t wrong[3000] = {0xff, 0xff, 0xff, 0xff};
 
-/* A ModuleLoad of 4096 bytes. */
+/* A request to load a module of 4096 bytes. */
 static const uint8_t image_load[] = {10, 0, 0, 0, 0x08, 5, 0x18, 1, 0xea, 2, 3, 0x08, 0x80, 0x20};
 
 static const struct way {
@@ -254,14 +255,14 @@ static const struct way {
 } ways[] = {
         {"unannounced", plain_ping, sizeof(plain_ping), 5}, {"announced", fd_ping, sizeof(fd_ping), 5},
         {"as an image", image_load, sizeof(image_load), 5}, {"in half a frame", plain_ping, 5, 5},
-        {"unread", wrong, sizeof(wrong), 2500}, /* the daemon has stopped reading by then */
+        {"unread", wrong, sizeof(wrong), 2500}, /* after 2,500 bytes the daemon has stopped reading */
 };
 
 static void on_alarm(int signum)
 {
 }
 
-/* Closes without blocking, in case this is the last close after all. */
+/* Closes the socket without lingering, in case this is the last close after all. */
 static void close_lingering(int fd)
 {
         const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
@@ -339,7 +340,7 @@ static void test_too_many(void)
                 h_check(h_closed(fd, 5000), "%zu descriptors that nobody announced: not dropped", n);
                 close(fd);
         }
-        /* one descriptor with every byte of a frame, sent one byte at a time */
+        /* sends one descriptor with every byte of a frame, one byte at a time */
         fd = enter(1);
         for (size_t i = 0; i < sizeof(fd_ping); i++)
                 send_bytes(fd, fd_ping + i, 1, files, 1);
@@ -409,7 +410,7 @@ static void hostile(void)
         say_step("connections in circles");
         test_circles();
         test_lingering();
-        if (other) /* otherwise the daemon would stop reading from the good client's user */
+        if (other) /* Without a second user the daemon would stop reading from the good client's user. */
                 test_many_lingering();
         fflush(stdout);
         _exit(h_failures() ? 1 : 0);

@@ -52,8 +52,8 @@ struct flood {
         const char *name;
         unsigned connections, depth; /* open requests on each connection */
         int sessions;                /* each connection is a session with a window */
-        int deaf;                    /* never reads */
-        int leaves;                  /* closes after sending, then connects again */
+        int deaf;                    /* 1: the connections never read */
+        int leaves;                  /* 1: a connection closes after sending, then connects again */
         void (*make)(struct packet *packet, int fd);
 };
 
@@ -176,7 +176,7 @@ struct hostile {
         struct packet packet;
         unsigned open;   /* requests sent and not yet answered */
         size_t sent;     /* bytes sent of the current packet */
-        uint8_t head[4]; /* header of the incoming frame */
+        uint8_t head[4]; /* header of the frame that is being read */
         size_t have, left;
 };
 

@@ -115,7 +115,7 @@ static void test_before_hello(void)
                 if (!h_check(fd >= 0 && h_send(fd, frame, size, NULL, 0) == 0, "before hello: call %u", field))
                         continue;
                 reply = h_receive(fd, 1000, &got, NULL);
-                if (reply) { /* refused, or dropped without a reply */
+                if (reply) { /* the daemon must send a refusal or drop the connection */
                         Detshare__Reply *r = detshare__reply__unpack(NULL, got, reply);
 
                         h_check(r && r->status != 0, "before hello: call %u was answered with success", field);
@@ -127,7 +127,7 @@ static void test_before_hello(void)
         }
 }
 
-/* Every call with random fields: valid wire format, meaningless values. */
+/* Sends every call with random fields: valid wire format, meaningless values. */
 static void test_nonsense_values(uint64_t *seed)
 {
         int fd = -1;
@@ -144,7 +144,7 @@ static void test_nonsense_values(uint64_t *seed)
                 if (!h_check(fd >= 0, "nonsense %d: hello", i))
                         return;
                 while (n < h_random(seed) % 60) {
-                        body[n++] = (uint8_t)((1 + h_random(seed) % 11) << 3); /* varint field */
+                        body[n++] = (uint8_t)((1 + h_random(seed) % 11) << 3); /* a field of type varint */
                         for (int j = (int)(h_random(seed) % 9); j > 0; j--)
                                 body[n++] = (uint8_t)h_random(seed) | 0x80;
                         body[n++] = (uint8_t)h_random(seed) & 0x7f;
@@ -164,7 +164,7 @@ static void test_nonsense_values(uint64_t *seed)
         h_check(ping_ok(), "nonsense values: the good client noticed");
 }
 
-/* Valid requests with flipped, removed and doubled bytes. */
+/* Sends valid requests with flipped, removed and doubled bytes. */
 static void test_mutations(uint64_t *seed)
 {
         for (int i = 0; i < MUTATIONS; i++) {
@@ -220,7 +220,7 @@ static void test_fds(void)
         h_check(h_send(fd, bytes, size, fds, 16) < 0 || h_closed(fd, 2000), "16 unannounced fds: stayed open");
         close(fd);
         fd = h_hello(0, NULL, NULL);
-        request.fds = 3; /* announced, not sent */
+        request.fds = 3; /* three descriptors are announced and none is sent */
         size = detshare__request__pack(&request, bytes);
         h_check(h_send(fd, bytes, size, NULL, 0) < 0 || h_closed(fd, 2000), "fds announced and not sent: stayed open");
         close(fd);
@@ -228,7 +228,7 @@ static void test_fds(void)
                 close(fds[i]);
 }
 
-/* A module whose descriptor is no image. */
+/* Requests to load a module whose descriptor is no image. */
 static void test_module_fd(const char *path, const char *what)
 {
         Detshare__Request request = DETSHARE__REQUEST__INIT;

@@ -52,12 +52,12 @@ struct has {
         uint8_t memory_token[64], event_token[32];
 };
 
-static struct has owner, own; /* own: objects of the guessing session, all 0 if it has none */
+static struct has owner, own; /* own: objects of the session that guesses; all 0 if it has none */
 static uint64_t seed, n_requests;
 
 /* --- an object of each kind --------------------------------------------------------------------------------------- */
 
-/* The reply to a request that must succeed. */
+/* Sends a request that must succeed. Returns its reply. */
 static Detshare__Reply *must(int fd, Detshare__Request *request, const int *file)
 {
         Detshare__Reply *reply = h_ask(fd, request, file, file != NULL, MS);
@@ -68,7 +68,7 @@ static Detshare__Reply *must(int fd, Detshare__Request *request, const int *file
         return reply;
 }
 
-/* `statement` may use the reply. */
+/* Sends a request that must succeed, and runs `statement`, which may use the reply. */
 #define ASK(file, type, TYPE, CASE, field, set, statement)              \
         do {                                                            \
                 H_REQUEST(type, TYPE, CASE, field);                     \
@@ -280,8 +280,8 @@ PROBE(ask_open, SharedEvent, SHARED_EVENT, SHARED_EVENT, shared_event, body.op =
 static const struct probe {
         const char *name;
         void (*ask)(Detshare__Request *request, uint64_t v);
-        int zero;   /* 0 has another meaning in this request */
-        int narrow; /* the field has 32 bits */
+        int zero;   /* 1: the value 0 has another meaning in this request */
+        int narrow; /* 1: the field that takes the value has 32 bits */
 } probes[] = {{"ModuleUnload", ask_module_unload, 0, 0}, {"GetKernel", ask_kernel, 0, 0},
         {"GetGlobal", ask_global, 0, 0}, {"ListKernels", ask_kernels, 0, 0}, {"CountClusters", ask_clusters, 0, 0},
         {"Launch", ask_launch, 0, 0}, {"GraphLaunch", ask_graph, 0, 0}, {"GraphDestroy", ask_graph_destroy, 0, 0},
@@ -434,7 +434,7 @@ static void guess_tokens(const struct probe *probe, const uint8_t *right, size_t
         ask_batch(probe, &unused, 1, &none);
         for (size_t n = 0; n <= size * 2; n++) {
                 memcpy(token.bytes, right, size);
-                token.size = n; /* n == size: the unchanged token */
+                token.size = n; /* tries every length; for n == size this is the unchanged token */
                 try_token(probe, &none);
         }
         token.size = size;
@@ -446,7 +446,7 @@ static void guess_tokens(const struct probe *probe, const uint8_t *right, size_t
         for (int i = 0; i < 200; i++) {
                 for (size_t j = 0; j < size; j++)
                         token.bytes[j] = (uint8_t)h_random(&seed);
-                if (i % 2) /* everything except the secret */
+                if (i % 2) /* a token with the right first half and a random secret */
                         memcpy(token.bytes, right, size / 2);
                 try_token(probe, &none);
         }

@@ -82,7 +82,8 @@ static void long_kernel(void)
         say("ret;\n}\n");
 }
 
-/* Names with one FNV-1a hash: after either word of a line the hash has the same state (test_ptx_bombs.c). */
+/* Writes names with the same FNV-1a hash: after either word of a line the hash has the same state
+ * (test_ptx_bombs.c). */
 static void alike_names(void)
 {
         static const char *const words[4][2] = {

@@ -26,7 +26,7 @@
 
 #define HEAD ".version 8.3\n.target sm_90\n.address_size 64\n"
 #define OWN_BYTES 65536u
-#define ENDLESS_MS 50 /* time that an endless kernel runs before its process is killed */
+#define ENDLESS_MS 50 /* time that an endless kernel runs before its process is killed, ms */
 
 enum end {
         RUNS,    /* the launch succeeds */
@@ -56,7 +56,7 @@ struct hostile {
 #define LOCAL_A ".local .align 8 .b8 a[64];\n"
 
 static const struct hostile cases[] = {
-        /* ends of a thread */
+        /* --- ends of a thread ------------- */
         {.name = "trap", FAULTS, "", "trap;"},
         {.name = "brkpt", FAULTS, "", "brkpt;"},
         {.name = "trap by one thread of many",
@@ -398,7 +398,7 @@ static int launch(dsc_session *s, const char *ptx, const struct hostile *c, cons
 
 /* --- the attacker ------------------------------------------------------------------------------------------------- */
 
-/* The exit status: how the case ended; 100: it got no session. */
+/* Runs one case. The exit status says how it ended; 100: it got no session. */
 static int attack(const struct hostile *c, uint64_t neighbour_address)
 {
         char ptx[8192];

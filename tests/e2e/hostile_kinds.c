@@ -45,7 +45,7 @@
 #define ANSWER_MS 30000
 
 static char folder[] = "/tmp/detshare-kinds-XXXXXX";
-static int connection = -1; /* connection for the next request */
+static int connection = -1; /* connection over which the next request is sent */
 
 static const char *in_folder(const char *name)
 {
@@ -142,7 +142,7 @@ static int kind_queue(int unused)
         return (int)queue;
 }
 
-/* An epoll that watches the connection over which it is sent. */
+/* An epoll instance that watches the connection over which it is sent. */
 static int kind_epoll_self(int unused)
 {
         struct epoll_event event = {.events = EPOLLIN};
@@ -166,7 +166,7 @@ static int kind_memory(int which)
         int fd;
 
         switch (which) {
-        case 0: /* fully sealed and empty */
+        case 0: /* a memory file that is fully sealed and empty */
                 fd = memfd_create("k", MFD_ALLOW_SEALING);
                 fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
                 return fd;
@@ -179,7 +179,7 @@ static int kind_memory(int which)
         case 3:
                 fd = memfd_create("k", 0);
                 return ftruncate(fd, INT64_MAX & ~4095ll) ? -1 : fd;
-        default: /* announced with a page, has none */
+        default: /* a memory file that is announced with a page and has none */
                 return memfd_create("k", 0);
         }
 }
@@ -306,7 +306,8 @@ static int ask_ping(int file)
 static int (*const asks[])(int file) = {ask_module, ask_graph, ask_update, ask_ping};
 static const char *const ask_names[] = {"ModuleLoad", "GraphCreate", "GraphUpdate", "Ping"};
 
-/* The daemon may still be closing earlier descriptors of the user, and accepts nothing from it until then. */
+/* Opens a session. The daemon may still be closing earlier descriptors of the user, and accepts nothing from it
+ * until then. */
 static int enter(void)
 {
         uint64_t end = h_now_ms() + h_patience(20000);
@@ -316,7 +317,7 @@ static int enter(void)
         return h_check(connection >= 0, "cannot connect");
 }
 
-/* 1 if the kernel allows sending this descriptor; newer kernels refuse io_uring, for example. */
+/* Returns 1 if the kernel allows sending this descriptor; newer kernels refuse io_uring, for example. */
 static int may_travel(int file)
 {
         int ends[2], r;

@@ -25,8 +25,8 @@
 #define HOSTILE_UID 54321
 #define OPEN_FILES 1500
 #define GARBAGE 300
-#define DEAF_MAX 4000    /* requests whose replies are not read */
-#define LOG_LINES_MAX 60 /* each log budget allows 20 lines per 10 s */
+#define DEAF_MAX 4000    /* most requests whose replies the client does not read */
+#define LOG_LINES_MAX 60 /* most log lines during the test; each log budget of the daemon allows 20 lines per 10 s */
 
 #define REQUEST(type, TYPE, CASE, field)                     \
         Detshare__Request request = DETSHARE__REQUEST__INIT; \
@@ -51,7 +51,8 @@ static int send_request(int fd, Detshare__Request *request, const int *fds, size
         return r;
 }
 
-/* Status of the next reply, -1 at the end of the connection or after ms. Closes descriptors that come with it. */
+/* Reads the next reply. Returns its status; -1 at the end of the connection or after ms. Closes descriptors that
+ * come with it. */
 static int next_status(int fd, int ms, uint64_t *ret_value)
 {
         int fds[4], status = -1;
@@ -180,7 +181,7 @@ static void long_names(void)
         }
 }
 
-/* Allocates until the daemon refuses. It must refuse, and survive. */
+/* Allocates until the daemon refuses an allocation. It must refuse, and survive. */
 static void many_files(void)
 {
         int status = 0, fd = h_hello(0, NULL, NULL), image;
@@ -257,7 +258,7 @@ static pid_t write_all(const int *fds, const uint64_t *va)
         _exit(0);
 }
 
-/* 80 MiB of writes for a worker that is stopped briefly. */
+/* Sends 80 MiB of writes for a worker that is stopped briefly. */
 static void test_busy_worker(void)
 {
         struct h_status status;
@@ -307,7 +308,7 @@ static void garbage(void)
         }
 }
 
-/* Connections of a user who has no other connection. */
+/* Sends invalid frames on connections of a user who has no other connection. */
 static void test_log(void)
 {
         unsigned lines = 0;
@@ -329,7 +330,7 @@ static void start(const char *build)
         int log = mkstemp(log_path), err = dup(2);
         char directory[256];
 
-        /* The daemon raises the soft limit to the hard one. */
+        /* The daemon raises its soft limit of open files to the hard one, so the test lowers the hard one. */
         h_check(setrlimit(RLIMIT_NOFILE, &few) == 0, "setrlimit");
         dup2(log, 2);
         h_daemon_start(build, "sim:h200", NULL);

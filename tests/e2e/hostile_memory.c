@@ -20,7 +20,7 @@
 #include "proto/wire.h"
 
 #define BYTES_MAX_KB (8 * 1024)
-#define NOISE_KB 1024 /* for pages that the processes touch anyway, and the frame itself */
+#define NOISE_KB 1024 /* allowance for the frame itself, and for pages that the processes touch anyway, KiB */
 #define FACTOR_MAX 100
 
 struct frame {
@@ -50,16 +50,18 @@ static void fill(struct frame *f, const uint8_t *unit, size_t size)
         }
 }
 
-static const uint8_t unknown_varint[] = {0x48, 0};   /* field 9 */
-static const uint8_t unknown_bytes[] = {0x4a, 0};    /* field 9, empty bytes */
-static const uint8_t empty_param[] = {0x12, 0};      /* SetPolicy.params: more than the limit */
-static const uint8_t known_varint[] = {0x08, 1};     /* field 1; the last value counts */
-static const uint8_t known_bytes[] = {0x12, 1, 'x'}; /* Hello.name, Write.data...; the last value counts */
-static const uint8_t empty_call[] = {0xd2, 2, 0};    /* MemInfo (42); the last one counts */
+static const uint8_t unknown_varint[] = {0x48, 0}; /* field 9, a number */
+static const uint8_t unknown_bytes[] = {0x4a, 0};  /* field 9, empty bytes */
+/* an empty parameter of SetPolicy: the frame has more than the limit allows */
+static const uint8_t empty_param[] = {0x12, 0};
+static const uint8_t known_varint[] = {0x08, 1}; /* field 1, a number; of many the last value counts */
+/* field 2, bytes, such as Hello.name; of many the last value counts */
+static const uint8_t known_bytes[] = {0x12, 1, 'x'};
+static const uint8_t empty_call[] = {0xd2, 2, 0}; /* an empty MemInfo (call 42); of many calls the last one counts */
 
 static const struct {
         const char *name;
-        uint32_t call; /* field of the call that contains them, 0 = the request itself */
+        uint32_t call; /* field number of the call that contains the units; 0: the request itself */
         const uint8_t *unit;
         size_t size;
 } kinds[] = {
@@ -82,7 +84,7 @@ static void make(struct frame *f, size_t i)
         if (kinds[i].call)
                 put_head(f, kinds[i].call, (sizeof(f->at) - f->n - 6) / kinds[i].size * kinds[i].size);
         fill(f, kinds[i].unit, kinds[i].size);
-        if (kinds[i].call) { /* exactly the size that its length announces */
+        if (kinds[i].call) { /* the frame must have exactly the size that its length announces */
                 size_t head = f->n;
 
                 f->n = 0;
@@ -122,7 +124,7 @@ static void test_frame(size_t i, const struct h_status *status)
                 before[p] = h_memory_kb(who[p], "VmRSS");
         }
         if (h_check(fd >= 0 && h_send(fd, f.at, f.n, NULL, 0) == 0, "%s: not sent", kinds[i].name))
-                free(h_receive(fd, 20000, &size, NULL)); /* a reply, or the end of the connection */
+                free(h_receive(fd, 20000, &size, NULL)); /* waits for a reply, or for the end of the connection */
         limit = (long)(f.n * FACTOR_MAX / 1024);
         limit = (limit < BYTES_MAX_KB ? limit : BYTES_MAX_KB) + NOISE_KB;
         for (int p = 0; p < 3; p++) {

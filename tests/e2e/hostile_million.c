@@ -40,7 +40,7 @@
 #define ATTACKERS 4
 #define CONNECTIONS 4 /* connections of each attacker */
 #define GOOD 8
-#define SAMPLES 65536u /* samples of each good client and phase */
+#define SAMPLES 65536u /* most samples of request times for each good client and phase */
 #define HOSTILE_UID 54323
 #define BODY_MAX 4096u
 #define ALONE_MS 1500
@@ -110,7 +110,7 @@ static uint64_t field_value(const char *name)
         return 0;
 }
 
-/* Every field of a call's message, in order. */
+/* Writes every field of a call's message, in order. */
 static void make_body(const ProtobufCMessageDescriptor *message, struct bytes *body)
 {
         for (unsigned i = 0; i < message->n_fields; i++) {
@@ -123,7 +123,7 @@ static void make_body(const ProtobufCMessageDescriptor *message, struct bytes *b
                         put_varint(body, 4);
                         put_bytes(body, "seed", 4);
                         break;
-                case PROTOBUF_C_TYPE_MESSAGE: /* an empty message */
+                case PROTOBUF_C_TYPE_MESSAGE: /* writes an empty message */
                         put_field(body, field->id, 2);
                         put_varint(body, 0);
                         break;
@@ -166,7 +166,7 @@ static void make_request(uint64_t id, uint32_t field, const struct bytes *body, 
         put_bytes(frame, body->at, body->n);
 }
 
-/* Calls that need a memory file. */
+/* Whether a call needs a memory file. */
 static int brings_file(uint32_t call)
 {
         return call == DETSHARE__REQUEST__CALL_MODULE_LOAD || call == DETSHARE__REQUEST__CALL_GRAPH_CREATE ||
@@ -276,7 +276,7 @@ static void put_odd_field(uint64_t *state, struct bytes *b, uint32_t field)
         }
 }
 
-/* The message of a call with some fields unchanged and some mutated. */
+/* Writes the message of a call, with some fields unchanged and some mutated. */
 static void mutate_body(uint64_t *state, const ProtobufCMessageDescriptor *message, struct bytes *body)
 {
         for (unsigned i = 0; i < message->n_fields; i++) {
@@ -285,7 +285,7 @@ static void mutate_body(uint64_t *state, const ProtobufCMessageDescriptor *messa
                 uint64_t repeat = random_below(state, 400) ? 1 : random_below(state, 3000);
 
                 switch (random_below(state, 6)) {
-                case 0: /* unchanged */
+                case 0: /* the field stays unchanged */
                         break;
                 case 1:
                         while (repeat-- > 0)
@@ -315,7 +315,8 @@ static const ProtobufCFieldDescriptor *random_call(uint64_t *state)
                 call = call_at((unsigned)random_below(state, n_calls()));
         while (call->id == DETSHARE__REQUEST__CALL_CLOCK_JOIN ||
                 (geteuid() == 0 && (call->id == DETSHARE__REQUEST__CALL_SET_POLICY ||
-                                           call->id == DETSHARE__REQUEST__CALL_KILL))); /* these would take effect */
+                                           /* these calls would take effect: they are not mutated */
+                                           call->id == DETSHARE__REQUEST__CALL_KILL)));
         return call;
 }
 
@@ -334,7 +335,7 @@ static void mutate_structure(uint64_t *state, struct bytes *frame)
                 put_odd_field(state, frame, 1 + (uint32_t)random_below(state, 4));
         make_request(random_below(state, 1000), random_below(state, 12) ? call->id : other->id, &body, frame);
         if (random_below(state, 60) == 0)
-                make_request(1, other->id, &body, frame); /* two calls in one request */
+                make_request(1, other->id, &body, frame); /* writes a second call into the same request */
 }
 
 static void mutate_bytes(uint64_t *state, struct bytes *frame)
@@ -376,7 +377,7 @@ static void make_frame(uint64_t number, struct bytes *out)
 
 /* --- attackers ---------------------------------------------------------------------------------------------------- */
 
-/* Reads and discards available data. 0: the connection has ended. */
+/* Reads and discards available data. Returns 0 if the connection has ended. */
 static int drain(int fd)
 {
         char bytes[16384];
@@ -391,7 +392,7 @@ static int drain(int fd)
         }
 }
 
-/* Sends everything unless the peer stops reading. 0: it stopped. */
+/* Sends everything unless the peer stops reading. Returns 0 if it stopped. */
 static int push(int fd, const struct bytes *b)
 {
         size_t done = 0;
@@ -442,7 +443,8 @@ static void attack(unsigned which)
 
                 make_frame(n, &frame);
                 if (n / ATTACKERS % 5 == 4 && several.n + frame.n < sizeof(several.at)) {
-                        put_bytes(&several, frame.at, frame.n); /* sent later, with the next frame */
+                        /* the frame waits and is sent together with the next one */
+                        put_bytes(&several, frame.at, frame.n);
                         atomic_fetch_add(&shared->sent, 1);
                         continue;
                 }
@@ -535,7 +537,7 @@ static void be_good(unsigned which)
         _exit(s && !good->errors ? 0 : 1);
 }
 
-/* p50 and p99 of all good clients in a phase, us. */
+/* Computes p50 and p99 of the request times of all good clients in a phase, us. */
 static void percentiles(int beside, uint32_t *p50, uint32_t *p99, size_t *ret_n)
 {
         uint32_t *all = malloc(sizeof(*all) * GOOD * SAMPLES);

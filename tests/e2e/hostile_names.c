@@ -56,7 +56,8 @@ static unsigned obeyed(const char *s)
                 n += c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
                 n += c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0xa8 && c[2] <= 0xae;
                 n += c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9;
-                n += (*c & 0xc0) == 0x80 && c > (const unsigned char *)s && c[-1] < 0x80; /* a lone continuation byte */
+                /* counts a lone continuation byte, which a terminal of 8 bits may obey */
+                n += (*c & 0xc0) == 0x80 && c > (const unsigned char *)s && c[-1] < 0x80;
         }
         return n;
 }
@@ -184,7 +185,7 @@ static void daemon_of(const char *device, const char *const *extra, int named)
         unlink(path);
 }
 
-/* Paths of the fake driver and its compiler. 0: there are none. */
+/* Finds the paths of the fake driver and its compiler. Returns 0 if there are none. */
 static int fake_driver(char *libcuda, char *ptxas, size_t size)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");

@@ -288,7 +288,7 @@ static void *storm_thread(void *arg)
                 *(volatile uint32_t *)&a->ring->waiters = (uint32_t)h_random(&storm->seed);
                 a->ring->version = a->ring->slots = (uint32_t)h_random(&storm->seed);
                 switch (h_random(&storm->seed) % 64) {
-                case 0: /* the eventfd's mode, which the daemon's descriptor shares */
+                case 0: /* changes the mode of the eventfd, which the daemon's descriptor shares */
                         fcntl(a->event, F_SETFL, h_random(&storm->seed) % 2 ? O_NONBLOCK : 0);
                         break;
                 case 1:
@@ -320,7 +320,7 @@ static void *storm_thread(void *arg)
         return NULL;
 }
 
-/* Sessions one after the other for ms, each with two threads and a process that write into its ring. */
+/* Opens sessions one after the other for ms, each with two threads and a process that write into its ring. */
 static void test_storm(uint64_t *seed, uint64_t ms)
 {
         uint64_t end = h_now_ms() + ms, rounds = 0, longest = 0;

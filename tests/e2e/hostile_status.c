@@ -17,8 +17,9 @@
 
 #define CROWD 2000 /* connections; each is an open file of the supervisor */
 #define ASKS 1500
-#define ONCE_NS 100000000 /* allowance for one-time work on a busy machine */
-#define SHARE 10 /* the cost of the many files is at most a tenth of the time; DetShare's own bound is a twentieth */
+#define ONCE_NS 100000000 /* allowance for one-time work of the supervisor on a busy machine, ns */
+/* the cost of the many files is at most 1/SHARE of a reply's time; DetShare's own bound is a twentieth */
+#define SHARE 10
 
 static unsigned long long supervisor_ns(void)
 {

@@ -73,7 +73,7 @@ struct ring {
         uint64_t tail, kernel, memory, event_id;
         uint64_t seq[STREAMS];
         uint32_t slot[STREAMS]; /* completion slot of each stream */
-        uint64_t n;             /* number of records so far */
+        uint64_t n;             /* number of records that the session has written so far */
 };
 
 static Detshare__Reply *must_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds)
@@ -287,7 +287,7 @@ static void make_mixed(const struct ring *r, uint32_t stream, union record *reco
         }
 }
 
-/* Makes the next record of that storm. Returns its stream. */
+/* Makes the next record of that storm. Returns the record's stream. */
 static uint32_t make(const struct ring *r, enum storm storm, union record *record)
 {
         uint32_t stream = (uint32_t)(r->n % STREAMS);
@@ -463,7 +463,7 @@ static int victim_open(void)
         r = victim && !dsc_module_load(victim, ptx, size + 1, NULL, 0, &module) &&
             !dsc_kernel_get(victim, module, "fill", &fill) && !dsc_mem_alloc(victim, 4096, &memory);
         free(ptx);
-        /* All objects that the victim ever holds exist before the first baseline. */
+        /* the victim creates all objects that it ever holds before the first baseline */
         return r && victim_launch(1) && victim_right(1) && victim_module();
 }
 
@@ -492,7 +492,7 @@ static void victim_run(const char *when, uint64_t ms, struct times *times)
         h_check(victim_launch(value) && victim_right(value), "%s: the victim's results", when);
 }
 
-/* Quantile of the times, us. */
+/* Quantile of the victim's times for this kind of request, us. */
 static uint32_t quantile(struct times *times, enum kind kind, uint32_t permille)
 {
         uint32_t n = times->n[kind];

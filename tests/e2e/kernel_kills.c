@@ -49,7 +49,8 @@ static pid_t clients[CLIENTS], hostile[HOSTILE];
 
 static struct notes {
         _Atomic int end;
-        _Atomic uint64_t verified, kept, wrong, errors; /* kept: verified kernels of the previous batch */
+        /* kept: kernels of the previous batch whose words were verified a second time */
+        _Atomic uint64_t verified, kept, wrong, errors;
         _Atomic uint64_t of[CLIENTS];
 } * notes;
 
@@ -60,7 +61,7 @@ struct client {
         dsc_session *s;
         struct dsc_kernel fill;
         uint64_t memory;          /* device memory of two batches */
-        uint32_t batch, valid[2]; /* batches whose values the two halves hold, 0 = none */
+        uint32_t batch, valid[2]; /* numbers of the batches whose values the two halves of the memory hold; 0: none */
 };
 
 static uint32_t value_of(const struct client *c, uint32_t batch, uint32_t kernel)
@@ -184,7 +185,7 @@ static void hostile_main(uint32_t which, uint64_t own_seed)
 
                 while (!r) {
                         r = load_step(&load);
-                        h_sleep_ms(2); /* leaves the processors to the verified clients */
+                        h_sleep_ms(2); /* the hostile client pauses, so that the verified clients get processors */
                 }
                 load_reset(&load);
                 h_sleep_ms(5);
@@ -211,8 +212,8 @@ static void stop_for_a_while(pid_t pid)
         kill(pid, SIGCONT);
 }
 
-/* One random act. Stops are more frequent than kills, so that stopped processes get killed, too. Returns 1 if it
- * killed the worker. */
+/* Does one random thing: stops or kills a process. Stops are more frequent, so that stopped processes get killed,
+ * too. Returns 1 if it killed the worker. */
 static int act(const struct h_status *now)
 {
         uint32_t which = (uint32_t)(h_random(&seed) % HOSTILE);
@@ -332,7 +333,8 @@ int main(int argc, char **argv)
         h_check(served_least() > 0, "a client was never served");
         h_check(h_status(&after) == 0 && after.worker_restarts >= 1 && deaths >= DEATHS, "%u workers died, %u restarts",
                 deaths, after.worker_restarts);
-        before.modules = after.modules; /* cached images depend on the clients that ran */
+        /* the number of modules may differ, because cached images depend on the clients that ran */
+        before.modules = after.modules;
         h_baseline(&before, 60000, "after the storm");
         return h_finish();
 }

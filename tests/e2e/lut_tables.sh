@@ -78,7 +78,7 @@ at() {
         printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
-# A page of two granules: fewer than the number that is shown.
+# This page has two granules, fewer than the command shows of a page.
 cp "$table" "$tmp/two.lut"
 words=$(od -An -tu4 -j228 -N4 "$table")
 masks=$(od -An -tu4 -j240 -N4 "$table")

@@ -107,13 +107,13 @@ static int owner(int in, int out)
                 return 15;
         if (!has(s, at, 1000) || !has(s, at + MIB, 7000) || !has(s, plain, 9000))
                 return 16;
-        if (!say(out, 'r') || !hear(in, 'k')) /* the worker is killed */
+        if (!say(out, 'r') || !hear(in, 'k')) /* the test kills the worker now */
                 return 17;
         if (!has(s, at, 1000) || !has(s, at + MIB, 7000) || !has(s, plain, 9000))
                 return 18;
         if (put(s, at, 1100) || !say(out, 'a') || !hear(in, 'f'))
                 return 19;
-        if (dsc_mem_release(s, handle) == 0) /* the memory is still mapped */
+        if (dsc_mem_release(s, handle) == 0) /* release must fail, because the memory is still mapped */
                 return 20;
         return unplace(s, &place) || dsc_mem_free(s, plain) ? 21 : 0;
 }
@@ -145,10 +145,10 @@ static int other(int in, int out)
                 return 35;
         if (put(s, mapped + MIB, 7000) || put(s, allocation, 9000) || !say(out, 'w') || !hear(in, 'k'))
                 return 36;
-        /* including the owner's writes after the worker's death */
+        /* both memories have their contents, including the owner's writes after the worker's death */
         if (!has(s, mapped, 1100) || !has(s, mapped + MIB, 7000) || !has(s, allocation, 9000))
                 return 37;
-        if (!say(out, 'f') || !hear(in, 'g')) /* the owner has exited */
+        if (!say(out, 'f') || !hear(in, 'g')) /* the owner has exited by now */
                 return 40;
         if (!has(s, mapped, 1100) || !has(s, allocation, 9000) || put(s, mapped, 1))
                 return 41;

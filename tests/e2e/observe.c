@@ -97,7 +97,8 @@ static int hog(int in, int out)
         for (char c; read(in, &c, 1) == 1 && c == 'g';) {
                 for (int i = 0; i < HOG_KERNELS; i++)
                         r |= launch(s, &kernel);
-                r |= dsc_mem_info(s, &unused[0], &unused[1]); /* the reply proves that the launches have arrived */
+                /* this request's reply proves that the launches have arrived */
+                r |= dsc_mem_info(s, &unused[0], &unused[1]);
                 say(out, 's');
                 if (!hear(in, 'w'))
                         break;
@@ -118,7 +119,7 @@ static int victim(int in, int out)
         if (as_root && setresuid(NOBODY, NOBODY, NOBODY))
                 return 1;
         s = begin("victim", &kernel);
-        r |= detshare_now(&now); /* from here on time stands still while this thread is elsewhere */
+        r |= detshare_now(&now); /* from here on virtual time stands still while this thread is outside of DetShare */
         say(out, 'r');
         for (char c; read(in, &c, 1) == 1 && (c == 'g' || c == 'b');) {
                 /* work of one instant is decided together, so the hog's launches must be older */
@@ -153,7 +154,7 @@ static int ctl(unsigned uid, const char *format, ...)
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* On a terminal: redraws on the alternate screen until q is pressed, then restores the screen. */
+/* Runs `top` on a terminal: it redraws on the alternate screen until q is pressed, then restores the screen. */
 static const char check_live[] =
         "import os, pty, select, sys\n"
         "pid, fd = pty.fork()\n"
@@ -189,7 +190,7 @@ static int python(const char *program, const char *argument)
         return system(line);
 }
 
-/* The last output is JSON, and the Python expression holds for it (d). */
+/* Checks that the last output is JSON, and that the Python expression holds for it (d). */
 static void json(const char *expression, const char *what)
 {
         char line[8192];
@@ -338,7 +339,7 @@ static void see_trace(void)
                         "only administrators may trace");
 }
 
-/* A user without a session who requests the sessions of others. */
+/* A user without a session requests the sessions of others. */
 static int stranger(int in, int out)
 {
         uint64_t hog_id = 0;

@@ -99,7 +99,7 @@ measure 40
 result "the program is measured again" $?
 kernels >"$tmp/after"
 check "kernels of other clients are the same as before" diff "$tmp/before" "$tmp/after"
-# A point needs three samples; a late one may be among these.
+# A point needs three samples; one late sample may still arrive.
 check "no point is measured again" [ $(($(samples) - before)) -lt 3 ]
 
 # --- export, forget, import -----------------------------------------------------------------------------------

@@ -69,7 +69,8 @@ if [ $# = 0 ]; then
         [ "${replaced:-0}" -gt "${plain:-0}" ]
         result "kernels use registered memory whose pages are replaced" $? "$tmp/out"
 
-        # A fault's kernel, address, block, thread and line of PTX: in one line of the program and in `detsharectl explain`.
+        # The kernel, address, block, thread and line of PTX of a fault are in one line of the program and in
+        # `detsharectl explain`.
         where='kernel prog_wild at 0x10, block (0,0,0) thread (0,0,0), PTX line [0-9]*: '
         for transport in ring rpc; do
                 DETSHARE_TRANSPORT=$transport run sm_90 faults
@@ -96,7 +97,8 @@ if [ $# = 0 ]; then
         wait "$other"
         result "the program continues after its fault" $? "$tmp/out"
 
-        # Variables: the message for a wrong value says what is accepted, and for an unknown name gives the closest name.
+        # For a wrong value of a variable the message says what is accepted; for an unknown name it gives the closest
+        # name.
         wrong=0
         while read -r value accepted; do
                 (export "DETSHARE_${value?}" && run sm_90 saxpy)

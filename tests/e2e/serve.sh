@@ -124,7 +124,7 @@ check "each kernel is measured" "$serve" "$tmp/pack" --kernels "$tmp/kernels"
 check "each kernel has a line" awk '$1 == "dense" && $2 == 3 && $5 == 32 && $7 == 1 && $8 > 1000 { n++ } $1 == "leaky" && $6 == 128 { n++ } END { exit n != 2 || NR != 3 }' "$tmp/kernels"
 check "a pack is profiled" bash -c "'$build/detsharectl' profile '$tmp/pack' --requests 80 --json >'$tmp/profile' 2>'$tmp/said'"
 check "profiles have the stairs of its kernels" bash -c "jq -es '.[1].profiles | map(select(.points | length > 1).kernel) | contains([\"dense\", \"leaky\", \"to_half\"])' '$tmp/profile'"
-# Whether the measurement takes too long depends on the machine.
+# The measurement of bounds may take too long, depending on the machine.
 check "bounds of kernels are known, or would take too long on this simulated device" bash -c "grep -q 'this simulated device executes kernels' '$tmp/said' || grep -q '\"bound\"' '$tmp/profile'"
 touches() {
         "$build/detsharectl" profile list --json dense | jq -e 'any(.profiles[]; .footprint_bytes == 25600)'
@@ -177,7 +177,7 @@ check "the job got the same bits every time" jq -e '.different == 0 and .request
 
 # --- over a socket --------------------------------------------------------------------------------------------
 listen() {
-        # The file must have the new server's output only.
+        # The file must have the output of the new server only.
         : >"$tmp/served"
         "$serve" "$tmp/pack" --listen "$tmp/at" --instances 2 --connections 24 --json >"$tmp/served" 2>"$tmp/served.err" &
         server=$!

@@ -18,7 +18,8 @@
 
 #include "core/core.h"
 
-/* Blocks of one warp that only waits, with so much shared memory that four fill one of the 132 SMs. */
+/* Number of blocks that fill the GPU: each is one warp that waits, with so much shared memory that four fill one of
+ * the 132 SMs. */
 #define BLOCKS 528
 #define SHARED 49152
 #define ROUNDS 20000
@@ -133,7 +134,9 @@ static int child_measures(void)
 
         setenv("DETSHARE_SM_PERCENT", "13", 1);
         s = dsc_get(&error);
-        fd = h_hello(1, NULL, NULL); /* the list has this process twice; its first session is the older one */
+        /* the list has this process twice, because this connection is a second session; the first session is the
+         * older one */
+        fd = h_hello(1, NULL, NULL);
         if (!expect(s && fd >= 0, "sessions"))
                 return 1;
         kernel = wait_kernel(s);

@@ -46,7 +46,7 @@ is_serving() {
         done
         return 1
 }
-# ends WHAT: SIGTERM ends the daemon with 0
+# ends WHAT: sends SIGTERM, which must end the daemon with 0
 ends() {
         local status=124
         kill -TERM "$daemon" 2>/dev/null
@@ -141,7 +141,7 @@ if [ "$(id -u)" = 0 ]; then
         served=0
         for n in 1 2 3 5 8 16; do
                 start "${as[@]}" prlimit --nproc=$n:$n "$tree/detshared" --socket "$sock" --device sim:h200
-                # The machine may be slow.
+                # The start may take long on a slow machine.
                 for _ in $(seq 2000); do
                         [ -s "$dir/err" ] || [ -s "$dir/out" ] && break
                         sleep 0.05

@@ -176,7 +176,7 @@ done
 [ "$(figure evictions)" -gt 0 ] && [ "$(figure resumes)" -gt 0 ]
 result "always: kernels were evicted and resumed" $? "$tmp/status"
 
-# The blocks of this kernel leave no room for the worker blocks of the persistent form.
+# The blocks of this kernel leave no room on an SM for the worker blocks of the persistent form, so slices are used.
 before=$(figure launches_sliced)
 run stairs "$build/ptx/sm_90" 4
 result "stairs, always" $? "$tmp/out"

@@ -65,8 +65,8 @@ static int launch(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, u
         return dsc_launch(s, 0, &l);
 }
 
-/* A graph of 30 launches, of which the last one's result remains. Made if *graph is 0, otherwise updated with
- * another value. */
+/* Makes a graph of 30 launches if *graph is 0, otherwise updates it with another value. The result of the last
+ * launch remains. */
 static int graph(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, uint32_t value, uint64_t *id)
 {
         struct {
@@ -112,7 +112,7 @@ static int idle_client(int in, int out)
         for (int i = 0; i < 1024; i++)
                 if (back[i] != 9)
                         return 16;
-        /* The graph exists as before and can be updated. */
+        /* in the new worker the graph exists as before and can be updated */
         if (dsc_graph_launch(s, 0, id, NULL) || dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 129)
                 return 18;
         if (graph(s, &fill, q, 200, &id) || dsc_graph_launch(s, 0, id, NULL) ||
@@ -150,7 +150,7 @@ static int busy_client(int in, int out)
                 return 23;
         if (write(out, "e", 1) != 1)
                 return 24;
-        /* The error is sticky until a reset; then new work succeeds. */
+        /* the error of lost work is sticky until a reset; then new work succeeds */
         if (dsc_cuda(launch(s, &fill, p, 256, 1)) != 719 && dsc_cuda(dsc_wait_all(s)) != 719)
                 return 25;
         if (dsc_reset(s))
@@ -176,7 +176,7 @@ static int faulty_client(int in, int out)
         must_kernel(s, "bad_address", &bad);
         if (write(out, "r", 1) != 1 || read(in, &c, 1) != 1)
                 return 31;
-        /* If the context dies before the launch returns, the launch returns the error. */
+        /* a launch gets the error if the context dies before the launch returns */
         r = launch(s, &bad, p, 1, 0);
         if ((r && dsc_cuda(r) != 700) || dsc_cuda(dsc_wait_all(s)) != 700)
                 return 32;
@@ -306,7 +306,8 @@ static void deaths(const char *const *extra)
         h_baseline(&before, 5000, "after worker deaths");
 }
 
-/* Paths of the fake driver and its compiler, accessible to the daemon's processes. 0: there are none. */
+/* Finds the paths of the fake driver and its compiler, accessible to the daemon's processes. Returns 0 if there are
+ * none. */
 static int fake_driver(char *libcuda, char *ptxas, size_t size)
 {
         const char *place = getenv("DETSHARE_TEST_PLACE");
@@ -332,7 +333,7 @@ int main(int argc, char **argv)
         build = argv[1];
         setbuf(stdout, NULL);
         deaths(NULL);
-        /* The cuda device and its reaction to a lost context, with the fake driver. */
+        /* Repeats the test on the cuda device with the fake driver, where a fault loses the context. */
         if (h_simulated(DEVICE) && fake_driver(libcuda, ptxas, sizeof(libcuda))) {
                 h_daemon_stop();
                 setenv("DETSHARE_TEST_DEVICE", "cuda:0", 1);

@@ -155,11 +155,11 @@ int load_cuda_stale(struct load *l)
 
         if (!c->context)
                 return 0;
-        /* calls with the dead context still current */
+        /* these calls fail while the dead context is still current */
         bad |= !c->cuMemAlloc_v2(&memory, 64) || !c->cuMemcpyDtoH_v2(bytes, c->memory, sizeof(bytes));
         bad |= !launch(c, 1) || !c->cuStreamSynchronize(c->stream) || !c->cuCtxSynchronize();
         drop_context(c);
-        /* calls after the context is destroyed */
+        /* these calls fail after the context is destroyed */
         bad |= !c->cuMemFree_v2(c->memory) || !c->cuMemFreeHost(c->pinned) || !c->cuStreamSynchronize(c->stream);
         bad |= !c->cuStreamDestroy_v2(c->stream) || !c->cuEventRecord(c->event, NULL) || !launch(c, 2);
         bad |= !c->cuModuleUnload(c->module) || !c->cuModuleGetFunction(&p, c->module, "fill");

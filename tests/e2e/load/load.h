@@ -19,13 +19,13 @@ enum load_kind {
         LOAD_SYNC,    /* the same kernel as LOAD_WAIT; waits by a request */
         LOAD_SLEEP,   /* a declared thread that sleeps on the device's clock */
         LOAD_PRINT,   /* kernels that print */
-        LOAD_IDLE,    /* holds much, does little */
-        LOAD_IMAGES,  /* images, sent as file descriptors */
+        LOAD_IDLE,    /* a client that holds many objects and does little */
+        LOAD_IMAGES,  /* loads images, sent as file descriptors */
         LOAD_CONTROL, /* connects, requests the status, disconnects */
         LOAD_HALF,    /* sends frames in two halves */
         LOAD_THREADS, /* four threads, each as LOAD_RING */
         LOAD_CUDA,    /* the drop-in libcuda */
-        LOAD_STEADY,  /* bystander: always holds the same, and checks every result */
+        LOAD_STEADY,  /* a bystander that always holds the same objects, and checks every result */
         LOAD_KINDS,
 };
 
@@ -36,7 +36,7 @@ struct load {
         enum load_kind kind;
         const char *build;
         uint64_t seed;
-        const char *what; /* the call that failed or is in progress */
+        const char *what; /* name of the call that failed or is in progress */
         dsc_session *s;
         uint64_t module, memory, more;
         void *pinned;
@@ -54,7 +54,8 @@ int load_open(struct load *load);
 int load_step(struct load *load);
 /* 1 if the error of a step or of load_open means that there is no daemon. */
 int load_daemon_gone(struct load *load, int error);
-/* After any other error, such as a worker's death: releases everything before load_open is called again. */
+/* Releases everything after an error other than a dead daemon, such as a worker's death; then load_open may be
+ * called again. */
 void load_reset(struct load *load);
 
 /* Functions of cuda.c. */

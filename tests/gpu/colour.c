@@ -60,7 +60,7 @@ struct code {
         uint32_t n;
 };
 
-/* One launch, independent of addresses: its pointers are offsets into the linear memory. */
+/* One launch of a kernel. It does not depend on addresses: its pointers are offsets into the linear memory. */
 struct step {
         const struct ds_ptx_function *function;
         uint64_t mask;
@@ -86,7 +86,7 @@ static double median(double *us, uint32_t n)
         return us[n / 2];
 }
 
-/* Starts the token numbers again, so that they never run out. */
+/* Restarts the token numbers from the beginning, so that they never run out. */
 static void tokens_again(struct dt *t)
 {
         dt_wait_all(t);
@@ -409,7 +409,7 @@ static uint64_t mask_of(const struct code *c, const char *name)
 
 /* --- memory-bound kernels ----------------------------------------------------------------------------------------- */
 
-/* The benchmark kernels, and how many of the n elements one thread or the whole grid processes */
+/* The benchmark kernels, and the number of the n elements that one thread or the whole grid processes */
 static const struct {
         const char *name;
         uint32_t elements;
@@ -481,7 +481,8 @@ static struct step step_of(
         return s;
 }
 
-/* The weights, then the arena; inputs are small numbers that are valid as halves and as floats. */
+/* Contents of the linear memory for a pack: the weights, then the arena; inputs are small numbers that are valid as
+ * halves and as floats. */
 static uint8_t *pack_memory(const struct sv_pack *pack, uint64_t *ret_arena_at, uint64_t *ret_bytes)
 {
         uint8_t *weights = NULL, *memory;

@@ -16,7 +16,7 @@ static inline char *ptx_without_contraction(const char *text)
 {
         static const char *const types[] = {".f32", ".f64", ".f16", ".bf16", ".ftz.", ".sat.f"};
         char *to = malloc(2 * strlen(text) + 1), *at = to;
-        int word = 0; /* whether `text` is inside of a word */
+        int word = 0; /* 1: `text` points into the middle of a word */
 
         while (to && *text) {
                 int is = 0;

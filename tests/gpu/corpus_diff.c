@@ -53,20 +53,20 @@
 
 /* The outcome of one launch of a kernel */
 enum outcome {
-        FAULTS,  /* faults in the interpreter */
-        LONG,    /* needs more than BUDGET instructions */
-        ORDER,   /* depends on the order of blocks or of atomics */
-        REFUSED, /* refused by the driver: too many registers, too much memory */
-        SILENT,  /* leaves memory unchanged: proves nothing, and is only counted */
-        TIMED,   /* reads clocks or similar: runs, is not compared */
-        SAME,    /* equal bit by bit */
-        NEARLY,  /* approximations, within the tolerance */
-        FARTHER, /* approximations, beyond the tolerance */
-        KNOWN,   /* differs, and is in the table of exceptions */
-        DIFFERS, /* differs without an explanation */
+        FAULTS,  /* the launch faults in the interpreter */
+        LONG,    /* the launch needs more than BUDGET instructions */
+        ORDER,   /* the result depends on the order of blocks or of atomics */
+        REFUSED, /* the driver refuses the launch: too many registers, too much memory */
+        SILENT,  /* the launch leaves memory unchanged: it proves nothing, and is only counted */
+        TIMED,   /* the kernel reads clocks or similar: it runs, and is not compared */
+        SAME,    /* results are equal bit by bit */
+        NEARLY,  /* results of approximations are within the tolerance */
+        FARTHER, /* results of approximations are beyond the tolerance */
+        KNOWN,   /* results differ, and the kernel is in the table of exceptions */
+        DIFFERS, /* results differ without an explanation */
         SETS,    /* the host's instruction sets give different bits */
-        FORM,    /* the persistent form leaves other memory */
-        BREAKS,  /* fails on the GPU, or kills the process that runs it */
+        FORM,    /* the persistent form leaves other memory than the native form */
+        BREAKS,  /* the launch fails on the GPU, or kills the process that runs it */
         N_OUTCOMES,
 };
 
@@ -150,7 +150,7 @@ struct file {
 
 static uint8_t *pristine[DRIVE_N_FILLINGS], *arena, *first, *other, *from_gpu, *again;
 static uint64_t gpu_arena;
-static char fault[160]; /* text of the last fault */
+static char fault[160]; /* text of the interpreter's or the driver's last fault */
 
 static void globals_reset(struct file *f, int which, enum drive_filling filling)
 {
@@ -334,7 +334,7 @@ static enum outcome on_gpu(struct file *f, const struct drive *d, const struct d
         return on_gpu_as(f, d, l, params, filling, 0, to);
 }
 
-/* The module with all forms of its kernels, as text for the driver. malloc'ed; NULL if the passes failed. */
+/* Makes the module with all forms of its kernels, as text for the driver. malloc'ed; NULL if the passes failed. */
 static char *text_with_forms(const struct file *f)
 {
         struct ds_ptx_form_verdict *verdicts = calloc(f->module->n_functions + 1, sizeof(*verdicts));
@@ -628,7 +628,7 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *function, s
                 drive_launch(&d, launch, &l);
                 uint32_t well = 0;
 
-                /* words that are not known to be addresses are numbers first; if that faults, they are addresses */
+                /* parameters whose kind is unknown are numbers first; if that faults, they are addresses */
                 for (int unseen = 0; unseen <= (d.unseen ? 1 : 0) && !well; unseen++) {
                         uint32_t faults = 0;
 
@@ -641,7 +641,7 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *function, s
                                 faults += o == LONG ? 3 : o == FAULTS;
                                 well += o != LONG && o != FAULTS;
                                 if (o == BREAKS)
-                                        _exit(7); /* the context is lost */
+                                        _exit(7); /* ends the process, because the context is lost */
                         }
                 }
         }
@@ -800,7 +800,7 @@ static int start(struct shard *s)
 
         s->begun = 0;
         pid = fork();
-        if (pid == 0) /* the child shares the memory of s */
+        if (pid == 0) /* the child shares the memory of this shard */
                 work(s);
         s->pid = pid;
         return pid > 0;

@@ -124,7 +124,7 @@ ds_unused static size_t dt_poll(struct dt *t)
         return n;
 }
 
-/* One step of waiting: polls, moves a virtual clock, or sleeps until the device signals an event. */
+/* Does one step of waiting: polls, moves a virtual clock, or sleeps until the device signals an event. */
 ds_unused static void dt_step(struct dt *t)
 {
         struct pollfd p = {.fd = t->ops->event_fd(t->device), .events = POLLIN};
@@ -161,8 +161,8 @@ ds_unused static void dt_ok(struct dt *t, uint64_t token)
 }
 
 /*
- * The image for module_load: on a real GPU the cubin that the helper would make, with the ptxas that the helper would
- * find. malloc'ed.
+ * Makes the image for module_load: on a real GPU the cubin that the helper would make, with the ptxas that the helper
+ * would find. malloc'ed.
  */
 ds_unused static void *dt_image(struct dt *t, const char *ptx, size_t *ret_size)
 {
@@ -820,7 +820,7 @@ ds_unused static void dt_test_globals(const struct ds_device_ops *ops, const cha
         dt_ok(t, dt_launch(t, &l));
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
         cr_assert_eq(host[0], 8);
-        /* a kernel of another module receives the variable's address */
+        /* a kernel of another module gets the address of this module's variable */
         dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, va, 99);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, va, 4));
         cr_assert_eq(host[0], 99);

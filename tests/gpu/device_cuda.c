@@ -21,9 +21,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define SECONDS 60 /* time limit of one body */
+#define SECONDS 60 /* time limit of one body, s */
 
-/* After a fault the context is lost: all work in flight ends with an error, nothing can be submitted, memory stays. */
+/* After a fault the context is lost: work in flight ends with an error, nothing can be submitted, device memory
+ * stays. */
 static void test_lost(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
@@ -35,7 +36,7 @@ static void test_lost(const struct ds_device_ops *ops, const char *spec)
         cr_assert_eq(ops->lost(t->device), 0);
         dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
         bad = dt_poke(t, module, "poke", t->stream, 0xdead0000, 1);
-        /* submits until the device reports the fault */
+        /* submits work until the device reports the fault */
         for (; n < DS_ARRAY_SIZE(behind); n++) {
                 behind[n] = dt_token(t);
                 if (ops->launch(t->device, &null, behind[n])) {

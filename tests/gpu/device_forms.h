@@ -18,8 +18,9 @@
 #define DT_FORM_LOOPS 1000u
 #endif
 #define DT_FORM_THREADS 32u
-#define DT_FORM_COUNTS DT_DEVICE_VA                               /* a word per block */
-#define DT_FORM_OUT(i) (DT_DEVICE_VA + DS_MIB(1) + (i)*DS_MIB(1)) /* a word per thread */
+#define DT_FORM_COUNTS DT_DEVICE_VA /* address of the counts: a word per block */
+/* address of copy i of the output: a word per thread */
+#define DT_FORM_OUT(i) (DT_DEVICE_VA + DS_MIB(1) + (i)*DS_MIB(1))
 #define DT_FORM_BYTES(blocks) ((blocks)*DT_FORM_THREADS * UINT64_C(4))
 
 /* clang-format off */
@@ -85,7 +86,7 @@ static inline uint32_t dt_form_random(struct dt_forms *f, uint32_t below)
         return (uint32_t)(f->seed >> 33) % below;
 }
 
-/* A device with three rungs: one over all TPCs, and two halves. ptx: text of the module */
+/* Opens a device with three rungs: one over all TPCs, and two halves. ptx: text of the module */
 static inline struct dt_forms dt_forms_of(
         const struct ds_device_ops *ops, const char *spec, uint32_t blocks, const char *ptx)
 {
@@ -109,7 +110,7 @@ static inline struct dt_forms dt_forms_open(const struct ds_device_ops *ops, con
         return dt_forms_of(ops, spec, blocks, DT_PTX_FORMS);
 }
 
-/* The text that the passes make of the native kernel; malloc'ed. */
+/* Returns the text that the passes make of the native kernel; malloc'ed. */
 static inline char *dt_forms_made(const char *ptx)
 {
         struct ds_ptx_form_verdict verdicts[8] = {};
@@ -132,7 +133,7 @@ static inline char *dt_forms_made(const char *ptx)
         return text;
 }
 
-/* A launch of one form that writes copy i of the output. */
+/* Makes a launch of one form that writes copy i of the output. */
 static inline struct ds_launch dt_form_launch(struct dt_forms *f, enum ds_ptx_form form, uint32_t i)
 {
         static const char *const names[] = {"work", "work__ds_sliced", "work__ds_persistent"};
@@ -388,7 +389,7 @@ ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_
         cr_assert_eq(ops->launch(f.t->device, &second, f.t->next_token), DS_CUDA_INVALID_VALUE, "the launch has ended");
         for (uint32_t i = 0; i < 3; i++)
                 dt_form_right(&f, i);
-        /* a launch that has ended, but whose completion was not polled, ends normally when evicted */
+        /* a launch that has ended, but whose completion was not polled, ends normally when it is evicted */
         dt_form_clear(&f, 1);
         l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
         token = dt_launch(f.t, &l);
@@ -397,7 +398,7 @@ ds_unused static void dt_test_forms_evict_early_and_late(const struct ds_device_
         dt_close(f.t);
 }
 
-/* Many launches at once, each evicted at some time; a few are dropped instead of resumed. */
+/* Evicts each of many concurrent launches at some time; drops a few instead of resuming them. */
 ds_unused static void dt_test_forms_many(const struct ds_device_ops *ops, const char *spec)
 {
         enum { MANY = 8 };

@@ -12,7 +12,7 @@
 
 #define DT_CROWD_SLOTS 12u
 #define DT_CROWD_BLOCKS 24u
-#define DT_CROWD_TOKENS UINT64_C(1000000) /* added to launch numbers: tokens stay above the harness's */
+#define DT_CROWD_TOKENS UINT64_C(1000000) /* added to launch numbers, so that tokens are above those of the harness */
 #define DT_CROWD_SESSIONS 6u
 #define DT_CROWD_EACH 4u
 
@@ -20,7 +20,7 @@
 struct dt_crowd_sizes {
         uint32_t launches; /* number of launches; on a GPU more than there are control blocks */
         uint32_t rounds;
-        uint32_t wide; /* blocks of a launch that a removed session leaves running */
+        uint32_t wide; /* number of blocks of a launch that a removed session leaves running */
 };
 
 static inline struct dt_crowd_sizes dt_crowd_sizes(const struct dt *t)
@@ -41,7 +41,7 @@ static inline uint32_t dt_crowd_stream(struct dt_forms *f)
 
 /* --- launches queued in one stream -------------------------------------------------------------------------------- */
 
-/* Evicts one launch of a stream, or all from one on, at any moment: each of the others still ends. */
+/* Evicts one launch of a stream, or that launch and all later ones, at any moment: each other launch still ends. */
 ds_unused static void dt_test_forms_evict_behind(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt_forms f = dt_forms_open(ops, spec, 120);
@@ -95,7 +95,7 @@ ds_unused static void dt_test_forms_evict_behind(const struct ds_device_ops *ops
 
 /* --- reuse of control blocks -------------------------------------------------------------------------------------- */
 
-/* A slot runs launches one after the other, all on one copy of the output. */
+/* A slot of the test: its launches run one after the other, all on one copy of the output. */
 struct dt_crowd_slot {
         uint64_t token; /* token of the launch in flight; 0: none */
         uint64_t resumes;
@@ -180,7 +180,7 @@ ds_unused static void dt_test_forms_again_and_again(const struct ds_device_ops *
         uint32_t number = 0, flying = 0, left = 1, ended = 0, dropped = 0;
 
         dt_form_clear(&f, DT_CROWD_SLOTS);
-        /* a launch so long that it cannot have ended when it is evicted, however fast the others are */
+        /* this launch is so long that it cannot have ended when it is evicted, however fast the others are */
         f.loops *= 100;
         dt_crowd_launch(&f, &slots[0], 0, number++, 1);
         cr_assert_eq(ops->evict(f.t->device, slots[0].token), 0);
@@ -277,7 +277,8 @@ ds_unused static void dt_test_forms_sessions_go(const struct ds_device_ops *ops,
                         token = dt_crowd_work(&f, modules[i % DT_CROWD_SESSIONS], i % DT_CROWD_SESSIONS,
                                 i / DT_CROWD_SESSIONS, sizes.wide);
                         if (!dt_form_random(&f, 3))
-                                (void)ops->evict(f.t->device, token); /* the launch may be native */
+                                /* the result does not matter, because the launch may be native */
+                                (void)ops->evict(f.t->device, token);
                 }
                 dt_form_pass(f.t, dt_form_random(&f, 60000));
                 for (uint32_t s = 0; s < DT_CROWD_SESSIONS; s++)

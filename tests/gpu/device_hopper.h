@@ -14,7 +14,7 @@ ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const
 {
         struct dt *t = dt_open(ops, spec);
         struct ds_tensor_map good = {.kind = DS_TENSOR_MAP_TILED,
-                .data_type = 6, /* halves */
+                .data_type = 6, /* data type of the map: halves */
                 .rank = 3,
                 .address = DT_DEVICE_VA,
                 .given = DS_TENSOR_DIMS | DS_TENSOR_STRIDES | DS_TENSOR_BOX | DS_TENSOR_STEPS,

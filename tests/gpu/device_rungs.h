@@ -187,7 +187,8 @@ static inline uint64_t dt_bounded_ns(struct dt *t, ds_device_module *module, uin
         return least;
 }
 
-/* The bound determines the number of waves; it adds no shared memory to a kernel that already uses much. */
+/* The bound on resident blocks determines the number of waves; it adds no shared memory to a kernel that already
+ * uses much. */
 ds_unused static void dt_test_bound(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

@@ -160,7 +160,7 @@ void series_fact(struct series *s, const char *what)
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
-/* Stands for a function that the driver lacks; the ABIs of CUDA allow calls with any arguments. */
+/* Takes the place of a function that the driver lacks; the ABIs of CUDA allow calls with any arguments. */
 static CUresult absent(void)
 {
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -333,7 +333,7 @@ bool busy_open(void)
         if (!green_make(&busy.be, 0, gpu.n_groups - 8) || !green_make(&busy.ls, gpu.n_groups - 8, 8) ||
                 !TRY(cu.cuEventCreate(&busy.done, CU_EVENT_DISABLE_TIMING)))
                 return false;
-        /* the cost of a first launch does not count */
+        /* a first launch, whose cost does not count */
         TRY(launch_spin(busy.be.low, 2 * busy.be.sms, 1024, 1000));
         TRY(launch_spin(busy.ls.low, 1, 1024, 1000));
         TRY(launch(kernel("nothing"), busy.ls.high, 1, 32, NULL, 0));

@@ -75,7 +75,7 @@ static const struct {
         {"cuStreamSynchronize", by_stream}, {"cuStreamSynchronize of another stream", by_other_stream},
         {"cuCtxSynchronize", by_context}};
 
-/* whether the call brings the text of a kernel that has ended */
+/* prints whether this call brings the text of a kernel that has ended */
 static void text_after(size_t i)
 {
         int n = 42;
@@ -99,7 +99,7 @@ static void text_after(size_t i)
                 actions[i].name, (int)result, unflushed, flushed, last);
 }
 
-/* whether cuStreamSynchronize of an idle stream brings text while BE runs, and when it returns */
+/* prints whether cuStreamSynchronize of an idle stream brings text while BE runs, and when it returns */
 static CUresult idle_stream_sync(void)
 {
         int n = 43;
@@ -241,7 +241,7 @@ struct fault {
         const char *name, *kernel;
         uint64_t param;
         size_t param_size;
-        bool aligned_off; /* param is an offset into the scratch memory */
+        bool aligned_off; /* 1: param is an offset into the scratch memory */
         unsigned int gib; /* GiB of device memory mapped when the fault happens */
         int core;         /* core dump: 0 none, 1 by environment, 2 by call */
 };
@@ -350,7 +350,7 @@ void section_faults(void)
         }
 }
 
-/* two green contexts with work, one of which faults */
+/* runs work in two green contexts, one of which faults */
 void section_two_streams(void)
 {
         CUevent before, faulty, other;

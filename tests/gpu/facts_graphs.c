@@ -35,7 +35,7 @@
 #define BESIDE_NODES 50  /* nodes of the graph beside the full GPU */
 #define BESIDE_NS 100000 /* time of one of the blocks that fill the GPU, ns */
 #define BESIDE_WAVES 200 /* waves of these blocks: 20 ms in all */
-#define BESIDE_RUNS 15   /* runs of each row */
+#define BESIDE_RUNS 15   /* number of runs of each row */
 #define PAGE ((size_t)65536)
 
 enum build {
@@ -48,9 +48,9 @@ enum build {
 enum stream {
         PRIMARY, /* primary context, lowest priority */
         GREEN,   /* green context over all SMs, highest priority */
-        OTHER,   /* a second stream like GREEN */
+        OTHER,   /* a second stream with the properties of GREEN */
         LOW,     /* green context, lowest priority */
-        BESIDE,  /* a second stream like LOW, for the kernel that fills the GPU */
+        BESIDE,  /* a second stream with the properties of LOW, for the kernel that fills the GPU */
         N_STREAMS,
 };
 
@@ -544,7 +544,7 @@ static bool beside_begin(void)
         if (!TRY(launch_spin(g.streams[BESIDE], beside_blocks(), 1024, plan.beside_ns)) ||
                 !TRY(cu.cuEventRecord(g.beside, g.streams[BESIDE])))
                 return false;
-        until = now_us() + 1000; /* by then the kernel fills the GPU */
+        until = now_us() + 1000; /* waits until the kernel fills the GPU */
         while (!g.sim && now_us() < until)
                 ;
         return true;

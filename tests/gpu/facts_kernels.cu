@@ -79,7 +79,7 @@ __global__ void structs(struct mixed m, int n, unsigned int *out)
         out[threadIdx.x] = dynamic[threadIdx.x] + fact_device[threadIdx.x % 256];
 }
 
-/* three kernels that are launched only by the section that measures their first launch */
+/* Three kernels that only the section about first launches uses. */
 __global__ void first_a(unsigned int *out)
 {
         out[threadIdx.x] = 1;

@@ -350,7 +350,7 @@ void section_modules(void)
         if (!gpu_open())
                 return;
         say_library();
-        /* nothing has run yet in the second pair of green contexts */
+        /* creates a second pair of green contexts, in which nothing has run yet */
         if (!green_make(&other[0], gpu.n_groups - 4, 4) || !green_make(&other[1], gpu.n_groups - 2, 2) || !busy_open())
                 return;
         modules_idle();

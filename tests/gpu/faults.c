@@ -98,8 +98,7 @@ static void host_mix(uint32_t *p, uint32_t n, uint32_t value)
                 p[i] = p[i] * 3 + value + i;
 }
 
-/* Recovers a client after an error; it then works like any other. Returns 0, or prints the failed step and returns
- * its number. */
+/* Makes a client usable again after an error. Returns 0, or prints the failed step and returns its number. */
 static int start_anew(struct client *c)
 {
         int r = dsc_reset(c->session);
@@ -164,7 +163,7 @@ static int idle_open(struct idle *idle)
         return 0;
 }
 
-/* Verifies every byte, then runs kernels on some of them. */
+/* Verifies every byte of an idle session's memory, then runs kernels on some of them. */
 static int idle_verify(struct idle *idle)
 {
         uint32_t value = ++idle->rounds * 1000;
@@ -191,7 +190,8 @@ static int idle_verify(struct idle *idle)
         return dsc_wait_all(idle->c.session) ? 26 : 0;
 }
 
-/* Writes 'r' when ready; answers each 'v' with the number of the failed step, 0 for none; 'q' ends it. */
+/* Child of an idle session: writes 'r' when ready; answers each 'v' with the number of the failed step, 0 for none;
+ * 'q' ends it. */
 static int idle_child(int in, int out)
 {
         struct idle idle = {.rounds = 0};
@@ -211,8 +211,8 @@ static int idle_child(int in, int out)
 
 static const char *offence;
 
-/* Writes 'r' when ready; on 'g' it commits the fault and writes two bytes, its error. After a reset it works like
- * any other client. */
+/* Child that breaks the context: writes 'r' when ready; on 'g' it commits the fault and writes two bytes, its error.
+ * After a reset it works like any other client. */
 static int offender_child(int in, int out)
 {
         struct client c;
@@ -237,7 +237,7 @@ static int offender_child(int in, int out)
         return work(&c, 5) ? 14 : 0;
 }
 
-/* Has a kernel in flight when the context breaks: it soon gets an error, and after a reset it works again. */
+/* Child with a kernel in flight when the context breaks: it soon gets an error, and after a reset it works again. */
 static int beside_child(int in, int out)
 {
         struct client c;
@@ -257,7 +257,8 @@ static int beside_child(int in, int out)
         return work(&c, 6) ? 13 : 0;
 }
 
-/* Writes 'r' before it connects; on 'g' it starts; 'd' after its first right results. Prints the times of its steps. */
+/* Child that starts after the error: writes 'r' before it connects; on 'g' it connects; 'd' after its first right
+ * results. Prints the times of its steps. */
 static int fresh_child(int in, int out)
 {
         uint64_t begin, session, memory, module;
@@ -286,7 +287,7 @@ static int fresh_child(int in, int out)
 
 static uint32_t spin_ms = 5000;
 
-/* Launches a long kernel and writes 'r'; then the parent kills it. */
+/* Child that launches a long kernel and writes 'r'; then the parent kills it. */
 static int doomed_child(int in, int out)
 {
         struct client c;

@@ -24,7 +24,7 @@ extern "C" __global__ void trap(unsigned *p, unsigned n, unsigned value)
         p[0] = n;
 }
 
-// spins for `value` milliseconds of the GPU's clock
+// Spins for `value` milliseconds of the GPU's clock.
 extern "C" __global__ void spin(unsigned *p, unsigned n, unsigned value)
 {
         unsigned long long begin, now;
@@ -36,7 +36,7 @@ extern "C" __global__ void spin(unsigned *p, unsigned n, unsigned value)
         p[0] = n;
 }
 
-// spins until *p changes, which never happens
+// Spins until *p changes, which never happens.
 extern "C" __global__ void endless(volatile unsigned *p, unsigned n, unsigned value)
 {
         while (p[0] != 0x600dbeefu)

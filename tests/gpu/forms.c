@@ -17,7 +17,7 @@
 #include "tests/gpu/device_forms.h"
 
 #define PER_SM 2u
-#define WHOLE_US 2000.0 /* approximate time of one launch */
+#define WHOLE_US 2000.0 /* intended time of one launch, us */
 #define BLOCKS_MAX 390000u
 #define TRIES_MAX 2000u
 
@@ -61,7 +61,7 @@ static double now_us(struct bench *b)
         return (double)b->f.t->ops->now(b->f.t->device) / 1e3;
 }
 
-/* Starts the token numbers again, so that they never run out. */
+/* Restarts the token numbers from the beginning, so that they never run out. */
 static void tokens_again(struct dt *t)
 {
         dt_wait_all(t);
@@ -172,7 +172,7 @@ static void tell(struct bench *b, uint64_t token)
         cr_assert(!r || r == DS_CUDA_NOT_FOUND, "evict says %d", r);
 }
 
-/* Time of the urgent kernel from its submission until its end is seen; this thread does nothing else. */
+/* Time of the urgent kernel from its submission until its end is seen, us; this thread does nothing else. */
 static double urgent_us(struct bench *b, uint64_t evict)
 {
         double begin = now_us(b);
@@ -257,7 +257,7 @@ static void latency(struct bench *b, double block_us, const struct ds_launch *be
         printf("; alone %.1f; %u tries, %u evicted\n", b->urgent_us, urgent.n, told.n);
 }
 
-/* Time from launch to end, us, with an eviction about every pause_ns and immediate resumption. */
+/* Time from launch to end, us, if the launch is evicted about every pause_ns and resumed at once. */
 static double whole_us(struct bench *b, uint64_t pause_ns, uint32_t *ret_evicted)
 {
         struct ds_launch l = b->workers;

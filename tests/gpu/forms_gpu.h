@@ -25,7 +25,7 @@ static struct {
         uint32_t epoch;
 } forms_gpu;
 
-/* Call it after open_gpu(). Returns 0 if the driver lacks a function. */
+/* Loads further functions of the driver, after open_gpu(). Returns 0 if the driver lacks one. */
 static inline int forms_gpu_open(void)
 {
         static const struct {

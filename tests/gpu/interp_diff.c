@@ -119,7 +119,8 @@ static int try_rows(int from, int to, ds_interp_block *work)
         size_t length = 0;
         char *text = rows_emit_module(from, to, &length);
         void *gpu = NULL;
-        int options[] = {5, 6}, bad = 0; /* CU_JIT_ERROR_LOG_BUFFER and its size */
+        /* numbers of the options CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES */
+        int options[] = {5, 6}, bad = 0;
         void *values[] = {log, (void *)(uintptr_t)sizeof(log)};
 
         memset(&diags, 0, sizeof(diags));

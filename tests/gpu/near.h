@@ -27,7 +27,7 @@ static inline double near_wide_half(uint16_t h)
         return h & 0x8000 ? -v : v;
 }
 
-/* The difference of two 32-bit words, as the float type in which they are nearest; 16-bit types count less. */
+/* The relative difference of two 32-bit words, as the float type in which they are nearest; 16-bit types count less. */
 static inline double near_word(uint32_t a, uint32_t b)
 {
         float x, y;

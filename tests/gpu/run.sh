@@ -78,8 +78,9 @@ at_once() {
 export -f one shared natively at_once
 export build tmp shared_path
 
-# Prints the output of a program without the number of checks: a program makes some checks only if the device has a
-# feature (memory that both sides can write, registered memory, 64-bit words). A failed check has a line of its own.
+# said: prints the output of a program without the number of checks. A program makes some checks only if the device
+# has a feature (memory that both sides can write, registered memory, 64-bit words). A failed check has a line of its
+# own.
 said() {
         sed 's/^\(PASS\|FAIL\) \([^ ]*\) ([0-9]* checks)$/\1 \2/' "$1"
 }
@@ -112,8 +113,8 @@ compare() {
         result "$4$counts$([ $status = 1 ] && echo ': not as natively')" $status "${text:-}"
 }
 
-# the worker dies three times while a program works: it gets an error each time, and a new context works like the
-# first
+# foreign_deaths: the worker dies three times while a program works: the program gets an error each time, and a new
+# context works like the first
 foreign_deaths() {
         local other n
         RECOVERY_FOREIGN=1 shared "once9" sm_90 recovery &
@@ -146,7 +147,7 @@ natives() {
                 echo "no GPU with NVIDIA's driver here: nothing is compared with native runs"
                 return
         fi
-        # the driver needs most of a second for a context, so programs run in parallel
+        # programs run in parallel, because the driver needs most of a second for a context
         for program; do
                 for arch in $archs; do
                         has "$native_skips$native_alone$breaks" "$program" || echo "$arch $program"
@@ -467,7 +468,7 @@ part_libs() {
         daemon_start --policy multistream || return
         for program in "$build"/gpu/libs/*; do
                 program=$(basename "$program")
-                # a library that is not on this machine is left out, not failed
+                # a library that is not on this machine is skipped, not failed
                 if LD_LIBRARY_PATH=$path ldd "$build/gpu/libs/$program" | grep 'not found'; then
                         echo "left out: $program: the library is not on this machine"
                         continue

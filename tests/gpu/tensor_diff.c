@@ -99,7 +99,8 @@ static int try_rows(int from, int to, ds_interp_block *work)
         ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
         size_t length = 0;
         char *text = tensor_emit_module(from, to, &length);
-        int options[] = {5, 6}, bad = 0; /* CU_JIT_ERROR_LOG_BUFFER and its size */
+        /* numbers of the options CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES */
+        int options[] = {5, 6}, bad = 0;
         void *values[] = {log, (void *)(uintptr_t)sizeof(log)}, *gpu = NULL;
         int refused = 0;
 

@@ -50,11 +50,11 @@ struct drive {
         const struct ds_ptx_function *function;
         const struct ds_interp_kernel_info *info;
         struct drive_field field[DRIVE_FIELDS];
-        uint32_t n_fields, unseen;   /* 64-bit parameters of unknown kind */
-        uint32_t class;              /* enum drive_class */
-        int dynamic;                 /* uses dynamic shared memory */
-        uint8_t thread[3], block[3]; /* dimensions of %tid, %ctaid that it reads */
-        int warps;                   /* reads its lane or warp */
+        uint32_t n_fields, unseen;   /* number of 64-bit parameters of unknown kind */
+        uint32_t class;              /* enum drive_class, the reasons together; 0: none */
+        int dynamic;                 /* 1: the kernel uses dynamic shared memory */
+        uint8_t thread[3], block[3]; /* 1 for each dimension of %tid or %ctaid that the kernel reads */
+        int warps;                   /* 1: the kernel reads the number of its lane or warp */
 };
 
 struct drive_launch {
@@ -71,7 +71,7 @@ static inline uint64_t drive_random(uint64_t *state)
         return z ^ z >> 31;
 }
 
-/* Sum of twelve uniform numbers: near enough to normal */
+/* A normally distributed number, nearly: the sum of twelve uniform ones */
 static inline double drive_normal(uint64_t *state)
 {
         double sum = -6;
@@ -235,8 +235,8 @@ static inline uint32_t drive_classify(const struct ds_ptx_function *f, int *call
         return class;
 }
 
-/* Dimensions that the function reads. Threads and blocks that differ only in other dimensions would do the same at
- * the same time. */
+/* Finds the dimensions that the function reads. Threads and blocks that differ only in other dimensions would do the
+ * same at the same time. */
 static inline void drive_dimensions(struct drive *d, const struct ds_ptx_function *f)
 {
         for (uint32_t i = 0; i < f->n_instrs; i++) {
@@ -300,7 +300,7 @@ static inline int drive_open(struct drive *d, const struct ds_ptx_module *m, con
         return 1;
 }
 
-/* The parameters of a launch. unseen_are_addresses: parameters of unknown kind are addresses. */
+/* Fills in the parameters of a launch. unseen_are_addresses: parameters of unknown kind are addresses. */
 static inline void drive_params(
         const struct drive *d, const struct drive_launch *l, uint64_t arena, int unseen_are_addresses, uint8_t *to)
 {
@@ -326,7 +326,7 @@ static inline void drive_params(
         }
 }
 
-/* Launch `which` of the list, made to fit the kernel's directives. */
+/* Makes launch `which` of the list, changed to fit the kernel's directives. */
 static inline void drive_launch(const struct drive *d, int which, struct drive_launch *l)
 {
         static const struct drive_launch list[DRIVE_N_LAUNCHES] = {

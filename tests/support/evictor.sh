@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # A daemon with the tests' policy `evictor`, for scripts that have set $tmp. A daemon finds policies beside itself,
-# and this one is not installed.
+# and this policy is not installed, so the script copies the daemon.
 
 # evicting_daemon BUILD: copies the files of a daemon to $tmp/evicting
 evicting_daemon() {
@@ -11,13 +11,14 @@ evicting_daemon() {
                 cp "$1/tests/policies/evictor.so" "$to/policies/" && chmod -R go-w "$to"
 }
 
-# evicting_figure KEY: one figure of the status that $build/detsharectl gets from the daemon at $DETSHARE_SOCKET
+# evicting_figure KEY: prints one figure of the status that $build/detsharectl gets from the daemon at
+# $DETSHARE_SOCKET
 evicting_figure() {
         # shellcheck disable=SC2154
         "$build/detsharectl" status --json | sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" | head -n 1
 }
 
-# evicting_figures: counts of that daemon's kernels by outcome, one per line
+# evicting_figures: prints the counts of that daemon's kernels by outcome, one per line
 evicting_figures() {
         local key
         for key in forms_made forms_found forms_failed launches launches_persistent launches_sliced evictions resumes; do

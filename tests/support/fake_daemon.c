@@ -128,7 +128,8 @@ void fake_flush(struct fake *fake)
 static uint8_t *at(struct fake *fake, uint64_t address, uint64_t bytes)
 {
         if (address >= fake->window + FAKE_WINDOW_BYTES / 2 && address < fake->window + FAKE_WINDOW_BYTES)
-                return (uint8_t *)(uintptr_t)address; /* pinned memory has the same address in this process */
+                /* pinned memory has the same address in this process as in the client */
+                return (uint8_t *)(uintptr_t)address;
         CHECK(address >= fake->window && address - fake->window + bytes <= FAKE_DEVICE_BYTES);
         return fake->device + (address - fake->window);
 }
@@ -158,7 +159,7 @@ static void run_copy(struct fake *fake, const struct ds_record_copy *c)
                         c->width);
 }
 
-/* False if the worker ends meanwhile: the call is lost. */
+/* Calls the host function. Returns false if the worker ends meanwhile: then the call is lost. */
 static bool run_host(struct fake *fake, const struct ds_record_host *host)
 {
         const uint64_t n = atomic_load(&fake->page->host_calls);
@@ -422,7 +423,7 @@ static void remember_hello(struct fake *fake, const Detshare__Hello *h)
         fake->hello_share_limit = h->gpu_limit;
 }
 
-/* Consumes the ring up to the request's tail. */
+/* Waits until the worker has consumed the ring up to the tail in the request. */
 static void catch_up(struct fake *fake, const Detshare__Request *request)
 {
         fake->last_ring_tail = request->ring_tail;
@@ -493,7 +494,7 @@ static size_t answer(struct fake *fake, const Detshare__Request *request, Detsha
                 /* device addresses are not reused: a late free must not hit another allocation */
                 fake->pinned_used = 0;
                 return 0;
-        default: /* Sync, frees, sets: the ring has been consumed, and nothing else is to do */
+        default: /* for a sync, a free or a setting nothing is left to do after the ring has been consumed */
                 return 0;
         }
 }

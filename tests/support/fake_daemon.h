@@ -24,9 +24,9 @@
 #define FAKE_DEVICE_BYTES (64u << 20)
 
 enum fake_verdict {
-        FAKE_DEFAULT,  /* continue as without a hook */
+        FAKE_DEFAULT,  /* the hook leaves the request: continue as without a hook */
         FAKE_ANSWERED, /* the hook filled in the reply */
-        FAKE_SILENT,   /* no reply now, perhaps later */
+        FAKE_SILENT,   /* the hook sends no reply now, perhaps one later */
         FAKE_CLOSE,    /* close the connection */
 };
 
@@ -52,13 +52,13 @@ struct fake {
         _Atomic bool paused;    /* the worker does not consume */
         _Atomic bool naps;      /* the worker sleeps on the eventfd whenever the ring is empty */
         _Atomic bool simulated;
-        _Atomic bool kick_blocks; /* in the next attachment, writing the eventfd blocks until it is read */
+        _Atomic bool kick_blocks; /* 1: in the next attachment, writing to the eventfd blocks until it is read */
         _Atomic uint64_t clock_ns;
         void (*on_record)(struct fake *fake, const struct ds_record *record);
 
         /* observations for the test */
-        _Atomic uint32_t requests[256]; /* count per call case */
-        _Atomic uint32_t records[16];   /* count per record type */
+        _Atomic uint32_t requests[256]; /* number of requests by call case */
+        _Atomic uint32_t records[16];   /* number of records by record type */
         _Atomic uint32_t connections, sleeps, declared;
         _Atomic uint64_t last_ring_tail;
         char hello_name[64];
@@ -73,7 +73,7 @@ struct fake {
         uint64_t head;
         _Atomic uint64_t synchronised; /* value of the ring header's `synchronised` when the worker last woke */
         _Atomic bool worker_runs, worker_stop;
-        uint64_t done[DS_STREAMS_MAX]; /* survives the worker's death */
+        uint64_t done[DS_STREAMS_MAX]; /* last completed operation of each stream; survives the worker's death */
         int sticky;
         uint8_t *device;
         uint64_t device_used, pinned_used, event_id;

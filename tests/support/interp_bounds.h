@@ -88,7 +88,7 @@ static inline long double bounds_reference(const char *text, double x, double y)
         }
 }
 
-/* A format: bits of its mantissa, exponent of its least normal number, largest number. */
+/* A floating-point format: bits of its mantissa, exponent of its least normal number, largest number. */
 struct bounds_format {
         int mantissa, least;
         double most;
@@ -136,7 +136,7 @@ static inline double bounds_error(const char *text, double x, double y, double r
         (void)frexpl(want, &exponent);
         allowed = fmax(b->absolute, b->relative * (double)fabsl(want));
         allowed = fmax(allowed, b->ulps * ldexp(1, (exponent - 1 < f.least ? f.least : exponent - 1) - f.mantissa));
-        /* Near the ends of the range the result is rounded to the next representable number. */
+        /* near the ends of the range the result may be the next representable number */
         allowed = fmax(allowed, fabsl(want) < least ? tiniest : 0);
         if (ftz && r == 0 && fabsl(want) < least + allowed)
                 return 0;
@@ -145,7 +145,7 @@ static inline double bounds_error(const char *text, double x, double y, double r
         if (r != r)
                 return INFINITY;
         off = fabsl((long double)r - want);
-        /* Excludes the rounding of a format that is coarser than the bound, which is no error of the approximation. */
+        /* subtracts the rounding of a format that is coarser than the bound, which is no error of the approximation */
         return (double)off / allowed;
 }
 

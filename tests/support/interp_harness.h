@@ -43,7 +43,7 @@ struct rig {
         size_t used;
         struct ds_interp_range range[RIG_RANGES];
         size_t n_ranges;
-        uint32_t seed; /* 0: blocks, or clusters, run in order */
+        uint32_t seed; /* seed of the order of blocks, or clusters; 0: they run in order */
         uint32_t cluster[3];
         uint64_t max_instructions;
         const _Atomic uint32_t *abort;
@@ -164,7 +164,7 @@ static inline void rig_file(struct rig *r, const char *arch, const char *name)
         free(text);
 }
 
-/* Zeroed device memory. */
+/* Allocates zeroed device memory. */
 static inline void *rig_alloc(struct rig *r, size_t bytes)
 {
         uint8_t *p = r->memory + r->used;
@@ -236,7 +236,7 @@ static inline struct ds_interp_result rig_cluster(struct rig *r, const struct ds
         return results[n - 1];
 }
 
-/* Address of a pass's variable, NULL if the module has none. */
+/* Address of a variable that a pass has added; NULL if the module has none. */
 static inline uint64_t *rig_pass_variable(struct rig *r, const char *name, uint64_t *ret_size)
 {
         uint64_t va = 0;
@@ -245,7 +245,8 @@ static inline uint64_t *rig_pass_variable(struct rig *r, const char *name, uint6
                                                                                          : NULL;
 }
 
-/* A permuted order of blocks by the pass block-order: blocks start in grid order and read their index from an array. */
+/* Sets a permuted order of blocks by the pass block-order: blocks start in grid order and read their index from an
+ * array. */
 static inline void rig_set_order(struct rig *r, uint32_t n)
 {
         uint64_t size, *variable = rig_pass_variable(r, "ds_block_order", &size);

@@ -28,8 +28,8 @@ enum kind { NONE, I16, I32, I64, F32, F64, F16, BF16, F16X2, BF16X2, SMALL, PRED
 struct row {
         char text[512];
         enum kind d, a, b, c;
-        /* 0: bits are compared; ROWS_APPROX: within an error; ROWS_ODD: not compared, since hardware differs from
-         * PTX */
+        /* how results are compared. 0: bit by bit; ROWS_APPROX: within an error; ROWS_ODD: not, since the hardware
+         * differs from PTX */
         int approx;
 };
 
@@ -390,7 +390,7 @@ static inline void rows_warp(void)
                 "setp.ne.s32 %%R, %%A, 7; vote.sync.uni.pred %%D, %%R, -1; elect.sync _|%%Q, -1;");
 }
 
-/* Each thread has its own cell with the initial value %B. The result is old xor new. */
+/* Adds a row for an atomic: each thread has its own cell with the initial value %B, and the result is old xor new. */
 static inline void rows_atomic_row(const char *op, const char *type, enum kind k)
 {
         const char *b = k == I64 || k == F64 ? "b64" : "b32";
@@ -434,7 +434,7 @@ static const char *const video_types[] = {"u32.u32.u32", "u32.u32.s32", "u32.s32
         "s32.u32.s32", "s32.s32.u32", "s32.s32.s32"};
 
 /*
- * One scalar operation in each of its forms; the selected parts of registers vary by row.
+ * Adds rows for one scalar video operation in each of its forms; the selected parts of registers vary by row.
  *
  * PTX computes with 34 bits, but ptxas 13 generates 32-bit code for sm_90, and the hardware's results differ from PTX
  * in these cases: .sat beyond 32 bits unsigned, shifts left with .sat, .min and .max as second operations, .sat into a
@@ -513,7 +513,7 @@ static inline void rows_video(void)
                         rows_video_scalar(scalar[i], video_types[t], "", turn++);
                 for (size_t i = 0; i < DS_ARRAY_SIZE(simd); i++)
                         rows_video_simd(simd[i], video_types[t], turn++);
-                /* A shift's amount is unsigned. */
+                /* only types whose second operand is unsigned, because it is the shift's amount */
                 for (int k = 0; k < 4 && !(t & 1); k++)
                         rows_video_scalar(k & 1 ? "vshr" : "vshl", video_types[t], k & 2 ? ".clamp" : ".wrap", turn++);
         }
@@ -567,7 +567,7 @@ static inline void rows_small(void)
                 rows_add(I32, I32, I32, I32, 0, "cvt.pack.sat.%s.s32.b32 %%D, %%A, %%B, %%C;", pack[t]);
 }
 
-/* Vectors of halves: the old value, or the final contents. */
+/* Adds rows for atomics on vectors of halves: the result is the old value, or the final contents. */
 static inline void rows_atomic_halves(void)
 {
         static const char *const ops[] = {"add", "min", "max"}, *const types[] = {"f16", "bf16"};
@@ -594,7 +594,7 @@ static inline void rows_atomic_halves(void)
                 "ld.shared.b64 %%e, [%%S]; add.u64 %%D, %%D, %%e; }");
 }
 
-/* mbarriers, as far as results show them: counts, phases. */
+/* Adds rows for mbarriers, as far as results show them: counts, phases. */
 static inline void rows_mbarrier(void)
 {
         rows_add(I32, SMALL, SMALL, NONE, 0,
@@ -747,8 +747,8 @@ static inline uint64_t rows_edge(enum kind k, uint32_t i)
         }
 }
 
-/* Random: any bits, or a number of ordinary size. One random number per statement, since the compiler may reorder
- * calls inside of one. */
+/* A random value: any bits, or a number of ordinary size. Takes one random number per statement, since the compiler
+ * may reorder calls inside of one. */
 static inline uint64_t rows_any(enum kind k)
 {
         uint64_t wide = rows_random64();

@@ -36,14 +36,14 @@ enum tensor_kind {
         T_E4M3,
         T_E5M2,
         T_INT,
-        T_META,      /* selects two of four elements */
-        T_META_TF32, /* selects one of two elements */
+        T_META,      /* metadata that selects two of four elements */
+        T_META_TF32, /* metadata that selects one of two elements */
 };
 
 struct tensor_row {
         char text[256];
-        enum tensor_kind kind[4]; /* a, b, c, metadata */
-        uint8_t n[4];             /* number of registers of each */
+        enum tensor_kind kind[4]; /* kinds of the operands a, b, c and of the metadata */
+        uint8_t n[4];             /* number of registers of each of these operands */
         enum tensor_kind d;
         uint8_t nd;
 };
@@ -52,8 +52,8 @@ static struct tensor_row tensor_rows[TENSOR_MAX];
 static int n_tensor_rows;
 static const char *tensor_filter = "";
 
-/* %A %B %C %D become {registers}, %M the metadata, %P the address of a's words in memory, %Q the address of the
- * results, %S the address of the lane's word of shared memory. */
+/* Adds a row. In its text %A %B %C %D become {registers}, %M the metadata, %P the address of a's words in memory, %Q
+ * the address of the results, %S the address of the lane's word of shared memory. */
 static inline void tensor_add(enum tensor_kind d, uint32_t nd, enum tensor_kind a, uint32_t na, enum tensor_kind b,
         uint32_t nb, enum tensor_kind c, uint32_t nc, const char *fmt, ...) ds_printf(9, 10);
 static inline void tensor_add(enum tensor_kind d, uint32_t nd, enum tensor_kind a, uint32_t na, enum tensor_kind b,
@@ -222,7 +222,7 @@ static const struct {
         uint32_t m, n, k, a8, b8;
 } tensor_shapes[] = {{"m16n16k16", 16, 16, 16, 2, 2}, {"m8n32k16", 8, 32, 16, 1, 4}, {"m32n8k16", 32, 8, 16, 4, 1}};
 
-/* A load and a store of a fragment of rows x columns elements in both layouts. */
+/* Adds rows with a load and a store of a fragment of rows x columns elements in both layouts. */
 static inline void tensor_wmma_access(const char *what, const char *shape, const char *type, enum tensor_kind k,
         uint32_t registers, uint32_t rows, uint32_t columns, uint32_t bits)
 {
@@ -478,7 +478,7 @@ static const struct {
         int most; /* largest exponent of finite numbers */
 } tensor_formats[] = {[T_F16] = {10, 15, 16, 30},
         [T_BF16] = {7, 127, 16, 254},
-        [T_TF32] = {23, 127, 32, 254}, /* including bits that the instruction ignores */
+        [T_TF32] = {23, 127, 32, 254}, /* mantissa including the bits that the instruction ignores */
         [T_F32] = {23, 127, 32, 254},
         [T_F64] = {52, 1023, 64, 2046},
         [T_E4M3] = {3, 7, 8, 15},
@@ -522,9 +522,9 @@ static inline uint64_t tensor_edge(enum tensor_kind k)
         case 6:
                 return sign | (k == T_E4M3 ? 0x7e : (top << mantissa) + one - 1);
         case 7:
-                return sign | (k == T_E4M3 ? 0x7f : (top + 1) << mantissa); /* infinity */
+                return sign | (k == T_E4M3 ? 0x7f : (top + 1) << mantissa); /* the value is infinity */
         case 8:
-                return sign | (k == T_E4M3 ? 0x7f : ((top + 1) << mantissa) + one / 2); /* NaN */
+                return sign | (k == T_E4M3 ? 0x7f : ((top + 1) << mantissa) + one / 2); /* the value is NaN */
         default:
                 return sign | (k == T_E4M3 ? 0x7f : ((top + 1) << mantissa) + (tensor_random() & 1 ? one - 1 : 1));
         }
@@ -559,13 +559,13 @@ static inline uint64_t tensor_element(enum tensor_kind k, int kind, int operand)
                 if (operand == 1)
                         return tensor_number(k, 0, 0);
                 return tensor_number(k, rare ? tensor_between(8, 12) : -tensor_between(8, 14), c ? all : 1);
-        case 10: /* products below and around the smallest numbers */
+        case 10: /* case 10: products below and around the smallest numbers */
                 return tensor_number(k, operand == 1 ? tensor_between(-9, 3) : -tensor_formats[k].bias, all);
         case 11:
                 return tensor_number(k, tensor_between(0, tensor_formats[k].most) - tensor_formats[k].bias, all);
-        case 12: /* c with a very different exponent */
+        case 12: /* case 12: c has an exponent very different from the products' */
                 return tensor_number(k, !c ? tensor_between(-2, 2) : rare ? 0 : tensor_between(-34, 34), all);
-        case 13: /* largest numbers */
+        case 13: /* case 13: the largest numbers */
                 if (c)
                         return tensor_number(k, tensor_formats[k].most - tensor_formats[k].bias, all);
                 return tensor_number(k, tensor_formats[k].most / 4 - tensor_between(0, 2), all);
@@ -594,7 +594,7 @@ static inline uint32_t tensor_int(int kind, int operand)
         }
 }
 
-/* Every four bits select two of four elements, the lower one first. */
+/* Metadata: every four bits select two of four elements, the lower one first. */
 static inline uint32_t tensor_meta(enum tensor_kind k)
 {
         static const uint32_t pairs[] = {4, 8, 12, 9, 13, 14}, halves[] = {4, 14};
@@ -622,7 +622,7 @@ static inline uint64_t tensor_register(enum tensor_kind k, int kind, int operand
         }
 }
 
-/* Operands of one round of cases. The first round is the recorded one. */
+/* Makes the operands of one round of cases. The first round is the recorded one. */
 static inline void tensor_fill(const struct tensor_row *r, uint32_t round, uint32_t *in)
 {
         uint32_t words = tensor_in_words(r);

@@ -31,7 +31,7 @@ static void draw_parities(struct lut_hash *hash, uint64_t *state, unsigned *low)
                 hash->parity[i] |= some_bits(state, *low, 2 + next(state) % 3);
 }
 
-/* Permutes name[0] to name[n - 1]. */
+/* Permutes the names name[0] to name[n - 1]. */
 static void shuffle(uint8_t *name, uint32_t n, uint64_t *state)
 {
         for (uint32_t i = n; i > 1; i--) {
@@ -75,7 +75,7 @@ void lut_hash_draw(struct lut_hash *hash, uint64_t seed, bool shared_bits)
         shuffle(hash->name, hash->channels, &state);
 }
 
-/* The second map: the first one with pairs of channels exchanged; a sixth of the channels stay. */
+/* Draws the second map of channels: the first one with pairs of channels exchanged; a sixth of the channels stay. */
 static void draw_exchange(struct lut_hash *hash, uint64_t *state)
 {
         uint8_t order[128];

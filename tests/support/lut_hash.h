@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LUT_HASH_TOP_BIT 35 /* addresses up to 64 GiB */
+#define LUT_HASH_TOP_BIT 35 /* number of address bits that a hash uses: addresses below 32 GiB */
 
 struct lut_hash {
         unsigned granule_bits;
@@ -39,5 +39,5 @@ struct lut_hash {
 void lut_hash_draw(struct lut_hash *hash, uint64_t seed, bool shared_bits);
 void lut_hash_draw_places(struct lut_hash *hash, uint64_t seed);
 uint32_t lut_hash_channel(const struct lut_hash *hash, uint64_t address);
-/* "12 channels: 2 parities, modulo 3 from bit 12, granules of 1024" */
+/* Writes a description such as "12 channels: 2 parities, modulo 3 from bit 12, granules of 1024" */
 void lut_hash_describe(const struct lut_hash *hash, char *ret, unsigned size);

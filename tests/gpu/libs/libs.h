@@ -15,13 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* For calls of any library whose success is 0. */
+/* Checks the result of a call of any library whose success is 0. */
 #define CHECK(call) libs_check((long)(call), #call, __FILE__, __LINE__)
 
 void libs_check(long result, const char *call, const char *file, int line);
 
-/* Device memory with `n` numbers from -1 to 1; seed 0: zeros. In halves each number is the upper part of a float
- * that is exact in both half formats. */
+/* Allocates device memory with `n` numbers from -1 to 1; seed 0: zeros. In halves each number is the upper part of a
+ * float that is exact in both half formats. */
 float *libs_floats(size_t n, unsigned int seed);
 double *libs_doubles(size_t n, unsigned int seed);
 uint16_t *libs_halves(size_t n, unsigned int seed, int bfloat);

@@ -7,7 +7,8 @@
 #include <curand.h>
 #include <stdio.h>
 
-#define COUNT 30000 /* even, and a multiple of the dimensions of quasi-random generators */
+/* number of values per generator: even, and a multiple of the dimensions of quasi-random generators */
+#define COUNT 30000
 
 static void pseudo(const char *name, curandRngType_t type)
 {

@@ -10,7 +10,7 @@
 
 enum { N = 120 };
 
-/* Symmetric and diagonally dominant, so that every factorisation exists. */
+/* Makes a symmetric and diagonally dominant matrix, so that every factorisation exists. */
 static double *matrix(void)
 {
         double *host = malloc(sizeof(double) * N * N), *device;

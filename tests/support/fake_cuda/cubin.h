@@ -46,7 +46,8 @@ static inline int gpu_test_ptxas(const char *in, const char *out)
 }
 
 /*
- * The cubin, with the text appended if for_fake; the caller frees it. NULL if ptxas refuses the text.
+ * Compiles the text to a cubin, with the text appended if for_fake; the caller frees it. NULL if ptxas refuses the
+ * text.
  */
 static inline void *gpu_test_cubin(const char *text, bool for_fake, size_t *ret_size)
 {

@@ -35,8 +35,8 @@ static const struct ds_device_info *device_info(void)
         return &description;
 }
 
-/* Memory of an H200. The machine has less: the sim's slabs are host memory, and cuMemCreate fails when that is used
- * up. */
+/* Size of device memory: that of an H200. The machine has less: the sim's slabs are host memory, and cuMemCreate
+ * fails when that is used up. */
 uint64_t fake_memory(void)
 {
         return sim_model_find(MODEL, strlen(MODEL))->memory_bytes;
@@ -98,7 +98,7 @@ FAKE_API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
                 *value = !memops || strcmp(memops, "0");
         if (attribute == CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)
-                *value = 1; /* tensor maps exist, but no copies that use them */
+                *value = 1; /* tensor maps exist, but no kernel here can copy with them */
         if (attribute == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH && (!clusters || strcmp(clusters, "1")))
                 *value = 0;
         return CUDA_SUCCESS;

@@ -55,26 +55,28 @@
 #define FAKE_CONTEXT_BYTES DS_MIB(32) /* memory of the primary context in cuMemGetInfo */
 #define FAKE_GREEN_BYTES DS_MIB(4)    /* memory of each green context */
 
-/* A stream is a slot of its rung's fixed pool. Work submitted to the slot before this stream got it runs first. */
+/* A stream is a slot of its rung's fixed pool. Work that an earlier stream of this slot has submitted runs first. */
 struct CUstream_st {
         uint32_t id; /* number of the stream in the sim */
         bool in_use;
         int priority;
-        uint64_t submitted, done; /* numbers of submissions; the sim's token is id and number */
-        uint64_t serious;         /* number of the last submission that counts as clients' work */
-        uint64_t done_ns;         /* time of the last change of `done` */
-        CUevent pending;          /* recorded events that are not reached, oldest first */
+        /* numbers of submissions and completions; the sim's token of a job is the stream's id and the number */
+        uint64_t submitted, done;
+        uint64_t serious; /* number of the last submission that counts as clients' work */
+        uint64_t done_ns; /* time of the last change of `done` */
+        CUevent pending;  /* recorded events that the stream has not reached, oldest first */
 };
 
 struct CUevent_st {
         bool timing, recorded, reached;
         CUstream stream;
-        uint64_t count; /* reached when the stream has completed this many submissions */
+        uint64_t count; /* the event is reached when the stream has completed this many submissions */
         uint64_t time_ns;
         CUevent prev, next; /* links in the stream's pending list */
         CUevent all_prev, all_next;
-        uint64_t *write, value; /* internal event: on reaching it, value is written there, */
-        bool narrow;            /* or only its lower half */
+        /* internal event: the stream writes value to this address when it reaches the event */
+        uint64_t *write, value;
+        bool narrow; /* 1: the stream writes only the lower half of value */
 };
 
 enum fake_rung_owner {
@@ -92,7 +94,7 @@ struct CUgreenCtx_st {
 struct fake_range {
         uint64_t va, size;
         struct fake_handle *handle;  /* mapped memory; NULL for a reservation */
-        bool accessible;             /* the mapping is known to the sim */
+        bool accessible;             /* 1: the mapping is known to the sim, so kernels can access it */
         ds_device_module *registrar; /* for registered host memory: an empty module that owns the sim's region */
         struct fake_range *prev, *next;
 };
@@ -101,7 +103,7 @@ struct fake_range {
 struct fake_handle {
         int fd;
         uint64_t size;
-        uint32_t refs; /* references: the caller's, and one per mapping */
+        uint32_t refs; /* number of references: the caller's, and one per mapping */
         bool released, exportable;
         struct fake_handle *prev, *next;
 };
@@ -111,12 +113,12 @@ struct CUkern_st {
         CUlibrary library;
         const ds_device_kernel *kernel;
         int max_dynamic;
-        bool loaded; /* loaded into the context: a launch does not stop the context */
+        bool loaded; /* 1: the kernel is loaded into the context, so a launch does not stop the context */
 };
 
 struct CUlib_st {
         ds_device_module *module;
-        bool there; /* the code is in the context */
+        bool there; /* 1: the library's code is in the context */
         struct CUkern_st *kernels;
         size_t n_kernels;
         CUlibrary prev, next;
@@ -136,7 +138,7 @@ struct fake_state {
         struct fake_range *reserved, *holes, *mapped, *registered;
         struct fake_handle *handles;
         CUlibrary libraries;
-        CUevent events; /* kept after a lost context, since nothing destroys them */
+        CUevent events; /* kept after the loss of a context, since nothing destroys events then */
         char *text[2];  /* output of kernels for stdout and stderr */
         size_t text_size[2];
 };

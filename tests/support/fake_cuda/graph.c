@@ -16,7 +16,7 @@ struct CUgraphNode_st {
         uint32_t index;
 };
 
-/* The operation of a node. */
+/* The operation of a node: a launch, a copy or a memset. */
 struct work {
         enum { WORK_NOTHING, WORK_LAUNCH, WORK_COPY, WORK_MEMSET } kind;
         struct ds_launch launch;
@@ -41,7 +41,7 @@ struct CUgraphExec_st {
         CUgraphExec prev, next;
 };
 
-/* All graphs and instances: after the loss of a context nothing destroys them. */
+/* List of all graphs and instances: after the loss of a context nothing else destroys them. */
 static CUgraph graphs;
 static CUgraphExec execs;
 

@@ -20,7 +20,8 @@
 struct CUdevResourceDesc_st {
         struct ds_tpc_mask mask;
         uint32_t n_tpcs;
-        bool coarse; /* all parts are from splits that keep the SMs of one GPC together: large clusters run there */
+        /* 1: all parts are from splits that keep the SMs of one GPC together, so large clusters run there */
+        bool coarse;
         struct CUdevResourceDesc_st *next;
 };
 
@@ -163,7 +164,8 @@ FAKE_API cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
                 for (size_t k = 0; k < DS_ARRAY_SIZE(share.mask.word); k++)
                         made->mask.word[k] |= share.mask.word[k];
         }
-        if (!made->n_tpcs || made->n_tpcs != mask_count(&made->mask)) /* the resources overlap */
+        /* a sum above the number of TPCs means that the resources overlap */
+        if (!made->n_tpcs || made->n_tpcs != mask_count(&made->mask))
                 return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
         *desc = made;
         return CUDA_SUCCESS;
@@ -329,7 +331,7 @@ FAKE_API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
                 if (fake_stream_take(fake.rungs[i], priority, stream) == CUDA_SUCCESS)
                         return CUDA_SUCCESS;
         }
-        /* The primary context has any number of streams: this adds a rung of all SMs. */
+        /* the primary context may have any number of streams, so this adds another rung of all SMs */
         r = fake_rung_take(&all, false, FAKE_RUNG_PRIMARY, &rung);
         return r ? r : fake_stream_take(rung, priority, stream);
 }

@@ -78,7 +78,8 @@ bool fake_is_device(uint64_t va)
 
 /* --- reservations --- */
 
-/* A direct system call: a sanitizer's interceptor would record each page of terabytes. */
+/* Maps inaccessible memory at the address by a direct system call: a sanitizer's interceptor would record each page
+ * of terabytes. */
 static int hold(uint64_t va, uint64_t size)
 {
         long r = syscall(SYS_mmap, va, size, PROT_NONE,
@@ -103,7 +104,7 @@ FAKE_API cuMemAddressReserve(
         FAKE_ENTER(cuMemAddressReserve, CONTEXT);
         if (!size || size % GRANULARITY || hint % GRANULARITY || flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        /* The hint is only a hint, as in CUDA: the caller checks the returned address. */
+        /* the address is only a hint, as in CUDA: the caller checks the returned address */
         if (!hint || hold(hint, size)) {
                 anywhere = syscall(SYS_mmap, 0, size + GRANULARITY, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);

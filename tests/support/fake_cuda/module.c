@@ -62,7 +62,7 @@ static uint64_t elf_end(const Elf64_Ehdr *elf)
         return end;
 }
 
-/* Length up to the first zero byte; TEXT_MAX if there is none before. */
+/* Number of bytes up to the first zero byte; TEXT_MAX if there is none before. */
 static uint64_t text_run(uint64_t at)
 {
         char chunk[4096];
@@ -79,7 +79,7 @@ static uint64_t text_run(uint64_t at)
         return TEXT_MAX;
 }
 
-/* A copy of the text after a cubin, or NULL. */
+/* Returns a copy of the text that the fake ptxas appended to a cubin, or NULL. */
 static char *trailing_text(const void *image, size_t *ret_size)
 {
         uint64_t start = (uintptr_t)image + elf_end(image), run = text_run(start), length;

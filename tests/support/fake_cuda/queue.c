@@ -246,7 +246,7 @@ FAKE_API cuEventDestroy(CUevent event)
         return CUDA_SUCCESS;
 }
 
-/* Puts the event after the stream's submissions so far. */
+/* Records the event behind the stream's submissions so far. */
 static void event_put(CUevent event, CUstream stream)
 {
         event->recorded = true;
@@ -279,7 +279,7 @@ static CUresult value_write(CUstream stream, CUdeviceptr at, uint64_t value, uin
                 return CUDA_ERROR_INVALID_HANDLE;
         if (flags || at % size || !fake_covers(at, size))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (fake_is_device(at)) /* device memory: the sim's work queue writes there */
+        if (fake_is_device(at)) /* the address is device memory, so the sim's work queue writes there */
                 return fake_fill(stream, at, 0, value, size, 1, 1);
         fake_pump();
         if (fake.lost)

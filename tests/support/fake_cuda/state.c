@@ -26,7 +26,7 @@
 
 struct injection {
         char name[64];
-        uint32_t at, seen; /* at 0: every call */
+        uint32_t at, seen; /* number of the call that fails, and calls so far; at 0: every call fails */
         CUresult result;
 };
 

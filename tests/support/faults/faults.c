@@ -35,7 +35,7 @@ __attribute__((constructor)) static void faults_map(void)
                 faults = map;
 }
 
-/* Returns 0, or the failure for this call. */
+/* Decides about this call. Returns 0 if the call shall be made, or the failure that it returns instead. */
 static int fault(enum fault_call call)
 {
         if (!faults || atomic_load(&faults->call) != (int)call ||

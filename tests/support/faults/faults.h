@@ -45,9 +45,9 @@ enum fault_call {
 struct faults {
         _Atomic int32_t call;  /* enum fault_call */
         _Atomic int32_t error; /* an errno, or FAULT_SHORT */
-        _Atomic int64_t left;  /* calls until the first failure; negative: failing */
+        _Atomic int64_t left;  /* calls until the first failure; negative: calls fail now */
         _Atomic int64_t times; /* number of failures; 0: every call */
         _Atomic int64_t fired;
-        _Atomic int64_t jump_s; /* offset of CLOCK_REALTIME in every program */
+        _Atomic int64_t jump_s; /* seconds added to CLOCK_REALTIME in every program */
         char program[32];       /* name in /proc/PID/comm, 15 characters */
 };

@@ -54,7 +54,8 @@ struct file {
 
 static struct file sockets[SOCKETS_MAX], *kept;
 static size_t n_sockets, n_kept, store_max;
-static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: no watchdog, no ping, no restart planned */
+/* times, us; 0: no watchdog, no ping so far, no restart planned */
+static uint64_t watchdog_us, pinged_us, restart_at_us;
 static struct {
         char prefix[NAME_SIZE];
         useconds_t us;
@@ -194,7 +195,7 @@ static void drop(size_t i)
         memmove(&kept[i], &kept[i + 1], (--n_kept - i) * sizeof(kept[0]));
 }
 
-/* Delays a file with a slow prefix; the manager does nothing else meanwhile. */
+/* Delays the storing of a file with a slow prefix; the manager does nothing else meanwhile. */
 static void take_time(const char *name)
 {
         for (size_t i = 0; i < n_slow; i++)
@@ -285,7 +286,7 @@ static void obey(char *text, const int *fds, size_t n_fds)
                         polled = 0;
                 else if (!strncmp(line, "FDNAME=", 7))
                         name = line + 7;
-                /* A barrier is not printed; its file is closed below, which is the reply. */
+                /* a BARRIER message is not printed; its file is closed below, which is the reply */
                 if (strncmp(line, "FD", 2) != 0 && strcmp(line, "BARRIER=1") != 0)
                         printf("%s\n", line);
         }

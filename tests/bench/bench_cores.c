@@ -52,7 +52,7 @@ static char *read_file(const char *directory)
         return text;
 }
 
-/* Parameters of gemm_tiled(m, n, k, a, b, c). */
+/* parameters of the kernel gemm_tiled(m, n, k, a, b, c) */
 struct params {
         int32_t m, n, k, padding;
         uint64_t a, b, c;

@@ -5,7 +5,7 @@ extern "C" __global__ void nothing()
 {
 }
 
-// every block occupies its SM for ns nanoseconds of the GPU's clock
+// Holds the SM of every block for ns nanoseconds of the GPU's clock.
 extern "C" __global__ void hold(unsigned long long ns, unsigned *out)
 {
         unsigned long long begin, now;
@@ -18,7 +18,7 @@ extern "C" __global__ void hold(unsigned long long ns, unsigned *out)
                 out[blockIdx.x] = (unsigned)(now - begin);
 }
 
-// a short kernel, like one layer of a small network
+// A short kernel, like one layer of a small network.
 extern "C" __global__ void layer(float *x, unsigned n, float a)
 {
         for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {

@@ -40,7 +40,7 @@ static struct sim_model model; /* the simulated model, with the constants under 
 struct rig {
         ds_device *device;
         ds_device_module *module;
-        uint64_t token, last; /* last token given out; last token returned */
+        uint64_t token, last; /* token of the last launch; token of the last launch that has ended */
         struct ds_completion completion;
 };
 
@@ -115,7 +115,7 @@ static uint64_t rig_run(struct rig *rig, struct shape s)
         return rig_launch(rig, &s, NULL, 0);
 }
 
-/* Waits until this token, or every token, has returned. */
+/* Waits until the launch with this token, or every launch, has ended. */
 static void rig_wait(struct rig *rig, uint64_t token)
 {
         while (rig->last != token) {
@@ -322,7 +322,7 @@ enum be_kind { BE_NONE, BE_READ, BE_READ_SPLIT, BE_WRITE, BE_WRITE_SPLIT };
 #define BE_BLOCK_US 10
 #define LS_LAUNCHES 41
 
-/* Number of ended blocks of the stream's first kernel. */
+/* Number of blocks of the stream's first kernel that have ended. */
 static uint64_t blocks_done(const struct rig *rig, uint32_t stream)
 {
         const struct sim_job *job = sim_stream_find(rig->device, stream)->head;
@@ -337,7 +337,7 @@ static int compare(const void *a, const void *b)
         return x < y ? -1 : x > y;
 }
 
-/* LS's median, us; BE's rate, GB/s */
+/* results of LS beside BE: LS's median time, us; BE's rate, GB/s */
 struct interference {
         double ls, be;
 };
@@ -507,9 +507,9 @@ struct row {
         double (*again)(int a, int b);
         int a, b;
         enum {
-                TURN,  /* fit or held */
-                GIVEN, /* describes its experiment, or equals a constant */
-                HELD,  /* too slow to fit constants to */
+                TURN,  /* used for choosing constants (fit) or for judging them (held), by turns */
+                GIVEN, /* the row describes its experiment, or equals a constant of the model */
+                HELD,  /* the row takes too long to choose constants by it */
         } given;
         double sim;
         int held;

@@ -17,7 +17,7 @@
 
 #define NODES 65536
 #define WALK_THREADS 2
-#define WARM 3 /* iterations before the measured work */
+#define WARM 3 /* number of iterations before the measured work */
 
 static CUfunction k_walk, k_gemm, k_norm;
 
@@ -152,7 +152,8 @@ int main(int argc, char **argv)
         }
         CHECK(cuInit(0));
         if (common)
-                (void)demo_now(); /* declares the thread: preparing takes the same virtual time on every machine */
+                /* declares the thread to the virtual clock: preparing takes the same virtual time on every machine */
+                (void)demo_now();
         CHECK(cuDeviceGet(&device, 0));
         CHECK(cuCtxCreate(&context, NULL, 0, device));
         ptx = demo_read_file(argv[1]);

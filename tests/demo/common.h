@@ -38,7 +38,7 @@ static inline void demo_die(const char *what, CUresult error)
         exit(1);
 }
 
-/* A file's bytes with a NUL behind them. */
+/* Reads a whole file; a NUL follows its bytes. */
 static inline char *demo_read_file(const char *path)
 {
         FILE *f = fopen(path, "rb");
@@ -59,7 +59,7 @@ static inline char *demo_read_file(const char *path)
         return bytes;
 }
 
-/* xorshift32, in [-1, 1) */
+/* Next random number in [-1, 1), by xorshift32 */
 static inline float demo_random(uint32_t *state)
 {
         *state ^= *state << 13;
@@ -68,7 +68,7 @@ static inline float demo_random(uint32_t *state)
         return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* FNV-1a */
+/* Continues the FNV-1a hash with these bytes. */
 static inline uint64_t demo_hash(uint64_t hash, const void *bytes, size_t size)
 {
         const uint8_t *p = bytes;

@@ -101,7 +101,7 @@ static void infer(struct network *net, const float *image, float *answer)
 
 static void build(struct network *net)
 {
-        /* channels in and out, divisor of the image, stride */
+        /* channels in and out, divisor of the image's size, stride */
         static const int shape[STAGES][4] = {{16, 32, 1, 2}, {32, 32, 2, 1}, {32, 64, 2, 2}, {64, 64, 4, 1}};
         uint32_t seed = 20251120;
 
@@ -191,7 +191,8 @@ static void prepare(struct network *net, int common, const char *kernels)
 
         CHECK(cuInit(0));
         if (common)
-                (void)demo_now(); /* declares the thread: preparing takes the same virtual time on every machine */
+                /* declares the thread to the virtual clock: preparing takes the same virtual time on every machine */
+                (void)demo_now();
         CHECK(cuDeviceGet(&device, 0));
         CHECK(cuDevicePrimaryCtxRetain(&context, device));
         CHECK(cuCtxSetCurrent(context));

@@ -55,9 +55,9 @@ static struct {
         struct ds_process *processes[PROCESSES];
         ds_conn *clients[CLIENTS];
         uint64_t known[KNOWN];
-        struct ds_completion_page *page; /* page of the last opened session */
+        struct ds_completion_page *page; /* completion page of the session that was opened last */
         uint64_t now_ns;
-        uid_t uid; /* credentials of the next connection */
+        uid_t uid; /* credentials that the next connection reports */
         pid_t pid;
         int listening;
         struct fuzz_maker maker;

@@ -154,7 +154,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 
 /* --- replies ------------------------------------------------------------------------------------------------------ */
 
-/* Numbers that a library might accept: small, near a boundary, anything. */
+/* A number that the library might accept: small, near a boundary, or any. */
 static uint64_t number(void)
 {
         uint8_t how = fuzz_u8(&peer.in);
@@ -239,7 +239,7 @@ static void answer_hello(Detshare__HelloReply *hello)
         hello->simulated = how & 1;
 }
 
-/* A correct reply to the oldest request; lists and names come from the input. */
+/* Makes a correct reply to the oldest request; lists and names come from the input. */
 static union {
         ProtobufCMessage base;
         Detshare__HelloReply hello;
@@ -319,7 +319,7 @@ static void fill_lists(Detshare__Reply *reply)
         }
 }
 
-/* The result type of a call; several calls share one. */
+/* Number of the result type of a call; several calls share one. */
 static uint32_t result_of(uint32_t call)
 {
         switch (call) {
@@ -398,7 +398,7 @@ static void make_reply(uint8_t how)
                 answer_body(&reply, result_of(call));
         if (how >= 0xb0 && how < 0xd0)
                 reply.status = (int32_t)number();
-        /* The library waits after each restart, so few are enough. */
+        /* the library waits after each reply RESTARTING, so a few of them are enough */
         if (reply.status == DETSHARE__STATUS__RESTARTING && ++peer.restarts > 3)
                 reply.status = DETSHARE__STATUS__INTERNAL;
         reply.fds = how >= 0xe0 ? fuzz_below(&peer.in, 6) : (uint32_t)peer.n_files;
@@ -489,7 +489,7 @@ static void call_memory(struct program *p)
                 p->pinned_bytes = number_to(DS_MIB(16));
                 if (dsc_host_alloc(p->s, p->pinned_bytes, &p->pinned))
                         p->pinned = NULL;
-                if (p->pinned) /* the program may write to its memory */
+                if (p->pinned) /* the program may write to its pinned memory */
                         memset(p->pinned, 1, p->pinned_bytes);
                 break;
         case 4:

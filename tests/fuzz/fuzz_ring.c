@@ -45,7 +45,7 @@ static void open_player(struct ring_player *p)
         p->event = wt_new_event(p->t, &p->client);
 }
 
-/* A valid address or size, one close to valid, or any number. */
+/* A number that a client might send: a valid address or size, one close to valid, or any. */
 static uint64_t some_address(struct fuzz_input *in, const struct ring_player *p)
 {
         uint8_t how = fuzz_u8(in);

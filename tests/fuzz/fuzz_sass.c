@@ -6,7 +6,7 @@
 #include "image/sass.h"
 #include "tests/fuzz/fuzz.h"
 
-#define KERNELS_MAX 32 /* kernels that the target inspects */
+#define KERNELS_MAX 32 /* largest number of kernels of a file that the target inspects */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

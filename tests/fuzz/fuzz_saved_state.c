@@ -91,7 +91,7 @@ static void add_files(struct ds_given_file *files, int session, int peers[2])
         files[1].fd = memory_file(DS_RING_BYTES, SIZE_SEALS);
         files[2].fd = memory_file(SLAB, SIZE_SEALS);
         files[3].fd = memory_file(IMAGE, SIZE_SEALS | F_SEAL_WRITE);
-        files[4].fd = memory_file(4096, SIZE_SEALS); /* pinned memory */
+        files[4].fd = memory_file(4096, SIZE_SEALS); /* this file is pinned memory */
         files[5].fd = other[0];
         files[6].fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         peers[0] = pair[1];

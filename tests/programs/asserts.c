@@ -24,7 +24,7 @@ static void check_words(char *text)
         char want[512], *all[64], **lines = all;
         size_t n = catch_sort(text, all, 64);
 
-        /* DetShare's own line: the kernel and the place in its PTX */
+        /* the first line is DetShare's own: the kernel and the place in its PTX */
         if (n && !strncmp(all[0], "detshare: device-side assert triggered (CUDA_ERROR_ASSERT): kernel assert_lane",
                          78)) {
                 lines++;

@@ -80,11 +80,11 @@ static void check_begin(void)
         OK(add_one(CU_STREAM_PER_THREAD));
         end_valid(CU_STREAM_PER_THREAD);
         begin(s, CU_STREAM_CAPTURE_MODE_GLOBAL);
-        OK(cuStreamEndCapture(s, NULL)); /* the graph is not wanted */
+        OK(cuStreamEndCapture(s, NULL)); /* the program does not want the graph of this capture */
         CHECK(status_of(s) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* Calls that are not ordered by streams */
+/* Calls that are not ordered by streams, such as allocations, during a capture */
 static void check_unsafe(void)
 {
         CUdeviceptr p = 0;
@@ -213,7 +213,7 @@ static void check_forks(void)
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(side));
         end_invalid(s);
 
-        begin(s, CU_STREAM_CAPTURE_MODE_RELAXED); /* two captures cannot be merged */
+        begin(s, CU_STREAM_CAPTURE_MODE_RELAXED); /* two captures cannot be merged by an event */
         begin(side, CU_STREAM_CAPTURE_MODE_RELAXED);
         OK(cuEventRecord(event, s));
         EXPECT(CUDA_ERROR_STREAM_CAPTURE_MERGE, cuStreamWaitEvent(side, event, 0));

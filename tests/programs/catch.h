@@ -26,7 +26,7 @@ static inline struct catch catch_begin(FILE *stream)
         return c;
 }
 
-/* Returns the output, malloc'ed and terminated. */
+/* Ends the catching. Returns the output, malloc'ed and terminated. */
 static inline char *catch_end(struct catch *c)
 {
         char *text;

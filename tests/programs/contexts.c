@@ -82,7 +82,8 @@ static void check_stack(void)
         OK(cuCtxPushCurrent(b));
         OK(cuCtxDestroy(b));
         CHECK(current() == a);
-        r = cuCtxDestroy(b); /* the driver returns either error, depending on the contents of freed memory */
+        /* the driver returns either error for a second destruction, depending on the contents of freed memory */
+        r = cuCtxDestroy(b);
         CHECK(r == CUDA_ERROR_CONTEXT_IS_DESTROYED || r == CUDA_ERROR_INVALID_CONTEXT);
         EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetApiVersion(b, &version));
         OK(cuCtxDestroy(a));

@@ -2,7 +2,8 @@
 /* All ways to query properties of a device agree with each other. */
 #include "program.h"
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* old programs call the old functions */
+/* the program calls deprecated functions, as old programs do */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static int attribute(CUdevice_attribute which)
 {

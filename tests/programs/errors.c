@@ -58,7 +58,8 @@ static void devices(void)
         OK(cuDeviceGetByPCIBusId(&device, name));
         CHECK(device == 0);
         OK(cuDeviceGetPCIBusId(name, 13, 0));
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 12, 0)); /* no room for the terminating zero */
+        /* the buffer has no room for the terminating zero */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 12, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 0, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetByPCIBusId(&device, NULL));
         OK(cuDeviceCanAccessPeer(&v, 0, 0));
@@ -189,10 +190,10 @@ static void copies(void)
         c.dstPitch = 64;
         c.WidthInBytes = 80;
         c.Height = 4;
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* wider than the pitch */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* the copy is wider than the pitch */
         c.WidthInBytes = 64;
         c.Height = 65;
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* past the end of the allocation */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&c)); /* the copy reaches past the end of the allocation */
         c.Height = 64;
         OK(cuMemcpy2D(&c));
         c.dstMemoryType = (CUmemorytype)9;
@@ -218,7 +219,7 @@ static void code(void)
         EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoad(&m, "/dev/null"));
         EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, bad, 4, options, values));
         CHECK(strstr(log, "frobnicate") != NULL);
-        CHECK(strstr(log, "6") != NULL); /* the line number of the error */
+        CHECK(strstr(log, "6") != NULL); /* the log has the line number of the error */
         CHECK((size_t)values[1] > 0 && (size_t)values[1] <= sizeof(log));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuModuleLoadDataEx(&m, bad, 1, NULL, NULL));
         EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&f, module, "absent"));

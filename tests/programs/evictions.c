@@ -32,12 +32,12 @@ static const char ptx[] =
         " .reg .u64 %p<8>;\n .reg .u32 %r<16>;\n .reg .pred %q;\n .shared .align 4 .b8 board[256];\n"
         " mov.u32 %r1, %ctaid.x;\n mov.u32 %r2, %ctaid.y;\n mov.u32 %r3, %ctaid.z;\n"
         " mov.u32 %r4, %nctaid.x;\n mov.u32 %r5, %nctaid.y;\n"
-        " mad.lo.u32 %r6, %r3, %r5, %r2;\n mad.lo.u32 %r6, %r6, %r4, %r1;\n" /* linear index of the block */
+        " mad.lo.u32 %r6, %r3, %r5, %r2;\n mad.lo.u32 %r6, %r6, %r4, %r1;\n" /* %r6: linear index of the block */
         " mov.u32 %r7, %tid.x;\n"
         " ld.param.u64 %p1, [out];\n ld.param.u64 %p2, [count];\n"
         " mul.wide.u32 %p3, %r6, 4;\n add.u64 %p4, %p2, %p3;\n"
         " setp.ne.u32 %q, %r7, 0;\n @%q bra COUNTED;\n red.global.add.u32 [%p4], 1;\nCOUNTED:\n"
-        " and.b32 %r8, %r6, 7;\n setp.eq.u32 %q, %r8, 5;\n @%q ret;\n" /* a whole block exits */
+        " and.b32 %r8, %r6, 7;\n setp.eq.u32 %q, %r8, 5;\n @%q ret;\n" /* every eighth block exits as a whole */
         " mov.u32 %r9, board;\n shl.b32 %r10, %r7, 2;\n add.u32 %r10, %r9, %r10;\n"
         " mad.lo.u32 %r11, %r6, 100, %r7;\n st.shared.u32 [%r10], %r11;\n bar.sync 0;\n"
         " sub.u32 %r12, 63, %r7;\n shl.b32 %r12, %r12, 2;\n add.u32 %r12, %r9, %r12;\n ld.shared.u32 %r13, [%r12];\n"

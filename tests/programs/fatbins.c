@@ -36,7 +36,8 @@ static char *read_file(const char *name, char *path, size_t size)
         f = fopen(path, "rb");
         if (f && fseek(f, 0, SEEK_END) == 0 && (n = ftell(f)) > 0) {
                 rewind(f);
-                bytes = malloc((size_t)n); /* exact size: no bytes after the end that a loader could read by mistake */
+                /* the buffer has the exact size: a loader cannot read bytes after the end by mistake */
+                bytes = malloc((size_t)n);
                 if (bytes && fread(bytes, 1, (size_t)n, f) != (size_t)n)
                         exit(1);
         }

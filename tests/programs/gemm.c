@@ -45,6 +45,6 @@ int main(int argc, char **argv)
         OK(cuMemcpyHtoD(db, b, sizeof(b)));
         run(program_function(module, "gemm_naive"), da, db, dc);
         run(program_function(module, "gemm_tiled"), da, db, dc);
-        OK(cuCtxDestroy(context)); /* frees all remaining memory */
+        OK(cuCtxDestroy(context)); /* destroying the context frees all remaining memory */
         return program_end("gemm");
 }

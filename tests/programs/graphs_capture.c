@@ -78,7 +78,7 @@ static void check_chain(void)
         OK(cuStreamSynchronize(s));
         CHECK(value_at(a + 4 * (N - 1)) == 15);
         CHECK(value_at(b) == 1115 && value_at(b + 4 * (N - 1)) == 1115);
-        OK(cuGraphLaunch(exec, NULL)); /* a graph can be launched into any stream */
+        OK(cuGraphLaunch(exec, NULL)); /* the graph is launched into another stream than it was captured from */
         OK(cuStreamSynchronize(NULL));
         CHECK(value_at(b) == 115);
         OK(cuGraphExecDestroy(exec));
@@ -103,7 +103,7 @@ static void check_copies_of_parameters(void)
         OK(cuGraphDestroy(graph));
         OK(cuGraphLaunch(exec, s));
         OK(cuGraphLaunch(exec, s));
-        OK(cuGraphExecDestroy(exec)); /* the graph may still run */
+        OK(cuGraphExecDestroy(exec)); /* the instance is destroyed while the graph may still run */
         OK(cuStreamSynchronize(s));
         CHECK(value_at(a) == 7);
 }
@@ -194,7 +194,7 @@ static void check_host_memory(void)
         CUgraphExec exec;
 
         OK(cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 0));
-        if (!can_map) /* a session without shared memory: no copies of pageable memory in graphs */
+        if (!can_map) /* in a session without shared memory, graphs cannot copy pageable memory */
                 return;
         MUST(cuMemAllocHost((void **)&pinned, sizeof(host)));
         memset(host, 0, sizeof(host));
@@ -239,7 +239,7 @@ static void *work_beside(void *unused)
         return unused;
 }
 
-/* While one thread captures, others allocate, load and launch; so does the same thread in relaxed mode. */
+/* While one thread captures, other threads allocate, load and launch. In relaxed mode the capturing thread does too. */
 static void check_beside(void)
 {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -268,7 +268,7 @@ static void check_beside(void)
         OK(cuMemFree(p));
 }
 
-/* Queries of PyTorch on a capturing stream, and its way to add nodes */
+/* Queries that PyTorch makes on a capturing stream, and its way to add nodes */
 static void check_info(void)
 {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -323,7 +323,7 @@ static void check_into_graph(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* Events that the graph records for other streams, with times */
+/* A captured graph records events with times, for which other streams wait. */
 static void check_external_events(void)
 {
         CUevent before, after;
@@ -348,7 +348,7 @@ static void check_external_events(void)
         OK(cuMemcpyDtoDAsync(a, b, 4, other));
         OK(cuEventSynchronize(after));
         OK(cuEventElapsedTime(&ms, before, after));
-        CHECK(ms >= 0); /* events that were seen to end at one time have no time between them */
+        CHECK(ms >= 0); /* two events that ended when the daemon looked have the same time, so 0 is possible */
         OK(cuStreamSynchronize(other));
         CHECK(value_at(a) == value_at(b));
         OK(cuGraphExecDestroy(exec));

@@ -29,7 +29,7 @@ static void count_call(void *p)
         __atomic_add_fetch((int *)p, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Whether a node is in a list, because the order of root nodes is undefined. */
+/* Whether a node is in a list. The order of root nodes in a list is undefined. */
 static int among(CUgraphNode node, const CUgraphNode *list, size_t count)
 {
         size_t i = 0;
@@ -58,7 +58,7 @@ static void check_all_kinds(void)
         n[1] = add_memset(graph, NULL, 0, b, 2);
         OK(cuGraphAddEmptyNode(&n[2], graph, n, 2));
         OK(cuGraphAddChildGraphNode(&n[3], graph, &n[2], 1, child));
-        OK(cuGraphDestroy(child)); /* the parent graph has its own copy */
+        OK(cuGraphDestroy(child)); /* the parent graph has its own copy of the child graph */
         OK(cuGraphAddHostNode(&n[4], graph, &n[3], 1, &h));
         n[5] = add_kernel(graph, &n[4], 1, a, 1000);
         run(graph, 3);
@@ -79,7 +79,7 @@ static void check_all_kinds(void)
         OK(cuGraphHostNodeGetParams(n[4], &got_host));
         CHECK(got_host.fn == count_call && got_host.userData == &called);
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphHostNodeGetParams(n[5], &got_host));
-        OK(cuGraphDestroyNode(n[4])); /* its edges go too: its successor becomes a root */
+        OK(cuGraphDestroyNode(n[4])); /* the node's edges are destroyed too: its successor becomes a root */
         count = 8;
         OK(cuGraphGetRootNodes(graph, list, &count));
         CHECK(count == 3 && among(n[0], list, 3) && among(n[1], list, 3) && among(n[5], list, 3));
@@ -87,7 +87,7 @@ static void check_all_kinds(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* A box copy, and a copy to pageable memory */
+/* Graphs with a copy of a box, and with a copy to pageable memory */
 static void check_copies(void)
 {
         int can_map = 0;
@@ -125,7 +125,7 @@ static void check_copies(void)
         OK(cuGraphMemcpyNodeGetParams(node, &got));
         CHECK(got.srcDevice == a && got.dstDevice == b && got.WidthInBytes == WIDTH && got.Height == ROWS);
         OK(cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 0));
-        if (can_map) /* else the session has no shared memory: no copies of pageable memory in graphs */
+        if (can_map) /* a session without shared memory cannot copy pageable memory in graphs */
                 OK(cuGraphAddMemcpyNode(&last, graph, &node, 1, &down, context));
         run(graph, 2);
         if (!can_map) {
@@ -195,7 +195,7 @@ static void check_clone(void)
         set = add_memset(graph, NULL, 0, a, 3);
         kernel = add_kernel(graph, &set, 1, a, 4);
         OK(cuGraphClone(&clone, graph));
-        OK(cuGraphKernelNodeSetParams(kernel, &k)); /* changes only the original */
+        OK(cuGraphKernelNodeSetParams(kernel, &k)); /* changes the original graph only, not its clone */
         OK(cuGraphNodeFindInClone(&same, kernel, clone));
         CHECK(same != kernel);
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphNodeFindInClone(&same, kernel, graph));
@@ -249,7 +249,9 @@ static void check_events(void)
         OK(cuGraphLaunch(exec, s));
         OK(cuStreamSynchronize(s));
         OK(cuEventDestroy(event));
-        if (program_is_shared()) /* CUDA leaves this open; under DetShare the graph runs without the event */
+        /* CUDA does not define a launch after the event's destruction; under DetShare the graph runs without the
+         * event */
+        if (program_is_shared())
                 OK(cuGraphLaunch(exec, s));
         CHECK(value_at(a) == 8);
         OK(cuGraphExecDestroy(exec));
@@ -315,7 +317,8 @@ static void check_generic(void)
         CHECK(value_at(a) == 12);
         CHECK(called == 1);
         OK(cuGraphExecNodeSetParams(exec, host, &p));
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecNodeSetParams(exec, set, &p)); /* a node of another kind */
+        /* parameters of a host node are refused for a node of another kind */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecNodeSetParams(exec, set, &p));
         OK(cuGraphExecDestroy(exec));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddNode(&host, graph, NULL, NULL, 0, NULL));
         OK(cuGraphDestroy(graph));
@@ -390,7 +393,7 @@ static void check_end_of_context(CUfunction busy)
         OK(cuGraphLaunch(exec, s));
         OK(cuGraphExecDestroy(exec));
         OK(cuCtxDestroy(context));
-        /* a thread frees the rest: it may need some time, and the process ends soon */
+        /* a thread of the driver runs the remaining destructors: that may need some time, and the process ends soon */
         for (int i = 0; i < 200 && !__atomic_load_n(&destroyed, __ATOMIC_SEQ_CST); i++)
                 usleep(10000);
 }

@@ -145,7 +145,8 @@ static void check_other_memory(void)
         node = add_memset(graph, NULL, 0, a, 5);
         OK(cuGraphInstantiate(&exec, graph, 0));
         OK(cuGraphLaunch(exec, s));
-        if (!cuMemHostGetDevicePointer(&m.dst, pinned, 0)) { /* not supported over the socket alone */
+        /* without shared memory, over the socket alone, pinned memory has no device address */
+        if (!cuMemHostGetDevicePointer(&m.dst, pinned, 0)) {
                 OK(cuGraphExecMemsetNodeSetParams(exec, node, &m, context));
                 OK(cuGraphLaunch(exec, s));
                 OK(cuStreamSynchronize(s));
@@ -206,7 +207,7 @@ static CUgraph allocating(CUgraphNode *ret_node, CUdeviceptr *ret)
         return graph;
 }
 
-/* Memory that the graph allocates and frees */
+/* A graph with nodes that allocate memory and free it again */
 static void check_memory_within(void)
 {
         CUdeviceptr p;
@@ -236,7 +237,7 @@ static void check_memory_within(void)
         OK(cuGraphDestroy(graph));
 }
 
-/* Memory of the graph that outlives the launch */
+/* A graph that allocates memory which outlives its launch */
 static void check_memory_beyond(void)
 {
         CUdeviceptr p;

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
-        OK(cuStreamCreate(&stream, 0)); /* may reuse the memory of the old handles */
+        OK(cuStreamCreate(&stream, 0)); /* new objects may reuse the memory of the old handles */
         OK(cuEventCreate(&event, 0));
         OK(cuEventRecord(event, stream));
         OK(cuEventSynchronize(event));

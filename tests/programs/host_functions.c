@@ -63,7 +63,7 @@ static void look(void *arg)
         atomic_fetch_add(&seen->calls, 1);
 }
 
-/* Work before the host function has ended, work after it has not begun. */
+/* While a host function runs, work before it has ended and work after it has not begun. */
 static void check_order(void)
 {
         struct seen seen = {0};

@@ -26,7 +26,7 @@ static void check_copies(CUdeviceptr p, int *host, int *back)
         OK(cuStreamDestroy(stream));
 }
 
-/* If the device can access the memory, it has the same bytes. */
+/* Checks that the device reads the same bytes, if it can access the memory. */
 static void check_device(int *host)
 {
         CUdeviceptr device = 0, told = 0;
@@ -34,7 +34,8 @@ static void check_device(int *host)
         void *params[] = {&device, &n, &v};
         CUresult r = cuMemHostGetDevicePointer(&device, host + 100, 0);
 
-        if (r == CUDA_ERROR_NOT_SUPPORTED) /* DetShare without page replacement: the query reports it */
+        /* under DetShare a process whose pages cannot be replaced has no device address */
+        if (r == CUDA_ERROR_NOT_SUPPORTED)
                 return;
         CHECK(r == CUDA_SUCCESS);
         OK(cuPointerGetAttribute(&told, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (uintptr_t)(host + 100)));

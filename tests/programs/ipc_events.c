@@ -68,7 +68,7 @@ static int child(int in, int out)
         OK(cuEventSynchronize(event));
         OK(cuStreamSynchronize(a));
         OK(cuEventQuery(event));
-        /* the same in the other direction */
+        /* the same with the child's stream blocked */
         OK(cuLaunchHostFunc(a, stand, &open));
         OK(cuEventRecord(event, a));
         say(out, 'r');

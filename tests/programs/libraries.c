@@ -86,7 +86,7 @@ static void check_in_context(CUlibrary library, CUkernel kernel)
         MUST(cuCtxCreate(&context, NULL, 0, 0));
         MUST(cuMemAlloc(&p, 64));
         OK(cuMemsetD32(p, 0, 16));
-        launch((CUfunction)kernel, p, 1); /* a CUkernel in place of a CUfunction */
+        launch((CUfunction)kernel, p, 1); /* launches a CUkernel in place of a CUfunction */
         OK(cuKernelGetFunction(&function, kernel));
         launch(function, p, 2);
         check_node(kernel, function, p);
@@ -112,7 +112,8 @@ static void check_in_context(CUlibrary library, CUkernel kernel)
         CHECK(offset == 8 && size == 4);
         OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (CUfunction)kernel, 128, 0));
         CHECK(blocks > 0);
-        OK(cuCtxDestroy(context)); /* the last context: its copy of the code is unloaded, but the library stays */
+        /* the last context is destroyed: its copy of the code is unloaded, but the library stays */
+        OK(cuCtxDestroy(context));
 }
 
 int main(int argc, char **argv)

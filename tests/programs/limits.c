@@ -26,7 +26,7 @@ static void check_values(void)
         CHECK(get(CU_LIMIT_STACK_SIZE) >= asked[0]);
 }
 
-/* A recursion of 50 calls with 64 bytes each plus the frames: more than the default stack. */
+/* Runs a recursion of 50 calls with 64 bytes each plus the frames, which needs more than the default stack. */
 static void check_stack(CUmodule module)
 {
         int depth = 50, result = 0, want = 3;

@@ -46,7 +46,7 @@ static void one_text(void)
         EXPECT(CUDA_SUCCESS, cuLinkComplete(state, &image, &size));
         CHECK(image && size > 0);
         runs(image);
-        /* the state is complete already */
+        /* a link that is complete takes no more images */
         EXPECT(CUDA_ERROR_INVALID_VALUE,
                 cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "more", 0, NULL, NULL));
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLinkComplete(state, &image, &size));
@@ -70,7 +70,7 @@ static void two_texts(void)
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
-/* A module without functions. */
+/* Links a module without functions. */
 static void no_text(void)
 {
         CUfunction function;
@@ -88,7 +88,7 @@ static void no_text(void)
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
-/* CUDA leaves open when the log's size is written and whether it counts the terminating zero. */
+/* Links an invalid text. CUDA leaves open when the log's size is written and whether it counts the terminating zero. */
 static void bad_text(void)
 {
         char errors[1000] = "";

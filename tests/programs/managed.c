@@ -87,7 +87,7 @@ int main(int argc, char **argv)
         add = program_function(program_module("prog_basic"), "prog_add");
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(&p, 0, CU_MEM_ATTACH_GLOBAL));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(&p, 100, 0));
-        if (!supported) { /* the session has no shared memory */
+        if (!supported) { /* a session without shared memory has no managed memory */
                 EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemAllocManaged(&p, 100, CU_MEM_ATTACH_GLOBAL));
                 OK(cuCtxDestroy(context));
                 return program_end("managed");

@@ -30,7 +30,7 @@ static void check_linear(
         OK(cuStreamSynchronize(stream));
         SAME(host, host2, n);
         fill(host, n, seed + 2);
-        OK(cuMemcpy(a, (CUdeviceptr)(uintptr_t)host, n)); /* the addresses determine the direction */
+        OK(cuMemcpy(a, (CUdeviceptr)(uintptr_t)host, n)); /* the addresses of cuMemcpy determine the direction */
         OK(cuMemcpy(b, a, n));
         OK(cuMemcpy((CUdeviceptr)(uintptr_t)host2, b, n));
         SAME(host, host2, n);
@@ -73,7 +73,7 @@ static void check_large(void)
         MUST(cuMemAlloc(&p, n));
         fill(a, n, 5);
         OK(cuMemcpyHtoDAsync(p, a, n, stream));
-        memset(a, 0, 4096); /* the call has copied the data */
+        memset(a, 0, 4096); /* the asynchronous call has copied pageable memory before it returned */
         OK(cuMemcpyDtoH(b, p, n));
         fill(a, 4096, 5);
         SAME(a, b, n);

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(CU_STREAM_PER_THREAD));
         CHECK(pthread_create(&thread, NULL, other_thread, NULL) == 0);
-        pthread_join(thread, NULL); /* the other thread's stream does not wait for ours */
+        pthread_join(thread, NULL); /* the other thread's default stream does not wait for this thread's */
         CHECK(other_result == 0);
         OK(cuEventSynchronize(event));
         OK(cuStreamQuery(NULL));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several threads allocate and free memory of one pool at random, in streams of their own: no thread writes another's
- * memory, and in the end the pool is empty
+ * Several threads allocate and free memory of one pool at random, each in a stream of its own
+ *
+ * No thread writes another thread's memory, and in the end the pool is empty.
  */
 #include <pthread.h>
 

@@ -126,7 +126,8 @@ static void check_keeping(void)
         OK(cuMemPoolTrimTo(pool, 0));
         CHECK(figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
         MUST(cuMemAllocFromPoolAsync(&p, 100, pool, NULL));
-        OK(cuMemPoolDestroy(pool)); /* allocated memory stays valid until it is freed */
+        /* memory that was allocated from the destroyed pool stays valid until it is freed */
+        OK(cuMemPoolDestroy(pool));
         OK(cuMemsetD8(p, 1, 100));
         OK(cuMemFreeAsync(p, NULL));
         OK(cuCtxSynchronize());

@@ -41,7 +41,7 @@ static const char *program_kernels;
 
 #define OK(call) EXPECT(CUDA_SUCCESS, call)
 
-/* For calls that the rest of the program depends on: an error ends the program. */
+/* Like OK, for calls that the rest of the program depends on: an error ends the program. */
 #define MUST(call)                                                                                   \
         do {                                                                                         \
                 CUresult program_r = (call);                                                         \
@@ -62,7 +62,7 @@ static inline void program_begin(int argc, char **argv)
         setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* Test scripts set DETSHARE_SOCKET for every program under DetShare, and only there. */
+/* Whether the program runs under DetShare. Test scripts set DETSHARE_SOCKET for every such program, and only there. */
 static inline int program_is_shared(void)
 {
         return getenv("DETSHARE_SOCKET") != NULL;
@@ -132,7 +132,7 @@ static inline CUcontext program_context(void)
         return context;
 }
 
-/* A small generator with the same sequence everywhere. */
+/* Next number of a small random generator with the same sequence everywhere. */
 static inline uint32_t program_random(uint32_t *state)
 {
         *state = *state * 1664525u + 1013904223u;

@@ -55,7 +55,7 @@ static void CUDA_CB call(void *arg)
         atomic_fetch_add(&called, 1);
 }
 
-/* After the fault, a callback receives the error, and a host function is not called. */
+/* Causes a fault: afterwards a callback receives the error, and a host function is not called. */
 static CUresult own_fault(void)
 {
         const struct timespec nap = {.tv_nsec = 1000000};

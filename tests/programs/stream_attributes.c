@@ -2,7 +2,7 @@
 /* Attributes of streams, batched copies, 3-D copies between contexts, events recorded by launches */
 #include "program.h"
 
-/* Reads an unset attribute into a zeroed variable: shows whether the driver writes it at all. */
+/* Reads an attribute that was never set into a zeroed variable, which shows whether the driver writes it at all. */
 static unsigned int unset_policy(CUstream stream)
 {
         CUstreamAttrValue back;
@@ -23,7 +23,7 @@ static void check_attributes(void)
         OK(cuStreamCreateWithPriority(&b, CU_STREAM_NON_BLOCKING, -2));
         memset(&back, 0xff, sizeof(back));
         OK(cuStreamGetAttribute(a, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &back));
-        if (program_is_shared()) /* an unset attribute: any valid value that the driver reports */
+        if (program_is_shared()) /* the attribute was never set: the driver may report any valid value */
                 CHECK((unsigned int)back.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC);
         else
                 NOTE("stream_attributes: a policy that was not set is 0x%x over ones, 0x%x over zeros",
@@ -81,7 +81,7 @@ static void check_batch(void)
         memset(pinned, 11, BYTES);
         memset(plain, 22, BYTES);
         OK(cuMemsetD8(p, 0, N * BYTES));
-        OK(cuCtxSynchronize()); /* memset is not ordered with the non-blocking stream, so wait */
+        OK(cuCtxSynchronize()); /* waits, because the memset is not ordered with the non-blocking stream */
         attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
         attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
         dsts[0] = p;

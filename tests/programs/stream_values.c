@@ -51,7 +51,7 @@ static void check_writes(CUdeviceptr p)
         OK(cuStreamDestroy(a));
 }
 
-/* The wait holds its stream, and no other, until the other stream writes the value. */
+/* Lets a stream wait for a value: the wait holds its stream, and no other, until the other stream writes the value. */
 static void wait_one(CUdeviceptr p, uint32_t before, uint32_t value, unsigned int how, uint32_t after)
 {
         CUstream a, b;
@@ -77,7 +77,8 @@ static void wait_one(CUdeviceptr p, uint32_t before, uint32_t value, unsigned in
 static void check_waits(CUdeviceptr p)
 {
         wait_one(p, 9, 10, CU_STREAM_WAIT_VALUE_GEQ, 11);
-        wait_one(p, 0x7fffffff, 0x80000001u, CU_STREAM_WAIT_VALUE_GEQ, 0x80000001u); /* the comparison is cyclic */
+        /* the comparison is cyclic: 0x80000001 counts as greater than 0x7fffffff */
+        wait_one(p, 0x7fffffff, 0x80000001u, CU_STREAM_WAIT_VALUE_GEQ, 0x80000001u);
         wait_one(p, 9, 10, CU_STREAM_WAIT_VALUE_EQ, 10);
         wait_one(p, 1, 6, CU_STREAM_WAIT_VALUE_AND, 4);
         wait_one(p, 0xffffff00u, 0xff, CU_STREAM_WAIT_VALUE_NOR, 0xffff0000u);

@@ -73,7 +73,7 @@ static void check_legacy(void)
         EXPECT(CUDA_SUCCESS, cuStreamQuery(free_running));
         EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_PER_THREAD));
         add_to(p, 16, 5, blocking);
-        add_to(p, 16, 7, NULL); /* runs after all work of the blocking stream */
+        add_to(p, 16, 7, NULL); /* this addition runs after all work of the blocking stream */
         add_to(p, 16, 9, blocking);
         OK(cuStreamSynchronize(NULL));
         EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_LEGACY));
@@ -195,7 +195,7 @@ static void check_many_times(void)
                 CHECK(part + rest > whole * 0.999f - 0.01f && part + rest < whole * 1.001f + 0.01f);
                 before = part;
         }
-        /* recorded again, the event has another time */
+        /* an event that is recorded again has another time */
         OK(cuEventRecord(events[0], stream));
         OK(cuEventSynchronize(events[0]));
         OK(cuEventElapsedTime(&part, events[0], events[MANY - 1]));
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
         check_times();
         check_many_times();
         check_early_destroy();
-        for (int i = 0; i < 700; i++) { /* more streams than a session can have at once */
+        for (int i = 0; i < 700; i++) { /* creates and destroys more streams than a session can have at once */
                 CUstream stream;
 
                 OK(cuStreamCreate(&stream, i & 1));

@@ -51,7 +51,7 @@ static CUresult wide(CUtensorMap *map, cuuint32_t rank)
                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-/* Every argument arrives: the fake driver writes the arguments that it received. */
+/* Checks that every argument arrived: the fake driver writes the arguments that it received into the map. */
 static void check_fake(const CUtensorMap *map, unsigned kind, unsigned rank, uint64_t address)
 {
         uint64_t want[16] = {address, kind | (uint64_t)rank << 8 | CU_TENSOR_MAP_DATA_TYPE_FLOAT16 << 16 |
@@ -152,7 +152,7 @@ static CUresult no_map_to_change(CUtensorMap *map)
         return cuTensorMapReplaceAddress(NULL, (void *)memory);
 }
 
-/* Arguments that may crash a driver come last. */
+/* A row of a table of invalid arguments; those that may crash a driver come last. */
 #define WRONG(name)         \
         {                   \
 #name, name \
@@ -169,7 +169,8 @@ static void crashed(int signal)
         siglongjmp(crash, signal);
 }
 
-/* DetShare refuses them and does not change the map; NVIDIA's driver may do anything. */
+/* Makes a map of invalid arguments: DetShare refuses them and does not change the map; NVIDIA's driver may do
+ * anything. */
 static void try_wrong(const char *name, CUresult (*make)(CUtensorMap *map), const CUtensorMap *old)
 {
         CUresult r;
@@ -247,7 +248,7 @@ static void check_maps(CUdeviceptr p)
                 if (fake)
                         check_fake(&map, 2, rank, AT);
         }
-        if (wide(&map, 4) == CUDA_SUCCESS) { /* a mode that only some GPUs have */
+        if (wide(&map, 4) == CUDA_SUCCESS) { /* wide im2col is a mode that only some GPUs have */
                 add(&map);
                 if (fake)
                         check_fake(&map, 3, 4, AT);

@@ -11,7 +11,7 @@ static CUcontext context;
 static CUfunction add;
 static int results[THREADS];
 
-/* Checks in threads set a result per thread, because the program's counters are not thread-safe. */
+/* Ends the thread at the first failed call with its line; the program's counters of checks are not thread-safe. */
 #define STEP(call)                          \
         do {                                \
                 if ((call) != CUDA_SUCCESS) \
@@ -52,7 +52,7 @@ static int work(int id)
 
         STEP(cuCtxGetCurrent(&none));
         if (none)
-                return __LINE__; /* a new thread has no context */
+                return __LINE__; /* a new thread must have no context */
         STEP(cuCtxSetCurrent(context));
         STEP(cuStreamCreate(&stream, id & 1));
         STEP(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));

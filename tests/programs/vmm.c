@@ -54,7 +54,7 @@ static void check_segment(void)
                 CHECK(out[i] == 43);
         OK(cuMemcpyDtoH(out, p + 2 * PIECE - 1024, sizeof(out)));
         CHECK(out[0] == 3 && out[511] == 3);
-        /* a block in the middle is replaced: the others keep their contents */
+        /* replaces a block in the middle: the other blocks keep their contents */
         OK(cuCtxSynchronize());
         OK(cuMemUnmap(p + 2 * PIECE, PIECE));
         OK(cuMemUnmap(p + 2 * PIECE, PIECE)); /* unmapping an unmapped range is no error */

@@ -18,7 +18,7 @@
 #include "supervisor/foreign.h"
 
 #define ROUNDS 400
-#define BATCH 6 /* descriptors, in pairs */
+#define BATCH 6 /* descriptors that are handed over at once, in pairs */
 #define WAIT_S 60
 
 #define CHECK(x)                                                                         \

@@ -65,7 +65,7 @@ static void *user(void *arg)
                 r = dsc_host_call(u->s, u->number, id, &seq);
                 if (r) {
                         dsc_host_unregister(u->s, id);
-                        usleep(300); /* until a thread has reset the session */
+                        usleep(300); /* waits until a thread has reset the session */
                         continue;
                 }
                 expected[u->number][i] = 1;

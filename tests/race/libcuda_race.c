@@ -169,7 +169,7 @@ static void memory(int id, int round)
         expect(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE, "freed twice", __LINE__);
 }
 
-/* Captures of a thread are its own while other threads capture, instantiate and launch. */
+/* A thread captures, instantiates and launches graphs while other threads do the same: the captures are independent. */
 static void captures_and_graphs(CUdeviceptr p)
 {
         CUstream stream, side;
@@ -222,7 +222,7 @@ static void contexts_and_libraries(void)
         OK(cuLibraryGetKernel(&k, library, "k"));
         OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
         OK(cuLibraryUnload(library));
-        OK(cuCtxDestroy_v2(other)); /* destroys the context's objects as well */
+        OK(cuCtxDestroy_v2(other)); /* destroying the context destroys its objects as well */
 }
 
 static void *user(void *argument)

@@ -150,7 +150,7 @@ static int memory_round(dsc_session *s, uint32_t stream)
         const bool there = dsc_lookup(s, address, &base, &size) == 1 && base == address;
         const bool freed = dsc_mem_free(s, address) == 0;
         if (before % 2 || resets != before)
-                return r; /* a reset frees the memory, and another thread may own it since */
+                return r; /* a reset has freed the memory, and another thread may own it since */
         if (!r && !same)
                 fail("the bytes read are not the bytes written");
         if (!there)

@@ -23,7 +23,8 @@ struct world {
         struct sv_bm_tensor tensors[TENSORS];
         struct sv_bm_use uses[TENSORS * LAUNCHES];
         struct sv_bm_launch launches[LAUNCHES];
-        /* contents of each cell; plain: one copy per tensor */
+        /* contents of each cell: plain with one copy per tensor, weights and arena with the copies of bimodal
+         * tensors */
         uint32_t plain[TENSORS][CELLS], weights[TENSORS * CELLS], arena[TENSORS * CELLS];
         uint32_t want[TENSORS][CELLS]; /* expected contents; 0: not written in this run */
         bool alive[TENSORS];
@@ -103,7 +104,7 @@ static uint32_t *cell(struct world *w, const struct sv_bimodal *b, uint32_t tens
         return w->tensors[tensor].weight ? &w->weights[place] : &w->arena[place];
 }
 
-/* Writes a weight's bytes to its current place; to both places if it is held twice. */
+/* Writes a weight's bytes to the place where it is held now; to both places if it is held twice. */
 static void put_weights(struct world *w, const struct sv_bimodal *b)
 {
         for (uint32_t t = 0; t < w->model.n_tensors; t++)
@@ -138,7 +139,8 @@ static enum sv_copy by(enum sv_state state)
         return state == SV_COLOCATION ? SV_COLOURED : SV_ALL;
 }
 
-/* The rule, implemented independently. A weight that moves has one place during a whole request. */
+/* Checks a launch by an independent implementation of the rule. A weight that moves has one place during a whole
+ * request. */
 static void check_rule(struct world *w, const struct sv_bimodal *b, const struct sv_bm_launch *launch, uint32_t tensor,
         enum sv_state state, enum sv_copy copy)
 {

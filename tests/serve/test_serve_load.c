@@ -75,7 +75,7 @@ Test(arrivals, random_times_are_a_seeds)
         cr_expect(again.n == arrivals.n && !memcmp(again.ns, arrivals.ns, arrivals.n * sizeof(*arrivals.ns)));
         cr_expect(other.n != arrivals.n || memcmp(other.ns, arrivals.ns, arrivals.n * sizeof(*arrivals.ns)) != 0);
         cr_expect_leq(arrivals.ns[arrivals.n - 1], 20000000000);
-        /* share of exponential gaps below half of the mean: 1 - exp(-0.5) = 39.3 % */
+        /* counts gaps below half of the mean: the share of exponential ones is 1 - exp(-0.5) = 39.3 % */
         size_t below = 0;
         for (size_t i = 1; i < arrivals.n; i++)
                 below += arrivals.ns[i] - arrivals.ns[i - 1] < 500000;

@@ -20,7 +20,7 @@
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 
-/* One string per line, so that a test can replace one. */
+/* A valid manifest with one string per line, so that a test can replace a line. */
 static const char *const good[] = {
         "detshare-pack 1",
         "model tiny",
@@ -60,7 +60,7 @@ static const char *const good[] = {
 
 static struct sv_why why;
 
-/* The manifest with `line` in place of the line that begins like `old`; NULL: without that line. */
+/* Makes the manifest with `line` in place of the line that begins like `old`; NULL: without that line. */
 static char *text_with(const char *old, const char *line)
 {
         static char text[8192];

@@ -62,7 +62,7 @@ Test(serve_tensors, targets_of_launch_parameters)
         expect_use(&t, 0, 2, 4, SV_WRITES);
         expect_use(&t, 1, 1, 1, SV_READS);
         expect_use(&t, 1, 2, 4, SV_WRITES);
-        /* Two parameters that are parts of one tensor. */
+        /* this launch has two parameters that are parts of one tensor */
         cr_assert_eq(t.launches[2].n_uses, 2);
         expect_use(&t, 2, 0, 4, SV_READS);
         expect_use(&t, 3, 0, 5, SV_WRITES);
@@ -172,7 +172,7 @@ Test(serve_tensors, where_outputs_are)
 {
         static const struct {
                 const char *buffers;
-                uint32_t tensor; /* tensor of output 0; 0: the pack is refused */
+                uint32_t tensor; /* expected tensor of output 0; 0: the pack is refused */
         } rows[] = {
                 {"buffer 1024 256 0 1\n", 3},
                 {"buffer 1024 256 0 0\n", 3},

@@ -92,7 +92,8 @@ extern "C" __global__ void cluster_ring(unsigned int *out, int rounds)
         unsigned int value = blockIdx.x * 1000 + threadIdx.x;
 
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-        asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); /* all blocks have started */
+        /* after this barrier all blocks of the cluster have started */
+        asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
         for (int i = 0; i < rounds; i++) {
                 cluster.map_shared_rank(&slot[i & 1][0], next)[threadIdx.x] = value;
                 asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -103,7 +104,7 @@ extern "C" __global__ void cluster_ring(unsigned int *out, int rounds)
         cluster.sync();
 }
 
-/* Address spaces of pointers: owner and kind. 8 words per block. */
+/* Queries the address space of pointers: owner and kind. Writes 8 words per block. */
 extern "C" __global__ void cluster_addresses(unsigned int *out)
 {
         __shared__ unsigned int word;

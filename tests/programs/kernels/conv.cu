@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions of a small network: direct 3 x 3, im2col, a 1-D filter in shared memory from constants, pooling. */
 
-/* NCHW with one image; filters [out_c][in_c][3][3]; padding 1; bias and ReLU */
+/* Direct convolution: NCHW with one image; filters [out_c][in_c][3][3]; padding 1; bias and ReLU */
 extern "C" __global__ void conv3x3(const float *__restrict__ in, const float *__restrict__ filter,
                                    const float *__restrict__ bias, float *__restrict__ out, int in_c, int height, int width)
 {
@@ -26,7 +26,7 @@ extern "C" __global__ void conv3x3(const float *__restrict__ in, const float *__
         out[(oc * height + y) * width + x] = sum > 0 ? sum : 0;
 }
 
-/* columns[(ic * 9 + k)][y * width + x] */
+/* Writes columns[(ic * 9 + k)][y * width + x], which turns a 3 x 3 convolution into a matrix product */
 extern "C" __global__ void im2col3x3(const float *in, float *columns, int in_c, int height, int width)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x, pixels = height * width;

@@ -129,7 +129,7 @@ extern "C" __global__ void math_rounding_double(const double *a, const double *b
         o[15] = __drcp_ru(x);
 }
 
-/* Hardware approximations */
+/* The hardware's approximations, by intrinsics */
 extern "C" __global__ void math_fast(const float *x, float *out, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -149,7 +149,7 @@ extern "C" __global__ void math_fast(const float *x, float *out, int n)
         o[8] = __exp10f(v * 0.1f);
 }
 
-/* Conversions in every rounding, with values out of range and NaN */
+/* Conversions in every rounding mode, with values out of range and NaN */
 extern "C" __global__ void math_convert(const float *f, const double *d, long long *out, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -124,7 +124,8 @@ extern "C" __global__ void memory_cached(const float *__restrict__ in, float *ou
         }
 }
 
-/* Faults by `which`: 0 reads past the end, 1 writes to NULL, 2 misaligned, 3 beyond shared memory, 4 trap, 5 endless */
+/* Causes a fault by `which`: 0 reads past the end, 1 writes to NULL, 2 misaligned, 3 beyond shared memory, 4 trap, 5
+ * endless */
 extern "C" __global__ void memory_fault(int which, int *data, long long size)
 {
         __shared__ int s[16];

@@ -72,7 +72,7 @@ static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&
 #endif
 }
 
-/* The 32 x 32 results of one warp, from one stage */
+/* Computes the 32 x 32 results of one warp, from one stage of the pipeline */
 static __device__ void use(const stage *s, float (&c)[2][4][4], int lane, int wm, int wn)
 {
         for (int k = 0; k < TILE_K; k += 16) {

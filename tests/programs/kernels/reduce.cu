@@ -59,7 +59,7 @@ extern "C" __global__ void reduce_minmax(const int *in, int *min_max, int n)
         }
 }
 
-/* out: sum, and, or, xor of the warp's values, unsigned minimum and maximum; one warp per block */
+/* Writes the sum, and, or, xor of the warp's values, and the unsigned minimum and maximum; one warp per block */
 extern "C" __global__ void reduce_redux(const unsigned *in, unsigned *out)
 {
         unsigned v = in[blockIdx.x * 32 + threadIdx.x], r[6];

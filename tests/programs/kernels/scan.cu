@@ -21,7 +21,7 @@ extern "C" __global__ void scan_hillis(const int *in, int *out, int n)
                 out[t] = s[src * blockDim.x + t];
 }
 
-/* exclusive; 2 * blockDim.x elements */
+/* Exclusive prefix sum of 2 * blockDim.x elements */
 extern "C" __global__ void scan_blelloch(const int *in, int *out)
 {
         extern __shared__ int s[];

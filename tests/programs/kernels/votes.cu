@@ -31,7 +31,7 @@ extern "C" __global__ void votes_shuffle(const int *in, int *out)
         o[9] = (int)(__shfl_down_sync(0xffffffff, (long long)v << 20, 1) >> 18);
 }
 
-/* One atomic per group of lanes that are active together */
+/* Adds with one atomic per group of lanes that are active together */
 extern "C" __global__ void votes_aggregate(const int *in, unsigned *counter, unsigned *slots, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -62,7 +62,7 @@ extern "C" __global__ void votes_masks(unsigned *out)
         out[threadIdx.x * 2 + 1] = lane | (warp != 0) << 8;
 }
 
-/* half warps synchronise separately, through bar.warp.sync with a mask */
+/* Half warps synchronise separately, through bar.warp.sync with a mask */
 extern "C" __global__ void votes_partial(int *out)
 {
         __shared__ int s[64];
@@ -80,7 +80,7 @@ extern "C" __global__ void votes_partial(int *out)
         out[threadIdx.x] = v;
 }
 
-/* predicate results of shuffles */
+/* The predicates that shuffles return beside the value */
 extern "C" __global__ void votes_shuffle_pred(int *out)
 {
         int r, p;

@@ -22,7 +22,7 @@ static cudaStreamCaptureStatus status(cudaStream_t stream)
         return st;
 }
 
-/* Ends an invalidated capture. */
+/* Ends a capture that a forbidden call has invalidated. */
 static void spoilt()
 {
         cudaGraph_t g = (cudaGraph_t)8;
@@ -123,7 +123,7 @@ static void joins()
         (void)cudaGetLastError();
 }
 
-/* Afterwards streams work, and a capture too. */
+/* Checks that streams work after an invalid capture, and a new capture too. */
 static void afterwards()
 {
         cudaGraphExec_t exec;

@@ -24,7 +24,7 @@ static void copy_rows(plane &dst, const plane &src, size_t width, size_t rows)
                 memcpy(&dst.bytes[y * dst.pitch], &src.bytes[y * src.pitch], width);
 }
 
-/* Host to device, device to device with another pitch, device to host; compared with copies by the processor. */
+/* Copies host to device, device to device with another pitch, device to host; compares with copies by the processor. */
 static void round_trip(size_t width, size_t rows, bool async)
 {
         plane in = random_plane(width + 5, rows, 1), out = random_plane(width + 11, rows, 2);

@@ -44,7 +44,7 @@ struct streams {
         }
 };
 
-/* Work on a and b in separate streams, then work that depends on both */
+/* Captures work on a and b in separate streams, then work that depends on both */
 static void capture(streams &st, uint32_t *out, uint32_t *a, uint32_t *b, cudaGraph_t *ret)
 {
         cudaStreamCaptureStatus status;
@@ -118,7 +118,7 @@ static void bump(void *arg)
         ++*(int *)arg;
 }
 
-/* Copies in and out with a host function between; two launches without a wait run one after the other. */
+/* A graph of copies in and out with a host function between; two launches without a wait run one after the other. */
 static void with_host()
 {
         uint32_t *host, *device;

@@ -21,7 +21,7 @@ static void called(void *arg)
         *c->where = c->next;
 }
 
-/* host -> variable -> kernel -> variable -> host, with a host function at both ends */
+/* A graph host -> variable -> kernel -> variable -> host, with a host function at both ends */
 static void symbols()
 {
         cudaGraphNode_t first, to, kernel, from, last, meeting;

@@ -100,7 +100,7 @@ static void single()
         EXPECT(cudaErrorInvalidValue,
                 cudaGraphExecMemcpyNodeSetParams1D(exec, copy, other, host, 4 * n, cudaMemcpyHostToDevice));
         EXPECT(cudaErrorInvalidValue, cudaGetLastError());
-        /* the graph itself is unchanged */
+        /* the graph, from which the instance was made, is unchanged */
         OK(cudaGraphExecDestroy(exec));
         MUST(cudaGraphInstantiate(&exec, g, 0));
         CHECK(gives(exec, 4));

@@ -26,7 +26,7 @@ __global__ void triple(int *value)
         *value = *value * 3;
 }
 
-/* copy in, triple, copy out, host adds: the value proves the order */
+/* Enqueues: copy in, triple, copy out, host adds; the final value proves the order */
 static void chain(cudaStream_t s)
 {
         step steps[rounds];

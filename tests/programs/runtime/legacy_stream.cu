@@ -78,7 +78,7 @@ static void held()
         opened = true;
         OK(cudaStreamSynchronize(blocking));
         CHECK(pinned[0] == 1);
-        /* the same with the roles exchanged */
+        /* holds the blocking stream: the default stream does not start work */
         opened = false;
         OK(cudaLaunchHostFunc(blocking, hold, NULL));
         LAUNCHED(step<<<1, 1>>>(pinned, 5, 1));

@@ -4,7 +4,7 @@
  */
 #include "runtime.h"
 
-/* expects the code as the result, and once as the last error */
+/* checks that a call returns this error, and that it is the last error once */
 #define FAILS(code, ...)                             \
         do {                                         \
                 EXPECT(code, __VA_ARGS__);           \

@@ -31,7 +31,7 @@ __global__ void add(int *p, int n, int v)
                 p[i] += v;
 }
 
-/* Allocated before the threads start, because cudaFree would wait for all streams. */
+/* Memory of a thread, allocated before the threads start, because cudaFree would wait for all streams. */
 struct memory {
         int *device, *pinned;
         cudaPitchedPtr box;

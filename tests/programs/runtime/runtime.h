@@ -41,7 +41,7 @@ static int program_failures, program_checks;
 
 #define OK(...) EXPECT(cudaSuccess, __VA_ARGS__)
 
-/* For calls that the rest of the program depends on: an error ends the program. */
+/* Like OK, for calls that the rest of the program depends on: an error ends the program. */
 #define MUST(...)                                                                                               \
         do {                                                                                                    \
                 cudaError_t program_r = (__VA_ARGS__);                                                          \
@@ -53,7 +53,7 @@ static int program_failures, program_checks;
                 }                                                                                               \
         } while (0)
 
-/* A launch that must succeed: LAUNCHED(kernel<<<1, 32>>>(p)); */
+/* Checks a launch that must succeed: LAUNCHED(kernel<<<1, 32>>>(p)); */
 #define LAUNCHED(...)                   \
         do {                            \
                 __VA_ARGS__;            \
@@ -68,7 +68,7 @@ static inline int program_end(const char *name)
         return program_failures != 0;
 }
 
-/* A small generator with the same sequence everywhere. */
+/* Next number of a small random generator with the same sequence everywhere. */
 static inline uint32_t program_random(uint32_t *state)
 {
         *state = *state * 1664525u + 1013904223u;

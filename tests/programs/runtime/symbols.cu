@@ -81,7 +81,7 @@ static void addresses()
         LAUNCHED(weigh<<<1, 64>>>(out));
         OK(cudaMemcpy(&result, cell, sizeof(result), cudaMemcpyDeviceToHost));
         CHECK(result == 2.5);
-        /* a copy between two variables */
+        /* copies from one variable to another */
         OK(cudaGetSymbolAddress(&other, table));
         OK(cudaMemcpyToSymbol(counter, other, sizeof(int), 0, cudaMemcpyDeviceToDevice));
         OK(cudaMemcpyFromSymbol(&result, counter, sizeof(float)));

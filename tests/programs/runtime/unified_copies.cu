@@ -65,7 +65,7 @@ int main()
                         CHECK(holds(dst, 0, size, 0, 1));
                 }
         }
-        /* a copy with a wrong kind is done if the addresses allow it */
+        /* a copy with a wrong kind is done all the same if the addresses allow it */
         fill(from[2], 10);
         OK(cudaMemcpy(device[1], device[0], size, cudaMemcpyHostToDevice));
         CHECK(holds(to[2], 0, size, 0, 10));

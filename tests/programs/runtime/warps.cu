@@ -60,7 +60,7 @@ static long long expected(int t, int what)
         case BALLOT:
                 return 0x49249249u;
         case UNIQUE:
-                return 0; /* 32 one bits plus one overflow to 0 */
+                return 0; /* the mask of all 32 lanes plus the predicate 1 overflows to 0 */
         case MATCH:
                 return (0x1fu << lane / 5 * 5) & 0xffffffffu;
         case ADD:

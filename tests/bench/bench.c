@@ -68,7 +68,7 @@ static size_t tree(pid_t pids[TREE_MAX])
         return n;
 }
 
-/* User and system time of these processes, s. */
+/* User and system time of the daemon's processes, s. */
 static double tree_cpu(void)
 {
         pid_t pids[TREE_MAX];
@@ -91,7 +91,7 @@ static double tree_cpu(void)
         return sum;
 }
 
-/* Proportional set size of these processes, KiB: shared libraries count once. */
+/* Proportional set size of the daemon's processes, KiB: shared libraries count once. */
 static double tree_memory_kib(void)
 {
         pid_t pids[TREE_MAX];

@@ -192,7 +192,7 @@ static double chain(int n_rungs, int unused)
         return r;
 }
 
-/* Launches per ms over n_streams streams. */
+/* Measures launches per ms over n_streams streams. */
 static double launch_rate(int n_streams, int unused)
 {
         struct rig rig = rig_open("h200+timing", HEAD KERNEL("null"));

@@ -74,7 +74,7 @@ status_is() {
 }
 
 loads() {
-        # loads N: waits until N clients run calibration loads
+        # loads N: waits until exactly N clients of the calibration are connected
         for _ in $(seq 2000); do
                 [ "$("$ctl" clients --json | jq '[.clients[] | select(.name | startswith("calibrate-"))] | length')" = "$1" ] && return 0
                 sleep 0.05

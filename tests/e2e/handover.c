@@ -294,7 +294,8 @@ struct busy {
         struct dsc_kernel kernel;
 };
 
-/* The next three launches of a stream as a graph: created the first time, updated with new parameters later. */
+/* Launches the next three launches of a stream as a graph: created the first time, updated with new parameters
+ * later. */
 static int busy_graph(struct busy *b, int i)
 {
         struct {

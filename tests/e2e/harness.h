@@ -31,7 +31,7 @@ void h_daemon_start(const char *build, const char *device, const char *const *ex
 void h_daemon_kill(void);
 /* Starts another daemon at the same socket. Returns the milliseconds until it served. */
 int h_daemon_again(const char *build, const char *device, const char *const *extra);
-/* DETSHARE_TEST_DEVICE if set, otherwise `device`. */
+/* Returns DETSHARE_TEST_DEVICE if it is set, otherwise `device`. */
 const char *h_device(const char *device);
 /* Returns 1 if h_daemon_start would start a simulated device: checks of its model, clock or threads apply only then. */
 int h_simulated(const char *device);

@@ -95,7 +95,7 @@ static void dropped(int image, const char *what)
         close(image);
 }
 
-/* A regular file is accepted if its file system is a local disk, but is no module. */
+/* Requests to load a regular file: on a local disk the daemon accepts the file, but it is no module. */
 static void test_disk(void)
 {
         int file = open("/etc/passwd", O_RDONLY);

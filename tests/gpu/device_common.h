@@ -519,7 +519,7 @@ ds_unused static void dt_test_memory_errors(const struct ds_device_ops *ops, con
         dt_close(t);
 }
 
-/* A slab lives as long as its fd: another device opened later finds the bytes at the same address. */
+/* A slab lives as long as its file descriptor: a device that is opened later finds the bytes at the same address. */
 ds_unused static void dt_test_slab_survives(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);

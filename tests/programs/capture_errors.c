@@ -110,7 +110,9 @@ static void check_unsafe(void)
         OK(cuMemFree(p));
         OK(cuEventQuery(past));
         OK(cuStreamSynchronize(side));
-        OK(cuStreamSynchronize(NULL)); /* the legacy stream: s does not join with it, so its capture is not affected */
+        /* the capturing stream s does not join with the legacy stream, so a wait for the latter does not affect the
+         * capture */
+        OK(cuStreamSynchronize(NULL));
         end_valid(s);
 }
 

@@ -378,8 +378,8 @@ static void check_wide_byte(CUgraph set, CUdeviceptr p)
         OK(cuGraphExecDestroy(exec));
 }
 
-/* Kernels keep the priority of their stream; a captured event has no time; another graph can be updated during a
- * capture. */
+/* Captured kernels keep the priority of their stream; captured events have no time; other graphs can be updated
+ * during a capture. */
 static void check_details(void)
 {
         CUDA_MEMSET_NODE_PARAMS low = {.dst = a, .value = 0x2c, .elementSize = 1, .width = 4, .height = 1};

@@ -81,7 +81,7 @@ static inline int program_end(const char *name)
         return program_failures != 0;
 }
 
-/* The text of a compiled kernel file, malloc'ed; ends the program if the file is missing. */
+/* Reads the text of a compiled kernel file, malloc'ed; ends the program if the file is missing. */
 static inline char *program_ptx(const char *name)
 {
         char path[4096];

@@ -155,7 +155,7 @@ Test(serve_tensors, inputs_are_given)
                 sv_tensors_close(&t);
                 sv_pack_free(pack);
         }
-        /* A tensor that reuses an input's place later is no input. */
+        /* a tensor that later takes the place of an input is no input */
         snprintf(text, sizeof(text),
                 "%s%sbuffer 0 200 0 0\nbuffer 0 200 1 1\nbuffer 1024 256 0 1\n" WRITES WEIGHTS "end\n", HEAD, launches);
         struct sv_pack *pack = parse(text);

@@ -46,7 +46,7 @@ static const struct bound bounds[] = {
         {"rsqrt.approx.f64", 0, INFINITY, 0, 0x1p-19, 0, "ours: the upper half of operand and result, or 2 ulp"},
 };
 
-/* The bound of an instruction ("sin.approx.ftz.f32 %D, %A;") for an operand. NULL: PTX states none. */
+/* Finds the bound of an instruction ("sin.approx.ftz.f32 %D, %A;") for an operand. NULL: PTX states none. */
 static inline const struct bound *bounds_find(const char *text, double at)
 {
         char name[32];
@@ -128,7 +128,7 @@ static inline double bounds_error(const char *text, double x, double y, double r
         if (want != want)
                 return r != r ? 0 : INFINITY;
         if (isinf(want) || want == 0) {
-                /* Divisors beyond 2^126 give zero, and 0 * infinity is NaN. */
+                /* a divisor beyond 2^126 gives 0, and 0 * infinity is NaN */
                 return (double)want == r && signbit((double)want) == signbit(r) ? 0 : b ? INFINITY : -1;
         }
         if (!b)

@@ -643,7 +643,7 @@ static inline void tensor_fill(const struct tensor_row *r, uint32_t round, uint3
         }
 }
 
-/* FNV-1a over words. */
+/* Hash of n words, by FNV-1a. */
 static inline uint64_t tensor_hash(const uint32_t *values, size_t n)
 {
         uint64_t h = UINT64_C(14695981039346656037);

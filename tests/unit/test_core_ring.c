@@ -298,7 +298,7 @@ static void *put_one(void *session)
         return (void *)(intptr_t)put(session, 5, 0, 20);
 }
 
-/* The worker dies, apparently idle, after the client has published a record and before the client looks at `dead`. */
+/* The worker dies and seems idle, after the client has published a record and before the client looks at `dead`. */
 Test(core_ring, an_unseen_record_is_submitted_again, .timeout = 20)
 {
         pthread_t thread;

@@ -193,8 +193,8 @@ Test(cuda_graph, counts_what_enters_the_context, .timeout = 60)
         dt_close(t);
 }
 
-/* Kernels on all SMs do not count as a reason to settle (supervisor/settle.h). Kernels on a part of the SMs do, and
- * the device reports while one is running. */
+/* Kernels on all SMs are no reason for a settle (supervisor/settle.h). Kernels on a part of the SMs are, and the
+ * device reports while one of them runs. */
 Test(cuda_graph, kernels_on_part_of_the_sms_are_reported, .timeout = 60)
 {
         struct ds_tpc_mask half = {.word = {0xff}};

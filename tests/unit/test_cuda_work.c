@@ -87,7 +87,7 @@ static uint64_t spin(struct dt *t, ds_device_module *module, uint32_t space, uin
         return dt_launch(t, &l);
 }
 
-/* Collects the text of two spaces so far, each as one string. */
+/* Collects the text that each of two spaces has printed so far, as one string each. */
 static void take_text(struct dt *t, char text[2][1000])
 {
         struct ds_device_output o;
@@ -632,7 +632,8 @@ Test(cuda_work, suspects_are_launches_that_had_begun)
         expect_survived(t, module);
 }
 
-/* Jobs that the GPU counted before the fault was reported have succeeded, whether or not anybody had polled. */
+/* Jobs that the GPU has counted as ended before the fault was reported have succeeded, whether or not the worker had
+ * polled. */
 Test(cuda_work, ended_work_is_no_suspect)
 {
         struct dt *t = open_two();
@@ -750,7 +751,7 @@ static CUresult slow_synchronize(CUstream stream)
         return CUDA_SUCCESS;
 }
 
-/* The test writes the driver's output itself: as much as the buffer allows, then nothing. */
+/* The test writes the driver's output itself: as much as the buffer allows, then no more. */
 Test(cuda_work, text_is_bounded_where_it_is_written)
 {
         const size_t most = DS_MIB(16);

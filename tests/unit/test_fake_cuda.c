@@ -34,7 +34,7 @@ static const char text[] = HEADER
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<4>;\n ld.param.u64 %rd1, [y];\n mov.u32 %r1, %smid;\n"
         " mul.wide.u32 %rd2, %r1, 4;\n add.s64 %rd3, %rd1, %rd2;\n mov.u32 %r2, 1;\n st.global.u32 [%rd3], %r2;\n "
         "ret;\n}\n"
-        /* an empty loop of n rounds */
+        /* kernel spin: an empty loop of n rounds */
         ".visible .entry spin(.param .u32 n)\n"
         "{\n .reg .pred %p<2>; .reg .b32 %r<3>;\n ld.param.u32 %r1, [n];\n mov.u32 %r2, 0;\nAGAIN:\n"
         " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, %r1;\n @%p1 bra AGAIN;\n ret;\n}\n";
@@ -252,7 +252,7 @@ Test(fake_cuda, registered_memory_is_the_kernels, .init = setup, .fini = teardow
         munmap(host, 65536);
 }
 
-/* There are 66 pairs of SMs; a green context of any of them runs on these SMs only. */
+/* The fake GPU has 66 pairs of SMs; work in a green context of some of them runs on these SMs only. */
 Test(fake_cuda, green_contexts_confine, .init = setup, .fini = teardown, .timeout = 60)
 {
         CUdevResource whole, groups[80], chosen[3], rest;

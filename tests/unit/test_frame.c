@@ -30,7 +30,7 @@ static size_t count_fds(void)
         return n;
 }
 
-/* A connection and the raw socket at its other end. */
+/* Makes a connection; *ret_raw: the raw socket at its other end. */
 static ds_conn *pair(int *ret_raw, size_t out_max)
 {
         ds_conn *conn = NULL;
@@ -98,7 +98,7 @@ Test(frame, byte_by_byte)
         close(raw);
 }
 
-/* Random sizes in random pieces, compared byte by byte. */
+/* Sends frames of random sizes in random pieces, and compares them byte by byte. */
 Test(frame, random_pieces)
 {
         unsigned seed = 20260101;

@@ -115,7 +115,7 @@ static char *load(const char *path, size_t *ret_size)
         return bytes;
 }
 
-/* The sealed cubin of an answer. */
+/* Reads the sealed cubin of an answer. */
 static struct ds_cubin cubin_of(const struct ds_check_result *result)
 {
         struct ds_cubin cubin = {};
@@ -690,7 +690,7 @@ Test(compile, the_compiler_dies_with_the_program, .timeout = 30)
                 usleep(1000);
         cr_assert_gt(compiler, 0);
         cr_assert_eq(kill(compiler, 0), 0);
-        usleep(100000); /* until it has executed the compiler */
+        usleep(100000); /* waits until the helper has executed the compiler */
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         cr_assert_eq(waitpid(compiler, &status, 0), compiler);

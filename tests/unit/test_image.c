@@ -282,7 +282,7 @@ Test(image, text)
         ds_image_free(image);
 }
 
-/* Builds a container of stored PTX entries for the given targets. */
+/* Builds a container of stored PTX entries, one for each target in sms. */
 static size_t container(uint8_t *p, const uint32_t *sms, size_t n, uint32_t flags, uint64_t unpacked)
 {
         uint64_t step = 64 + 8, total = n * step;
@@ -399,7 +399,7 @@ Test(image, refusals_have_words)
         memset(bytes + 16 + 4, 0, 4); /* a header of 0 bytes: reading would never reach the next entry */
         expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
         container(bytes, &sm, 1, 0, 0);
-        bytes[16 + 16] = 9; /* more compressed bytes than the payload has */
+        bytes[16 + 16] = 9; /* this entry states more compressed bytes than its payload has */
         expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
 }
 

@@ -158,14 +158,14 @@ Test(image_bombs, zstd_headers, .init = begin)
 {
         size_t length;
 
-        /* a window of 2 GiB, which a streaming decoder would allocate */
+        /* a frame with a window of 2 GiB, which a streaming decoder would allocate */
         add_frame(3000, 12, NULL);
         cr_assert_eq(payload[4] & 0x20, 0, "a frame with a window");
         payload[5] = (31 - 10) << 3;
         (void)unpack(ZSTD, 3000, &length);
         payload[5] = 0xff;
         cr_expect_eq(unpack(ZSTD, 3000, &length), DS_IMAGE_E_INVALID, "a window of more than there can be");
-        /* the number of a dictionary, and content that refers to one */
+        /* a frame with the number of a dictionary, and content that refers to the dictionary */
         n_payload = 0;
         add_frame(3000, 0, NULL);
         memmove(payload + 9, payload + 5, n_payload);
@@ -230,7 +230,7 @@ Test(image_bombs, lz4, .init = begin)
         cr_expect_eq(unpack(LZ4, DS_IMAGE_PTX_MAX + 1, &length), DS_IMAGE_E_TOO_LARGE);
         n_payload /= 2;
         cr_expect_eq(unpack(LZ4, DS_IMAGE_PTX_MAX, &length), DS_IMAGE_E_INVALID, "cut off");
-        /* a match before the beginning, a match at distance 0, literals and a match of endless length */
+        /* LZ4 with a match before the beginning, a match at distance 0, and literals and a match of endless length */
         n_payload = 5;
         memcpy(payload,
                 "\x1f"

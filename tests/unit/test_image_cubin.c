@@ -65,7 +65,7 @@ Test(cubin, real_ones_of_every_layout)
         }
 }
 
-/* The section and the symbol of the file's one variable. */
+/* Finds the section and the symbol of the one variable in a cubin. */
 static Elf64_Sym *variable_of(uint8_t *bytes, const char *in, Elf64_Shdr **ret_section)
 {
         const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
@@ -126,7 +126,7 @@ Test(cubin, the_old_layout_of_the_flags)
         struct ds_cubin cubin;
 
         header->e_ident[EI_OSABI] = 51;
-        header->e_flags = 0x5a055a; /* sm_90, 64 bit, compiled from compute_90 */
+        header->e_flags = 0x5a055a; /* flags of code for sm_90, 64 bit, compiled from compute_90 */
         cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
         cr_assert(cubin.cc == 0x5a && !cubin.family);
         header->e_flags |= 0x800;
@@ -172,7 +172,7 @@ Test(cubin, which_gpu_runs_which)
         }
 }
 
-/* A truncated file is no cubin, because the section headers are at its end. */
+/* A truncated cubin is refused, because its section headers are at its end. */
 Test(cubin, cut_at_every_byte)
 {
         size_t size;

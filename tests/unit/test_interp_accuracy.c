@@ -222,7 +222,7 @@ Test(interp_accuracy, half_precision)
 #define MINUS 0x80000000u
 #define QUIET 0x7fffffffu
 #define ONE 0x3f800000u
-#define SUB 0x00000001u /* subnormal */
+#define SUB 0x00000001u /* a subnormal number */
 
 static const struct {
         const char *text;
@@ -235,7 +235,7 @@ static const struct {
         {"rcp.approx.f32", 0xffc00001u, 0, QUIET},
         {"rcp.approx.ftz.f32", SUB, 0, INF},
         {"rcp.approx.ftz.f32", MINUS | SUB, 0, MINUS | INF},
-        {"rcp.approx.ftz.f32", 0x7f000001u, 0, 0}, /* the result would be subnormal */
+        {"rcp.approx.ftz.f32", 0x7f000001u, 0, 0}, /* operand whose reciprocal would be subnormal */
         {"sqrt.approx.f32", MINUS | INF, 0, QUIET},
         {"sqrt.approx.f32", MINUS | ONE, 0, QUIET},
         {"sqrt.approx.f32", MINUS | SUB, 0, QUIET},

@@ -35,7 +35,7 @@ static int small(uint32_t *state)
         return (int)(rig_random(state) % 17) - 8;
 }
 
-/* n small numbers as ints, and as halves in device memory */
+/* Draws n small numbers, as ints and as halves in device memory */
 static uint16_t *halves(struct rig *r, int *to, size_t n, uint32_t seed, uint16_t (*of)(int))
 {
         uint16_t *p = rig_alloc(r, n * 2);

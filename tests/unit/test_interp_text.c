@@ -76,9 +76,9 @@ Test(interp_text, barriers_that_may_not_be)
 {
         faults(KERNEL(".reg .b32 %b;\nadd.u32 %b, %i, 16;\nbar.sync %b;"), 32, DS_INTERP_FAULT_ILLEGAL);
         faults(KERNEL(".reg .b32 %c;\nadd.u32 %c, %i, 33;\nbar.sync 1, %c;"), 32, DS_INTERP_FAULT_ILLEGAL);
-        /* the second warp never arrives */
+        /* the second warp never arrives at the barrier */
         faults(KERNEL(".reg .pred %p;\nsetp.lt.u32 %p, %i, 32;\n@%p bar.sync 2, 64;"), 64, DS_INTERP_FAULT_BARRIER);
-        /* lane 0 waits for lane 1, which waits for the block */
+        /* lane 0 waits for lane 1 of its warp, and lane 1 waits for the block */
         faults(KERNEL(".reg .pred %p;\nsetp.eq.u32 %p, %i, 0;\n@%p bra A;\nbar.sync 0;\nbra B;\nA: bar.warp.sync "
                       "3;\nB:"),
                 2, DS_INTERP_FAULT_BARRIER);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines: their form under the journal, and a journal that does not read, which costs lines but never time
+ * Log lines: their form under the journal, and a journal that does not read, which costs lines but never blocks the
+ * writer
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -187,17 +188,17 @@ Test(log, names_stay_in_their_line)
                         "?del"},
                 {"\x9b"
                  "2J",
-                        "?2J"}, /* CSI of an 8-bit terminal */
+                        "?2J"}, /* CSI (control sequence introducer) of an 8-bit terminal */
                 {"\xc2\x9b"
                  "2J\xc2\x85",
-                        "??2J??"},                 /* CSI and NEL as UTF-8 */
-                {"\xc0\x8a\xe0\x80\x8a", "?????"}, /* overlong line breaks */
+                        "??2J??"},                 /* CSI and NEL (next line) as UTF-8 */
+                {"\xc0\x8a\xe0\x80\x8a", "?????"}, /* overlong encodings of line breaks */
                 {"\xe2\x80\xae"
                  "abc\xe2\x81\xa6\xe2\x80\xa8",
-                        "???abc??????"}, /* RLO, LRI, line separator */
+                        "???abc??????"}, /* direction marks RLO and LRI, and a line separator */
                 /* surrogate, above the last code point, invalid byte */
                 {"\xed\xa0\x80\xf4\x90\x80\x80\xff", "????????"},
-                {"\xc3", "?"}, /* truncated sequence */
+                {"\xc3", "?"}, /* a truncated UTF-8 sequence */
                 {"Gr\xc3\xbc\xc3\x9f"
                  "e \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80",
                         "Gr\xc3\xbc\xc3\x9f"

@@ -45,7 +45,7 @@ static void draft_modulus(struct ds_learn_draft *draft)
                 draft->channel[i] = (uint8_t)(i * 5 % 12);
 }
 
-/* Two tables that are no XORs of each other, 7 channels. */
+/* A table of 7 channels with two maps, neither of which is an XOR of the other. */
 static void draft_xor(struct ds_learn_draft *draft)
 {
         uint64_t state = 7;

@@ -102,7 +102,8 @@ Test(policy_sgdrc, tasks_of_a_class_take_turns)
         check_round_robin("sgdrc", "turn=3", 3);
 }
 
-/* A client alone in its class hides its launches by running ahead; its kernels still run one at a time. */
+/* A client alone in its class gets several kernels launched ahead, which hides the launch time; they run one at a
+ * time. */
 Test(policy_sgdrc, a_client_alone_in_its_class_is_a_few_kernels_ahead)
 {
         struct ph_client *ls;

@@ -250,7 +250,7 @@ Test(profile_db, the_least_used_goes)
         for (uint64_t key = 1; key <= 60; key++) {
                 row = with_points(key);
                 cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
-                usleep(2000); /* times of use have millisecond resolution */
+                usleep(2000); /* so long that the row's time of use, in ms, is another */
                 row = row_of(1);
                 cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
                 cr_assert_eq(row.n_points, 3, "the first one is used all the time");

@@ -197,7 +197,7 @@ static void make(struct file *f)
         free(fates);
 }
 
-/* false: the simulated device does not load the file */
+/* Opens a file of the corpus. Returns false if the simulated device does not load it */
 static bool open_file(struct file *f, const char *path, bool all)
 {
         static struct ds_ptx_diags diags;
@@ -454,7 +454,7 @@ static const char *exception(const char *kernel)
         return NULL;
 }
 
-/* Returns whether the native launch ran. */
+/* Runs launch `which` natively and coloured, and compares. Returns whether the native launch ran. */
 static bool one_launch(struct run *r, int which, int unseen, bool all)
 {
         struct ds_interp_result result;
@@ -483,7 +483,7 @@ static bool one_launch(struct run *r, int which, int unseen, bool all)
         return true;
 }
 
-/* A coloured parameter is an address, whatever values the driver has seen. */
+/* Marks coloured parameters as addresses, whatever the kernel's instructions show about them. */
 static void name_addresses(struct run *r)
 {
         for (uint32_t i = 0; i < r->d.n_fields; i++)
@@ -607,7 +607,7 @@ Test(ptx_colour, corpus, .timeout = 7200)
         print_sums();
 }
 
-/* Kernels of a model, compiled by the offline phase */
+/* Kernels of a model pack, compiled by the offline phase */
 Test(ptx_colour, pack)
 {
         begin();

@@ -131,7 +131,7 @@ Test(ptx_colour_trace, steps_end)
         }
 }
 
-/* Forms of one image share a budget of steps: some hundred forms of a long kernel do not take minutes. */
+/* All forms of one image share a budget of analysis steps: some hundred forms of a long kernel do not take minutes. */
 Test(ptx_colour_trace, steps_are_of_all_forms)
 {
         enum { WANTS = 400 };

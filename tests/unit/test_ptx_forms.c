@@ -97,7 +97,7 @@ static void find_vars(struct file *f)
         }
 }
 
-/* false: the simulated device does not load the file */
+/* Opens a file of the corpus. Returns false if the simulated device does not load it */
 static bool open_file(struct file *f, const char *path, bool ordered)
 {
         static struct ds_ptx_diags diags;
@@ -146,7 +146,7 @@ static void reset(struct file *f)
                 memset(f->counters, 0, f->counters_size);
 }
 
-/* Keeps the native launch's result as the wanted one. */
+/* Keeps the native launch's memory as the wanted result. */
 static void keep(struct file *f)
 {
         memcpy(wanted, arena, DRIVE_ARENA);
@@ -372,7 +372,7 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *k, int n_la
         sums.driven += ran;
 }
 
-/* only: restricts to kernels whose names contain it */
+/* Runs the kernels of one file; only: those whose names contain it */
 static void check_file(const char *path, int n_launches, bool ordered)
 {
         struct file f = {0};
@@ -641,7 +641,8 @@ Test(ptx_forms, look_back)
 
 struct told {
         struct ds_ptx_control *control;
-        uint32_t begun, at; /* number of begun blocks; the block during which the stop word is written */
+        /* number of blocks that have begun; number of the block during which the stop word is written */
+        uint32_t begun, at;
 };
 
 /* A block counts itself when it has begun, after the worker's last check before it. */
@@ -656,7 +657,7 @@ static void on_count(void *user, const uint64_t *sectors, uint32_t n, enum ds_in
                         told->control->stop = 1;
 }
 
-/* Number of blocks that a worker begins when the stop word comes in block `at`; exactly these must have run. */
+/* Number of blocks that a worker begins if the stop word is written during block `at`; exactly these must have run. */
 static uint32_t told_in(const ds_interp_kernel *kernel, uint32_t chunk, uint32_t at)
 {
         struct ds_interp_range range = {.va = (uintptr_t)arena, .size = DRIVE_ARENA};

@@ -122,19 +122,19 @@ static size_t mutate(char *text, size_t length, size_t capacity)
                 case 0:
                         text[at] = (char)dice(256);
                         break;
-                case 1: /* removes a piece */
+                case 1: /* removes a piece of the text */
                         n = DS_MIN(n, length - at);
                         memmove(text + at, text + at + n, length - at - n);
                         length -= n;
                         break;
-                case 2: /* copies a piece to another place */
+                case 2: /* copies a piece of the text to another place */
                         if (length + n > capacity)
                                 break;
                         memmove(text + at + n, text + at, length - at);
                         memmove(text + at, text + from, n);
                         length += n;
                         break;
-                default: /* inserts a word */
+                default: /* inserts a word into the text */
                         n = strlen(word);
                         if (length + n > capacity)
                                 break;

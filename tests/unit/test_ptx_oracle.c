@@ -44,7 +44,7 @@ static size_t from_environment(const char *name, size_t otherwise)
 struct verdict {
         char *statement;
         bool refused;
-        bool unknown; /* 1: the assembler crashed */
+        bool unknown; /* 1: unknown, because the assembler crashed */
         char why[200];
 };
 
@@ -95,7 +95,7 @@ static bool run_assembler(const char *arch, const char *path, const char *log)
         return WIFEXITED(status);
 }
 
-/* Marks the statements that the log names. True: the assembler reached the end of the text. */
+/* Marks the statements that the assembler's log refuses. Returns true if the assembler reached the end of the text. */
 static bool read_log(struct text *text, const char *log)
 {
         FILE *in = fopen(log, "re");
@@ -281,7 +281,7 @@ static bool has_variants(const struct ds_ptx_op_info *info)
         return !strpbrk(info->operands, "ltc");
 }
 
-/* A sample in progress: texts of the statements of one source, for one target */
+/* A sample in progress: texts of statements of one row or pattern, for one target */
 struct sample {
         struct text text;
         size_t n, seed; /* statements per source */
@@ -431,7 +431,7 @@ Test(ptx_oracle, patterns_sm_75)
 #define KEPT "debug information is kept as it stands, for the assembler to judge"
 #define DEVICE "what a device has room for is known when a module is loaded"
 
-/* The verdicts on a module that contains both words may differ. */
+/* Exceptions for modules: the two verdicts may differ on a module that contains the listed words. */
 static const struct exception module_exceptions[] = {
         {true, {".attribute(.managed)"}, "refused when a module is loaded, as managed variables of all spaces are"},
         {true, {".entry _ "}, "an entry of this name"},

@@ -48,7 +48,7 @@ static void expect_error(const char *text, uint32_t line, uint32_t column, const
         cr_expect_str_eq(diags.diag[0].message, message);
 }
 
-/* A kernel with this statement list and registers of every type */
+/* Makes the text of a kernel with these statements, and with registers of every type */
 static char *kernel(const char *body)
 {
         static char text[4096];

@@ -55,8 +55,8 @@ static char *print(const ds_ptx_module *module)
         return out;
 }
 
-/* Applies the pass and returns the module; its printed form parses and prints the same again. said: reports per
- * function */
+/* Applies the pass and returns the module. Checks that the printed module parses and prints the same. said: file for
+ * the reports on each function */
 static ds_ptx_module *apply(const struct ds_ptx_pass *pass, const ds_ptx_module *before, const char *only, FILE *said)
 {
         static const char *const words[] = {"unchanged", "done", "refused"};
@@ -185,7 +185,7 @@ static ds_ptx_module *finish(ds_ptx_edit *edit)
         return after;
 }
 
-/* Each kind of edit, at places behind labels and at the ends */
+/* Applies each kind of edit, at places behind labels and at the ends */
 Test(ptx_edit, everything_at_its_place)
 {
         ds_ptx_module *m = parse(TEXT, strlen(TEXT)), *after;

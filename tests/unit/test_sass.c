@@ -166,7 +166,7 @@ Test(sass, loops_made_by_hand)
                 nothing, jump(1, 4, 0), leave, nothing, load_gpu, compare, jump(6, 8, 0), leave, jump(8, 0, 7)};
         /* the load is before the loop, which does not contain it */
         struct sass_instr before[] = {load_gpu, compare, jump(2, 1, 0), leave};
-        /* the load is in the outer loop, and the inner loop has another entry */
+        /* nested loops: the load is in the outer loop, and the inner loop has another entry */
         struct sass_instr around[] = {jump(0, 3, 0), nothing, load_gpu, compare, jump(4, 1, 0), jump(5, 0, 0), leave};
         struct sass_instr self[] = {leave, jump(1, 1, 7)};
         /* loops in which the loaded value is summed, is used in a later round, or is overwritten before its use */

@@ -103,7 +103,7 @@ Test(sched_parts, occupancy)
         ds_device *device = sdev_new(66);
         struct ds_kernel_info k = {.registers = 32};
 
-        /* results of the occupancy calculator for these shapes and compute capability 9.0 */
+        /* results of NVIDIA's occupancy calculator for these shapes and compute capability 9.0 */
         cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 256, 0), 8);
         cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 1024, 0), 2);
         cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 32, 0), 32);
@@ -217,7 +217,7 @@ static ds_coroutine *place_open(struct harness *h, struct ds_device *device, int
 }
 
 struct place_row {
-        uint32_t side, n_sms; /* the fine rung that the policy names; SIDE_ALL: the whole GPU */
+        uint32_t side, n_sms; /* the fine rung that the policy names: its side and SM count; SIDE_ALL: the whole GPU */
         uint32_t cluster, bound, all_resident, blocks, per_sm;
         uint32_t to_side, to_sms, to_family; /* the rung on which the kernel runs */
         uint32_t to_bound, loans;

@@ -89,7 +89,7 @@ Test(sched_rules, multistream_gives_priorities)
         harness_run(&h, UINT64_MAX);
 }
 
-/* Short known kernels are launched further ahead than the depth, by time; long or unknown ones are not. */
+/* Checks that short known kernels are launched further ahead than the depth, by time; long or unknown ones are not. */
 static void check_ahead(const char *policy, const char *alone, uint64_t ns, uint32_t least, uint32_t most)
 {
         const char *const params[] = {"be_depth=2", "be_ahead_us=20", alone};

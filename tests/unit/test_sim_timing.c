@@ -422,8 +422,8 @@ Test(sim_timing, best_effort_flows_back)
 }
 
 /*
- * LS may use the whole GPU, BE all but a reserve. LS begins in the reserve at once, and has all SMs when the blocks of
- * BE there have ended. BE continues when LS has no more blocks to place.
+ * LS may use the whole GPU, BE all SMs but a reserve. LS begins in the reserve at once, and has all SMs when BE's
+ * blocks have ended there. BE continues when LS has no more blocks to place.
  */
 Test(sim_timing, latency_sensitive_spreads_from_the_reserve)
 {
@@ -615,7 +615,7 @@ Test(sim_timing, throughput, .timeout = 60)
         clock_gettime(CLOCK_MONOTONIC, &end);
         seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
         fprintf(stderr, "%.0f null kernels per second of real time\n", 200000 / seconds);
-        /* 200,000 per second is the aim; a sanitizer or a busy machine may more than halve it */
+        /* 200,000 kernels per second is the aim; a sanitizer or a busy machine may more than halve the rate */
         cr_assert(seconds < 10, "200,000 null kernels took %.1f s", seconds);
         dt_close(tt.t);
 }

@@ -63,7 +63,7 @@ Test(unpack, unknown_fields_go_no_further)
         cr_assert_eq(unpack_request(bytes, sizeof(bytes), DS_UNPACK_BUDGET, &message), 0);
         cr_assert_eq(((Detshare__Request *)message)->call_case, DETSHARE__REQUEST__CALL_SYNC);
         size = protobuf_c_message_pack(message, packed);
-        cr_assert_eq(size, 5, "%zu bytes", size); /* the id and an empty Sync */
+        cr_assert_eq(size, 5, "%zu bytes", size); /* 5 bytes: the id and an empty Sync */
         cr_assert_eq(unpack_request(packed, size, DS_UNPACK_BUDGET, &again), 0);
         ds_unpack_free(message);
         ds_unpack_free(again);
@@ -92,7 +92,7 @@ Test(unpack, nested_repeated_limit)
         ds_unpack_free(message);
 }
 
-/* 64 KiB that would become megabytes: thousands of empty strings or unknown fields. */
+/* Frames of 64 KiB that would become megabytes of memory: thousands of empty strings or unknown fields. */
 Test(unpack, amplification_meets_the_budget)
 {
         static uint8_t bytes[65536];
@@ -156,7 +156,7 @@ Test(unpack, random_and_mutated_bytes)
         cr_assert_gt(accepted, 1000, "the mutations must reach the inner parts");
 }
 
-/* Small messages have a block of their own; when that is full, each piece of a message may lack memory. */
+/* A small message has a block of memory of its own; when that is full, each piece of the message may lack memory. */
 Test(unpack, out_of_memory)
 {
         ProtobufCMessage *message = NULL, *alive[400];

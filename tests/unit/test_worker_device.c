@@ -20,7 +20,7 @@ static struct {
         int fail_launch;              /* result of launch() */
         size_t text;                  /* unread bytes that space 1 has printed */
         size_t put_off, put_off_done; /* pieces of postponed work, and those that are done */
-        size_t at_once;               /* most pieces done in one call; 0: all */
+        size_t at_once;               /* most pieces of postponed work that the device does in one call; 0: all */
         uint64_t put_off_ns;          /* real time of each piece, ns */
         uint64_t longest_ns;          /* longest duration of a stop when a piece was done, ns */
         uint64_t load_ns;             /* real time of loading a module, ns; 0: none */
@@ -769,7 +769,7 @@ Test(worker_device, limits_grow_in_a_quiesce_and_have_bounds, .timeout = 60)
         wrap_close(t);
 }
 
-/* Without a descriptor to wait for, the worker polls, and everything works. */
+/* The device has no descriptor to wait for: the worker polls it, and everything works. */
 Test(worker_device, a_device_that_must_be_polled, .timeout = 60)
 {
         struct wt_client a;

@@ -252,7 +252,7 @@ Test(worker_host, by_request, .timeout = 60)
         scene_close(&scene);
 }
 
-/* A declared thread waits for a function that runs, so the clock stands, but not for ever. */
+/* The virtual clock stands while a declared thread waits for a host function that runs, but not for ever. */
 Test(worker_host, a_running_function_holds_the_clock, .timeout = 60)
 {
         struct scene scene = scene_open();

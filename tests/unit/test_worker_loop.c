@@ -113,7 +113,8 @@ Test(worker_loop, saxpy_by_ring, .timeout = 60)
         run_saxpy(1);
 }
 
-/* A request sees records that were put into the ring before it; streams keep their order; a wait joins two of them. */
+/* A request sees records that were put into the ring before it; streams keep their order; a wait record joins two
+ * streams. */
 Test(worker_loop, order_of_ring_and_socket, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -548,7 +549,7 @@ Test(worker_loop, lost_work_is_a_sticky_error, .timeout = 60)
         wt_close(t);
 }
 
-/* --- streams ------------------------------------------------------------------------------------------------------ */
+/* --- creation and destruction of streams -------------------------------------------------------------------------- */
 
 Test(worker_loop, slots_count_on_and_are_limited, .timeout = 60)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies and clients through the worker: reports of results that a client has, memory caps
+ * Policies and clients through the worker: clients report that they have results, and policies set memory caps
  */
 #include "tests/unit/worker_harness.h"
 
 #include "policies/detshare_policy.h"
 
 static uint32_t events[16];
-static struct detshare_session_view seen; /* the session of the last event */
+static struct detshare_session_view seen; /* view of the session in the last event */
 static uint32_t op_phase;                 /* phase of the head of the oldest coroutine, if there was one */
 static uint64_t seen_free, seen_total, total_memory, cap;
 

@@ -36,7 +36,7 @@ static void random_seed(void)
         fprintf(stderr, "seed %#" PRIx64 "\n", random_state);
 }
 
-/* A client's knowledge, some of it outdated. */
+/* Ids and addresses that a client knows, some of them outdated. */
 struct player {
         struct wt_client client;
         uint64_t addresses[KEEP], kernels[KEEP], modules[KEEP], events[KEEP];
@@ -377,7 +377,7 @@ static void history(int switches)
                 if (random_next() % 3 == 0)
                         wt_turn(t, 0);
                 if (random_next() % 200 == 0)
-                        wt_wall += 6 * DS_NS_PER_S; /* a session that holds the clock loses it */
+                        wt_wall += 6 * DS_NS_PER_S; /* 6 s: a session that holds the clock loses it */
                 if (random_next() % 1000 == 0) {
                         player_close(t, player);
                         /* addresses of a window are reused */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One user's share of the worker's rounds, however many sessions it has
+ * One user's share of the worker's rounds, however many sessions the user has
  *
  * One user keeps the rings of many sessions full, another has a single session. A round takes a bounded number of
  * records per user, and serves every session of the user. It checks a bounded number of awaited values. Virtual time

@@ -13,7 +13,8 @@
 #include "core/core.h"
 
 enum load_kind {
-        LOAD_RING,    /* allocates, copies, launches, reads back; pinned memory, streams, modules; shared memory */
+        /* allocates, copies, launches, reads back; uses pinned memory, streams, modules and shared memory */
+        LOAD_RING,
         LOAD_RPC,     /* the same work as LOAD_RING, over the socket alone */
         LOAD_WAIT,    /* a kernel that runs for a while; waits on the completion page */
         LOAD_SYNC,    /* the same kernel as LOAD_WAIT; waits by a request */
@@ -29,8 +30,8 @@ enum load_kind {
         LOAD_KINDS,
 };
 
-#define LOAD_E_WRONG (-2) /* a result is wrong */
-#define LOAD_E_STALE (-3) /* a handle of a dead daemon was accepted */
+#define LOAD_E_WRONG (-2) /* error of a step: a result is wrong */
+#define LOAD_E_STALE (-3) /* error of a step: a handle of a dead daemon was accepted */
 
 struct load {
         enum load_kind kind;

@@ -48,7 +48,7 @@ static void constants()
         CHECK(program_download(out, 64) == expected);
         OK(cudaMemcpyFromSymbol(&n, counter, sizeof(n)));
         CHECK(n == 145);
-        /* changes one element of a constant before the next launch, but after the last one */
+        /* changes one element of a constant after the last launch, for the next launch */
         w[5] = -1;
         OK(cudaMemcpyToSymbolAsync(weights, &w[5], sizeof(float), 5 * sizeof(float), cudaMemcpyHostToDevice, 0));
         LAUNCHED(weigh<<<1, 64>>>(out));

@@ -27,7 +27,7 @@ int git_libgit2_shutdown(void)
         return 0;
 }
 
-/* The function of the real library, after its initialisation. NULL: there is no library. */
+/* Finds the function in the real library, after that library's initialisation. NULL: there is no such library. */
 static diff_buffers_fn *late_diff_buffers(void)
 {
         static diff_buffers_fn *found;

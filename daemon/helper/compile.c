@@ -43,9 +43,9 @@ struct ds_compile {
         pid_t pid;
         int process_fd, words_fd, code_fd;
         uint64_t deadline_ns;
-        int over, status;    /* status as from waitpid() */
+        int over, status;    /* over: the process has ended; status: as from waitpid() */
         const char *stopped; /* reason why the helper killed it; NULL: it did not */
-        uint64_t heard;      /* bytes of output read */
+        uint64_t heard;      /* bytes of the compiler's output that were read */
         size_t n_words;
         char words[WORDS_MAX + 1];
         uint32_t time_ms;

@@ -21,7 +21,7 @@ typedef struct ds_jobs ds_jobs;
 
 /* Whether forms of the image's kernels are made (helper/forms.h). */
 enum ds_jobs_forms {
-        DS_JOBS_NATIVE, /* no forms */
+        DS_JOBS_NATIVE, /* forms are not wanted */
         DS_JOBS_STORED, /* send the transformed image only if it exists already and is found quickly */
         /* make the transformed image if it does not exist; if that is impossible, answer with the original image and
          * a message */
@@ -33,7 +33,7 @@ enum ds_jobs_forms {
 struct ds_jobs_request {
         uint64_t id, offset, bytes;
         uint32_t cc, uid;
-        uint32_t max_registers, optimization; /* as in ModuleLoad */
+        uint32_t max_registers, optimization; /* options of the client's ModuleLoad request */
         int simulated, force_ptx;
         enum ds_jobs_forms forms;
         uint32_t time_ms; /* time limit of the compiler; 0: DS_COMPILE_TIME_MS */

@@ -40,7 +40,7 @@ struct output {
         SLIST_ENTRY(output) hash_link;
         struct origin_list origins;
         unsigned n_origins;
-        uint64_t hash, bytes, variable_bytes; /* bytes of the file */
+        uint64_t hash, bytes, variable_bytes; /* hash and size of the file's content; bytes of the module's variables */
         uint64_t report_bytes;                /* size of the report at the end of the file, bytes */
         int fd;
 };
@@ -49,7 +49,7 @@ TAILQ_HEAD(output_list, output);
 SLIST_HEAD(output_bucket, output);
 
 struct ds_known {
-        struct output_list outputs; /* most recently used first */
+        struct output_list outputs; /* all results, most recently used first */
         struct origin_list origins[BUCKETS];
         struct output_bucket by_hash[BUCKETS];
         uint64_t max_bytes, bytes, seed;

@@ -7,7 +7,7 @@
  *
  *   - by the image's place, without reading it: the same range of the same unchanged file. Its times show that it has
  *     not changed. The owner cannot set them back, but a file system of the user's own can forge them, which deceives
- *     only the user itself. A file that changed a moment ago is not trusted, since the next change may get the same time;
+ *     only that user. A file that changed a moment ago is not trusted, since the next change may get the same time;
  *   - by its own bytes, if it comes in a sealed file: that file is kept, and the bytes are compared;
  *   - by its result, wherever it came from: the same bytes, compared, not only hashed.
  *

@@ -28,7 +28,7 @@ struct elf {
         uint64_t n_sections;
         const char *section_names;
         uint64_t section_names_size;
-        const char *why; /* reason of a refusal */
+        const char *why; /* reason why the image is refused */
 };
 
 static int refuse(struct elf *elf, const char *why)

@@ -18,7 +18,7 @@
 struct image_entry {
         struct ds_image_entry public;
         uint64_t flags;
-        const uint8_t *payload; /* inside the caller's bytes */
+        const uint8_t *payload; /* payload of the entry, inside the caller's bytes */
         size_t packed;          /* bytes of the payload that matter; without padding if the size is known */
 };
 

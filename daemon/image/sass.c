@@ -25,7 +25,7 @@ struct function {
 /* A section of code. */
 struct text {
         bool known;
-        bool entry; /* contains a kernel */
+        bool entry; /* 1: the section contains a kernel */
         struct ds_sass_kernel facts;
 };
 
@@ -35,7 +35,7 @@ struct ds_sass {
         Elf64_Ehdr header;
         uint64_t n_sections;
         struct ds_cubin cubin;
-        struct function *functions; /* sorted by section and position */
+        struct function *functions; /* all functions, sorted by section and position */
         uint32_t *by_name;          /* kernels sorted by name; each is an index into functions */
         size_t n_functions, n_kernels;
         struct text *texts; /* one element per section */

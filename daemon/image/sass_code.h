@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SASS_BYTES 16u /* bytes per instruction */
+#define SASS_BYTES 16u /* bytes of one instruction */
 #define SASS_BARRIERS 16u
 #define SASS_REG_ZERO 255u
 

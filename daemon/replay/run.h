@@ -47,7 +47,7 @@ struct ds_replay_session {
 };
 
 struct ds_replay_config {
-        const char *device;                                 /* "sim:h200" */
+        const char *device;                                 /* name of the device, like "sim:h200" */
         const char *policy_dir;                             /* folder of plug-ins; "" = only the built-in policy */
         struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX]; /* directories searched after policy_dir, in this order */
         uint32_t n_more_dirs;

@@ -21,7 +21,7 @@
 #include "device/sim/profile.h"
 
 struct ds_replay_workload {
-        char *text; /* the profile's text */
+        char *text; /* text of the profile */
         size_t size;
         struct sim_profile *profile; /* the parsed profile */
 };

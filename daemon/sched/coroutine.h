@@ -91,7 +91,7 @@ struct ds_coroutine {
         struct ds_op *before;
         uint32_t n_ops;           /* number of operations in the list */
         uint32_t n_waiting_work;  /* launches, copies and memsets from boundary on */
-        uint32_t n_in_flight;     /* on the device */
+        uint32_t n_in_flight;     /* number of operations on the device */
         uint32_t n_marks;         /* parts of graphs that do no work (marks) and are not reported yet */
         uint64_t submitted, done; /* sequence numbers of the operation submitted last and of the one reported last */
         uint64_t last_end_ns;     /* end of the operation reported last */

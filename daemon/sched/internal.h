@@ -57,7 +57,7 @@ struct ds_sched {
         uint64_t mixed_launch;
 
         struct ds_snapshot snapshot;
-        struct ds_sched_event *events;                 /* sorted by turn */
+        struct ds_sched_event *events;                 /* events that the policy has not seen, sorted by turn */
         uint64_t event_turn;                           /* turn number of the event reported last */
         uint64_t user_turns[1u << DS_SCHED_USER_BITS]; /* turn of each user's last event, by hash; see event.c */
         struct ds_sched_event switch_event, timer_event, gone_event;

@@ -22,7 +22,7 @@
 #define KSTAT_OFF 2           /* consecutive deviating samples after which a point restarts */
 #define KSTAT_DOUBT_EVERY 32u /* launches of a kernel between two requests to measure a doubtful point */
 
-/* CUdevice_attribute numbers */
+/* Numbers of CUDA device attributes (CUdevice_attribute) */
 #define ATTR_THREADS_PER_SM 39
 #define ATTR_SHARED_PER_SM 81
 #define ATTR_REGISTERS_PER_SM 82

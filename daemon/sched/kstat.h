@@ -32,7 +32,7 @@ struct ds_kstat_row {
         uint64_t key;
         uint64_t mean_ns;
         uint32_t samples;       /* number of samples; stays at its maximum */
-        uint32_t blocks_per_sm; /* 0 = not computed yet */
+        uint32_t blocks_per_sm; /* blocks that one SM holds at once; 0 = not computed yet */
         uint8_t bound;          /* enum detshare_kernel_bound */
         uint8_t seen;           /* 1: the kernel was reported to the keeper of profiles, see seen.h */
         uint16_t points;        /* 1 + index of the kernel's points; 0 = it has none */
@@ -61,7 +61,7 @@ struct ds_kstat_points {
         uint32_t off_sms; /* number of SMs on which these samples ran */
         /* sample count of the row when these points got their last sample */
         uint32_t sampled_at;
-        struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* sorted by n_sms, ascending */
+        struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* the points, sorted by n_sms, ascending */
         struct ds_kstat_forms forms;
 };
 

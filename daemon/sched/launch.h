@@ -51,7 +51,7 @@ struct ds_slot {
 
 struct ds_launch_target {
         uint32_t rung, priority, max_resident_blocks;
-        uint32_t evictable; /* as in struct detshare_action */
+        uint32_t evictable; /* 1: the policy requested an evictable launch */
 };
 
 #define DS_SLOT_NONE UINT32_MAX

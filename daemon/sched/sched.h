@@ -36,14 +36,14 @@ typedef struct ds_sched ds_sched;
 typedef struct ds_sched_session ds_sched_session;
 
 /* Positive return codes of the scheduler's functions */
-#define DS_SCHED_E_NO_POLICY 1 /* no such policy */
+#define DS_SCHED_E_NO_POLICY 1 /* there is no policy of that name */
 #define DS_SCHED_E_BAD_PARAM 2 /* unknown parameter or out of range; see the message */
 #define DS_SCHED_E_REFUSED 3   /* the plug-in is not usable (ABI, ownership, init); see the message */
 #define DS_SCHED_E_FULL 4      /* the queue of the coroutine or session is full, or there is no memory */
 #define DS_SCHED_E_FAULTED 5   /* the session was cancelled, so it accepts no operation */
 
 #define DS_SCHED_QUEUE_MAX 4096              /* operations per coroutine, including those on the device */
-#define DS_SCHED_SESSION_QUEUE_MAX 65536     /* operations per session */
+#define DS_SCHED_SESSION_QUEUE_MAX 65536     /* operations per session, of all its coroutines */
 #define DS_SCHED_SESSION_COROUTINES_MAX 1024 /* coroutines of a session that are not freed yet */
 #define DS_SCHED_IN_FLIGHT_MAX 4096          /* operations on the device at once */
 /* operations in one stream of the device; a GPU's launch call blocks when a stream has about 1,000 */
@@ -197,7 +197,7 @@ struct ds_policy_dir {
 struct ds_sched_config {
         const struct ds_device_ops *ops;
         ds_device *device;      /* must stay valid until the scheduler is freed; ds_sched_new() creates its rungs */
-        const char *policy_dir; /* "" = only built-in policies */
+        const char *policy_dir; /* directory of policies; "" = only built-in policies */
         int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
         /* further policy directories, searched in this order after policy_dir; at most DS_POLICY_DIRS_MAX */
         const struct ds_policy_dir *more_dirs;
@@ -228,7 +228,7 @@ struct ds_sched_config {
 struct ds_sched_session_config {
         uint64_t id;
         uint32_t uid;
-        char name[64]; /* for display */
+        char name[64]; /* name for display */
         enum detshare_class class_;
         uint64_t slo_ns;
         uint32_t sm_percent; /* largest share of the SMs for its work, percent; 100 or more = no bound */
@@ -260,9 +260,9 @@ struct ds_sched_stats {
 };
 
 struct ds_sched_session_stats {
-        uint64_t launches;                    /* kernels given to the device */
+        uint64_t launches;                    /* kernels that the session has launched on the device */
         uint64_t completed, errors, requests; /* errors: failed kernels, copies and memsets among the completed ones */
-        uint64_t device_ns;                   /* sum of operations' device time */
+        uint64_t device_ns;                   /* time of its operations on the device, summed, ns */
         uint64_t wait_ns;                     /* sum over operations of the time from submit to start */
         uint64_t kills;                       /* kernels killed by the policy; each later launch counts again */
         uint64_t evictions;                   /* kernels evicted; each later launch counts again */
@@ -393,7 +393,7 @@ void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats);
  */
 #define DS_SCHED_SEEN_NAME 256
 struct ds_sched_seen {
-        uint64_t key; /* ds_op.kernel_key */
+        uint64_t key; /* key of the kernel, as ds_op.kernel_key */
         uint32_t grid[3], block[3], shared_bytes;
         uint32_t n_kernels;            /* number of kernels of a graph; 0: the key is that of a kernel */
         char name[DS_SCHED_SEEN_NAME]; /* kernel's name in its image, truncated */
@@ -407,11 +407,11 @@ size_t ds_sched_seen(ds_sched *sched, struct ds_sched_seen *ret, size_t n);
  */
 /* Cost of a form: its duration relative to the native one on the same SMs. */
 struct ds_sched_form_cost {
-        uint32_t samples; /* 0: not known */
+        uint32_t samples; /* number of measurements; 0: the cost is not known */
         uint32_t permille;
 };
 struct ds_sched_profile {
-        uint64_t key;      /* ds_op.kernel_key */
+        uint64_t key;      /* key of the kernels, as ds_op.kernel_key */
         uint32_t bound;    /* enum detshare_kernel_bound */
         uint32_t n_points; /* number of points, up to DETSHARE_POINTS_MAX */
         struct detshare_profile_point points[DETSHARE_POINTS_MAX];
@@ -451,7 +451,7 @@ struct ds_sched_form_choice {
         uint32_t n_sms;
         uint32_t chunk, slice; /* blocks that a persistent worker takes at a time; blocks per slice */
         uint64_t native_ns;    /* duration of the native form, 0 = not known */
-        uint64_t block_ns;     /* duration of a block */
+        uint64_t block_ns;     /* duration of one block, ns */
         uint64_t evict_ns;     /* eviction time of the chosen form */
         struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
 };

@@ -39,7 +39,7 @@
 #define DEAF_LOOKS 200u
 
 enum client_state {
-        CLIENT_NEW, /* connected, no hello yet */
+        CLIENT_NEW, /* connected, but the hello has not come yet */
         CLIENT_READY,
         CLIENT_CLOSED, /* closed, but libuv still owns the handle */
         _CLIENT_STATE_MAX,
@@ -72,7 +72,7 @@ struct ds_client {
         /* number of checks for which the client was not read, because too many files that its user sent are still
          * open; 0: it is read */
         unsigned deaf;
-        struct ds_deadline hearing; /* time of the next such check */
+        struct ds_deadline hearing; /* time at which the supervisor checks again whether the client may be read */
         /* time until which the hello must come, then until which the rest of a frame must come */
         struct ds_deadline deadline;
         struct client_op_list ops;

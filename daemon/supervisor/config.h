@@ -37,10 +37,10 @@
 /* Positive return codes of the functions below */
 #define DS_CONFIG_E_INVALID 1 /* the configuration is invalid; the message gives the reason */
 
-#define DS_CONFIG_BYTES_MAX (1u << 20) /* size limit of one file */
+#define DS_CONFIG_BYTES_MAX (1u << 20) /* size limit of one file, bytes */
 #define DS_CONFIG_FILES_MAX 256u       /* most files in conf.d */
 #define DS_CONFIG_PARAMS_MAX DS_POLICY_PARAMS_MAX
-#define DS_CONFIG_POLICY_MAX 63u /* characters of a policy's name */
+#define DS_CONFIG_POLICY_MAX 63u /* most characters of a policy's name */
 
 /* A policy parameter "key=value", and where it is given ("FILE:LINE"). */
 struct ds_config_param {
@@ -68,7 +68,7 @@ struct ds_config {
         char *policy_where; /* "FILE:LINE: KEY" of the line that names the policy */
         char *read;         /* paths of the files that were read, separated by ", "; NULL: none */
         uint64_t connections, connections_per_uid, sessions_per_uid;
-        uint64_t memory_per_uid, pinned_per_uid; /* bytes */
+        uint64_t memory_per_uid, pinned_per_uid; /* limits per user, bytes */
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us, graph_piece_us;
         uint64_t compiled_code; /* limit of compiled code on disk, bytes */

@@ -40,7 +40,7 @@ struct ds_module_forms {
         struct ds_module_source source;
         /* request to make the forms, queued or running in the helper; ends with the module */
         struct ds_session_call *pending;
-        int fd;         /* the transformed image; -1: none */
+        int fd;         /* file of the transformed image; -1: there is none */
         uint64_t bytes; /* size of the image without its report, bytes */
         struct ds_charge file, image, variables;
         char *why; /* reason why there is no image and none will be made; NULL: not tried yet */
@@ -55,7 +55,7 @@ void ds_module_forms_init(struct ds_module_forms *forms);
 void ds_module_forms_deinit(struct ds_module_forms *forms);
 /* Moves a kept file. `to` must be empty. */
 void ds_module_source_move(struct ds_module_source *to, struct ds_module_source *from);
-/* Closes its file, if it has one. */
+/* Closes the kept file, if there is one. */
 void ds_module_source_drop(struct ds_module_source *source);
 
 /* Prepares a ModuleLoad for the helper: which forms it requests, and whether the file is kept. The caller keeps fd. */

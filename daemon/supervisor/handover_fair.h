@@ -48,7 +48,7 @@ typedef struct ds_fair ds_fair;
 
 /* Copies the sessions, which are numbered from 0 in this order. Returns 0 or -ENOMEM. */
 int ds_fair_new(const struct ds_fair_session *sessions, size_t n, const struct ds_fair_room *limits, ds_fair **ret);
-/* NULL is allowed; returns NULL. */
+/* Frees the list. NULL is allowed; returns NULL. */
 ds_fair *ds_fair_free(ds_fair *fair);
 /*
  * Returns the session to work on now, and the length of its turn, ns; left_ns is the time left for all sessions. 0:

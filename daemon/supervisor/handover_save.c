@@ -47,7 +47,7 @@ enum walk_mode {
 /* A session, or the pool of coloured memory. */
 struct saved {
         uint64_t id;                /* id of the session; 0: the pool */
-        struct ds_session *session; /* NULL: the pool */
+        struct ds_session *session; /* the session; NULL: the pool */
         uint64_t inside_max;        /* bytes of files that may be saved inside the state */
         uint32_t n_files, n_stored;
         uint64_t names_bytes, state_bytes;

@@ -60,7 +60,7 @@ struct reader {
 struct in_flight {
         struct reader *reader;
         struct ds_helper_job *job; /* NULL: cancelled; the helper's answer is dropped */
-        uint64_t id;               /* 0: the slot is free */
+        uint64_t id;               /* id of the request to the helper; 0: the slot is free */
         ds_user *user;             /* user of the image, also after a cancel; holds a reference */
         int background;
         uint64_t sent_ns;

@@ -38,7 +38,7 @@ typedef struct ds_helper ds_helper;
 
 /* The result for an image. */
 struct ds_helper_result {
-        int status; /* 0 or CUresult */
+        int status; /* 0, or a value of CUresult */
         const char *message;
         int fd; /* sealed memory file of the checked image; a receiver that keeps it sets this to -1 */
         uint64_t bytes, hash;
@@ -55,7 +55,7 @@ struct ds_helper_job {
         uint64_t bytes;
         int fd;                               /* the client's image file; owned by the job */
         uint64_t offset;                      /* offset of the image in the file */
-        uint32_t max_registers, optimization; /* as in ModuleLoad */
+        uint32_t max_registers, optimization; /* options of the client's ModuleLoad request */
         Detshare__Internal__ImageForms forms;
         int background; /* 1: no client waits for the result */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);

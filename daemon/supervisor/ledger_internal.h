@@ -80,7 +80,7 @@ struct ds_ledger {
         struct ds_ledger_graph *graphs;
         struct ds_ledger_stream *streams;
         uint64_t slab_bytes, alloc_bytes; /* bytes of device memory */
-        uint32_t n_writable;              /* modules with writable globals */
+        uint32_t n_writable;              /* number of modules with writable globals */
         uint64_t lent, lent_bytes;        /* slabs of the pool that the session has, as a bit set; bytes per slab */
         struct ds_charge lent_charge;
         uint64_t *progress; /* DS_STREAMS_MAX sequence numbers; NULL until a worker has died with this session */

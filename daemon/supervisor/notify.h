@@ -28,7 +28,7 @@ typedef struct ds_notify ds_notify;
 /* A file that the manager passed at the start; it is kept until it is taken. */
 struct ds_given_file {
         char *name; /* its name in the store; "detshared" for the socket */
-        int fd;     /* -1: taken */
+        int fd;     /* -1: the file was taken */
 };
 
 /*

@@ -38,7 +38,7 @@ struct ds_output {
         uint64_t held;                /* bytes of all chunks, including unused room */
         uint64_t total;               /* bytes printed so far, as far as the supervisor knows */
         uint64_t unread;              /* bytes of text in the chunks */
-        uint64_t dropped;             /* bytes dropped since the last reply */
+        uint64_t dropped;             /* bytes of text dropped since the last reply */
         struct ds_output_read *reads; /* reads that wait for more text, oldest first */
         uint32_t n_reads;
 };
@@ -46,7 +46,7 @@ struct ds_output {
 void ds_output_init(struct ds_output *output);
 void ds_output_deinit(struct ds_output *output);
 
-/* Adds text from the worker. */
+/* Adds text that kernels printed, as the worker sent it. */
 void ds_output_add(struct ds_session *session, int to_stderr, const uint8_t *text, size_t size);
 /* Answers the client's read when `upto` bytes are available, or when the worker has died. */
 void ds_output_read(struct ds_session *session, uint64_t request_id, uint64_t upto);

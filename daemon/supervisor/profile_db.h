@@ -54,7 +54,7 @@ struct ds_profile_row {
         uint32_t n_points;
         struct ds_profile_point points[DS_PROFILE_POINTS_MAX];
         uint64_t footprint;           /* minimum of bytes of memory that a launch reads or writes; 0: not known */
-        uint64_t changed_ms, used_ms; /* ms since 1970 */
+        uint64_t changed_ms, used_ms; /* time of the last change and of the last use, ms since 1970 */
 };
 
 /* Fields as in detshare_policy.h. */

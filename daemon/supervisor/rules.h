@@ -27,7 +27,7 @@
 #define DS_RULES_MAX 1024   /* most sections of users and groups together */
 #define DS_RULES_IDS_MAX 64 /* most entries in a list of [class] */
 #define DS_RULE_NAME_MAX 64
-#define DS_RIGHT_NONE UINT64_MAX /* no limit */
+#define DS_RIGHT_NONE UINT64_MAX /* value of a right without a limit */
 
 #define DS_CLASS_BIT_BE 1u
 #define DS_CLASS_BIT_LS 2u

@@ -70,7 +70,7 @@ struct ds_session {
         struct ds_client *client; /* NULL: the client has disconnected */
         ds_user *user;
         pid_t pid;
-        uint64_t connected_ns; /* time of uv_hrtime() */
+        uint64_t connected_ns; /* time of the hello, as uv_hrtime(), ns */
         char name[DS_SESSION_NAME_MAX + 1];
         Detshare__Class class_;
         uint64_t slo_ns, memory_limit;

@@ -32,7 +32,7 @@ struct ds_settle {
         struct ds_supervisor *supervisor;
         /* time of the next start; while a process runs, time by which it must have made the context switch */
         struct ds_deadline deadline;
-        ds_process *process; /* NULL: none */
+        ds_process *process; /* process with the second context; NULL: none runs */
         uint64_t next_ms;    /* earliest time of the next start */
         uint64_t apart_ms;   /* pause that follows the next failure, ms */
         int owed;            /* a context switch was requested and may not have happened */

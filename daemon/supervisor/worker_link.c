@@ -42,7 +42,7 @@ struct old_worker {
 struct unanswered {
         uint64_t id;
         UT_hash_handle hh;
-        struct ds_worker_call *call; /* NULL: it was cancelled */
+        struct ds_worker_call *call; /* NULL: the call was cancelled */
         struct ds_charge charge;
 };
 

@@ -79,7 +79,7 @@ struct ds_worker_info {
         uint64_t ladder_bytes, ladder_ns;
         char topology[520]; /* hexadecimal digits; "": not known */
         size_t n_limits;
-        uint64_t limits[8]; /* indexed by CUlimit */
+        uint64_t limits[8]; /* limits of the context, indexed by CUlimit */
 };
 
 int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret);

@@ -72,7 +72,7 @@ static int interrupt_start(timer_t *ret)
         event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
         if (timer_create(CLOCK_MONOTONIC, &event, ret) < 0)
                 return -errno;
-        return timer_settime(*ret, 0, &when, NULL); /* cannot fail with these values */
+        return timer_settime(*ret, 0, &when, NULL); /* this call cannot fail with these values */
 }
 
 int ds_foreign_close_listening(int fd)

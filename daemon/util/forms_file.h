@@ -15,7 +15,7 @@
 struct ds_forms_line {
         const char *kernel, *why_sliced, *why_persistent;
         int sliced, persistent; /* 1: the form exists */
-        int waits, variables;   /* as in ptx/pass/forms_make.h */
+        int waits, variables;   /* properties of the kernel, as in ptx/pass/forms_make.h */
 };
 
 /* A growing report. Initialise with zeros; free text with ds_free(). */

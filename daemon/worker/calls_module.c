@@ -12,7 +12,7 @@
 #include "device/cluster.h"
 #include "worker/internal.h"
 
-#define MODULE_NAMES_MAX 128u             /* names per page */
+#define MODULE_NAMES_MAX 128u             /* kernel names per page of an answer */
 #define MODULE_NAME_BYTES_MAX (48u << 10) /* bytes of names per page, so that it fits a client's frame */
 #define MODULE_PARAMS_MAX 4096u
 #define MODULE_ENTRIES_MAX 64u             /* kernels returned with their module */

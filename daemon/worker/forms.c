@@ -31,7 +31,7 @@
 #include "worker/internal.h"
 
 #define FORMS_PAGE 32u
-#define FORMS_LOOK 4096u /* kernels examined per page */
+#define FORMS_LOOK 4096u /* kernels examined for one page of an answer */
 #define FORMS_NAME_MAX 255
 #define FORMS_WHY_MAX 255
 

@@ -44,11 +44,11 @@ struct dsw_graph {
         UT_hash_handle hh;
         uint32_t refs; /* held by the session's table and by every launch in flight */
         uint32_t n_nodes;
-        uint64_t bytes; /* size of file */
+        uint64_t bytes; /* size of `file`, bytes */
         uint64_t charge;
         uint8_t *file;
         struct graph_node *nodes;
-        struct ds_device_node *device_nodes; /* only if sched.device is set */
+        struct ds_device_node *device_nodes; /* nodes as the device sees them; NULL if sched.device is NULL */
         uint64_t checked;                    /* value of session->n_taken at the last successful check */
         uint32_t n_odd;                      /* nodes that cannot be part of a device graph */
         uint32_t n_events;

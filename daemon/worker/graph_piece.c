@@ -14,7 +14,7 @@
 struct dsw_pieces {
         uint32_t n, n_used;
         struct dsw_pieces **home, *prev, *next; /* in the session's list, ordered by the latest launch of a piece */
-        struct dsw_piece *at;                   /* sorted by first node */
+        struct dsw_piece *at;                   /* array of the pieces, sorted by their first node */
         struct ds_device_node *nodes;           /* all nodes of the graph, by index */
         uint32_t *deps;                         /* dependencies of all nodes, one node after another */
         uint64_t charge;

@@ -43,7 +43,7 @@ struct dsw_pieces;
 
 struct dsw_piece {
         struct ds_sched_graph sched; /* the piece as a small graph; its device graph is never NULL */
-        uint32_t first, end;         /* range of the graph's nodes */
+        uint32_t first, end;         /* the piece has nodes [first, end) of the graph */
         struct dsw_pieces *of;
 };
 

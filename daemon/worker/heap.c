@@ -24,7 +24,7 @@ struct dsw_slab {
         uint64_t va, bytes;
         uint64_t largest;
         size_t n_allocs;
-        struct dsw_hole *holes; /* by address, never adjacent */
+        struct dsw_hole *holes; /* free ranges, sorted by address, never adjacent */
         size_t n_holes, cap_holes;
 };
 

@@ -24,18 +24,18 @@ struct dsw_slab;
 
 struct dsw_range {
         uint64_t va, bytes; /* bytes: as reserved, a multiple of the heap's alignment */
-        uint32_t flags;     /* defined by the owner */
+        uint32_t flags;     /* flags whose meaning the owner of the heap defines */
 };
 
 struct dsw_heap {
-        uint64_t base, end;      /* range [base, end) */
+        uint64_t base, end;      /* address range [base, end) of the heap */
         uint64_t align;          /* alignment of allocations, a power of two */
-        struct dsw_slab **slabs; /* sorted by address */
+        struct dsw_slab **slabs; /* slabs, sorted by address */
         size_t n_slabs, cap_slabs;
-        struct dsw_range *ranges; /* sorted by address */
+        struct dsw_range *ranges; /* allocations, sorted by address */
         size_t n_ranges, cap_ranges;
-        uint64_t slab_bytes; /* sum over slabs */
-        uint64_t used;       /* sum over allocations */
+        uint64_t slab_bytes; /* bytes of all slabs */
+        uint64_t used;       /* bytes of all allocations */
 };
 
 void dsw_heap_init(struct dsw_heap *heap, uint64_t base, uint64_t end, uint64_t align);

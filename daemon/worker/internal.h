@@ -52,7 +52,7 @@
 #include <utlist.h>
 
 /* Bounds on the resources that the worker holds for one client. The supervisor has limits of its own. */
-#define DSW_SESSION_OPS_MAX 8192u         /* operations not yet ended */
+#define DSW_SESSION_OPS_MAX 8192u         /* operations not yet ended, per session */
 #define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* kernel parameters too large to be stored in the operation */
 #define DSW_USER_OPS_MAX 65536u           /* operations of all sessions of a user, not yet ended */
 #define DSW_USER_PARAM_BYTES DS_MIB(32)
@@ -60,16 +60,16 @@
 #define DSW_SESSION_GRAPHS_MAX 4096u
 #define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* memory of everything kept for its graphs */
 #define DSW_USER_GRAPH_BYTES DS_MIB(512)
-#define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
+#define DSW_SESSION_CALLS_MAX 64u /* unanswered requests of a session */
 #define DSW_SESSION_MODULES_MAX 4096u
 #define DSW_SESSION_ALLOCS_MAX 65536u
 #define DSW_SESSION_PHYSICAL_MAX 16384u /* allocations without an address, and mappings; each a file descriptor here */
 #define DSW_SESSION_PINNED_MAX 4096u    /* each is a mapping in this process */
 #define DSW_MODULE_KERNELS_MAX 65536u
 #define DSW_KERNEL_NAME_MAX 16384u
-#define DSW_DECLARED_MAX 1024u     /* threads of a session */
+#define DSW_DECLARED_MAX 1024u     /* declared threads of a session */
 #define DSW_BOUNCE_BYTES DS_MIB(1) /* staging buffer for the data of Write and Read */
-#define DSW_COPY_RPC_MAX 61440u    /* bytes of one Write or Read */
+#define DSW_COPY_RPC_MAX 61440u    /* most bytes of one Write or Read */
 #define DSW_SLAB_BYTES DS_MIB(64)
 #define DSW_ALLOC_ALIGN 512u
 #define DSW_PAGE_ALIGN 4096u
@@ -152,7 +152,7 @@ struct dsw_op {
         void *large_params;
         uint32_t large_size;
         int ls;                        /* 1: counted in ls_live */
-        struct dsw_graph *graph;       /* GRAPH: holds a reference */
+        struct dsw_graph *graph;       /* GRAPH: the graph, with a reference */
         uint32_t graph_next;           /* GRAPH: index of the next node to be submitted */
         const struct dsw_piece *piece; /* GRAPH: piece to run, owned by the graph; NULL = all nodes */
         enum dsw_outside outside;
@@ -233,12 +233,12 @@ struct dsw_mapped {
 
 struct dsw_memory {
         struct dsw_heap device, pinned, bounce;
-        uint64_t bounce_va; /* 0 until the first Write or Read */
+        uint64_t bounce_va; /* address of the bounce buffer; 0 until the first Write or Read */
         uint64_t limit;     /* bytes of device memory, 0 = no limit */
         uint64_t cap;       /* the policy's bound for future allocations, bytes; UINT64_MAX = none */
         uint64_t peak;
-        struct dsw_physical *physical; /* hash by id */
-        struct dsw_mapped *mapped;     /* sorted by address */
+        struct dsw_physical *physical; /* memory without an address, hash by id */
+        struct dsw_mapped *mapped;     /* mappings, sorted by address */
         size_t n_mapped, cap_mapped;
         uint64_t physical_id, physical_bytes; /* last id given; bytes of the memory that this session owns */
         size_t n_pinned;                      /* pinned allocations, n_gone included */
@@ -246,7 +246,7 @@ struct dsw_memory {
 };
 
 struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has, see pages.c */
-        uint64_t va; /* 0 = unused */
+        uint64_t va; /* address of the file's mapping; 0 = unused */
         int fd;
 };
 
@@ -258,7 +258,7 @@ struct dsw_turn {
 #define _DSW_TURN_CLASSES (DETSHARE_CLASS_LS + 1)
 
 struct dsw_user {
-        uint32_t uid, refs;         /* number of sessions */
+        uint32_t uid, refs;         /* refs: number of sessions of this user */
         uint32_t n_live, n_streams; /* operations not yet ended; streams that have operations */
         uint64_t param_bytes, graph_bytes, piece_bytes;
         int waiting;                /* a session of this user waits for room in the user's limits */
@@ -280,14 +280,14 @@ struct dsw_host {
         struct dsw_op *due;                  /* functions not called yet, in the order in which they became due */
         struct dsw_op *calls[DS_HOST_CALLS]; /* functions called through the page; NULL: free, or dropped */
         uint64_t called, ended;              /* total of functions called (page) and returned (ring header) */
-        struct dsw_op *given;                /* functions called by request */
+        struct dsw_op *given;                /* functions that the client got by request */
         uint64_t called_wall_ns;             /* real time of the latest call, through the page or by request */
         uint64_t number;
 };
 
 /* Reads an awaited value through the device; see value.c. */
 struct dsw_probe {
-        ds_coroutine *coroutine; /* NULL until the first use */
+        ds_coroutine *coroutine; /* hidden coroutine of the probes; NULL until the first use */
         struct dsw_op *op;       /* the read in flight */
         struct dsw_op *target;   /* operation that waits for its result; NULL if it was dropped */
         uint64_t wall_ns, pause_ns, seen_completed;
@@ -320,7 +320,7 @@ struct dsw_session {
         uint32_t space, uid, sm_percent;
         uint32_t gpu_request, gpu_limit; /* thousandths of the GPU, 0 = not given */
         uint32_t phase;                  /* enum detshare_phase, as the client reported it last */
-        char name[64];                   /* for display */
+        char name[64];                   /* name for display */
         struct dsw_user *user;
         enum detshare_class class_;
         uint64_t slo_ns;
@@ -329,14 +329,14 @@ struct dsw_session {
         struct ds_sched_session_stats past; /* statistics of the scheduler sessions before the last reset */
         struct dsw_memory memory;
         struct dsw_loan loan;        /* memory borrowed from the pool */
-        struct dsw_stream **streams; /* by slot; entries may be NULL */
+        struct dsw_stream **streams; /* streams by slot; entries may be NULL */
         uint32_t n_streams, n_closing;
-        struct dsw_module **modules; /* by slot; entries may be NULL */
+        struct dsw_module **modules; /* modules by slot; entries may be NULL */
         uint32_t n_module_slots, n_modules;
         uint64_t module_generation;
-        struct dsw_event *events; /* hash by id */
+        struct dsw_event *events; /* events, hash by id */
         uint64_t event_id;
-        struct dsw_graph *graphs; /* hash by id */
+        struct dsw_graph *graphs; /* graphs, hash by id */
         uint32_t n_graphs, n_pieces;
         uint64_t graph_id, graph_bytes;
         struct dsw_pieces *pieces; /* pieces of its graphs, least recently launched first */
@@ -347,18 +347,18 @@ struct dsw_session {
         struct dsw_op *live; /* operations that the scheduler owns, oldest first */
         uint32_t n_live;
         struct dsw_pace pace;
-        uint64_t op_index; /* index of the latest operation */
+        uint64_t op_index; /* index of the latest operation of the session */
         uint64_t param_bytes;
 
         struct ds_completion_page *page;
-        const struct ds_ring_header *ring; /* NULL until attached */
+        const struct ds_ring_header *ring; /* NULL until a ring is attached */
         int event_fd;
         uint64_t head, tail_seen;
         uint64_t synchronised_seen; /* last value seen of ring.synchronised */
         int stalled;                /* there is no room for the ring's next record */
         int asleep;                 /* value last written to page->asleep */
 
-        int error; /* sticky error */
+        int error; /* sticky CUDA error, 0 = none */
         char error_text[DS_DEVICE_MESSAGE_MAX];
         int cancel_due, cancelled;
 
@@ -400,14 +400,14 @@ struct dsw_session {
 struct dsw_call {
         struct dsw_session *session;
         const struct dsw_call_row *row;
-        struct dsw_call *prev, *next; /* links in queue or parked */
+        struct dsw_call *prev, *next; /* links in session->queue or session->parked */
         uint64_t id;                  /* id of the ToWorker message */
         uint64_t request_id;
         uint64_t ring_tail;
         enum { DSW_CALL_RUNNING, DSW_CALL_QUEUED, DSW_CALL_PARKED } state;
-        uint8_t *raw; /* queued: the frame */
+        uint8_t *raw; /* queued: copy of the frame */
         size_t raw_size;
-        int fd;                                    /* fd received with it, -1 = none */
+        int fd;                                    /* fd that came with the request, -1 = none */
         int (*ready)(const struct dsw_call *call); /* parked: whether the reply can be sent now */
         void (*finish)(struct dsw_call *call);     /* parked: sends the reply */
         /* inputs of ready() and finish() */
@@ -419,7 +419,7 @@ struct dsw_call {
         uint64_t wake_ns;
         struct { /* MemAlloc: the slab that the request created */
                 uint64_t va, bytes;
-                int clearing; /* counted in n_clearing */
+                int clearing; /* 1: counted in n_clearing */
         } slab;
         size_t sleeper; /* index among the sleepers + 1, 0 = none */
         struct dsw_op *op;
@@ -475,7 +475,7 @@ struct dsw_quiesce {
 };
 
 struct dsw_lost {
-        int status; /* 0 = the context works */
+        int status; /* 0: the context works; otherwise the CUDA error of the loss */
         uint64_t suspects[DSW_SUSPECTS_MAX];
         size_t n_suspects;
         char message[DS_DEVICE_MESSAGE_MAX];
@@ -514,8 +514,8 @@ struct ds_worker {
         uint64_t turn;        /* number of the current round of the loop */
         uint64_t busy_cpu_ns; /* cpu_ns since which every round made progress; 0: the last one did not */
 
-        struct dsw_session *sessions; /* hash by id */
-        struct dsw_user *users;       /* hash by uid */
+        struct dsw_session *sessions; /* all sessions, hash by id */
+        struct dsw_user *users;       /* all users, hash by uid */
         struct dsw_session *active;   /* sessions whose rings and queues the loop checks */
         struct dsw_session *dirty;
         struct dsw_session *declared; /* sessions with declared threads */
@@ -544,7 +544,7 @@ struct ds_worker {
         uint32_t n_due;                 /* operations that wait for a host function or a value */
         uint32_t n_values;              /* waits for values that are due, of all sessions */
         uint32_t n_shared_syncs;        /* requests that wait for a shared event */
-        struct dsw_shared *shared;      /* hash by token */
+        struct dsw_shared *shared;      /* shared events, hash by token */
         uint64_t shared_id;
         struct dsw_lost lost;
         struct dsw_pages *pages; /* NULL if no call stops the device */
@@ -553,7 +553,7 @@ struct ds_worker {
         uint64_t n_prepared;     /* number of loads that the device has prepared, at the last look */
         uint64_t ls_end_ns;      /* device time at which the last LS operation ended */
         struct dsw_quiesce quiesce;
-        struct dsw_call **sleepers; /* heap by wake_ns */
+        struct dsw_call **sleepers; /* waiting requests, a heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
         struct dsw_totals totals;
         struct dsw_profile profile;
@@ -694,7 +694,7 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
 void dsw_session_abandon(struct dsw_session *session);
 
 /* user.c */
-int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret); /* 0 or -ENOMEM */
+int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret); /* returns 0 or -ENOMEM */
 void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NULL is allowed */
 /* At the worker's end: frees the users without sessions that are still kept. */
 void dsw_users_free(ds_worker *worker);
@@ -703,7 +703,7 @@ int dsw_user_room(struct dsw_user *user, uint32_t large_params, int new_stream);
 void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* reports that an operation of the user has ended */
 
 /* stream.c */
-struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* open streams only */
+struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* finds open streams only */
 /* Returns 0, DETSHARE__STATUS__QUOTA, or a negative errno. slot UINT32_MAX = the lowest free one. */
 int dsw_stream_open(
         struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret);
@@ -750,7 +750,7 @@ int dsw_work_graph(struct dsw_stream *stream, uint64_t graph, uint64_t *ret_seq,
 int dsw_graph_create(
         struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why);
 int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
-int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* 0 or -ENOENT */
+int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* returns 0 or -ENOENT */
 void dsw_graph_destroy_all(struct dsw_session *session);
 /* Takes a reference for a launch if all that the graph names exists. Returns 0 or an error with *ret_why. */
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
@@ -804,7 +804,7 @@ int dsw_quiesce_may(struct dsw_session *session);
 int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; does not request a quiesce */
 void dsw_quiesce_forget(struct dsw_session *session);
 void dsw_quiesce_chore(ds_worker *worker);             /* requests that deferred background work is done */
-int dsw_quiesce_step(ds_worker *worker);               /* 1 if the state advanced */
+int dsw_quiesce_step(ds_worker *worker);               /* returns 1 if the state advanced */
 uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step that depends on time alone */
 uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* real time until the next such step */
 

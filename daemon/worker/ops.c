@@ -218,7 +218,7 @@ static void op_part_done(struct dsw_op *op, int status, uint64_t end_ns, const c
         if (op->op.kind == DS_OP_OUTSIDE)
                 op_end_outside(op);
         op_status(op, status, end_ns, message);
-        op->stream->stuck_wall_ns = 0; /* the stream made progress */
+        op->stream->stuck_wall_ns = 0; /* a part that ends is progress of the stream */
         dsw_op_free(op);
         dsw_session_dirty(session);
 }

@@ -69,7 +69,7 @@ struct dsw_pages {
         /* fields that only the loop uses */
         struct dsw_file *spares; /* complete spare files */
         size_t n_spares;         /* spare files, both complete and in preparation */
-        size_t n_awaited;        /* files that sessions wait for */
+        size_t n_awaited;        /* number of files that sessions wait for */
         size_t n_handles;
         int broken; /* 1: the last spare file failed for lack of memory, so no further ones are made for now */
 };

@@ -33,11 +33,11 @@ struct dsw_op;
 
 struct dsw_pool_slab {
         int fd;                     /* memory file of the slab; -1: there is no such slab */
-        struct dsw_session *holder; /* NULL: not lent */
+        struct dsw_session *holder; /* borrower of the slab; NULL: not lent */
 };
 
 struct dsw_pool {
-        struct ds_pool_file facts; /* n_slabs 0: there is no pool */
+        struct ds_pool_file facts; /* description of the pool; n_slabs 0: there is no pool */
         int file;
         struct dsw_pool_slab slabs[DS_POOL_SLABS_MAX];
 };

@@ -324,7 +324,7 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
         if (share && !strcmp(share, "auto")) {
                 share = pool_measured(worker, config);
                 if (!share)
-                        return 0; /* the supervisor logs the reason */
+                        return 0; /* no pool; the supervisor logs the reason */
                 maker.measured = 1;
         }
         maker.begin_ns = maker.said_ns = worker->wall_ns();

@@ -13,7 +13,7 @@
 #include "device/cluster.h"
 #include "util/macro.h"
 
-/* CUdevice_attribute numbers */
+/* Numbers of CUDA device attributes (CUdevice_attribute) */
 enum {
         ATTR_THREADS_PER_BLOCK = 1,
         ATTR_BLOCK_X = 2,

@@ -33,9 +33,9 @@ struct ds_device_ops;
 struct ds_worker_config {
         int fd;                 /* socket to the supervisor; ds_worker_new() consumes it, also on failure */
         int signal_fd;          /* readable = stop (a signalfd); -1 = none; the caller keeps it */
-        const char *device;     /* for example "sim:h200" */
-        const char *policy;     /* initial policy */
-        const char *policy_dir; /* "" = only built-in policies */
+        const char *device;     /* name of the device, for example "sim:h200" */
+        const char *policy;     /* name of the initial policy */
+        const char *policy_dir; /* directory of policies; "" = only built-in policies */
         int policy_dir_fd;      /* open descriptor of policy_dir, which the caller keeps; 0 = open it by name */
         /* further policy directories, searched in this order after policy_dir */
         struct ds_policy_dir more_dirs[DS_POLICY_DIRS_MAX];

@@ -397,8 +397,8 @@ demo-run: demo-build
 demo: deps ## a service beside a job under DetShare and without, on a GPU or simulated | 2 min
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 .PHONY: demo-tables demo-spread
-demo-tables: ## README.md's two tables, from docs/data/demo.json and docs/data/demo-packs.json | 1 s
-	@tests/demo/tables.py --write README.md
+demo-tables: ## the demo's tables in README.md and docs/gpu/measured.md, from docs/data/demo*.json | 1 s
+	@tests/demo/tables.py --write README.md docs/gpu/measured.md
 RUNS ?= 5
 demo-spread: demo-build ## how much the figures of RUNS=5 runs of the demo differ | 7 min
 	@mkdir -p $(BUILD)/demo/spread

@@ -139,14 +139,20 @@ static void show_request(const struct ds_client *client, const Detshare__Request
         shown->entry.behind = shown->behind;
 }
 
-/* Adds the message of the fault by which the session ended the context. The supervisor has it; the worker is a new
- * one. */
+/*
+ * Adds the error and the message of the fault by which the session ended the context. The supervisor has both. The worker
+ * is a new one, and learns the error when the client calls next.
+ */
 static void show_fault(const struct ds_client *client, Detshare__ExplainReply *explained)
 {
         const struct ds_session *session = ds_session_find(ds_client_supervisor(client), explained->session);
 
-        if (session && session->fault[0] && explained->error == session->sticky)
-                explained->fault = (char *)session->fault;
+        if (!session || !session->fault[0] || !session->sticky)
+                return;
+        if (explained->error && explained->error != session->sticky)
+                return;
+        explained->error = session->sticky;
+        explained->fault = (char *)session->fault;
 }
 
 static void explain_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)

@@ -106,7 +106,7 @@ def main():
     length = 1000 * options.length if options.length else length_of(options.trace, rows)
     rows = window(rows, 1000 * options.begin, length)
     if options.extract:
-        extract(options.extract, rows, length, f"{options.length:g} ms of the demo's service and job")
+        extract(options.extract, rows, length, f"{options.length:g} ms of examples/service and examples/job")
     else:
         options.out.write_text(picture(rows, options.title, length), encoding="utf8")
 

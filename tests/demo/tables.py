@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's tables, from its JSON: in a terminal, and in a document between marker lines.
 
-usage: tables.py --write FILE.md | --check FILE.md     the tables of docs/data/demo.json and docs/data/demo-packs.json
-       tables.py JSON...                               print them
+usage: tables.py --write FILE.md... | --check FILE.md...     the tables of docs/data/demo*.json
+       tables.py JSON...                                     print them
 
-The document has `<!-- begin demo: ... -->` and `<!-- end demo -->`, and the same with demo-packs. --check ends with status 1 if the document
-has other tables.
+A document has `<!-- begin NAME: ... -->` and `<!-- end NAME -->` around the table of docs/data/NAME.json. --check ends with status 1 if a
+document has other tables, or no table.
 """
 import json
 import pathlib
@@ -14,7 +14,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DATA = {"demo": ROOT / "docs" / "data" / "demo.json", "demo-packs": ROOT / "docs" / "data" / "demo-packs.json"}
+DATA = ROOT / "docs" / "data"
+TABLE = re.compile(r"(<!-- begin (demo[a-z-]*):[^\n]*-->\n).*?(<!-- end \2 -->)", re.S)
 BAR = "  +-----------------------+-----------+-----------+---------+------------+----------+-----------+"
 
 
@@ -48,25 +49,24 @@ def in_document(lines):
     return [line for n, line in enumerate(lines) if n not in (bars[0], bars[-1])]
 
 
-def with_tables(text):
-    for name, path in DATA.items():
-        body = "\n".join(in_document(render(json.loads(path.read_text()))))
-        pattern = rf"(<!-- begin {name}:[^\n]*-->\n).*?(<!-- end {name} -->)"
-        text, n = re.subn(pattern, lambda m: f"{m[1]}```\n{body}\n```\n{m[2]}", text, flags=re.S)
-        if n != 1:
-            sys.exit(f"tables: the document has {n} pairs of the markers `begin {name}:` and `end {name}`, and must have one")
+def with_tables(path):
+    def table(match):
+        body = "\n".join(in_document(render(json.loads((DATA / f"{match[2]}.json").read_text()))))
+        return f"{match[1]}```\n{body}\n```\n{match[3]}"
+    text, n = TABLE.subn(table, path.read_text())
+    if not n:
+        sys.exit(f"tables: {path} has no pair of the markers `begin NAME:` and `end NAME` with the name of a file docs/data/demo*.json")
     return text
 
 
 def main():
-    if len(sys.argv) == 3 and sys.argv[1] in ("--write", "--check"):
-        path = pathlib.Path(sys.argv[2])
-        old = path.read_text()
-        new = with_tables(old)
-        if sys.argv[1] == "--write":
-            path.write_text(new)
-        elif new != old:
-            sys.exit(f"tables: {path} has other tables than docs/data/demo.json and demo-packs.json; `make demo-tables` writes them")
+    if len(sys.argv) > 2 and sys.argv[1] in ("--write", "--check"):
+        for path in map(pathlib.Path, sys.argv[2:]):
+            new = with_tables(path)
+            if sys.argv[1] == "--write":
+                path.write_text(new)
+            elif new != path.read_text():
+                sys.exit(f"tables: {path} has other tables than docs/data/demo*.json; `make demo-tables` writes them")
     elif len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         for name in sys.argv[1:]:
             print("\n".join(render(json.loads(pathlib.Path(name).read_text()))))

@@ -279,7 +279,8 @@ static void find_choices(const struct sv_tensors *t, const struct sv_bimodal *bi
 {
         const struct sv_bm_launch *launch = &t->launches[i];
 
-        ret->n = t->model.moves ? 2 : 1; /* the state; the place of weights */
+        /* choice 0 is the state of the GPU; where weights move, choice 1 is their place */
+        ret->n = t->model.moves ? 2 : 1;
         for (uint32_t k = 0; k < launch->n_uses; k++) {
                 const uint32_t tensor = t->uses[launch->first_use + k].tensor;
                 const bool bound = launch->memory_bound && !launch->fixed;

@@ -14,12 +14,12 @@
 /* number of measurements of a form's cost, after which it is not measured any more */
 #define FORMS_SAMPLES 4u
 #define FORMS_DEAR 1250u /* longest duration of a form that is used, permille of the native form's */
-/* blocks that a persistent worker may still have to run beyond its chunk, if the chunk has more than one block */
+/* blocks that a worker of the persistent form may still run after an eviction, if its chunk has more than one block */
 #define FORMS_HELD 2u
 /* minimum number of chunks per persistent worker; with fewer of them, workers would end at too different times */
 #define FORMS_TAKES 8u
 
-/* The known durations of a kernel on its target SMs. */
+/* What is known about a kernel on the SMs of its launch: durations, waves of blocks, resident blocks. */
 struct figures {
         uint64_t native_ns, block_ns; /* duration of the native form, and of one block; 0 = not known */
         uint64_t waves, resident;

@@ -64,7 +64,7 @@ struct saving {
         enum walk_mode mode;
         struct saved *saved;
         uint32_t file;       /* number of the last file of this walk */
-        uint64_t inside_max; /* bytes of saved->inside_max that this walk has not used */
+        uint64_t inside_max; /* bytes of files that this walk may still save inside the state */
         /* state of the current turn */
         uint64_t turn_until_ns;
         int turn_over;

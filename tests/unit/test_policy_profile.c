@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy that measures profiles: it finds every stair of a kernel up to one step of the ladder with few
- * measurements, and runs nothing beside a measured kernel
+ * Tests of the policy that measures profiles
+ *
+ * A kernel's duration falls in stairs with the number of SMs: each stair is one wave of blocks fewer. The policy finds the
+ * SMs of every stair, with an error of at most one rung, with few measurements. No other kernel runs beside a measured
+ * kernel.
  */
 #include "tests/unit/policy_harness.h"
 

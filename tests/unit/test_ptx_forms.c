@@ -637,7 +637,7 @@ Test(ptx_forms, look_back)
 /* --- a worker after the stop word ----------------------- */
 
 #define TOLD_BLOCKS 60
-#define TOLD_CONTROL (1 << 20) /* offset in the arena */
+#define TOLD_CONTROL (1 << 20) /* offset of the launch's ds_ptx_control in the test's device memory */
 
 struct told {
         struct ds_ptx_control *control;

@@ -29,17 +29,18 @@
 #include "policies/table.h"
 
 #define ANTMAN_MS 1000000ull
-#define LEAST_NS (100 * 1000ull) /* least guaranteed work in an interval to count, ns */
+#define LEAST_NS (100 * 1000ull) /* least guaranteed work in an interval for its efficiency to count, ns */
 #define LATE_NS (50 * 1000ull)
-#define CAP_STEP (16ull << 20) /* change of a cap from which on it is set again, bytes */
+#define CAP_STEP (16ull << 20) /* a new memory cap is set only if it differs by at least this from the old one, bytes */
 #define MIB (1ull << 20)
 
 struct job {
         struct table_row row;
-        uint64_t wake_ns;         /* opportunistic: time before which it does not run */
-        uint64_t cap;             /* cap that was set, bytes; 0: none */
-        uint64_t need, needed_ns; /* guaranteed: bytes that it may still allocate; when that was seen last */
-        uint64_t counted;         /* number of the last decision that saw it at work */
+        uint64_t wake_ns; /* opportunistic: time before which it does not run */
+        uint64_t cap;     /* cap that was set, bytes; 0: none */
+        /* guaranteed: bytes that the job may still allocate; time of the last update of `need`, ns */
+        uint64_t need, needed_ns;
+        uint64_t counted; /* number of the last decision in which the job had work */
 };
 
 struct kernel {
@@ -55,9 +56,10 @@ struct antman {
         uint32_t is_watched; /* 1: there is guaranteed work */
         uint64_t seen_ns, last_ns, next_ns;
         uint64_t decision;
-        uint32_t n_active;          /* guaranteed jobs at work at the last decision */
-        uint64_t best_ns, spent_ns; /* sums of this interval, ns */
-        double efficiency;          /* the best efficiency */
+        uint32_t n_active; /* guaranteed jobs at work at the last decision */
+        /* sum of the best known kernel times, and time with guaranteed work, in this interval, ns */
+        uint64_t best_ns, spent_ns;
+        double efficiency; /* best efficiency of the guaranteed jobs so far; it decays */
         struct job jobs[TABLE_SESSIONS];
         struct kernel kernels[TABLE_KERNELS];
 };
@@ -209,7 +211,7 @@ static void interval_end(struct antman *antman)
                 antman->percent = 100;
 }
 
-/* Ends an interval. One with almost no guaranteed work does not count against opportunistic work. */
+/* Ends an interval. After an interval with almost no guaranteed work the percentage rises by one step. */
 static void pass_time(struct antman *antman, uint64_t now_ns)
 {
         if (!antman->is_watched || now_ns < antman->next_ns)
@@ -224,8 +226,9 @@ static void pass_time(struct antman *antman, uint64_t now_ns)
 /* --- opportunistic jobs ------------------------------------------------------------------------------------------- */
 
 /*
- * Makes the job sleep for the time of its work, times the rest that p leaves; the times of its streams add up. The part
- * that it overslept is subtracted from the next sleep, as far as timers are late.
+ * An operation of the opportunistic job has ended. Sets the time until which the job sleeps: the operation's duration *
+ * 100 / percent after the job's last wake-up time. Durations of the job's streams add up. If the operation began late,
+ * at most LATE_NS of its delay shortens the next sleep.
  */
 static void opportunistic_end(struct antman *antman, const struct detshare_snapshot *snapshot)
 {
@@ -251,7 +254,7 @@ static void observe(struct antman *antman, const struct detshare_snapshot *snaps
                 opportunistic_end(antman, snapshot);
 }
 
-/* Sets the timer to the earlier of two times. */
+/* Sets the decision's timer to at_ns if that is earlier than the timer's present value. */
 static void timer(struct detshare_decision *decision, uint64_t at_ns)
 {
         if (at_ns < decision->next_timer_ns)
@@ -329,7 +332,8 @@ static void cap_opportunistic(
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 const struct detshare_session_view *session = &snapshot->sessions[coroutine->session];
-                uint64_t bytes = UINT64_MAX; /* also for a session that was opportunistic */
+                /* no cap; this also removes the cap of a session that was opportunistic before */
+                uint64_t bytes = UINT64_MAX;
 
                 if (antman->is_watched && !is_guaranteed(snapshot, coroutine->session))
                         bytes = session->memory_used + left / (n ? n : 1);

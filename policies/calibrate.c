@@ -15,7 +15,7 @@
 #define DEPTH 16u
 
 struct calibrate {
-        uint32_t rung[2]; /* by class */
+        uint32_t rung[2]; /* rung of the LS work and of the BE work */
         uint32_t be_blocks;
         int by_priority;
 };
@@ -44,7 +44,8 @@ static const struct detshare_policy_param params[] = {
                 .max = 1},
 };
 
-/* Finds the largest rung of the side with at most `sms` SMs. Returns 0, or -ENOTSUP: there is none. */
+/* Finds the largest rung of the side `which` (lower or upper) with at most `sms` SMs. Returns 0, or -ENOTSUP if the
+ * side has no such rung. */
 static int choose(const struct detshare_policy_config *config, uint32_t which, int64_t sms, uint32_t *ret)
 {
         struct stair_side side;

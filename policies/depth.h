@@ -16,7 +16,8 @@
 
 #define DEPTH_MAX 256u
 
-/* The parameters for that, the same and in the same order in every policy that has them. */
+/* The policy parameters that depth_init() reads, the same and in the same order in every policy that includes this
+ * file. */
 #define DEPTH_PARAMS                                                                                                 \
         {.name = "ls_depth",                                                                                         \
                 .help = "operations of an LS coroutine on the device at once",                                       \
@@ -42,7 +43,7 @@
 #define DEPTH_ALONE_NS 1000000000ull
 
 struct depth {
-        uint32_t least[2]; /* by class */
+        uint32_t least[2]; /* operations of a coroutine on the device that are always allowed, by class */
         uint64_t ahead_ns, alone_ns;
         uint64_t ls_seen_ns; /* time of the last LS work + 1, ns; 0: never */
 };
@@ -56,7 +57,7 @@ static inline void depth_init(struct depth *depth, const int64_t *params)
         depth->alone_ns = (uint64_t)params[3] * 1000;
 }
 
-/* Called at the beginning of every decision. */
+/* Notes the time of LS work. A policy calls this at the beginning of every decision. */
 static inline void depth_look(struct depth *depth, const struct detshare_snapshot *snapshot)
 {
         for (uint32_t i = 0; i < snapshot->n_sessions; i++)
@@ -64,7 +65,8 @@ static inline void depth_look(struct depth *depth, const struct detshare_snapsho
                         depth->ls_seen_ns = snapshot->now_ns + 1;
 }
 
-/* Number of the coroutine's operations to launch now: up to the least, and more while all should end in time. */
+/* Number of the coroutine's operations to launch now: up to least[class], and more while all operations on the
+ * device should end within the time described above. */
 static inline uint32_t depth_count(const struct depth *depth, const struct detshare_snapshot *snapshot,
         const struct detshare_coroutine_view *coroutine)
 {

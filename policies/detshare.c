@@ -77,12 +77,16 @@
 #include "policies/tide.h"
 
 #define DEPTH 256u /* maximum number of operations of a BE coroutine on the device */
-/* However many streams clients open, the device must have room for LS. */
-#define BE_MANY 512u            /* BE operations on the device from which on each coroutine has at most one ... */
-#define BE_MOST 3072u           /* ... and from which on more are sent only after some have ended */
-#define QUEUED_NS 50000ull      /* pause below which the next request was already waiting, ns */
-#define TRIAL_TIMES 2u          /* a trial of more BE ends after this many times a request's usual time */
-#define AHEAD_LEAST_NS 20000ull /* least work on the device, ns, so that it is not idle until the next arrives */
+/* Limits on all BE operations on the device. They keep room there for LS, however many streams the BE clients open. */
+/* BE operations on the device from which on each BE coroutine has at most one operation there */
+#define BE_MANY 512u
+#define BE_MOST 3072u /* BE operations on the device from which on no more are sent until some have ended */
+/* pause below which the next request was already queued when the previous one ended, ns */
+#define QUEUED_NS 50000ull
+#define TRIAL_TIMES 2u /* a trial of more BE ends once the request has taken this multiple of its usual time */
+/* least work that a BE coroutine keeps on the device, ns, so that the device is not idle until the next operation
+ * arrives */
+#define AHEAD_LEAST_NS 20000ull
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +94,8 @@ struct place {
         uint32_t rung, blocks, evictable;
 };
 
-/* Adds to the previous action where it is the same. Returns 0 without room. */
+/* Launches `count` operations of the coroutine: extends the decision's last action if place and coroutine are the
+ * same, otherwise adds an action. Returns 0 if the decision has no room. */
 static int launch(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
         const struct place *place, uint32_t count)
 {
@@ -128,7 +133,7 @@ static uint32_t ls_rung(const struct detshare *d)
         return at < d->lower.n ? d->lower.rung[at] : 0;
 }
 
-/* The earliest deadline among LS sessions with ready work. */
+/* The earliest deadline among the LS sessions with queued or running work, ns; UINT64_MAX if none has a deadline. */
 static uint64_t ls_first(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         uint64_t first = UINT64_MAX;
@@ -145,7 +150,8 @@ static uint64_t ls_first(struct detshare *d, const struct detshare_snapshot *sna
         return first;
 }
 
-/* Two rounds: first the sessions with the earliest deadline, then the others. */
+/* Launches the ready LS work in two rounds: first the sessions with the earliest deadline, then all other LS
+ * sessions. */
 static void ls_launch(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         uint64_t first = ls_first(d, snapshot);
@@ -170,7 +176,8 @@ static void ls_launch(struct detshare *d, const struct detshare_snapshot *snapsh
         }
 }
 
-/* The calibration's bound on blocks for a kernel on n_sms SMs: that of the next higher measured SM count. */
+/* Bound on the resident blocks of a BE kernel on n_sms SMs, from the calibration at the next higher measured SM
+ * count. */
 static uint32_t be_blocks(const struct detshare *d, const struct detshare_op_view *op, uint32_t n_sms)
 {
         uint32_t best = BLOCKS_MAX;
@@ -183,7 +190,8 @@ static uint32_t be_blocks(const struct detshare *d, const struct detshare_op_vie
         return best == BLOCKS_MAX ? 0 : d->bounds[best].blocks[op->bound];
 }
 
-/* Mean rest of a block at an arbitrary arrival, ns; 0 where there is room beside the blocks. */
+/* Mean time until a block of the kernel ends, seen from an arbitrary moment, ns. 0 if its blocks are short or leave
+ * room on the SMs; UINT64_MAX if the kernel's time is unknown. */
 static uint64_t be_rest(const struct detshare *d, const struct detshare_op_view *op)
 {
         uint64_t block = stair_block(op, d->n_sms);
@@ -195,13 +203,14 @@ static uint64_t be_rest(const struct detshare *d, const struct detshare_op_view 
         return block <= us(d, P_SHORT) ? 0 : block / 2;
 }
 
-/* Whether LS loses less by this kernel on a part of the GPU than by its remaining time, in the mean, on all SMs. */
+/* Whether running this BE kernel on a part of the GPU costs LS less than half of the kernel's remaining time on all
+ * SMs. */
 static int be_may_divide(const struct detshare *d, const struct detshare_op_view *op)
 {
         return !d->mask_ns || !stair_known(op) || stair_time(op, d->n_sms, d->n_sms) / 2 > d->mask_ns;
 }
 
-/* Whether the GPU may be lent to a kernel that takes `ns`. */
+/* Whether a BE kernel that takes `ns` may borrow the whole GPU while LS requests run. */
 static int be_may_borrow(const struct detshare *d, uint64_t ns)
 {
         for (uint32_t i = 0; i < LS_MAX; i++) {
@@ -217,7 +226,8 @@ static int be_may_borrow(const struct detshare *d, uint64_t ns)
         return 1;
 }
 
-/* The upper rung beside LS: its present one if that is as good as the best. upper.n: there is none. */
+/* Index of the upper rung for a BE kernel beside LS: the coroutine's present rung if that is as good as the best
+ * one. upper.n if no rung is small enough. */
 static uint32_t be_masked(const struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint32_t reserve)
 {
@@ -238,8 +248,8 @@ static int be_may_evict(const struct detshare *d, const struct detshare_op_view 
 }
 
 /*
- * Whether a kernel ends sooner on n_sms SMs, behind its coroutine's work there, than on all SMs after the requests.
- * What it gets beside them must not cost it more after them.
+ * Whether a kernel ends sooner on n_sms SMs now, behind its coroutine's work there, than on all SMs after the LS
+ * requests. Running beside the requests must not make the kernel end later.
  */
 static int be_ends_sooner(
         const struct detshare *d, const struct detshare_op_view *op, uint64_t queue_ns, uint32_t n_sms)
@@ -248,13 +258,14 @@ static int be_ends_sooner(
                                            max_u64(queue_ns, d->left_ns) + stair_time(op, d->n_sms, d->n_sms);
 }
 
-/* Until when the coroutine's head may wait for LS. */
+/* Time until which the operation at the head of the coroutine's queue may wait for LS, ns. */
 static uint64_t be_until(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
 {
         return coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
 }
 
-/* Returns 1 and the place of a kernel beside LS, behind queue_ns of work; 0: it waits. */
+/* Finds the place of a BE kernel while LS requests run, behind queue_ns of work. Returns 1 and the place; 0 if the
+ * kernel must wait. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
@@ -285,8 +296,8 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
 }
 
 /*
- * Whether a kernel is launched in an evictable form. Such a kernel may hold its SMs until it is evicted, so not where
- * priority alone lets LS in soon enough.
+ * Whether a kernel is launched in an evictable form. An evictable kernel may hold its SMs until it is evicted, so this
+ * returns 0 where priority alone lets LS in soon enough.
  */
 static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_view *op, const struct place *place)
 {
@@ -297,11 +308,12 @@ static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_vi
         return be_rest(d, op) > d->soon_harmless_ns;
 }
 
-/* The rung that leaves a standing reserve; 0: not worth it, or not needed. */
+/* The rung of a BE kernel that keeps the standing reserve free while no request runs; 0 (the whole GPU) if a reserve
+ * is not needed or costs too much. */
 static uint32_t be_standing(const struct detshare *d, const struct detshare_op_view *op)
 {
         if (d->standing_ns == UINT64_MAX)
-                return 0; /* no recent LS */
+                return 0; /* no LS session was active recently */
         if (!d->p[P_STANDING] || be_rest(d, op) <= d->standing_ns || !stair_known(op) || !be_may_divide(d, op))
                 return 0;
         for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
@@ -310,16 +322,17 @@ static uint32_t be_standing(const struct detshare *d, const struct detshare_op_v
         return 0;
 }
 
-/* Whether trials have shown that its requests keep the slack with BE beside them, wherever the prices send it. */
+/* Whether trials have shown that the session's requests stay within the slack while BE kernels run wherever their
+ * prices allow. */
 static int ls_bears(const struct detshare *d, const struct ls *ls)
 {
         return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, FELT_EBB, ls_slack_permille(d, ls));
 }
 
 /*
- * Whether the next request will probably come before `ns` have passed: right after a request, where they often follow
- * closely, and where `ns` exceeds the usual pauses. Then the timer asks for another look when more is known of this
- * pause.
+ * Whether the next request will probably come within `ns`: true right after a request, because requests often follow
+ * closely, and true if `ns` exceeds the usual pauses. In these cases a timer causes a new decision when the length of
+ * this pause is better known.
  */
 static int be_meets(struct detshare *d, uint64_t ns)
 {
@@ -339,8 +352,8 @@ static int be_meets(struct detshare *d, uint64_t ns)
 }
 
 /*
- * Returns 1 and the place of a kernel while no request runs, behind queue_ns of work; 0: it waits. One that is longer
- * than the pauses goes where it would go if the next request had begun.
+ * Finds the place of a BE kernel while no request runs, behind queue_ns of work. Returns 1 and the place; 0 if the
+ * kernel must wait. A kernel longer than the pauses gets the place that it would have beside a request.
  */
 static int be_between(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
@@ -368,7 +381,8 @@ static int be_between(struct detshare *d, const struct detshare_coroutine_view *
         return 1;
 }
 
-/* The upper rung farthest from the kernel's known points; upper.n: it is known well enough. */
+/* Index of the upper rung whose SM count is farthest from those in the kernel's profile; upper.n if the profile is
+ * good enough. */
 static uint32_t be_unexplored(const struct detshare *d, const struct detshare_op_view *op)
 {
         uint32_t best = d->upper.n, best_distance = 0;
@@ -389,7 +403,8 @@ static uint32_t be_unexplored(const struct detshare *d, const struct detshare_op
         return best;
 }
 
-/* A rung to learn on; 0: none. Only with nothing else on the GPU, or the sample would mean nothing. */
+/* The rung on which the kernel runs to complete its profile; 0 for none. Only while nothing else is on the GPU,
+ * because other work would falsify the sample. */
 static uint32_t be_explore(
         struct detshare *d, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
 {
@@ -446,7 +461,8 @@ struct pipeline {
         uint64_t rest_ns; /* remaining part of it, ns */
 };
 
-/* Time for which the coroutine's running operation has run: it began when the previous one ended. */
+/* Time for which the coroutine's oldest operation on the device has run: since its launch, or since the previous
+ * operation of the coroutine ended, ns. */
 static uint64_t be_runs_for(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
 {
         const struct ended *ended = &d->ended[coroutine->id % ENDED];
@@ -472,9 +488,9 @@ static struct pipeline be_pipeline(const struct detshare *d, const struct detsha
 }
 
 /*
- * Whether the next operation should be sent now. The device reports ends late where others follow, so an operation that
- * should have ended counts as ended, but only up to a limit: kernels that are slower than expected must not pile up
- * there.
+ * Whether the next operation should be sent now. The device reports the end of an operation late if others follow, so
+ * an operation whose expected time has passed counts as ended. A limit on this keeps kernels that are slower than
+ * expected from piling up on the device.
  */
 static int be_follows(struct detshare *d, const struct pipeline *pipeline, const struct detshare_op_view *op)
 {
@@ -509,7 +525,8 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
                 if (d->be[i].seen < oldest->seen)
                         oldest = &d->be[i];
         }
-        /* with more sessions than places each is new all the time; that is no change of BE */
+        /* with more BE sessions than places in the table, sessions replace each other all the time; that is no
+         * change of BE */
         crowd = oldest->seen && oldest->seen + 1 >= d->decision;
         *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
         for (uint32_t i = 0; i < LS_MAX && !crowd; i++) {
@@ -519,7 +536,8 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
         return oldest;
 }
 
-/* Sends the next operations of a coroutine, just in time. Returns 0 if the decision is full. */
+/* Sends the next operations of a BE coroutine shortly before the device needs them. Returns 0 if the decision is
+ * full. */
 static int be_launch(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine)
 {
@@ -555,8 +573,8 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
 /* --- evictions ---------------------------------------------------------------------------------------------------- */
 
 /*
- * Ensures that BE never starves: between two evictions of a coroutine it runs for a share of the time, whatever LS
- * needs. If it has not yet, a timer asks for another look.
+ * Whether the coroutine has run for its guaranteed share of the time (`be_floor_permille`) since its last eviction. If
+ * not, it must not be evicted yet, and a timer causes a new decision when it has. So BE never starves.
  */
 static int be_has_run(struct detshare *d, const struct detshare_coroutine_view *coroutine, uint64_t runs_for)
 {
@@ -574,8 +592,8 @@ static int be_has_run(struct detshare *d, const struct detshare_coroutine_view *
 }
 
 /*
- * Whether LS would wait longer for the coroutine's work to end than an eviction takes, on SMs that LS needs. A kernel
- * that has run for longer than expected is expected to run as long again.
+ * Whether the coroutine's kernel holds SMs that LS needs, and would hold them for longer than an eviction takes. A
+ * kernel that has run for longer than expected is expected to run as long again.
  */
 static int be_to_be_evicted(
         struct detshare *d, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
@@ -597,8 +615,8 @@ static int be_to_be_evicted(
 }
 
 /*
- * Whether moving the coroutine's work back to all SMs after the requests gains more than twice the cost. Only once per
- * kernel: it may have reasons to be where it is.
+ * Whether to evict the coroutine's kernel so that it resumes on all SMs after the LS requests: if the gain exceeds
+ * twice the cost. At most once per kernel, because the kernel may return to a part of the SMs for another reason.
  */
 static int be_flows_back(
         struct detshare *d, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
@@ -618,7 +636,8 @@ static int be_flows_back(
         return 1;
 }
 
-/* Evicts the BE work that resumes elsewhere: beside LS, or on all SMs after LS. */
+/* Evicts BE kernels that should run elsewhere: while LS requests run, those that hold SMs of LS; otherwise those
+ * that should return to all SMs. */
 static void be_evict_all(
         struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
@@ -639,8 +658,9 @@ static void be_evict_all(
 }
 
 /*
- * Updates virtual times. A session that had no work lately starts where the others are, and so does one that waits for
- * LS; nobody waits for it. A running operation counts already, so others do not wait for the end of a long kernel.
+ * Updates the virtual times of the BE sessions. A session that had no work lately, or that waits for LS, is moved up to
+ * the others, so no session waits for it. The time of a running operation counts before its end, so the other sessions
+ * need not wait for the end of a long kernel.
  */
 static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
@@ -696,8 +716,9 @@ static void be_launch_all(
 }
 
 /*
- * Whether a trial of a more generous regime has lasted so long that its result is known. Each of hundreds of kernels
- * may wait for a block, and the request behind this one waits for all of them.
+ * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
+ * must end then: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all
+ * of them.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
@@ -711,9 +732,9 @@ static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 }
 
 /*
- * The regime that a running request requires, unless it waits for its own host. A regime that is stricter only for a
- * measurement lasts at most `starve_ms`, because its next end may be far off. After a trial of a more generous one has
- * ended it is the one in force.
+ * The regime that this session requires now; FELT_EBB (no restriction) if no request runs or the request waits for its
+ * own host. A regime that is stricter only for a measurement lasts at most `starve_ms`, because the request's end may
+ * be far off. When a trial of a more generous regime has ended, the regime in force returns.
  */
 static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 {
@@ -727,8 +748,9 @@ static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 }
 
 /*
- * Sets the strictest regime of the running requests. Only sessions that hold BE because they do not know its cost give
- * way to a trial; otherwise none of several overlapping ones would ever finish one.
+ * Sets the regime of BE: the strictest that a running request requires. Only sessions that hold BE because they do not
+ * know its cost give way to a trial of another session. Otherwise none of several overlapping sessions would ever
+ * finish a trial.
  */
 static void tide_regime(struct detshare *d)
 {
@@ -748,7 +770,7 @@ static void tide_regime(struct detshare *d)
         d->reserve = (uint32_t)max_u64(d->reserve, d->n_sms - (d->n_sms >> d->part));
 }
 
-/* Notes for each session whether BE ran beside it, and under which regime. */
+/* Notes for each LS session whether BE ran beside its request, and under which regime. */
 static void ls_feel(struct detshare *d)
 {
         for (uint32_t i = 0; i < LS_MAX; i++) {

@@ -32,9 +32,10 @@
 #define DETSHARE_POINTS_MAX 24u /* maximum number of points of a kernel's profile */
 #define DETSHARE_RUNG_NONE UINT32_MAX
 /* Bits of detshare_op_view.forms: the forms in which a kernel can be launched; see daemon/ptx/pass/forms.h */
-#define DETSHARE_FORM_NATIVE 1u     /* the author's form */
-#define DETSHARE_FORM_SLICED 2u     /* one launch per portion of the blocks */
-#define DETSHARE_FORM_PERSISTENT 4u /* workers that can stop at the end of a block */
+#define DETSHARE_FORM_NATIVE 1u /* the kernel as its author compiled it */
+#define DETSHARE_FORM_SLICED 2u /* several launches, each of a portion of the blocks */
+/* persistent worker blocks that run the grid's blocks one after the other and can stop between two of them */
+#define DETSHARE_FORM_PERSISTENT 4u
 #define DETSHARE_PRIORITY_HIGH 0u
 #define DETSHARE_PRIORITY_LOW 1u
 
@@ -49,9 +50,10 @@ enum detshare_event {
         DETSHARE_EVENT_COMPLETE = 2,      /* an operation ended: see the event_ fields */
         DETSHARE_EVENT_TIMER = 3,         /* the time in next_timer_ns has come */
         DETSHARE_EVENT_REQUEST_BEGIN = 4, /* an LS session began a request */
-        DETSHARE_EVENT_REQUEST_END = 5,   /* an LS request ended: its queues are empty and nothing of it is in flight */
-        DETSHARE_EVENT_SESSION = 6,       /* a session connected, disconnected or changed */
-        /* the last decision set `again`; the event itself came with the call before */
+        /* an LS request ended: the session's queues are empty and none of its operations is in flight */
+        DETSHARE_EVENT_REQUEST_END = 5,
+        DETSHARE_EVENT_SESSION = 6, /* a session connected, disconnected or changed */
+        /* the last decision set `again`; the event that caused it was in the previous call */
         DETSHARE_EVENT_AGAIN = 7,
         DETSHARE_EVENT_SYNCHRONISED = 8, /* a client has waited for everything that its session had submitted */
 };
@@ -101,19 +103,20 @@ struct detshare_op_view {
         uint32_t threads;       /* threads per block */
         uint32_t blocks_per_sm; /* blocks that are resident on one SM at once */
         uint32_t sms_needed;    /* SMs that hold all blocks at once, at most n_sms */
-        uint32_t samples;       /* completions behind expected_ns; 0: unknown, and expected_ns is 0 */
-        uint32_t all_resident;  /* 1: runs only where all its blocks are resident at once (cooperative) */
-        uint64_t expected_ns;   /* running mean of the duration on any rung, ns */
+        /* number of measured runs that expected_ns is the mean of; 0: unknown, and expected_ns is 0 */
+        uint32_t samples;
+        uint32_t all_resident; /* 1: runs only where all its blocks are resident at once (cooperative) */
+        uint64_t expected_ns;  /* running mean of the duration on any rung, ns */
         uint64_t bytes;
-        uint64_t submitted_ns; /* time at which the client submitted it */
+        uint64_t submitted_ns; /* time at which the client submitted the operation, ns */
         uint32_t phase;        /* enum detshare_phase at submission */
         uint32_t idempotent;   /* 1: proven idempotent: running all or a part of it twice does no harm */
-        uint32_t n_points;     /* number of points[]; a profile has time against SMs because the time falls in steps */
-        const struct detshare_profile_point *points; /* by n_sms, ascending; valid during the call */
+        uint32_t n_points;     /* number of points[]; time over SM count is a staircase, so one mean is not enough */
+        const struct detshare_profile_point *points; /* points ascending by n_sms; valid during the call of decide() */
         uint32_t forms;                              /* DETSHARE_FORM_ bits that the host may choose from at launch */
         uint32_t progress_permille;                  /* share of its blocks that ran before an eviction, permille */
-        /* time that EVICT takes to free its SMs after an `evictable` launch on the whole GPU, ns; 0: it cannot be
-         * evicted */
+        /* time that EVICT takes to free the SMs of this kernel after an `evictable` launch on the whole GPU, ns; 0:
+         * the kernel cannot be evicted */
         uint64_t evict_ns;
 };
 
@@ -123,25 +126,27 @@ struct detshare_coroutine_view {
         uint32_t session; /* index into sessions[] */
         /* enum detshare_class of the stream, or of the session where the stream has none */
         uint32_t class_;
-        int32_t priority;               /* CUDA stream priority from the client; lower is more urgent */
-        uint32_t queued;                /* waiting operations, ready or not; the host handles events and waits */
+        int32_t priority; /* CUDA stream priority from the client; lower is more urgent */
+        /* operations in the queue, ready or not; the host itself handles events and waits */
+        uint32_t queued;
         uint32_t ready;                 /* 1: the head may be launched now (dependencies met, session not suspended) */
         uint32_t in_flight;             /* operations on the device */
         uint32_t rung;                  /* rung of the operations in flight; DETSHARE_RUNG_NONE if none */
         uint32_t in_flight_sms;         /* sum of the sms_needed of operations in flight, at most n_sms */
         uint64_t in_flight_expected_ns; /* sum of the expected_ns of operations in flight */
         uint64_t in_flight_since_ns;    /* launch of the oldest operation in flight; 0 if none */
-        uint64_t head_since_ns;         /* time at which the head became the head and ready */
+        uint64_t head_since_ns;         /* time since when the present head is at the head of the queue and ready, ns */
         uint32_t state;                 /* enum detshare_coroutine_state */
         uint32_t n_ahead;               /* entries of ahead[] */
-        /* 1: EVICT has an effect: the kernels in flight can stop early, unless they end by themselves before */
+        /* 1: EVICT has an effect: the kernels in flight can stop before their end */
         uint32_t evictable;
         uint32_t reserved;
-        uint64_t evict_ns;                    /* duration of that eviction, ns, as far as it is known */
+        /* expected duration of an EVICT of the kernels in flight, ns; 0: unknown */
+        uint64_t evict_ns;
         const struct detshare_op_view *ahead; /* first operations of the queue; ahead[0] is the head */
 };
 
-/* A session with such a coroutine, an active request or a suspension, or the session of the event. */
+/* A session that has a coroutine in the snapshot, an active request or a suspension, or that the event names. */
 struct detshare_session_view {
         uint64_t id;
         uint32_t uid;
@@ -156,21 +161,21 @@ struct detshare_session_view {
         uint32_t in_flight;
         uint32_t synchronised; /* 1: its client has waited for everything it submitted, so it has the results */
         uint32_t phase;        /* enum detshare_phase that the client stated last */
-        uint32_t gpu_request;  /* share of the GPU's time that it gets at least, permille; 0 = not set */
-        uint32_t gpu_limit;    /* share of the GPU's time that it gets at most, permille; 0 = not set */
+        uint32_t gpu_request;  /* share of the GPU's time that the session gets at least, permille; 0 = not set */
+        uint32_t gpu_limit;    /* share of the GPU's time that the session gets at most, permille; 0 = not set */
         uint64_t memory_used, memory_limit; /* bytes of device memory; limit 0 = no limit of its own */
 };
 
 /* Side of a rung on the ladder; see daemon/sched/ladder.h. */
 enum detshare_rung_side {
         DETSHARE_SIDE_ALL = 0,   /* the whole GPU */
-        DETSHARE_SIDE_LOWER = 1, /* from the first TPC on, for LS */
-        DETSHARE_SIDE_UPPER = 2, /* up to the last TPC, for BE */
+        DETSHARE_SIDE_LOWER = 1, /* TPCs from the first one on, for LS */
+        DETSHARE_SIDE_UPPER = 2, /* TPCs up to the last one, for BE */
 };
 
 enum detshare_rung_family {
-        DETSHARE_FAMILY_FINE = 0,   /* single TPCs: clusters of at most two blocks */
-        DETSHARE_FAMILY_COARSE = 1, /* groups of TPCs that share a GPC: larger clusters */
+        DETSHARE_FAMILY_FINE = 0,   /* rungs in steps of single TPCs: clusters of at most two blocks fit */
+        DETSHARE_FAMILY_COARSE = 1, /* rungs in groups of TPCs that share a GPC: larger clusters fit */
 };
 
 struct detshare_rung_view {
@@ -180,8 +185,8 @@ struct detshare_rung_view {
         uint32_t in_flight_ls, in_flight_be;
         uint32_t side;        /* enum detshare_rung_side */
         uint32_t family;      /* enum detshare_rung_family */
-        uint32_t cluster_max; /* blocks of the largest cluster that fits there */
-        uint64_t tpcs[2];     /* bit i = TPC i; of a coarse rung as far as they are known */
+        uint32_t cluster_max; /* blocks of the largest cluster that fits on this rung */
+        uint64_t tpcs[2];     /* bit i = TPC i; for a coarse rung only the TPCs that the host knows */
 };
 
 struct detshare_snapshot {
@@ -204,9 +209,9 @@ struct detshare_snapshot {
 
 enum detshare_action_kind {
         /*
-         * Sends up to `count` operations from the head of `coroutine` to `rung`. The host takes a smaller rung inside
-         * it if the session may not use that many SMs. It takes the whole GPU for a kernel whose blocks must all be
-         * resident and do not fit. The view of the coroutine names the actual rung.
+         * Sends up to `count` operations from the head of `coroutine` to `rung`. If the session may not use that many
+         * SMs, the host takes a smaller rung inside `rung`. For a kernel whose blocks must all be resident and do not
+         * fit, the host takes the whole GPU. The coroutine's view names the rung in use.
          */
         DETSHARE_ACTION_LAUNCH = 0,
         DETSHARE_ACTION_SUSPEND = 1, /* stops launches of the coroutine's session until RESUME */
@@ -236,22 +241,24 @@ struct detshare_action {
         uint32_t priority; /* DETSHARE_PRIORITY_HIGH or _LOW */
         /* number of operations, for launches; the host stops earlier at an operation that is not ready */
         uint32_t count;
-        uint32_t max_resident_blocks; /* 0 = no bound */
+        /* maximum number of the kernel's blocks that are resident at once; 0 = no bound */
+        uint32_t max_resident_blocks;
         /*
          * LAUNCH: 1: use an evictable form, if there is one and the kernel's own end would take too long. Such a kernel
          * may hold its SMs until it is evicted, whatever the priority, so only policies that evict should set this.
          */
         uint32_t evictable;
-        uint64_t bytes;    /* MEMORY_CAP */
+        uint64_t bytes;    /* MEMORY_CAP: the limit, bytes */
         uint64_t reserved; /* for the policy's own use during the decision */
 };
 
 struct detshare_decision {
         uint32_t size;
         uint32_t capacity; /* number of entries in actions[] */
-        uint32_t n;        /* written by the policy */
+        uint32_t n;        /* number of actions that the policy has written */
         uint32_t again;    /* 1: call decide() again after applying the actions (the host bounds this) */
-        /* absolute time of the next timer; UINT64_MAX = none, and preset; the latest decision's value holds */
+        /* absolute time of the next TIMER event, ns; UINT64_MAX = none (the host presets this); each decision
+         * replaces the value */
         uint64_t next_timer_ns;
         struct detshare_action *actions;
 };
@@ -262,7 +269,7 @@ struct detshare_policy_param {
         int64_t def, min, max;
 };
 
-/* Kinds of kernels in the calibration. */
+/* Kinds of kernels that the calibration measures. */
 enum detshare_load {
         DETSHARE_LOAD_COMPUTE = 0,
         DETSHARE_LOAD_READ = 1,
@@ -278,7 +285,7 @@ enum detshare_load {
 struct detshare_interference {
         uint32_t ls_load, be_load; /* enum detshare_load */
         uint32_t be_sms, be_blocks;
-        uint32_t ls_permille; /* time of LS, permille of its time alone */
+        uint32_t ls_permille; /* LS kernel's time beside BE, permille of its time alone */
         uint32_t be_permille; /* rate of BE, permille of its rate alone on the whole GPU */
 };
 

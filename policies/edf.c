@@ -61,7 +61,7 @@ static int is_before(const struct edf *edf, const struct detshare_snapshot *snap
         return due_a != due_b ? due_a < due_b : a->head_since_ns < b->head_since_ns;
 }
 
-/* The coroutine with the earliest deadline; NULL: none is ready. */
+/* The ready coroutine whose head has the earliest deadline; NULL if none is ready. */
 static const struct detshare_coroutine_view *first_due(const struct edf *edf, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *best = NULL;

@@ -39,19 +39,19 @@
 
 #define FELT_PIECE_NS 5000000u
 #define FELT_SAMPLES 16u
-#define FELT_KNOWN 4u /* samples before a mean counts */
-#define FELT_BASE 8u  /* requests in the base */
-#define FELT_NEAR 32u /* requests after which the base is no neighbour any more */
+#define FELT_KNOWN 4u /* pairs from which on the mean of a regime counts */
+#define FELT_BASE 8u  /* number of last requests in the base */
+#define FELT_NEAR 32u /* distance in requests from which on a request is not compared with the base */
 #define FELT_RENEW 64u
 #define FELT_FIRST 4u /* interval of pairs while the regime in force is unknown, requests */
 #define FELT_TRIAL 1000u
-#define FELT_SOON 128u /* interval of trials of a more generous regime that is unknown, requests */
+#define FELT_SOON 128u /* one request in this many is a trial, while little is known of the more generous regime */
 #define FELT_SLACK_MAX 1000000u
-#define FELT_RATIO 1024u /* a ratio of 1 */
+#define FELT_RATIO 1024u /* fixed-point value of the ratio 1 */
 
 enum felt_regime {
         FELT_EBB,
-        FELT_HALF, /* part of the SMs: 1 / 2^regime */
+        FELT_HALF, /* from here on: BE keeps to 1 / 2^regime of the SMs */
         FELT_QUARTER,
         FELT_EIGHTH,
         FELT_HELD,
@@ -60,18 +60,20 @@ enum felt_regime {
 struct felt {
         struct {
                 uint32_t n;
-                uint64_t with, without, deviation; /* means of the time per operation, 1/16 ns */
+                /* means over the pairs of the regime: time per operation with BE, without BE, and their mean
+                 * deviation; 1/16 ns */
+                uint64_t with, without, deviation;
         } of[FELT_HELD];
         struct {
-                uint32_t n, at; /* at: number of the last request in it */
+                uint32_t n, at; /* requests in the base; number of the last one */
                 uint64_t mean;
         } base;
         uint32_t requests;
         uint32_t now, first; /* enum felt_regime; first is set before the first request */
 };
 
-/* Longest time with BE that keeps the slack, from the time without. An objective may be any number, and so may the
- * slack. */
+/* Longest time per operation with BE that keeps the slack, from the time without BE. Saturates: objective and slack
+ * may be any number. */
 static inline uint64_t felt_may(const struct felt *felt, uint32_t regime, uint64_t slack_permille)
 {
         const uint64_t slack = slack_permille < FELT_SLACK_MAX ? slack_permille : FELT_SLACK_MAX;
@@ -79,7 +81,7 @@ static inline uint64_t felt_may(const struct felt *felt, uint32_t regime, uint64
         return felt->of[regime].without + felt->of[regime].without / 1000 * slack;
 }
 
-/* Twice the standard error of a mean; a mean deviation of 1 stands for a standard deviation of 1.25. */
+/* Twice the standard error of the mean. A mean deviation of 1 is taken for a standard deviation of 1.25. */
 static inline uint64_t felt_error(const struct felt *felt, uint32_t regime)
 {
         uint32_t root = 1;
@@ -108,7 +110,8 @@ static inline uint64_t felt_difference(uint64_t a, uint64_t b)
         return a > b ? a - b : b - a;
 }
 
-/* The value, limited to between half of the mean and twice the mean. */
+/* The value, limited to between half of the mean and twice the mean of the n samples so far. The first sample is not
+ * limited. */
 static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
 {
         if (n > 1 && value > 2 * mean)
@@ -116,7 +119,7 @@ static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
         return n > 1 && value < mean / 2 ? mean / 2 : value;
 }
 
-/* Adds a pair of a regime: times of requests with BE and without. */
+/* Adds a pair to the means of a regime: the time per operation of a request with BE, and without BE. */
 static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, uint64_t without)
 {
         const uint32_t n = felt->of[regime].n < FELT_SAMPLES ? ++felt->of[regime].n : FELT_SAMPLES;
@@ -130,7 +133,7 @@ static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, 
                 felt->of[regime].deviation = 0;
                 return;
         }
-        /* deviation of BE's cost; sums, because the cost may be negative */
+        /* deviation of BE's cost in this pair from its mean; compared as sums, because the cost may be negative */
         away = felt_difference(with + felt->of[regime].without, without + felt->of[regime].with);
         learn_part(&felt->of[regime].with, with, n);
         learn_part(&felt->of[regime].without, without, n);
@@ -191,7 +194,7 @@ static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, u
                 felt_pair(felt, felt->now, felt->base.mean, value);
         } else if (without) {
                 if (felt_changed(felt, regime, value, without))
-                        felt->of[regime].n = 0; /* so its next trials come soon */
+                        felt->of[regime].n = 0; /* restarts the regime's means, so its next trials come soon */
                 felt_pair(felt, regime, value, without);
         }
 }
@@ -262,15 +265,16 @@ static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permi
         return FELT_HELD;
 }
 
-/* Whether it holds BE only because it does not know what BE costs. */
+/* Whether the session holds BE only because it does not know what BE costs. */
 static inline int felt_is_ignorant(const struct felt *felt)
 {
         return felt->now == FELT_HELD && felt->first == FELT_HELD && felt->of[FELT_EBB].n < FELT_KNOWN;
 }
 
 /*
- * The regime of the request that begins now; slack_permille and steps as for felt_now(). sessions: number of sessions
- * with trials, at least 1. An ignorant session also bears the trials of others, so each has fewer.
+ * The regime of the request that begins now; slack_permille and steps as for felt_now(). sessions: number of LS
+ * sessions with trials, at least 1. A session that does not know the cost of BE also bears the trials of the other
+ * sessions, so each session makes fewer.
  */
 static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps, uint32_t sessions)
 {
@@ -290,7 +294,7 @@ static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, u
         return generous && felt_other(number, FELT_TRIAL) ? number / FELT_TRIAL % generous : now;
 }
 
-/* Another BE session runs now, so the learned cost is discarded. */
+/* Discards the learned cost of BE, because another BE session runs now. */
 static inline void felt_forget(struct felt *felt)
 {
         for (uint32_t i = 0; i < FELT_HELD; i++)

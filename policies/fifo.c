@@ -34,7 +34,8 @@ static uint64_t arrival(const struct detshare_snapshot *snapshot, uint64_t corou
         return snapshot->coroutines[coroutine_index].ahead[0].submitted_ns;
 }
 
-/* Inserts the action so that earlier heads come first; its `reserved` holds the coroutine's index meanwhile. */
+/* Inserts the action in the order in which the heads of the queues were submitted. Until the end of the decision the
+ * action's `reserved` field holds the coroutine's index. */
 static void insert(
         const struct detshare_snapshot *snapshot, struct detshare_decision *decision, uint32_t index, uint32_t count)
 {

@@ -11,8 +11,8 @@
 
 #define GAPS 24u        /* buckets: below 1 us, 2 us, 4 us, ... */
 #define GAPS_MIN 8u     /* samples before a quantile counts */
-#define GAPS_MAX 512u   /* samples after which all counts are halved */
-#define GAPS_NS 1000ull /* edge of the first bucket, ns */
+#define GAPS_MAX 512u   /* samples after which all bucket counts are halved */
+#define GAPS_NS 1000ull /* upper edge of the first bucket, ns */
 
 /* Number of gaps shorter than 1 << bucket microseconds. */
 struct gaps {
@@ -45,7 +45,7 @@ static inline void gaps_learn(struct gaps *gaps, uint64_t ns)
         }
 }
 
-/* A time that `percent` of the gaps are shorter than; UINT64_MAX while too little is known. */
+/* A time that `percent` of the gaps are shorter than, ns; UINT64_MAX while too few samples are known. */
 static inline uint64_t gaps_quantile(const struct gaps *gaps, uint32_t percent)
 {
         uint32_t sum = 0, bucket = 0;
@@ -61,8 +61,8 @@ static inline uint64_t gaps_quantile(const struct gaps *gaps, uint32_t percent)
 }
 
 /*
- * Permille of the gaps longer than `since_ns` that end within another `ns`. The gaps of a bucket count as spread evenly
- * over it. 0: no gap was so long, or too little is known.
+ * Share of the gaps longer than `since_ns` that end within another `ns`, permille. The gaps of a bucket count as spread
+ * evenly over it. 0 if no gap was that long, or if too few samples are known.
  */
 static inline uint32_t gaps_over_permille(const struct gaps *gaps, uint64_t since_ns, uint64_t ns)
 {
@@ -83,7 +83,7 @@ static inline uint32_t gaps_over_permille(const struct gaps *gaps, uint64_t sinc
         return longer ? (uint32_t)(over * 1000 / longer) : 0;
 }
 
-/* The next edge of a bucket, where the estimate of a gap's rest changes. */
+/* The first bucket edge after since_ns: the next time at which the estimate of a gap's remaining length changes, ns. */
 static inline uint64_t gaps_edge(uint64_t since_ns)
 {
         uint64_t edge = GAPS_NS;
@@ -99,7 +99,8 @@ static inline void learn_part(uint64_t *mean, uint64_t seen, uint32_t n)
         *mean = seen > *mean ? *mean + (seen - *mean) / n : *mean - (*mean - seen) / n;
 }
 
-/* Learns a low value among samples: falls at once by a quarter of the difference, rises slowly. */
+/* Learns a value near the low end of the samples: the value falls at once by a quarter of the difference, and rises
+ * slowly. */
 static inline void learn_low(uint64_t *value, uint64_t seen)
 {
         if (!*value)

@@ -31,17 +31,18 @@
 
 #define GEMINI_MS 1000000ull
 #define GEMINI_SLICES 100u
-#define BURST_SLOTS 4u /* slots of a second: the last three, and the one being written */
+#define BURST_SLOTS 4u /* one-second slots of the burst history: the last three seconds, and the current one */
 #define BURST_NS (1000 * GEMINI_MS)
 
 struct member {
         struct table_row row;
-        uint32_t held;   /* 1: it has had the token */
+        uint32_t held;   /* 1: the session has had the token before */
         uint32_t unused; /* always zero */
         uint64_t quota_ns;
-        uint64_t slice;                        /* the newest slice that is written */
-        uint64_t used_ns[GEMINI_SLICES + 1];   /* time per slice, a ring */
-        uint64_t burst_begin_ns, burst_end_ns; /* burst of this turn; end 0: none yet */
+        uint64_t slice; /* number of the newest slice in used_ns */
+        /* time for which the session held the token, per slice of the window; a ring */
+        uint64_t used_ns[GEMINI_SLICES + 1];
+        uint64_t burst_begin_ns, burst_end_ns; /* begin and end of the burst in this turn; end 0: no burst yet */
         uint64_t burst_second[BURST_SLOTS], burst_ns[BURST_SLOTS];
 };
 
@@ -50,7 +51,7 @@ struct gemini {
         uint32_t depth;
         uint32_t is_held;
         uint64_t holder, granted_ns, expires_ns;
-        uint64_t idle_since_ns; /* time since which the holder has no work + 1, ns; 0: it has work */
+        uint64_t idle_since_ns; /* time since when the holder of the token has no work + 1, ns; 0: it has work */
         struct member members[TABLE_SESSIONS];
 };
 
@@ -195,15 +196,15 @@ static void take_back(struct gemini *gemini, uint64_t now_ns)
         gemini->is_held = 0;
 }
 
-/* Claim of a session with ready work. */
+/* Claim of a session with ready work to the token. */
 struct claim {
         const struct detshare_session_view *session;
         struct member *member;
         uint64_t used_ns, left_ns;
-        uint64_t missing; /* missing part of its request, millionths */
+        uint64_t missing; /* missing part of the session's GPU request, millionths */
 };
 
-/* Returns 0 if the session is at its limit. */
+/* Makes the session's claim to the token. Returns 0 if the session may not have it now: it is at its limit. */
 static int claim_make(
         struct gemini *gemini, const struct detshare_session_view *session, uint64_t now_ns, struct claim *ret_claim)
 {
@@ -215,7 +216,7 @@ static int claim_make(
                 return 0;
         claim.left_ns = most_ns - claim.used_ns;
         if (claim.left_ns < gemini->least_ns && claim.used_ns > gemini->least_ns)
-                return 0; /* too little for a turn, and soon it will be more */
+                return 0; /* the rest below the limit is too short for a turn, and grows as the window slides */
         if (claim.used_ns < wanted_ns)
                 claim.missing = (wanted_ns - claim.used_ns) * 1000 / (wanted_ns / 1000);
         *ret_claim = claim;
@@ -233,7 +234,7 @@ static int is_before(const struct claim *a, const struct claim *b)
         return a->session->id < b->session->id;
 }
 
-/* Makes the session's claim, which becomes *best if none goes before it. */
+/* Makes the session's claim. *best becomes this claim, unless the old *best goes first. */
 static int claim(
         struct gemini *gemini, const struct detshare_session_view *session, uint64_t now_ns, struct claim *best)
 {
@@ -245,7 +246,7 @@ static int claim(
         return 1;
 }
 
-/* Whether it had the last turn and is in the middle of a burst. */
+/* Whether the session had the last turn and is in the middle of a burst of kernels. */
 static int is_pausing(
         struct gemini *gemini, const struct detshare_session_view *session, const struct detshare_snapshot *snapshot)
 {
@@ -289,7 +290,7 @@ static void grant(struct gemini *gemini, const struct detshare_snapshot *snapsho
 
 /* --- decisions ---------------------------------------------------------------------------------------------------- */
 
-/* Work of the holder: on the device; on the device or ready. */
+/* Work of the token's holder: on the device; on the device or ready. */
 struct work {
         int in_flight, any;
 };

@@ -16,7 +16,8 @@ static inline int interference_is_about(uint32_t be_load, uint32_t bound)
         return (be_load == DETSHARE_LOAD_COMPUTE) == (bound == DETSHARE_BOUND_COMPUTE);
 }
 
-/* The longest LS time beside BE of this kind with so many blocks on so many SMs, permille; 0: not measured. */
+/* The longest LS time beside BE kernels of this kind with so many resident blocks on so many SMs, permille of the
+ * time alone; 0: not measured. */
 static inline uint32_t interference_worst(
         const struct detshare_policy_config *config, uint32_t n_sms, uint32_t blocks, uint32_t bound)
 {
@@ -33,8 +34,9 @@ static inline uint32_t interference_worst(
 }
 
 /*
- * The most blocks that keep LS under the limit; no bound counts as the most. If none keeps it, the most that are as
- * good as the best: a launch beside anything takes longer than one alone, and fewer blocks do not change that.
+ * The highest bound on BE blocks that keeps LS under the limit; 0 (no bound) counts as the highest. If no bound keeps
+ * LS under the limit: the highest one at which LS is as fast as at the best one. Every launch takes longer beside other
+ * work, and fewer blocks do not change that.
  */
 static inline uint32_t interference_bound(
         const struct detshare_policy_config *config, uint32_t n_sms, uint32_t bound, uint32_t permille)

@@ -27,13 +27,16 @@
 #define MS 1000000ull
 #define TRIES 64u /* coroutines that one decision tries to place, longest waiting first */
 
-#define MOVES 64u /* coroutines that change their partition at one time; others wait until theirs is empty */
+/* maximum number of coroutines with kernels on two partitions; other coroutines change partition only when theirs is
+ * empty */
+#define MOVES 64u
 
 /* A coroutine with kernels on two partitions. */
 struct move {
         uint64_t coroutine;
-        uint32_t from;  /* the older partition */
-        uint32_t since; /* operations sent to the newer one; more in flight are on the older one */
+        uint32_t from; /* rung of the older partition */
+        /* operations sent to the newer partition; the coroutine's other operations in flight are on the older one */
+        uint32_t since;
 };
 
 struct krisp {
@@ -43,7 +46,7 @@ struct krisp {
         struct move moves[MOVES];
 };
 
-/* TPCs on which kernels run. */
+/* TPCs on which kernels run or will run. */
 struct taken {
         uint64_t tpcs[2];
 };
@@ -110,7 +113,7 @@ static const struct detshare_coroutine_view *find(const struct detshare_snapshot
         return NULL;
 }
 
-/* Removes the coroutines whose older partition is empty. */
+/* Forgets the moves of coroutines whose older partition is empty. */
 static void moves_look(struct krisp *krisp, const struct detshare_snapshot *snapshot)
 {
         uint32_t n = 0;
@@ -132,7 +135,7 @@ static struct move *move_find(struct krisp *krisp, uint64_t coroutine)
         return NULL;
 }
 
-/* TPCs of all other kernels, and those that this decision gave away. */
+/* TPCs of the kernels of all other coroutines, and those that this decision has already given away. */
 static struct taken taken_by_others(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
         const struct detshare_decision *decision, const struct detshare_coroutine_view *self)
 {
@@ -168,7 +171,7 @@ static uint32_t free_rung(
         return best;
 }
 
-/* The rung of this size that shares least with others; of two equal ones the smaller. */
+/* The rung of this size that shares the fewest TPCs with other kernels; of two equal ones the smaller. */
 static uint32_t shared_rung(
         const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct taken *taken, uint32_t size)
 {
@@ -190,7 +193,7 @@ static uint32_t shared_rung(
         return best;
 }
 
-/* The partition for a kernel; DETSHARE_RUNG_NONE: it waits. */
+/* The rung for a kernel; DETSHARE_RUNG_NONE if the kernel must wait. */
 static uint32_t partition(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
         const struct taken *taken, const struct detshare_op_view *op)
 {
@@ -201,7 +204,7 @@ static uint32_t partition(const struct krisp *krisp, const struct detshare_snaps
         return rung != DETSHARE_RUNG_NONE ? rung : shared_rung(krisp, snapshot, taken, size);
 }
 
-/* Number of operations from the head on that go to the same partition, with copies between them. */
+/* Number of operations from the head of the queue on that get the same partition; copies between the kernels count. */
 static uint32_t run_of(const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct taken *taken,
         const struct detshare_coroutine_view *self, uint32_t rung)
 {
@@ -214,7 +217,8 @@ static uint32_t run_of(const struct krisp *krisp, const struct detshare_snapshot
         return n;
 }
 
-/* Notes that n operations go to this rung. Returns 0 if the coroutine already is on two partitions. */
+/* Notes that n operations of the coroutine go to this rung. Returns 0 if the coroutine has kernels on two partitions
+ * already, so the operations must wait. */
 static int move_to(struct krisp *krisp, const struct detshare_coroutine_view *self, uint32_t rung, uint32_t n)
 {
         struct move *move = move_find(krisp, self->id);
@@ -229,7 +233,8 @@ static int move_to(struct krisp *krisp, const struct detshare_coroutine_view *se
         return 1;
 }
 
-/* Returns 0 if it waits; if it has waited for long, all behind it wait, too. */
+/* Launches operations from the head of the coroutine's queue. Returns 0 if they must wait. The caller lets no later
+ * coroutine overtake one that has waited for the patience. */
 static int serve(struct krisp *krisp, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *self)
 {
@@ -256,7 +261,8 @@ static int serve(struct krisp *krisp, const struct detshare_snapshot *snapshot, 
         return 1;
 }
 
-/* The ready coroutine whose head has waited longest after `after`; NULL: none. Equal times go by id. */
+/* The ready coroutine that follows `after` in the order of waiting times, longest first; NULL if none is left. Equal
+ * times go by id. */
 static const struct detshare_coroutine_view *next_oldest(const struct krisp *krisp,
         const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *after)
 {

@@ -40,24 +40,25 @@
 #define MS 1000000ull
 #define DURATION_FIRST_NS (100 * US)
 #define SEARCH_ITERATIONS 10u
-#define LATENCY_DRIFT 64u /* a longer request moves the known latency by one part of the difference in this many */
+#define LATENCY_DRIFT 64u /* a longer request moves the known latency by the difference divided by this number */
 
 struct orion {
         uint32_t sm_threshold, sm_low;
-        uint64_t duration_ns, limit_ns, finished_ns; /* duration 0: learned; limit 0: inference */
+        /* duration 0: the threshold follows the learned latency; limit 0: LS does inference, not training */
+        uint64_t duration_ns, limit_ns, finished_ns;
         uint32_t permille, update_start, first_iterations, sm_in_flight, ls_depth, sm_high;
 
-        uint64_t last_be; /* coroutine served last */
+        uint64_t last_be; /* id of the best-effort coroutine served last */
         uint64_t sum_ns;  /* expected time of the best-effort kernels since the last drain, ns */
         uint32_t drain;
-        uint32_t round_sms; /* SMs of the best-effort kernels of this round */
+        uint32_t round_sms; /* SMs needed by the best-effort kernels of this round */
 
         uint64_t ls_seen_ns; /* time of the last LS work + 1, ns; 0: never */
         uint32_t ls_bound;   /* bottleneck of the LS kernel launched last */
         uint64_t request_session, request_begin_ns;
-        uint32_t request_kernels; /* kernels of the request that have ended */
+        uint32_t request_kernels; /* kernels of the LS request that have ended */
         uint32_t iterations;
-        uint64_t iterations_ns; /* time of the last ten iterations, ns */
+        uint64_t iterations_ns; /* total time of the iterations since the last search step (up to ten), ns */
         uint64_t latency_ns;
 };
 
@@ -128,7 +129,7 @@ static int orion_init(void *state, const struct detshare_policy_config *config)
         orion->ls_depth = (uint32_t)value[8];
         if (!orion->limit_ns)
                 return 0;
-        orion->sm_high = orion->sm_threshold; /* upper end of the search */
+        orion->sm_high = orion->sm_threshold; /* upper end of the binary search */
         orion->sm_threshold /= 2;
         return 0;
 }
@@ -143,7 +144,7 @@ static void learn_latency(struct orion *orion, uint64_t ns)
                 orion->latency_ns += (ns - orion->latency_ns) / LATENCY_DRIFT;
 }
 
-/* One step of the binary search after each ten iterations. */
+/* Counts an LS iteration; after each ten iterations makes one step of the binary search for the SM threshold. */
 static void search(struct orion *orion, uint64_t ns)
 {
         orion->iterations_ns += ns;
@@ -205,7 +206,7 @@ static int complementary(const struct orion *orion, const struct detshare_op_vie
         return !op->bound || !orion->ls_bound || op->bound != orion->ls_bound;
 }
 
-/* Conditions (a) to (d) */
+/* Whether a best-effort operation may go now: the conditions (a) to (d) at the top of this file. */
 static int may_join(const struct gate *gate, const struct detshare_op_view *op)
 {
         const struct orion *orion = gate->orion;

@@ -25,15 +25,15 @@
 #include "policies/round.h"
 #include "policies/table.h"
 
-#define PAELLA_SORT 256u /* coroutines with work on the device that are looked at */
-#define PAELLA_POPS 32u  /* operations per decision */
+#define PAELLA_SORT 256u /* maximum number of coroutines with work on the device that a decision looks at */
+#define PAELLA_POPS 32u  /* maximum number of operations that one decision dispatches */
 
 struct job {
         struct table_row row;
-        uint64_t done, total; /* work of the running job; learned work of a whole one */
+        uint64_t done, total; /* work of the running job that is done; learned work of a whole job */
         uint64_t queued;      /* queued work in this snapshot */
-        int64_t credit;       /* millionths */
-        uint64_t counted;     /* number of the last pop that gave it credit */
+        int64_t credit;       /* fairness credit, millionths of a credit */
+        uint64_t counted;     /* number of the last pop in which the job got credit */
 };
 
 struct stage {
@@ -43,7 +43,7 @@ struct stage {
 
 struct paella {
         uint32_t extra, ahead;
-        int64_t unfair; /* millionths */
+        int64_t unfair; /* credit at which a session is served first, millionths of a credit */
         uint64_t pops;
         struct job jobs[TABLE_SESSIONS];
         struct stage stages[TABLE_KERNELS];
@@ -107,7 +107,7 @@ static uint64_t stage_work(
         return work_of(op, ns, snapshot->n_sms);
 }
 
-/* Learns from a stage that ended: its length, and its part of the job. */
+/* Learns from a stage that ended: the length of the stage, and the work that its job has done. */
 static void stage_end(struct paella *paella, const struct detshare_snapshot *snapshot, struct job *job)
 {
         const struct detshare_op_view *op = &snapshot->event_op;
@@ -137,7 +137,7 @@ static void observe(struct paella *paella, const struct detshare_snapshot *snaps
         job->done = 0;
 }
 
-/* Queued work of a coroutine; operations that are not visible count as the mean of the visible ones. */
+/* Queued work of a coroutine. Operations that the snapshot does not show count as the mean of those that it shows. */
 static uint64_t queued_work(struct paella *paella, const struct detshare_snapshot *snapshot,
         const struct detshare_coroutine_view *coroutine)
 {
@@ -181,7 +181,8 @@ static void residency_add(struct residency *residency, uint32_t sms)
                 residency->unfit++;
 }
 
-/* Residency in the order of launches: operations that fit hold SMs, one of each coroutine; others wait for room. */
+/* Decides which operations hold SMs, in the order of their launches: one operation of each coroutine, if it fits.
+ * The others wait on the device for room. */
 static struct residency look(const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *order[PAELLA_SORT];
@@ -206,7 +207,7 @@ static struct residency look(const struct detshare_snapshot *snapshot)
 
 /* --- dispatch ----------------------------------------------------------------------------------------------------- */
 
-/* The action of this decision for the coroutine, to add operations to; NULL: none yet. */
+/* The launch action of this decision for the coroutine; NULL if there is none yet. */
 static struct detshare_action *action_of(
         struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine)
 {
@@ -233,7 +234,7 @@ static int is_before(const struct paella *paella, const struct job *a, const str
         return remaining(a) < remaining(b);
 }
 
-/* The job that goes first among those with a stage whose predecessors have ended; NULL: none. */
+/* A stage of the job that goes first, among stages whose predecessors have ended; NULL if there is no such stage. */
 static const struct detshare_coroutine_view *choose(struct paella *paella, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, struct job **ret_job)
 {
@@ -254,7 +255,8 @@ static const struct detshare_coroutine_view *choose(struct paella *paella, const
         return best;
 }
 
-/* One pop: 1/n of a credit for each session with work, 1 from the served one. */
+/* Fairness credit for one dispatched operation: each session with work gets 1/n of a credit, and the served session
+ * gives one back. */
 static void give_credit(struct paella *paella, const struct detshare_snapshot *snapshot, struct job *served)
 {
         uint32_t n = 0;
@@ -284,7 +286,7 @@ static int push(struct detshare_decision *decision, const struct detshare_corout
         return 1;
 }
 
-/* Returns 1 if nothing waits for dispatch. */
+/* Dispatches the stages that may go now. Returns 1 if no stage is left that waits for dispatch. */
 static int dispatch(struct paella *paella, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         struct residency residency = look(snapshot);

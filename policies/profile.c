@@ -20,9 +20,9 @@
 #include <string.h>
 
 #define STEPS_MAX 64u
-#define TRIES_MAX 4096u /* a power of two */
-#define TRIES_SPARE 6u  /* launches that may fail to give a sample */
-/* points of a kernel from which on the host would have to forget others */
+#define TRIES_MAX 4096u /* rows of the table of tried points; a power of two */
+#define TRIES_SPARE 6u  /* launches beyond `samples` that may fail to give a sample before the point is given up */
+/* points of a kernel from which on a new point would replace an old one in the host's profile */
 #define POINTS_ENOUGH (DETSHARE_POINTS_MAX - 2u)
 
 struct tries {
@@ -33,7 +33,8 @@ struct tries {
 
 struct explorer {
         uint32_t n_steps;
-        uint32_t sms[STEPS_MAX], rung[STEPS_MAX]; /* ascending; the last is the whole GPU */
+        /* the SM counts to measure, ascending, and their rungs; the last is the whole GPU */
+        uint32_t sms[STEPS_MAX], rung[STEPS_MAX];
         uint32_t samples;
         uint64_t tolerance_permille, noise_ns;
         struct tries tries[TRIES_MAX];
@@ -74,18 +75,18 @@ static int explorer_init(void *state, const struct detshare_policy_config *confi
         e->tolerance_permille = (uint64_t)config->params[1];
         e->noise_ns = (uint64_t)config->params[2];
         add_step(e, &config->rungs[0]);
-        /* rungs where LS would run; those for large clusters only for sizes that the others do not have */
+        /* rungs of the lower side; those for large clusters only for SM counts that the fine family lacks */
         for (uint32_t i = 1; i < config->n_rungs; i++)
                 if (config->rungs[i].side == DETSHARE_SIDE_LOWER && config->rungs[i].family == DETSHARE_FAMILY_FINE)
                         add_step(e, &config->rungs[i]);
         for (uint32_t i = 1; i < config->n_rungs; i++)
                 add_step(e, &config->rungs[i]);
-        return e->n_steps > 1 ? 0 : -ENOTSUP; /* a GPU with one rung has no steps */
+        return e->n_steps > 1 ? 0 : -ENOTSUP; /* with only one rung there is nothing to compare */
 }
 
 /* --- known points and tries --------------------------------------------------------------------------------------- */
 
-/* The mean of a point, ns; 0: too little is known. */
+/* Mean time of the kernel at a step of the ladder, ns; 0 if the profile has too few samples of it. */
 static uint64_t known(const struct explorer *e, const struct detshare_op_view *op, uint32_t step)
 {
         for (uint32_t i = 0; i < op->n_points; i++)
@@ -106,7 +107,7 @@ static int given_up(struct explorer *e, const struct detshare_op_view *op, uint3
         const struct tries *tries = tries_of(e, op->kernel, e->sms[step]);
 
         if (op->all_resident && (uint64_t)op->blocks_per_sm * e->sms[step] < op->blocks)
-                return 1; /* the host would move it elsewhere */
+                return 1; /* the blocks do not fit at once, so the host would launch this kernel on the whole GPU */
         return tries->kernel == op->kernel && tries->n_sms == e->sms[step] && tries->n >= e->samples + TRIES_SPARE;
 }
 
@@ -121,7 +122,7 @@ static void note_try(struct explorer *e, const struct detshare_op_view *op, uint
 
 /* --- the search --------------------------------------------------------------------------------------------------- */
 
-/* The step nearest to the middle between two that can be measured; `high` when none is left. */
+/* The unmeasured step nearest to the middle between `low` and `high` that can be measured; `high` if none is left. */
 static uint32_t middle(struct explorer *e, const struct detshare_op_view *op, uint32_t low, uint32_t high)
 {
         uint32_t mid = low + (high - low) / 2;
@@ -135,7 +136,7 @@ static uint32_t middle(struct explorer *e, const struct detshare_op_view *op, ui
         return high;
 }
 
-/* Permille by which `low`, a time on fewer SMs, is longer than `high`; 0: both are on one step. */
+/* Permille by which the time `low` (on fewer SMs) exceeds the time `high` (on more SMs); 0 if both count as equal. */
 static uint64_t rise(const struct explorer *e, uint64_t low, uint64_t high)
 {
         uint64_t permille;
@@ -146,7 +147,7 @@ static uint64_t rise(const struct explorer *e, uint64_t low, uint64_t high)
         return permille > e->tolerance_permille ? permille : 0;
 }
 
-/* The step on which the kernel is measured next; n_steps: the profile is complete. */
+/* The step at which the kernel is measured next; n_steps if the profile is complete. */
 static uint32_t next_step(struct explorer *e, const struct detshare_op_view *op)
 {
         const uint32_t full = e->n_steps - 1;
@@ -179,7 +180,7 @@ static uint32_t next_step(struct explorer *e, const struct detshare_op_view *op)
 
 /* --- one by one --------------------------------------------------------------------------------------------------- */
 
-/* The coroutine whose head waits for the longest; NULL: something is in flight, or nothing is ready. */
+/* The ready coroutine whose head has waited for the longest; NULL if something is in flight or nothing is ready. */
 static const struct detshare_coroutine_view *next_coroutine(const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *best = NULL;

@@ -34,23 +34,27 @@
 #include "policies/size.h"
 #include "policies/stair.h"
 
-#define FLIGHTS 64u /* best-effort coroutines whose kernels in flight are known; others are never killed */
+/* maximum number of best-effort coroutines whose kernels in flight are known; kernels of other coroutines are never
+ * killed */
+#define FLIGHTS 64u
 #define ALL_IDEMPOTENT UINT32_MAX
 
 /* Work of a best-effort coroutine on the device. */
 struct flight {
         uint64_t coroutine;
-        uint32_t idempotent; /* number of last launches that are idempotent kernels */
+        uint32_t idempotent; /* number of last launches of the coroutine that are all idempotent kernels */
         uint32_t killed;
-        uint32_t is_new, before; /* one more was sent than `before`; whether it went is not known yet */
+        /* 1: the last decision sent an operation while `before` were in flight; not yet confirmed that the device
+         * took it */
+        uint32_t is_new, before;
 };
 
 struct reef {
         uint32_t cap, padding, ls_depth;
-        uint32_t real_time; /* 1: there was LS work */
-        uint32_t padded;    /* 1: the LS kernel in flight has a best-effort one beside it */
+        uint32_t real_time; /* 1: there was LS work at the last decision */
+        uint32_t padded;    /* 1: a best-effort kernel runs beside the LS kernel in flight */
         uint32_t n;
-        struct flight flights[FLIGHTS]; /* by coroutine, ascending */
+        struct flight flights[FLIGHTS]; /* sorted by coroutine id, ascending */
 };
 
 static const struct detshare_policy_param params[] = {
@@ -83,7 +87,8 @@ static struct flight *flight_find(struct reef *reef, uint64_t coroutine)
         return NULL;
 }
 
-/* The flight as it is: where the device took nothing more, its operations there are unknown. */
+/* The flight after the last launch is settled. If the device did not take the operation, the coroutine's operations
+ * in flight count as unknown, so they are not killed. */
 static struct flight flight_settled(const struct flight *flight, const struct detshare_coroutine_view *coroutine)
 {
         struct flight settled = *flight;
@@ -94,7 +99,7 @@ static struct flight flight_settled(const struct flight *flight, const struct de
         return settled;
 }
 
-/* Removes coroutines without work on the device. */
+/* Removes the flights of coroutines without work on the device. */
 static void flights_look(struct reef *reef, const struct detshare_snapshot *snapshot)
 {
         uint32_t n = 0, i = 0;
@@ -110,8 +115,9 @@ static void flights_look(struct reef *reef, const struct detshare_snapshot *snap
 }
 
 /*
- * Adds one operation to the coroutine. Earlier unknown work counts as not idempotent. The next call shows whether the
- * operation went, and must come before anything ends.
+ * Notes that one operation of the coroutine is launched. Work in flight that is not known counts as not idempotent. The
+ * next call of decide() shows whether the device took the operation, and must come before any operation ends, so this
+ * function asks for it with `again`.
  */
 static void flight_add(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine)
@@ -190,7 +196,8 @@ static uint64_t be_blocks(const struct detshare_snapshot *snapshot, const struct
         return be_ns ? sms * (ls_ns * size_waves(be, snapshot->n_sms) / be_ns) * be->blocks_per_sm : 0;
 }
 
-/* Finds the best-effort kernel that may join this LS operation, and both rungs. Returns 0 if there is none. */
+/* Finds the best-effort kernel that may run beside this LS operation, and the rungs of both. Returns 0 if there is
+ * none. */
 static int pad(const struct detshare_snapshot *snapshot, const struct detshare_op_view *op, struct padding *padding)
 {
         uint32_t needed;
@@ -216,7 +223,8 @@ static int pad(const struct detshare_snapshot *snapshot, const struct detshare_o
         return 0;
 }
 
-/* Launches one LS coroutine: operations that cannot be padded go ahead, one that can goes alone with its padding. */
+/* Launches the work of one LS coroutine. Operations that cannot be padded go ahead of time; an operation that can be
+ * padded waits for its predecessor and goes with its padding. */
 static void launch_padded(struct reef *reef, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, const struct detshare_coroutine_view *ls)
 {
@@ -272,7 +280,7 @@ static void real_time(struct reef *reef, const struct detshare_snapshot *snapsho
                 launch_padded(reef, snapshot, decision, ls);
 }
 
-/* Launches one operation of each queue below the cap; one at a time, so the work in flight stays known. */
+/* Launches one operation of each best-effort queue below the cap. One at a time, so the work in flight stays known. */
 static void best_effort(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         reef->real_time = 0;

@@ -10,7 +10,7 @@
 
 #include "policies/detshare_policy.h"
 
-/* Operations of one coroutine on the device at once where a published rule has no bound. */
+/* Maximum number of operations of one coroutine on the device where a published rule has no bound. */
 #define ROUND_DEPTH 64u
 
 /* Maximum number of LS operations on the device, the same parameter in every policy that has it. */
@@ -20,7 +20,8 @@
                 .min = 1, .max = 1024                                                                                  \
         }
 
-/* Returns 0 if the decision is full; the host then calls again. */
+/* Launches `count` operations of the coroutine. Returns 0 if the decision is full; the host then calls decide()
+ * again. */
 static inline int round_launch(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
         uint32_t rung, uint32_t count)
 {
@@ -38,7 +39,7 @@ static inline int round_launch(struct detshare_decision *decision, const struct 
         return 1;
 }
 
-/* Launches all ready work of a class on the whole GPU, `depth` operations of a coroutine at once. */
+/* Launches ready work of a class on the whole GPU, until each coroutine has `depth` operations on the device. */
 static inline void round_launch_class(
         const struct detshare_snapshot *snapshot, struct detshare_decision *decision, uint32_t class_, uint32_t depth)
 {
@@ -104,7 +105,7 @@ static inline int round_request_active(const struct detshare_snapshot *snapshot)
         return 0;
 }
 
-/* Index of the first coroutine after `last`, with which a round begins. */
+/* Index of the first coroutine with an id after `last`; a round begins there. */
 static inline uint32_t round_first(const struct detshare_snapshot *snapshot, uint64_t last)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
@@ -120,12 +121,12 @@ static inline const struct detshare_coroutine_view *round_at(
         return &snapshot->coroutines[(first + n) % snapshot->n_coroutines];
 }
 
-/* Whether this operation may go now, in this pass over the coroutines. If so, it is launched. */
+/* Whether this operation may be launched now, in this pass over the coroutines. If so, round_pass() launches it. */
 typedef int (*round_may_fn)(
         void *state, uint32_t pass, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op);
 
-/* Adds an action without operations for each ready coroutine of the class, in turn; `reserved` is its index
- * meanwhile. */
+/* Adds a launch action with a count of 0 for each ready coroutine of the class, in turn. Until round_compact() the
+ * action's `reserved` field holds the coroutine's index. */
 static inline void round_gather(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         uint32_t class_, uint64_t last, uint32_t depth)
 {
@@ -142,7 +143,7 @@ static inline void round_gather(const struct detshare_snapshot *snapshot, struct
         }
 }
 
-/* Adds one operation for each coroutine that may launch one; returns their number. */
+/* Adds one operation to the action of each coroutine that may launch one; returns the number of operations added. */
 static inline uint32_t round_pass(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         uint32_t begin, uint32_t depth, uint32_t pass, round_may_fn may, void *state, uint64_t *last)
 {
@@ -164,7 +165,7 @@ static inline uint32_t round_pass(const struct detshare_snapshot *snapshot, stru
         return n;
 }
 
-/* Drops the actions from `begin` on that have no operation, and clears `reserved`. */
+/* Removes the actions from index `begin` on that have a count of 0, and clears `reserved` in the others. */
 static inline void round_compact(struct detshare_decision *decision, uint32_t begin)
 {
         uint32_t n = begin;
@@ -179,8 +180,8 @@ static inline void round_compact(struct detshare_decision *decision, uint32_t be
 }
 
 /*
- * Launches operations of a class in turn, one of each coroutine per pass, until none may any more. *last: the coroutine
- * served last, which the caller keeps.
+ * Launches operations of a class in turn, one of each coroutine per pass, until no coroutine may launch another one.
+ * *last: id of the coroutine served last; the caller keeps it between decisions.
  */
 static inline void round_robin(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         uint32_t class_, uint32_t depth, round_may_fn may, void *state, uint64_t *last)

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 struct sgdrc_static {
-        uint32_t rung[2]; /* by class */
+        uint32_t rung[2]; /* rung of the LS half and of the BE half */
         struct sgdrc_turn turn[2];
 };
 

@@ -25,7 +25,7 @@
  */
 #include "policies/sgdrc.h"
 
-#define NEEDS 256u /* as many kernels as may be on the device */
+#define NEEDS 256u /* maximum number of LS kernels on the device whose needs are known */
 #define LOOK 512u  /* operations in the windows of all streams that one decision looks at, to bound its time */
 
 struct sgdrc {
@@ -65,7 +65,8 @@ static int sgdrc_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* Whether the class has work. A coroutine that waits for a host function, for example, is not in the queue yet. */
+/* Whether the class has ready work or work on the device. A coroutine that waits for a host function, for example,
+ * does not count. */
 static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
@@ -75,7 +76,7 @@ static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
         return 0;
 }
 
-/* The most SMs that an LS kernel of the window needs. */
+/* The most SMs that any LS kernel in the window needs. */
 static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *owner = sgdrc_coroutine(snapshot, sgdrc->ls.owner);
@@ -101,7 +102,8 @@ static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapsho
         return most;
 }
 
-/* The lower rung for the reserved SMs, as far as the BE kernel leaves it; the whole GPU without BE work. */
+/* The rung for LS kernels: the lower rung for the reserved SMs, or a smaller one if the running BE kernel is in the
+ * way; the whole GPU if there is no BE work. */
 static uint32_t ls_rung(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot, uint32_t reserved)
 {
         uint32_t at = stair_at_least(&sgdrc->lower, reserved), most = sgdrc->lower.n;
@@ -124,10 +126,11 @@ static void ls_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snaps
         if (!next)
                 return;
         if (be && !sgdrc->be_rung && be->evictable)
-                sgdrc_push(decision, be, DETSHARE_ACTION_EVICT, 0); /* its turn is over when the eviction is */
+                /* the BE kernel's turn ends when the eviction is complete */
+                sgdrc_push(decision, be, DETSHARE_ACTION_EVICT, 0);
         else if (be && !sgdrc->be_rung && sgdrc->be_idempotent && snapshot->can_kill &&
                  sgdrc_push(decision, be, DETSHARE_ACTION_KILL, 0))
-                sgdrc->be_idempotent = 0; /* only once; its turn is over when it has ended */
+                sgdrc->be_idempotent = 0; /* killed only once; the BE kernel's turn ends when the kill is complete */
         sgdrc->ls_sms[sgdrc->ls_launched++ % NEEDS] = stair_need(&next->ahead[0], sgdrc->n_sms, sgdrc->tolerance);
         sgdrc_launch(&sgdrc->ls, decision, next, ls_rung(sgdrc, snapshot, reserved), 0);
 }
@@ -165,7 +168,8 @@ static int sgdrc_decide(void *state, const struct detshare_snapshot *snapshot, s
         reserved = reserve(sgdrc, snapshot);
         owner = sgdrc_coroutine(snapshot, sgdrc->be.owner);
         if (owner && sgdrc_other_ready(owner))
-                sgdrc->be_idempotent = 0; /* an operation that cannot be killed goes with its kernels */
+                /* the owner's copies and memsets go together with its kernels and cannot be killed */
+                sgdrc->be_idempotent = 0;
         sgdrc_launch_others(snapshot, decision);
         ls_launch(sgdrc, snapshot, decision, reserved);
         be_launch(sgdrc, snapshot, decision, reserved);

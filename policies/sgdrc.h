@@ -30,7 +30,7 @@
 struct sgdrc_turn {
         uint64_t owner;       /* coroutine that owns the turn; 0: none */
         uint64_t last;        /* coroutine that owned the turn last */
-        uint32_t depth, most; /* kernels on the device at once, and in one turn */
+        uint32_t depth, most; /* maximum number of the owner's kernels on the device, and in one turn */
         uint32_t n;           /* kernels launched in this turn */
 };
 
@@ -62,7 +62,8 @@ static inline int sgdrc_other_ready(const struct detshare_coroutine_view *corout
         return coroutine->ready && coroutine->n_ahead && coroutine->ahead[0].kind != DETSHARE_OP_KERNEL;
 }
 
-/* Updates the owner: whether its turn is over. Work of an earlier policy on the device also counts as a turn. */
+/* Updates the owner of the turn: removes it when its turn is over. Work of the previous policy on the device also
+ * counts as a turn. */
 static inline void sgdrc_look(struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
 {
         const struct detshare_coroutine_view *owner = sgdrc_coroutine(snapshot, turn->owner);
@@ -74,7 +75,7 @@ static inline void sgdrc_look(struct sgdrc_turn *turn, const struct detshare_sna
                         turn->owner = snapshot->coroutines[i].id;
 }
 
-/* The coroutine with the next kernel of the class; NULL: none may go now. */
+/* The coroutine whose kernel the class launches next; NULL if none may go now. */
 static inline const struct detshare_coroutine_view *sgdrc_next(
         const struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
 {
@@ -100,7 +101,7 @@ static inline const struct detshare_coroutine_view *sgdrc_next(
         return owner && owner->in_flight < turn->depth && (n == 1 || turn->n < turn->most) ? owner : NULL;
 }
 
-/* Returns 0 if the decision is full. */
+/* Adds an action for the coroutine. Returns 0 if the decision is full. */
 static inline int sgdrc_push(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
         uint32_t kind, uint32_t rung)
 {
@@ -126,10 +127,10 @@ static inline void sgdrc_launch(struct sgdrc_turn *turn, struct detshare_decisio
         decision->actions[decision->n - 1].evictable = evictable;
         turn->n = turn->owner ? turn->n + 1 : 1;
         turn->owner = turn->last = coroutine->id;
-        decision->again = 1; /* there may be another kernel */
+        decision->again = 1; /* a second call finds out whether another kernel may go, too */
 }
 
-/* Launches copies and memsets. */
+/* Launches all ready copies and memsets at once; they do not take turns. */
 static inline void sgdrc_launch_others(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {

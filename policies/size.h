@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waves of a kernel's blocks, and disjoint rungs
+ * Number of waves of a kernel's blocks, and rungs that share no TPC
  */
 #pragma once
 
 #include "policies/detshare_policy.h"
 
-/* Waves of blocks on `sms` SMs. */
+/* Number of waves in which the kernel's blocks run on `sms` SMs. */
 static inline uint64_t size_waves(const struct detshare_op_view *op, uint32_t sms)
 {
         uint64_t slots = (uint64_t)(op->blocks_per_sm ? op->blocks_per_sm : 1) * (sms ? sms : 1);
@@ -20,7 +20,8 @@ static inline int size_overlap(const struct detshare_rung_view *a, const struct 
         return (a->tpcs[0] & b->tpcs[0]) || (a->tpcs[1] & b->tpcs[1]);
 }
 
-/* The largest rung of a side with at most `sms` SMs and no TPC of `apart` (NULL: any); 0: none. */
+/* The largest rung of a side with at most `sms` SMs that shares no TPC with `apart` (NULL: any rung); 0 if there is
+ * none. */
 static inline uint32_t size_rung(
         const struct detshare_snapshot *snapshot, uint32_t side, uint32_t sms, const struct detshare_rung_view *apart)
 {

@@ -21,9 +21,9 @@
 #include "policies/detshare_policy.h"
 
 #define STAIR_RUNGS_MAX 128u
-#define STAIR_NS 1000u /* time of a block where nothing is known: a unit, ns */
+#define STAIR_NS 1000u /* assumed time of a block of an unknown kernel, ns; only ratios of it mean anything */
 
-/* Blocks of the SM with the most of them. */
+/* Number of blocks that the busiest SM runs, if the kernel has n_sms SMs. */
 static inline uint64_t stair_busiest(const struct detshare_op_view *op, uint32_t n_sms)
 {
         uint64_t blocks = op->blocks ? op->blocks : 1;
@@ -31,7 +31,7 @@ static inline uint64_t stair_busiest(const struct detshare_op_view *op, uint32_t
         return (blocks + n_sms - 1) / n_sms;
 }
 
-/* Time on `to` SMs of a kernel that takes `ns` on `from` SMs. */
+/* Estimated time on `to` SMs of a kernel that takes `ns` on `from` SMs, ns. */
 static inline uint64_t stair_scale(const struct detshare_op_view *op, uint64_t ns, uint32_t from, uint32_t to)
 {
         uint64_t a = stair_busiest(op, from), b = stair_busiest(op, to);
@@ -39,13 +39,13 @@ static inline uint64_t stair_scale(const struct detshare_op_view *op, uint64_t n
         return ns >> 31 ? ns / a * b : ns * b / a;
 }
 
-/* Whether its time is known, and not only its shape. */
+/* Whether a time of the kernel was measured; otherwise only its grid and residency are known. */
 static inline int stair_known(const struct detshare_op_view *op)
 {
         return op->n_points || op->samples;
 }
 
-/* Time on n_sms of the GPU's n_all SMs, ns. */
+/* Estimated time of the kernel on n_sms of the GPU's n_all SMs, ns. */
 static inline uint64_t stair_time(const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all)
 {
         const struct detshare_profile_point *above, *below;
@@ -67,13 +67,13 @@ static inline uint64_t stair_time(const struct detshare_op_view *op, uint32_t n_
         return below && below->mean_ns < ns ? below->mean_ns : ns;
 }
 
-/* Whether `a` is the same step as `b`, or a better one. */
+/* Whether the time `a` is on the same step of the stair as `b`, or shorter. */
 static inline int stair_same(uint64_t a, uint64_t b, uint32_t permille)
 {
         return a <= b + b / 1000 * permille + b % 1000 * permille / 1000;
 }
 
-/* The least SMs on which it takes no longer than on n_sms. */
+/* The least number of SMs on which the kernel takes no longer than on n_sms. */
 static inline uint32_t stair_lowest(
         const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all, uint32_t permille)
 {
@@ -91,13 +91,13 @@ static inline uint32_t stair_lowest(
         return high;
 }
 
-/* The least SMs at its best latency: its need when it must not wait. */
+/* The least number of SMs on which the kernel has its best latency. */
 static inline uint32_t stair_need(const struct detshare_op_view *op, uint32_t n_all, uint32_t permille)
 {
         return stair_lowest(op, n_all, n_all, permille);
 }
 
-/* Slowdown on n_sms against all SMs, permille, up to 1000000. */
+/* Slowdown of the kernel on n_sms against all SMs, permille, at most 1000000. */
 static inline uint64_t stair_loss(const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all)
 {
         uint64_t all = stair_time(op, n_all, n_all), ns = stair_time(op, n_sms, n_all);
@@ -108,13 +108,13 @@ static inline uint64_t stair_loss(const struct detshare_op_view *op, uint32_t n_
         return ns > 1000000 ? 1000000 : ns;
 }
 
-/* Whether its blocks leave no room for another one of them on any SM. */
+/* Whether the kernel's resident blocks leave no room for another block on any of the n_sms SMs. */
 static inline int stair_fills(const struct detshare_op_view *op, uint32_t n_sms)
 {
         return (uint64_t)op->blocks >= (uint64_t)op->blocks_per_sm * n_sms;
 }
 
-/* Time of one block on the whole GPU, from its time and its waves, ns. */
+/* Time of one block on the whole GPU, ns: the kernel's time divided by its waves. */
 static inline uint64_t stair_block(const struct detshare_op_view *op, uint32_t n_all)
 {
         uint64_t slots = (uint64_t)op->blocks_per_sm * n_all;
@@ -123,7 +123,7 @@ static inline uint64_t stair_block(const struct detshare_op_view *op, uint32_t n
         return stair_time(op, n_all, n_all) / (waves ? waves : 1);
 }
 
-/* Rungs of one side in one family, ascending. The host itself moves kernels that do not fit there. */
+/* Rungs of one side in one family, ascending. For kernels that do not fit there the host itself takes another rung. */
 struct stair_side {
         uint32_t n;
         uint32_t rung[STAIR_RUNGS_MAX], n_sms[STAIR_RUNGS_MAX];
@@ -149,7 +149,7 @@ static inline void stair_side_init(
         }
 }
 
-/* Index of the smallest rung with at least n_sms; side->n if there is none. */
+/* Index of the smallest rung with at least n_sms SMs; side->n if there is none. */
 static inline uint32_t stair_at_least(const struct stair_side *side, uint32_t n_sms)
 {
         uint32_t i = 0;
@@ -160,8 +160,8 @@ static inline uint32_t stair_at_least(const struct stair_side *side, uint32_t n_
 }
 
 /*
- * Index of the rung for a kernel that may have at most n_sms: the smallest on the same step of its stair as the largest
- * it may have. side->n if even the smallest is too large.
+ * Index of the rung for a kernel that may have at most n_sms SMs: the smallest rung on which it is as fast as on the
+ * largest permitted one. side->n if even the smallest rung is too large.
  */
 static inline uint32_t stair_choose(const struct stair_side *side, const struct detshare_op_view *op, uint32_t n_sms,
         uint32_t n_all, uint32_t permille)

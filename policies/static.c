@@ -11,7 +11,7 @@
 #include <errno.h>
 
 struct split {
-        uint32_t rung[2]; /* by class */
+        uint32_t rung[2]; /* rung of LS and of BE */
         struct depth depth;
 };
 

@@ -27,7 +27,8 @@ static inline struct table_row *table_row(void *rows, size_t size, uint32_t i)
         return (struct table_row *)((char *)rows + size * i);
 }
 
-/* The row of an id in a table of n rows (a multiple of TABLE_WAYS): the existing one, or a new one. */
+/* The row of an id in a table of n rows (a multiple of TABLE_WAYS): the existing row, or a zeroed one that now
+ * belongs to the id. */
 static inline void *table_take(void *rows, size_t size, uint32_t n, uint64_t id, uint64_t now_ns)
 {
         uint32_t set = (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) % (n / TABLE_WAYS) * TABLE_WAYS;

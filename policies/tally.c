@@ -44,7 +44,7 @@
 
 struct tally {
         uint64_t wait_ns, bound_ns, original_ns, patience_ns;
-        uint32_t slowest; /* percent of the original's speed */
+        uint32_t slowest; /* lowest permitted speed of a confined kernel, percent of its speed on all SMs */
         uint32_t ls_depth, evict;
 
         uint64_t idle_ns; /* time since when LS is idle, ns; 0: it never had work */
@@ -86,7 +86,7 @@ static const struct detshare_policy_param params[] = {
 
 /* Form of a kernel. */
 struct form {
-        uint32_t rung; /* DETSHARE_RUNG_NONE: it does not run */
+        uint32_t rung; /* DETSHARE_RUNG_NONE: the kernel must wait */
         uint32_t lets_go;
 };
 
@@ -104,7 +104,7 @@ static int tally_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
-/* The largest need of an LS kernel, over the present second and the previous one. */
+/* Updates the largest SM need of LS kernels, over the present second and the previous one. */
 static void look_at_need(struct tally *tally, const struct detshare_snapshot *snapshot)
 {
         if (snapshot->now_ns >= tally->need_until_ns) {
@@ -121,7 +121,7 @@ static void look_at_need(struct tally *tally, const struct detshare_snapshot *sn
         }
 }
 
-/* Time that LS would wait for a kernel on this rung, ns. */
+/* Expected time for which LS work would wait for this kernel on this rung, ns. */
 static uint64_t turnaround(const struct tally *tally, const struct detshare_snapshot *snapshot,
         const struct detshare_op_view *op, uint32_t rung)
 {
@@ -135,7 +135,7 @@ static uint64_t turnaround(const struct tally *tally, const struct detshare_snap
         return stair_time(op, sms, snapshot->n_sms) / size_waves(op, sms) / 2;
 }
 
-/* Whether the kernel can be confined to this rung, and is fast enough there. */
+/* Whether the kernel can be confined to this rung and is fast enough there. */
 static int is_form(const struct tally *tally, const struct detshare_snapshot *snapshot,
         const struct detshare_op_view *op, uint32_t rung)
 {
@@ -147,7 +147,7 @@ static int is_form(const struct tally *tally, const struct detshare_snapshot *sn
                stair_time(op, snapshot->n_sms, snapshot->n_sms) * 100;
 }
 
-/* Whether it can be evicted, and soon enough in the mean. */
+/* Whether the kernel can be evicted, and half of its longest eviction is within the turnaround bound. */
 static int lets_go(const struct tally *tally, const struct detshare_op_view *op)
 {
         return tally->evict && op->evict_ns && op->evict_ns / 2 <= tally->bound_ns;
@@ -204,7 +204,7 @@ static void launch_be(struct tally *tally, const struct detshare_snapshot *snaps
         }
 }
 
-/* LS work is there: evicts the best-effort kernels that can be evicted. */
+/* Evicts the best-effort kernels that can be evicted, because LS work has arrived. */
 static void take_back(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {

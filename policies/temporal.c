@@ -15,7 +15,7 @@
 
 struct temporal {
         uint64_t slice_ns, end_ns;
-        uint64_t holder; /* session that has or had the GPU */
+        uint64_t holder; /* session that has the GPU, or had it last */
         uint32_t held;
         uint32_t depth;
 };

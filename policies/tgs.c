@@ -43,17 +43,17 @@
 #include "policies/round.h"
 
 #define TGS_MS 1000000ull
-#define TGS_RATE_NS (5000 * TGS_MS) /* time to which the constants refer */
+#define TGS_RATE_NS (5000 * TGS_MS) /* time unit of the published rates: blocks per 5 s */
 #define TGS_WINDOW 5
 #define PROFILE_SAMPLES 5u
 #define LIMIT_FIRST 20000.0
 #define RATE_MIN 1000.0
 #define LIMIT_MOST 1e14
-#define LIMIT_SLOW_START 1099511627776.0 /* 2^40 */
-#define LIMIT_AVOIDANCE 4294967296.0     /* 2^32 */
+#define LIMIT_SLOW_START 1099511627776.0 /* 2^40 blocks: cap of the limit in slow start */
+#define LIMIT_AVOIDANCE 4294967296.0     /* 2^32 blocks: cap of the limit in congestion avoidance */
 #define DELTA 0.03
 #define SAMPLES_BEFORE_IDLE 15u
-#define CATCH_UP 64u /* samples taken at once, after a time without any event */
+#define CATCH_UP 64u /* maximum number of overdue samples taken at once, after a time without any event */
 
 enum tgs_state { TGS_SLOW_START, TGS_AVOIDANCE };
 
@@ -62,17 +62,17 @@ struct tgs {
         uint32_t ls_depth;
         double smooth;
 
-        uint32_t sampled;    /* 1: LS is there */
-        uint32_t controlled; /* 1: both are there */
+        uint32_t sampled;    /* 1: LS work is present, so its rate is sampled */
+        uint32_t controlled; /* 1: LS and BE work are present, so the limit is in force */
         uint64_t ls_seen_ns, be_seen_ns, next_sample_ns, next_window_ns;
-        double ls_blocks;          /* blocks since the last sample */
-        double window[TGS_WINDOW]; /* samples, the newest first */
-        double rate, highest;      /* rates of LS: now; the highest */
+        double ls_blocks;          /* LS blocks that ended since the last sample */
+        double window[TGS_WINDOW]; /* the last samples of the LS rate, the newest first */
+        double rate, highest;      /* LS rate now, and the highest known one; blocks per 5 s */
         uint32_t profiling;        /* samples of the profile so far + 1; 0: no profile is being made */
-        uint32_t samples, worse;   /* samples since control began; those in a row with delta >= 12% */
+        uint32_t samples, worse;   /* samples since control began; samples in a row with delta >= 12% */
         enum tgs_state state;
         double limit;             /* blocks of BE per window */
-        double launched, current; /* blocks of BE in this window, in the last one */
+        double launched, current; /* BE blocks launched in this window, and in the last one */
         uint64_t last_be;
 };
 
@@ -142,7 +142,7 @@ static double relative(double value, double to)
         return (value - to) / larger(to, 1);
 }
 
-/* Moves the highest rate to 2.5% below or above the sample. */
+/* Moves the highest rate to 2.5% below or above the sampled rate. */
 static void follow(struct tgs *tgs, double seen)
 {
         if (seen > tgs->highest)
@@ -165,7 +165,7 @@ static void profile(struct tgs *tgs, double seen)
                 tgs->profiling = 0;
 }
 
-/* Returns 1 if the highest rate must be profiled again. */
+/* Compares the sampled rate with the highest one. Returns 1 if the highest rate must be profiled again. */
 static int watch(struct tgs *tgs, double seen)
 {
         double change = relative(seen, tgs->highest);
@@ -235,7 +235,8 @@ static uint32_t idle_samples(const struct tgs *tgs)
         return n;
 }
 
-/* Without best-effort work the highest rate is the sample, or a little more if it was that before. */
+/* While there is no best-effort work: the highest rate becomes the sample, or stays if the sample is at most 20%
+ * below it. */
 static void sample_alone(struct tgs *tgs, double seen)
 {
         double change = relative(seen, tgs->highest);

@@ -19,19 +19,23 @@
 #define MS 1000000ull
 #define LS_MAX 32u
 #define BE_MAX 64u
-#define NEEDS 32u         /* buckets of needs, each a part of the GPU */
-#define DELAY_NS 10000ull /* an LS operation counts as delayed once more per this much of its time, ns */
+#define NEEDS 32u /* buckets of the histogram of SM needs; each stands for an equal share of the GPU's SMs */
+/* an LS operation longer than this counts as one more delay by BE per this much of its duration, ns */
+#define DELAY_NS 10000ull
 #define ALONE_NS 1000000000ull
-#define RECENT_PERCENT 99u   /* share of a session's pauses that are shorter than its long pause, percent ... */
-#define RECENT_TIMES 4u      /* ... and multiple of that pause after which the session counts as gone */
-#define ENDED 128u           /* coroutines by id; of two in one place the last counts */
-#define CAME_BACK UINT64_MAX /* value of free_ns: BE was gone during this request and came back */
-#define BLOCKS_MAX 32u       /* SM counts of the calibration */
-#define LS_LOOK 256u /* operations that one decision looks at for the window, of all queues, to bound its time */
+#define RECENT_PERCENT 99u /* quantile of a session's pauses that counts as its long pause, percent */
+#define RECENT_TIMES 4u    /* a session idle for this many long pauses counts as gone */
+/* places in the tables of coroutines, indexed by id; of two ids with the same place the later one stays */
+#define ENDED 128u
+#define CAME_BACK UINT64_MAX /* value of free_ns: BE left the device during this request and came back */
+#define BLOCKS_MAX 32u       /* maximum number of SM counts in the calibration */
+#define LS_LOOK 256u /* operations of all LS queues that one decision looks at for their SM needs, to bound its time */
 
-#define MASK_REQUESTS 4u /* fewest requests of a busy session before the GPU has switched to another context */
+/* requests of a busy session that pay for one BE kernel on a part of the GPU, at least: those until the GPU switches
+ * to another context */
+#define MASK_REQUESTS 4u
 
-/* Values of ls_overlap */
+/* Values of the parameter ls_overlap */
 #define LS_OVERLAP 1
 #define LS_APART 2
 
@@ -143,38 +147,43 @@ static const struct detshare_policy_param params[PARAMS] = {
 
 struct ls {
         uint64_t id;
-        uint64_t seen;      /* number of the last decision that saw it; 0: free place */
-        uint64_t active_ns; /* time of its last work */
-        uint64_t works_ns;  /* last time at which work was on the device or could have been */
-        /* begin of the running or last request, and the time since when its queue is empty; 0: none yet */
+        uint64_t seen;      /* number of the last decision that saw the session; 0: free place */
+        uint64_t active_ns; /* time of the session's last work, ns */
+        /* last time at which work of the session was on the device or could have been launched, ns */
+        uint64_t works_ns;
+        /* begin of the running or last request, and time since when the session's queue is empty, ns; 0: none yet */
         uint64_t begin_ns, empty_ns;
         uint64_t slo_ns, deadline_ns; /* objective and deadline, ns; UINT64_MAX: none */
         uint8_t open;                 /* 1: a request runs */
-        uint8_t busy;                 /* 1: it has work queued or on the device */
-        uint8_t synchronised;         /* 1: its client has waited for everything; only while it has no work */
-        uint8_t gapped;               /* 1: this request had gaps */
-        uint8_t mixed;                /* 1: another regime than its own was in force, too */
-        uint8_t beside;               /* 1: BE was on the device */
-        uint8_t cut;                  /* 1: the trial of a more generous regime was ended in this piece */
-        struct gaps inside, between;  /* gaps inside requests, and between them */
-        uint32_t delays, idle_ns;     /* kernels of this request, and its time without work, ns */
-        uint32_t need;                /* SMs that the window needs now */
-        uint32_t needs[NEEDS];        /* time of kernels by the SMs they need, us */
-        uint64_t length_ns;           /* length of a request without BE, near the low ones seen, ns; 0: unknown */
-        uint64_t idle_between_ns;     /* pause between two requests, near the low ones seen, ns; 0: unknown */
-        /* means of request lengths, of those beside BE, and of pauses, ns; 0: unknown */
+        uint8_t busy;                 /* 1: the session has work queued or on the device */
+        /* 1: the client has waited for everything it submitted; only while the session has no work */
+        uint8_t synchronised;
+        uint8_t gapped;              /* 1: the running request had gaps without work */
+        uint8_t mixed;               /* 1: during this piece another regime than the session's own was in force, too */
+        uint8_t beside;              /* 1: BE was on the device during this piece */
+        uint8_t cut;                 /* 1: the trial of a more generous regime was ended in this piece */
+        struct gaps inside, between; /* gaps inside requests, and between them */
+        uint32_t delays, idle_ns;    /* kernels of this request, and its time without work, ns */
+        uint32_t need;               /* SMs that the first operations of the session's queues need now */
+        uint32_t needs[NEEDS];       /* total time of kernels per bucket of SM need, us */
+        /* length of a request without BE, near the shortest lengths seen, ns; 0: unknown */
+        uint64_t length_ns;
+        uint64_t idle_between_ns; /* pause between two requests, near the shortest pauses seen, ns; 0: unknown */
+        /* mean length of requests, of requests beside BE, and of pauses, ns; 0: unknown */
         uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns;
         uint32_t mean_delays, mean_gap; /* kernels of a request; gap between two kernels, ns */
         struct felt felt;
-        uint64_t free_ns;            /* time since when this request has no BE on the device; 0: it has; or CAME_BACK */
-        uint64_t piece_ns;           /* begin of the piece of this request that is measured by itself */
-        uint32_t regime, operations; /* regime of the piece, and operations of it that ended */
+        /* time since when no BE is on the device during this request, ns; 0: BE is there; or CAME_BACK */
+        uint64_t free_ns;
+        /* begin of the present piece of the request, ns; felt.h measures each piece by itself */
+        uint64_t piece_ns;
+        uint32_t regime, operations; /* regime of the piece, and number of its operations that ended */
 };
 
 struct be {
         uint64_t id, seen;
-        uint64_t waits;     /* number of the last decision in which it waited for LS */
-        uint64_t device_ns; /* device time in its view, ns */
+        uint64_t waits;     /* number of the last decision in which the session waited for LS */
+        uint64_t device_ns; /* device time of the session in its last view, ns */
         uint64_t virtual_ns;
 };
 
@@ -186,7 +195,7 @@ struct ended {
 /* Time of the last eviction of a BE coroutine. */
 struct evicted {
         uint64_t coroutine, ns;
-        uint32_t back; /* 1: it was evicted to get all SMs back */
+        uint32_t back; /* 1: evicted so that it can resume on all SMs */
 };
 
 /* Resident blocks that BE may have on n_sms SMs beside LS; 0: no bound. */
@@ -203,10 +212,10 @@ struct detshare {
         uint64_t decision;
         struct ls ls[LS_MAX];
         struct be be[BE_MAX];
-        uint32_t be_last; /* index found last */
+        uint32_t be_last; /* index in `be` of the session looked up last */
         struct ended ended[ENDED];
         struct evicted evicted[ENDED];
-        uint64_t be_ns, explored_ns; /* BE's time, and its part spent on exploring, ns */
+        uint64_t be_ns, explored_ns; /* device time of all BE, and the part of it spent on exploring, ns */
         uint64_t ls_seen_ns;         /* time of the last LS work + 1, ns; 0: never */
 
         /* state of one decision */
@@ -214,22 +223,26 @@ struct detshare {
         int wet, alone;
         uint32_t regime; /* regime of BE: the strictest of the running requests */
         uint32_t reserve;
-        uint32_t part;        /* all of BE keeps to 1 / 2^part of the GPU; 0: the prices decide */
-        uint64_t left_ns;     /* expected rest of the running requests, ns */
-        uint64_t harmless_ns; /* rest of a block that LS can bear at each of its kernels, ns */
-        /* rest of a block that LS can bear at its first kernel, while idle, ns; UINT64_MAX: any */
+        uint32_t part;    /* all of BE keeps to 1 / 2^part of the SMs; 0: the prices decide per kernel */
+        uint64_t left_ns; /* expected rest of the running requests, ns */
+        /* remaining time of a BE block that LS can bear at each kernel of the running requests, ns */
+        uint64_t harmless_ns;
+        /* remaining time of a BE block that LS can bear at the first kernel of a request, while LS is idle, ns;
+         * UINT64_MAX: any */
         uint64_t standing_ns;
-        uint32_t standing_sms; /* SMs needed then */
-        uint64_t soon_ns;      /* while LS is idle: usual length of its pause, ns; UINT64_MAX: unknown */
+        uint32_t standing_sms; /* SMs that BE leaves free for a standing reserve */
+        /* while LS is idle: shortest usual pause between requests of all sessions, ns; UINT64_MAX: unknown */
+        uint64_t soon_ns;
         uint64_t soon_harmless_ns;
-        /* cost of a kernel on a part of the GPU for the session with the shortest requests, ns; 0: none */
+        /* cost of one BE kernel on a part of the GPU for the session with the shortest requests, ns; 0: nothing */
         uint64_t mask_ns;
         /* share of time that the busiest LS session would be busy if BE were always beside it, permille */
         uint32_t busy_permille;
-        uint32_t ls_recent;         /* LS sessions present at the previous decision */
-        uint64_t fair_ns;           /* least virtual time among BE sessions with ready work */
-        int fair_runs;              /* 1: its running work already counts, so its virtual time grows */
-        uint32_t be_flying, flying; /* BE operations on the device; coroutines with any operation there */
+        uint32_t ls_recent; /* LS sessions present at the previous decision */
+        uint64_t fair_ns;   /* least virtual time among BE sessions with ready work */
+        /* 1: the session with the least virtual time has running work, so its virtual time grows */
+        int fair_runs;
+        uint32_t be_flying, flying; /* BE operations on the device; coroutines with any operation on the device */
 };
 
 static inline uint64_t us(const struct detshare *d, enum param param)
@@ -297,7 +310,7 @@ static inline struct ls *ls_find(struct detshare *d, uint64_t id, int make)
         return oldest;
 }
 
-/* How long its queue must be empty before a request has ended, ns. */
+/* How long a session's queue must be empty until its request counts as ended, ns. */
 static inline uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
 {
         uint64_t hold = gaps_quantile(&ls->inside, number(d, P_HOLD));
@@ -307,7 +320,8 @@ static inline uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
         return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
 }
 
-/* Learns a request. A trial that was ended early counts only if it shows its result all the same. */
+/* Learns the duration of a piece of a request. After a trial that was cut short the piece counts only if it took at
+ * least twice the usual time, which proves that the trial failed. */
 static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 {
         const uint64_t ns = end_ns - ls->piece_ns;
@@ -320,8 +334,9 @@ static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 
 /*
  * Learns the length of a request without BE: at most its duration, and at least the time for which the device was free
- * of BE. The duration beside BE must not count: then more BE would look harmless, and more of it would run beside the
- * next request. So while BE never leaves the device (it does for requests that hold it) the length can only fall.
+ * of BE. The duration beside BE must not count as length: then BE would look harmless, and the policy would run still
+ * more BE beside the next request. While BE never leaves the device, the length can only fall; BE does leave for
+ * requests that hold it.
  */
 static inline void ls_learn_length(struct ls *ls, uint64_t length)
 {
@@ -349,7 +364,7 @@ static inline void ls_close(struct ls *ls)
         learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
 }
 
-/* Time that BE may cost one of its requests, ns. */
+/* Time that BE may cost one request of the session, ns. */
 static inline uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
 {
         if (!ls->length_ns)
@@ -364,13 +379,14 @@ static inline uint64_t ls_slack_permille(const struct detshare *d, const struct 
         return ls->length_ns ? ls_slack(d, ls) / (ls->length_ns / 1000 + 1) : 0;
 }
 
-/* Number of regimes to try: parts of the GPU only if they alone cost no more than the slack. */
+/* Number of regimes to try. Regimes that keep BE to a part of the GPU are tried only if running on a part costs LS
+ * no more than the slack. */
 static inline uint32_t ls_steps(const struct detshare *d, const struct ls *ls)
 {
         return (uint64_t)d->p[P_MASK] > ls_slack_permille(d, ls) ? FELT_HALF : number(d, P_FEEL);
 }
 
-/* Begins a new piece of the request, which is measured by itself. */
+/* Begins a new piece of the running request; each piece is measured by itself. */
 static inline void ls_piece(const struct detshare *d, struct ls *ls)
 {
         ls->mixed = ls->beside = ls->cut = 0;
@@ -384,7 +400,7 @@ static inline void ls_piece(const struct detshare *d, struct ls *ls)
                         &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
 }
 
-/* It has work again. */
+/* The session has work again after it had none. */
 static inline void ls_wake(struct detshare *d, struct ls *ls)
 {
         uint64_t gap = d->now_ns - ls->empty_ns;
@@ -412,7 +428,8 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
         ls->synchronised = 0;
 }
 
-/* view: NULL if the session has none, which means that it has no work. */
+/* Updates the session from its view. view: NULL if the snapshot does not show the session, which means that it has
+ * no work. */
 static inline void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_view *view)
 {
         int busy = view && view->request_active;
@@ -423,7 +440,7 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
         }
         if (busy && !ls->busy)
                 ls_wake(d, ls);
-        /* a client may set any objective */
+        /* saturates, because a client may set any objective */
         ls->deadline_ns = ls->slo_ns && ls->slo_ns < UINT64_MAX - ls->begin_ns ? ls->begin_ns + ls->slo_ns : UINT64_MAX;
         if (busy)
                 ls->active_ns = d->now_ns;
@@ -441,8 +458,8 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
 }
 
 /*
- * Whether a running request waits for its own host for longer than its usual gaps. For best effort it then does not
- * count as a request.
+ * Whether a running request has no work on the device for longer than its usual gaps, so it waits for its own host.
+ * While it does, BE is treated as if no request ran.
  */
 static inline int ls_stalls(struct detshare *d, const struct ls *ls)
 {
@@ -453,7 +470,8 @@ static inline int ls_stalls(struct detshare *d, const struct ls *ls)
         return d->now_ns >= until;
 }
 
-/* SMs that the first operations of its queues need, and which queues have work. */
+/* Updates for each LS session whether its queues have work, and how many SMs the first operations of its queues
+ * need. */
 static inline void ls_window(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         uint32_t left = LS_LOOK;
@@ -480,8 +498,8 @@ static inline void ls_window(struct detshare *d, const struct detshare_snapshot 
 }
 
 /*
- * Cost for a session of a BE kernel on a part of the GPU, where the device reports one: all requests until the GPU has
- * switched to another context are longer.
+ * Cost for a session of one BE kernel on a part of the GPU, ns; 0 if the device reports no such cost. Until the GPU has
+ * switched to another context, all later requests are longer.
  */
 static inline uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
 {
@@ -490,7 +508,7 @@ static inline uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
 
 /* --- the tide ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a next request is expected: the session has not been idle for far longer than ever. */
+/* Whether a next request of the session is expected: it has not been idle for far longer than its long pause. */
 static inline int tide_recent(const struct detshare *d, const struct ls *ls)
 {
         uint64_t idle = gaps_quantile(&ls->between, RECENT_PERCENT), recent = (uint64_t)d->p[P_RECENT] * MS;
@@ -561,8 +579,8 @@ static inline void tide_look(struct detshare *d, const struct detshare_snapshot 
         d->standing_sms = (uint32_t)min_u64(max_u64(d->standing_sms, number(d, P_RESERVE_LEAST)), most);
 }
 
-/* Counts an LS operation that ended. Called before its request may end by it, so that a request of one operation has
- * one. */
+/* Counts an LS operation that ended. Called before the request may end by that operation, so that a request of one
+ * operation has a count of one. */
 static inline void tide_count(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         struct ls *ls;
@@ -575,8 +593,8 @@ static inline void tide_count(struct detshare *d, const struct detshare_snapshot
                 ls->operations++;
 }
 
-/* Learns from an operation that ended. Where the device reports several at once only the sum is right, so the mean
- * counts. */
+/* Learns from an operation that ended. The device may report several operations at once; then only the sum of their
+ * times is right, so the mean duration is used. */
 static inline void tide_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_session_view *view;

@@ -41,31 +41,31 @@
 #include "policies/table.h"
 
 #define TPOT_MS 1000000ll
-#define TPOT_SLO_MOST_NS (10000ull * TPOT_MS) /* the parameter's maximum, ns */
+#define TPOT_SLO_MOST_NS (10000ull * TPOT_MS) /* maximum of the parameter tpot_ms, ns */
 #define TPOT_SERVERS 64u
 #define SKETCH_WORDS 8u
 
-/* Kernels of a sequence, as bits. */
+/* Set of the kernels in a sequence, as bits of a hash. */
 struct sketch {
         uint64_t word[SKETCH_WORDS];
         uint32_t n;
         uint32_t unused; /* always zero */
-        uint64_t ns;     /* device time, ns */
+        uint64_t ns;     /* device time of the sequence, ns */
 };
 
 struct server {
         struct table_row row;
         uint32_t synchronises;
         uint32_t phase;          /* phase of the running sequence, as far as it is known */
-        uint32_t answers;        /* 1: the last step was a decode step */
-        uint32_t launched;       /* operations launched in the sequence */
-        uint32_t sent;           /* enum detshare_phase of the last launched operation */
+        uint32_t answers;        /* 1: the last step was a decode step, so the server is in the middle of an answer */
+        uint32_t launched;       /* operations launched in the running sequence */
+        uint32_t sent;           /* enum detshare_phase of the server's last launched operation */
         uint32_t unused;         /* always zero */
         uint64_t slo_ns;         /* objective per token, ns */
-        uint64_t begin_ns;       /* begin of the sequence + 1, ns; 0: nothing has come yet */
+        uint64_t begin_ns;       /* begin of the running sequence + 1, ns; 0: it has no operation yet */
         uint64_t end_ns;         /* end of the last sequence, ns */
         struct sketch now, last; /* the running sequence and the last one */
-        struct sketch decode;    /* last sequence that was a decode step; ns: (old + new) / 2 */
+        struct sketch decode;    /* last sequence that was a decode step; its ns is a running mean, (old + new) / 2 */
 };
 
 struct tpot {
@@ -147,7 +147,8 @@ static struct server *server_of(struct tpot *tpot, const struct detshare_snapsho
         struct server *server = TABLE_TAKE(tpot->servers, snapshot->sessions[session].id, snapshot->now_ns);
         uint64_t slo_ns = snapshot->sessions[session].slo_ns;
 
-        /* a client may set any objective, and a server may stay due for that long after it is gone */
+        /* limited, because a client may set any objective, and a server counts as answering for that long after it
+         * is gone */
         server->slo_ns = slo_ns ? slo_ns : (uint64_t)tpot->slo_ns;
         server->slo_ns = server->slo_ns < TPOT_SLO_MOST_NS ? server->slo_ns : TPOT_SLO_MOST_NS;
         return server;
@@ -179,8 +180,8 @@ static void sketch_add(struct sketch *sketch, uint64_t kernel, uint64_t ns)
         sketch->ns += ns;
 }
 
-/* Whether two sequences are alike: a tenth more or fewer operations, a quarter of other kernels. A growing answer
- * changes some grids. */
+/* Whether two sequences are alike: at most a tenth more or fewer operations, and at most a quarter of other kernels.
+ * A growing answer changes some grids. */
 static int is_like(const struct sketch *a, const struct sketch *b)
 {
         uint32_t n = a->n > b->n ? a->n - b->n : b->n - a->n, other = 0, all = 0;
@@ -259,7 +260,8 @@ static void observe(struct tpot *tpot, const struct detshare_snapshot *snapshot)
         }
 }
 
-/* Begins a sequence with the work of a server; one that lasts for twice the objective counts as the next. */
+/* Begins a sequence when a server gets work. A sequence that has lasted for twice the objective counts as ended, and
+ * the next one begins. */
 static void observe_begin(struct tpot *tpot, const struct detshare_snapshot *snapshot)
 {
         uint64_t now_ns = snapshot->now_ns;
@@ -299,9 +301,9 @@ struct look {
         uint32_t kernels;    /* most kernels that a decode step still has to run */
         uint32_t decoding;   /* streams with decode operations on the device */
         uint32_t prefilling; /* prefill operations on the device */
-        uint64_t prefill_ns; /* expected time of these, ns */
-        uint32_t wants;      /* 1: prefill is ready or on the device */
-        uint64_t end_ns;     /* end of the longest due time, ns, for a timer */
+        uint64_t prefill_ns; /* expected time of the prefill operations on the device, ns */
+        uint32_t wants;      /* 1: prefill work is ready or on the device */
+        uint64_t end_ns;     /* earliest time at which a server stops counting as answering, ns; UINT64_MAX: none */
 };
 
 static void look_server(struct look *look, const struct server *server, uint64_t now_ns)
@@ -339,8 +341,8 @@ static void look_coroutine(struct tpot *tpot, const struct detshare_snapshot *sn
 }
 
 /*
- * Until when a server counts as in the middle of an answer, also while it queues nothing: between two steps for the
- * objective, inside a step for twice that. 0: it does not.
+ * Time until which a server counts as in the middle of an answer, also while it queues nothing, ns. Between two steps:
+ * the objective after the last one. Inside a step: twice the objective after its begin. 0: the server does not answer.
  */
 static uint64_t due_until(const struct server *server)
 {
@@ -371,7 +373,7 @@ static struct look look(struct tpot *tpot, const struct detshare_snapshot *snaps
 
 /* --- decode ------------------------------------------------------------------------------------------------------- */
 
-/* Number of first operations that have the head's kind. */
+/* Number of operations at the head of the queue that are of the head's kind. */
 static uint32_t same_kind(
         struct tpot *tpot, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
 {
@@ -384,7 +386,9 @@ static uint32_t same_kind(
         return n;
 }
 
-/* The server with the least slack among those with ready decode operations and none sent in this decision. */
+/* The decode stream to launch next: that of the server with the least slack, among streams with ready decode work
+ * that this decision has not launched yet; NULL if there is none. is_new: 1: only streams with nothing on the
+ * device; 0: only the others. */
 static const struct detshare_coroutine_view *next_decode(struct tpot *tpot, const struct detshare_snapshot *snapshot,
         const struct detshare_decision *decision, int is_new)
 {
@@ -436,14 +440,15 @@ static int64_t ttft_slack(const struct tpot *tpot, const struct server *server, 
         return tpot->ttft_ns - (int64_t)(now_ns + 1 - server->begin_ns);
 }
 
-/* Whether a new prompt can be answered in time only before a begun one. */
+/* Whether a new prompt goes before a begun one: only then can the new prompt be answered in time, and the begun one
+ * is not hurt or is late anyway. */
 static int overtakes(const struct tpot *tpot, int64_t slack_new_ns, int64_t slack_begun_ns)
 {
         return slack_new_ns > 0 && slack_new_ns < tpot->late_ns &&
                (slack_begun_ns <= 0 || slack_begun_ns > slack_new_ns);
 }
 
-/* Whether prompt a goes before prompt b. */
+/* Whether the prompt of server a goes before the prompt of server b. */
 static int is_before(const struct tpot *tpot, const struct server *a, const struct server *b, uint64_t now_ns)
 {
         int64_t slack_a = ttft_slack(tpot, a, now_ns), slack_b = ttft_slack(tpot, b, now_ns);
@@ -482,7 +487,8 @@ static int is_starved(const struct tpot *tpot, const struct detshare_snapshot *s
         return !coroutine->in_flight && snapshot->now_ns >= coroutine->head_since_ns + (uint64_t)tpot->starve_ns;
 }
 
-/* Whether the least slack covers this operation on the whole GPU, after those on the device. */
+/* Whether the least slack of all servers covers the delay by this prefill operation on the whole GPU, behind the
+ * prefill operations on the device. */
 static int is_covered(
         const struct look *look, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
 {
@@ -503,7 +509,7 @@ static uint32_t upper(const struct detshare_snapshot *snapshot, uint32_t percent
         return size_rung(snapshot, DETSHARE_SIDE_UPPER, sms > 2 ? sms : 2, NULL);
 }
 
-/* Launches on few SMs, with few blocks on each. */
+/* Launches operations at low priority on a part of the SMs, with a bound on the resident blocks per SM. */
 static int launch_bounded(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine, uint32_t count, uint32_t percent, uint32_t blocks)
 {
@@ -580,7 +586,8 @@ static void launch_be(struct tpot *tpot, const struct detshare_snapshot *snapsho
         }
 }
 
-/* Sets the timer to when a waiting operation has waited long enough, or a server is no longer due. */
+/* Sets the timer to the first moment at which a waiting operation reaches `starve_ms`, or a server stops counting as
+ * answering. */
 static void set_timer(const struct tpot *tpot, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, const struct look *look)
 {

@@ -26,7 +26,8 @@ struct window {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct window *windows;
 
-/* The first gap in the window at or after `from`; it follows *ret_before (NULL: it is the first). 0: there is none. */
+/* Finds the first gap of `bytes` in the window, aligned, at or after `from`. Returns its address, 0: there is none.
+ * *ret_before: the reservation before the gap, NULL if the gap precedes all of them. */
 static uint64_t gap(
         struct window *window, uint64_t bytes, uint64_t align, uint64_t from, struct reservation **ret_before)
 {
@@ -132,7 +133,8 @@ CUresult dcu_address_reserve(uint64_t bytes, uint64_t align, uint64_t hint, uint
         return at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The link to the reservation that begins there, and its window. */
+/* Finds the reservation that begins at `base`: returns the list pointer that points to it, for its removal. NULL: no
+ * reservation begins there. */
 static struct reservation **find(uint64_t base, struct window **ret_window)
 {
         for (struct window *window = windows; window; window = window->next) {

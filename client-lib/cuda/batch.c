@@ -2,8 +2,8 @@
 /*
  * Batches of copies
  *
- * The copies of a batch are submitted to their stream one after another. CUDA allows any order, so this one too. All
- * are checked before the first is submitted, as far as that is possible without copying.
+ * The copies of a batch are submitted to their stream one after another; CUDA allows any order. As many errors as can
+ * be found without copying are found before the first copy is submitted.
  */
 #include "cuda/copy.h"
 #include "cuda/stream.h"
@@ -23,7 +23,8 @@ static int flags_valid(unsigned int flags)
         return !(flags & ~(unsigned int)CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 }
 
-/* Sources that must be read before the call returns: staging reads all but pinned memory then. */
+/* during_call: the program may overwrite the sources as soon as the call returns. Pinned sources are read later than
+ * that, by the stream, so the call waits for the stream. */
 static CUresult finish(CUstream stream, int during_call)
 {
         return during_call ? cuStreamSynchronize(stream) : CUDA_SUCCESS;
@@ -60,7 +61,7 @@ static CUresult copy_batch(const struct batch *b, size_t *ret_failed, CUstream s
         CUresult r = dcu_enter_any(&context);
 
         if (ret_failed)
-                *ret_failed = SIZE_MAX; /* no particular context */
+                *ret_failed = SIZE_MAX; /* SIZE_MAX: the error concerns no particular copy */
         if (r == CUDA_SUCCESS)
                 r = is_legacy(stream) ? CUDA_ERROR_INVALID_VALUE : check_batch(b, &during_call);
         for (size_t i = 0; r == CUDA_SUCCESS && i < b->count; i++) {
@@ -92,9 +93,9 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *siz
         return copy_batch(&(struct batch){dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs}, NULL, hStream);
 }
 
-/* --- boxes -------------------------------------------------------------------------------------------------------- */
+/* --- three-dimensional copies ------------------------------------------------------------------------------------- */
 
-/* If both sides are pointers, an element is a byte. */
+/* Converts an operand of a three-dimensional copy to a side. The extent of a copy between pointers is in bytes. */
 static CUresult side_of(const CUmemcpy3DOperand *operand, const CUextent3D *extent, struct dcu_side *ret)
 {
         size_t pitch, rows, slice;

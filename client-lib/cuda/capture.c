@@ -18,17 +18,19 @@ struct dcu_capture {
         struct dcu_capture *next;
         unsigned long long id;
         CUstreamCaptureMode mode;
-        const void *thread;  /* thread that began it */
-        int valid, borrowed; /* 1: the graph existed before and belongs to the program */
+        const void *thread; /* thread that began it */
+        /* valid: 0 after a call that CUDA forbids during the capture; borrowed: 1 if the graph existed before the
+         * capture and belongs to the program */
+        int valid, borrowed;
         struct dcu_graph *graph;
         uint32_t origin; /* slot of the stream that began it */
 };
 
 /* A stream that takes part in a capture. */
 struct strand {
-        struct dcu_capture *capture; /* NULL: the stream takes part in none */
-        struct dcu_edge *deps;       /* dependencies of the next node */
-        CUgraphNode *handles;        /* the same, in the arrays that the program may read */
+        struct dcu_capture *capture; /* NULL: the stream is not capturing */
+        struct dcu_edge *deps;       /* nodes on which the stream's next node depends */
+        CUgraphNode *handles;        /* copy of `deps` in arrays that the program may read */
         CUgraphEdgeData *data;
         uint32_t n, space, handles_space;
 };
@@ -125,8 +127,8 @@ CUresult dcu_capture_check_work(uint32_t slot, int *ret_capturing)
         return r;
 }
 
-/* CUDA's rule: a thread is restricted by captures of its own, and in GLOBAL mode also by other threads' GLOBAL
- * captures. */
+/* 1: CUDA forbids unsafe calls in this thread because of the capture. A thread is restricted by its own captures,
+ * and in GLOBAL mode also by other threads' GLOBAL captures. */
 static int prohibits(const struct dcu_capture *capture)
 {
         if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -174,7 +176,7 @@ void dcu_capture_spoil(uint32_t slot)
         pthread_mutex_unlock(&dcu.lock);
 }
 
-/* --- strands --- */
+/* --- streams that take part in a capture --- */
 
 static int has_dep(const struct strand *strand, const struct dcu_node *node)
 {
@@ -205,7 +207,7 @@ static void strand_end(struct strand *strand)
         *strand = (struct strand){0};
 }
 
-/* Ends the capture. keep: its graph belongs to the program from now on. */
+/* Ends the capture. keep: 1 the graph belongs to the program from now on, 0 the graph is freed. */
 static void finish(struct dcu_capture *capture, int keep)
 {
         struct dcu_capture **place = &captures;
@@ -244,7 +246,7 @@ void dcu_capture_reset(void)
 
 /* --- nodes --- */
 
-/* Adds a node; consumes the work in every case. With dcu.lock held. */
+/* Adds a node with this work after the stream's captured work. Frees the work on failure. With dcu.lock held. */
 static CUresult add_locked(uint32_t slot, struct dcu_work *work)
 {
         struct strand *strand = &strands[slot];
@@ -272,7 +274,8 @@ static CUresult add(uint32_t slot, CUresult r, struct dcu_work *work)
         return r;
 }
 
-/* Gives the node its stream's priority, unless the launch has one. A hint: ignored if memory is short. */
+/* Gives the kernel node the priority of its stream, unless the launch has a priority. Priority is a hint: if memory
+ * is short, the node has none. */
 static void note_priority(const struct dcu_launch *launch, struct dcu_work *work)
 {
         const struct dcu_stream *stream = dcu_object_of(launch->stream, DCU_STREAM);
@@ -416,7 +419,7 @@ static CUresult join_locked(uint32_t slot, const struct dcu_capture_mark *mark)
         struct dcu_capture *capture = mark ? capture_of_id(mark->capture) : NULL;
         struct strand *strand = &strands[slot];
 
-        if (!capture) { /* the capture is over, so the event stands for nothing */
+        if (!capture) { /* the capture that recorded the event has ended, so the event stands for no node */
                 if (strand->capture)
                         strand->capture->valid = 0;
                 return CUDA_ERROR_INVALID_VALUE;
@@ -474,7 +477,7 @@ CUresult dcu_capture_event_used(struct dcu_event *event)
 
 /* --- begin and end --- */
 
-/* graph NULL: makes a new one. With dcu.lock held. */
+/* graph: graph to which the capture adds nodes, NULL: a new one. With dcu.lock held. */
 static CUresult begin_locked(
         uint32_t slot, CUstreamCaptureMode mode, struct dcu_graph *graph, const struct dcu_edge *deps, size_t n_deps)
 {
@@ -534,7 +537,7 @@ CUresult dcu_capture_begin(uint32_t slot, CUstreamCaptureMode mode, CUgraph grap
         return r;
 }
 
-/* Marks the nodes and everything that they depend on, directly or indirectly. */
+/* Marks (node->seen = walk) the last nodes of the stream and all nodes on which they depend, directly or indirectly. */
 static CUresult mark_ancestors(const struct dcu_graph *graph, const struct strand *from, uint32_t walk)
 {
         struct dcu_node **stack = malloc((graph->n_nodes + 1) * sizeof(struct dcu_node *));
@@ -560,7 +563,8 @@ static CUresult mark_ancestors(const struct dcu_graph *graph, const struct stran
         return CUDA_SUCCESS;
 }
 
-/* 1: everything that other streams have captured precedes the end of the first stream's work. */
+/* CUDA_ERROR_STREAM_CAPTURE_UNJOINED unless the work captured from every other stream precedes the end of the work
+ * of the stream that began the capture. */
 static CUresult check_joined(const struct dcu_capture *capture)
 {
         uint32_t walk = dcu_walk_new();
@@ -614,7 +618,8 @@ CUresult dcu_capture_end(uint32_t slot, CUgraph *ret)
 
 /* --- queries ---------------------- */
 
-/* Fills the program's arrays with the dependencies; they stay valid until the stream is used again. */
+/* Copies the dependencies of the stream's next node to arrays that the program may read until it uses the stream
+ * again. */
 static CUresult show_deps(struct strand *strand)
 {
         CUgraphNode *handles = realloc(strand->handles, (strand->n + 1) * sizeof(CUgraphNode));

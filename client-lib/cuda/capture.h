@@ -34,14 +34,15 @@ static inline int dcu_captures_any(void)
 
 /*
  * As dcu_stream_slot(), for work that can be captured; *ret_capturing: 1 if the caller must make a node. Errors: the
- * legacy stream while a stream that it joins with captures, a stream whose capture is invalid.
+ * stream's capture is invalid; or the stream is the legacy stream, and a blocking stream captures.
  */
 CUresult dcu_stream_work(CUstream stream, struct dcu_context *current, uint32_t *ret_slot,
         struct dcu_context **ret_owner, int *ret_capturing);
 
 CUresult dcu_capture_check_work(uint32_t slot, int *ret_capturing);
 CUresult dcu_capture_check_unsafe(void);
-/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if the calling thread may not do this now; the capture is then invalid. */
+/* For calls that CUDA calls unsafe: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if a capture forbids them in the calling
+ * thread; that capture is then invalid. */
 static inline CUresult dcu_capture_unsafe(void)
 {
         return dcu_captures_any() ? dcu_capture_check_unsafe() : CUDA_SUCCESS;
@@ -54,14 +55,15 @@ static inline CUresult dcu_capture_none(void)
         return dcu_captures_any() ? dcu_capture_check_all() : CUDA_SUCCESS;
 }
 
-/* For dcu_stream_slot(): an error if work that cannot be captured may not use the slot. */
+/* For dcu_stream_slot(): an error if the slot's stream captures, or is the legacy stream while a blocking stream
+ * captures. */
 CUresult dcu_capture_check_slot(uint32_t slot);
-/* Invalidates the slot's capture, if it has one. */
+/* Makes the capture in which the slot's stream takes part invalid; does nothing if there is none. */
 void dcu_capture_spoil(uint32_t slot);
 
-/* Adding of nodes after the slot's captured work. All check that the slot still captures. */
+/* Functions that add a node after the slot's captured work. All return an error if the stream no longer captures. */
 CUresult dcu_capture_launch(uint32_t slot, struct dcu_context *owner, const struct dcu_launch *launch);
-/* dst_host, src_host: 1 if that side is a host address of the program. */
+/* dst_host, src_host: 1 if that side of the copy is a host address of the program. */
 CUresult dcu_capture_copy(
         uint32_t slot, struct dcu_context *owner, const struct dcu_box *box, int dst_host, int src_host);
 CUresult dcu_capture_memset(uint32_t slot, const CUDA_MEMSET_NODE_PARAMS_v2 *params);
@@ -73,7 +75,8 @@ CUresult dcu_capture_mem_free(uint32_t slot, CUdeviceptr address);
 
 /* --- events --- */
 
-/* Makes the event stand for the slot's captured work; external: adds a node that records it. */
+/* Makes the event stand for the slot's captured work. flags with CU_EVENT_RECORD_EXTERNAL: adds a node that records
+ * the event instead. */
 CUresult dcu_capture_record(uint32_t slot, struct dcu_event *event, unsigned int flags);
 /* The slot's stream, capturing or not, waits for an event that was last recorded in a capture. */
 CUresult dcu_capture_join(uint32_t slot, struct dcu_event *event);
@@ -81,11 +84,11 @@ CUresult dcu_capture_join(uint32_t slot, struct dcu_event *event);
 CUresult dcu_capture_wait_outside(uint32_t slot, struct dcu_event *event, unsigned int flags);
 /* The error of queries and waits on an event that was last recorded in a capture. */
 CUresult dcu_capture_event_used(struct dcu_event *event);
-/* The event was recorded outside of captures: forget what it stood for. */
+/* Forgets the captured work that the event stood for, because the event is recorded outside of captures. */
 void dcu_capture_unmark(struct dcu_event *event);
 void dcu_capture_mark_free(struct dcu_capture_mark *mark);
 
-/* --- the calls --- */
+/* --- implementations of CUDA's capture calls --- */
 
 CUresult dcu_capture_begin(uint32_t slot, CUstreamCaptureMode mode, CUgraph graph, const CUgraphNode *deps,
         const CUgraphEdgeData *data, size_t n_deps);
@@ -105,11 +108,12 @@ struct dcu_capture_info {
 
 CUresult dcu_capture_info(uint32_t slot, struct dcu_capture_info *info);
 
-/* The slot, or all slots, is freed; with dcu.lock held. */
+/* Ends the capture of a slot, or of all slots (reset), because the stream or the session is freed. With dcu.lock
+ * held. */
 void dcu_capture_slot_gone(uint32_t slot);
 void dcu_capture_reset(void);
 
 /*
- * For a free outside of graphs: 1 if a graph allocates the address; *ret is then the call's result.
+ * For freeing memory outside of graphs: 1 if a graph's node allocates the address; *ret is then the result of the free.
  */
 int dcu_graph_memory_freed(CUdeviceptr address, CUresult *ret);

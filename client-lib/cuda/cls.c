@@ -13,20 +13,21 @@
 
 struct entry {
         _Atomic(void *) key;
-        _Atomic(void *) value; /* value; NULL: deleted */
+        _Atomic(void *) value; /* NULL: the value was deleted */
         dcu_cls_destructor destructor;
 };
 
-/* Chunks are reused for other contexts but never freed, because a reader may be in one. */
+/* One chunk of a context's table. Chunks are reused for other contexts but never freed, because a thread without a
+ * lock may be reading one. */
 struct dcu_cls {
         struct entry entries[ENTRIES];
         _Atomic(struct dcu_cls *) next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for all changes */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while a table changes */
 static struct dcu_cls *spare;
 
-/* An empty chunk. With the lock held. */
+/* Returns an empty chunk, a spare one if there is one. With the lock held. */
 static struct dcu_cls *new_chunk(void)
 {
         struct dcu_cls *chunk = spare;
@@ -59,7 +60,7 @@ static struct entry *find(struct dcu_context *context, void *key)
         return NULL;
 }
 
-/* A free entry after all others. With the lock held. */
+/* Returns the first free entry behind all used ones. NULL: out of memory. With the lock held. */
 static struct entry *append(struct dcu_context *context)
 {
         _Atomic(struct dcu_cls *) *last = &context->cls;

@@ -16,9 +16,10 @@ struct dcu_cls;
 
 typedef void (*dcu_cls_destructor)(CUcontext context, void *key, void *value);
 
-/* CUDA_ERROR_OUT_OF_MEMORY. Replaces a value under the same key without running its destructor. */
+/* Stores a value under a key; replaces an earlier value without running its destructor. CUDA_ERROR_OUT_OF_MEMORY if
+ * the table cannot grow. */
 CUresult dcu_cls_put(struct dcu_context *context, void *key, void *value, dcu_cls_destructor destructor);
-/* CUDA_ERROR_INVALID_HANDLE if there is no value; *ret is NULL then. */
+/* Reads the value of a key. CUDA_ERROR_INVALID_HANDLE if the key has none; *ret is NULL then. */
 CUresult dcu_cls_get(struct dcu_context *context, void *key, void **ret);
 CUresult dcu_cls_delete(struct dcu_context *context, void *key);
 /* Runs all destructors and removes all values. The caller must hold no lock. */

@@ -5,14 +5,14 @@
 
 #define PORTABLE_MAX 8u
 #define CLUSTER_MAX 16u
-#define ASKED_MAX 1024u /* largest size for occupancy queries, although it cannot be launched */
+#define ASKED_MAX 1024u /* largest cluster size in occupancy queries; no device launches one of that size */
 
 static int any(const unsigned int size[3])
 {
         return size[0] || size[1] || size[2];
 }
 
-/* 1: the cluster has 1 to `most` blocks and divides the grid. */
+/* 1: the cluster has 1 to `most` blocks, and the grid's dimensions are multiples of the cluster's. */
 static int divides(const unsigned int size[3], const unsigned int grid[3], unsigned int most)
 {
         for (int i = 0; i < 3; i++) {
@@ -130,7 +130,8 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
         return r;
 }
 
-/* The largest size of which one cluster fits; ignores the size that the kernel requires. */
+/* Reports the largest cluster size of which at least one cluster fits on the device. Ignores the size that the
+ * kernel requires. */
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)
 {
         struct dcu_entry *entry;

@@ -10,7 +10,7 @@
 #include "cuda/range.h"
 #include "cuda/state.h"
 
-/* dynamic shared memory per block that every architecture grants by default, bytes */
+/* default limit of dynamic shared memory per block, the same on every architecture, bytes */
 #define DEFAULT_SHARED_LIMIT 49152
 
 struct dcu_image *dcu_image_new(const void *bytes, size_t size, int keep)
@@ -53,7 +53,8 @@ void dcu_image_free(struct dcu_image *image, int in_daemon)
         free(image);
 }
 
-/* Appends an entry to the image, and consumes *info. Entries keep the order of requests. */
+/* Appends an entry for a kernel to the image, and consumes *info. Entries are in the order in which kernels were
+ * first requested. */
 static struct dcu_entry *append_locked(struct dcu_image *image, struct dsc_kernel *info)
 {
         struct dcu_entry *entry = calloc(1, sizeof(*entry)), **last = &image->entries;
@@ -83,14 +84,16 @@ static struct dcu_entry *find_locked(const struct dcu_image *image, const char *
         return entry;
 }
 
-/* Updates only the id: names and layouts come from the same bytes. Attributes of the program stay. */
+/* Gives the entry the kernel's new id. Name, parameter layout and the attributes that the program set stay valid,
+ * because the module was loaded from the same bytes. */
 static void renew_locked(struct dcu_entry *entry, const struct dsc_kernel *info)
 {
         entry->info.id = info->id;
         atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
 }
 
-/* Adds the kernels that came with the module, so that they need no request. */
+/* Adds entries for the kernels that the daemon described when it loaded the module, so that they need no request of
+ * their own. */
 static void take_kernels_locked(struct dcu_image *image, struct dsc_loaded *loaded)
 {
         for (size_t i = 0; i < loaded->n_kernels; i++) {
@@ -144,7 +147,7 @@ CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit)
         return r;
 }
 
-/* Refreshes id and layout; attributes of the program stay. */
+/* Requests the kernel's new id from the daemon after a reload; attributes that the program set stay. */
 static CUresult refresh_locked(struct dcu_entry *entry)
 {
         struct dsc_kernel info = {0};

@@ -25,40 +25,45 @@ struct dcu_jit;
 struct dcu_entry {
         struct dcu_entry *next;
         struct dcu_image *image;
-        _Atomic uint32_t epoch; /* epoch in which info.id is valid */
+        _Atomic uint32_t epoch; /* epoch of the session (dcu.epoch) in which info.id is valid */
         struct dsc_kernel info;
         _Atomic int max_dynamic_shared;
         int carveout, non_portable_cluster, cluster_policy;
-        int cluster[3];                /* cluster size that the program set as required; else the code's */
+        int cluster[3];                /* cluster size that the program set as required, else the size in the code */
         struct dcu_function *function; /* handles of the kernel; protected by dcu.lock */
         struct dcu_kernel *kernel;
 };
 
 struct dcu_image {
         pthread_mutex_t lock; /* protects loading and the list of entries */
-        void *copy;           /* malloc'ed bytes; NULL if the caller keeps them or they are not needed again */
+        /* malloc'ed copy of the image; NULL if the caller keeps the bytes, or nothing loads the image again */
+        void *copy;
         const void *bytes;
         size_t size;
         uint32_t max_registers, optimization; /* compiler options, as in struct dsc_load */
-        uint32_t epoch;                       /* epoch in which `module` is valid; 0: never loaded */
+        /* epoch of the session (dcu.epoch) in which `module` is valid; 0: never loaded */
+        uint32_t epoch;
         uint64_t module;
         struct dcu_entry *entries;
 };
 
 /*
- * Makes an image from the caller's bytes. keep: 0 they are needed for this call's loading only, 1 they are copied, 2
- * the caller keeps them in place as long as the image lives.
+ * Makes an image from the caller's bytes. keep says how long the bytes are valid:
+ *  - 0: until the image is loaded for the first time;
+ *  - 1: until this call returns, so the image copies them;
+ *  - 2: as long as the image lives, because the caller keeps them in place.
  */
 struct dcu_image *dcu_image_new(const void *bytes, size_t size, int keep);
-/* Unloads (if in_daemon) and frees the image; the handles of its entries have been freed before. */
+/* Unloads the image from the daemon (if in_daemon) and frees it. The caller has freed the handles of its entries
+ * before. */
 void dcu_image_free(struct dcu_image *image, int in_daemon);
 /* Loads the image in the daemon. jit may be NULL. */
 CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit);
-/* The kernel of that name; CUDA_ERROR_NOT_FOUND. */
+/* Returns the entry of the kernel with that name. CUDA_ERROR_NOT_FOUND: the image has no such kernel. */
 CUresult dcu_image_entry(struct dcu_image *image, const char *name, struct dcu_entry **ret);
 /* Address and size of a global variable. */
 CUresult dcu_image_global(struct dcu_image *image, const char *name, uint64_t *ret_address, uint64_t *ret_bytes);
-/* Entries for all kernels, in the image's order: a malloc'ed array of *ret_n. */
+/* Makes entries for all kernels of the image. *ret: a malloc'ed array of *ret_n, in the image's order. */
 CUresult dcu_image_all_entries(struct dcu_image *image, struct dcu_entry ***ret, size_t *ret_n);
-/* Refreshes the entry after a reset of the session. */
+/* Requests the kernel's new id after a reset of the session. */
 CUresult dcu_entry_reload(struct dcu_entry *entry);

@@ -11,7 +11,7 @@
 #include "cuda/stream.h"
 #include "cuda/vmm.h"
 
-static unsigned int active_contexts; /* protected by dcu.lock */
+static unsigned int active_contexts; /* number of active contexts; protected by dcu.lock */
 static unsigned long long next_id = 1;
 
 CUresult dcu_context_check(CUcontext handle, struct dcu_context **ret)
@@ -102,12 +102,12 @@ static void free_objects(struct dcu_context *context, int in_daemon)
 }
 
 /*
- * Resets the session, after its work has ended and its printed text is out. Libraries are loaded again at their next
- * use.
+ * Waits for the session's work and its printed text, then resets the session. Libraries are loaded again when they are
+ * next used.
  */
 static CUresult reset_session(void)
 {
-        (void)dsc_wait_all(dcu.session); /* the reset also clears the sticky error */
+        (void)dsc_wait_all(dcu.session); /* result ignored: the reset clears the sticky error that it may report */
         dcu_stream_reset();
         dcu_pool_reset();
         dcu_ipc_reset();
@@ -128,7 +128,7 @@ void dcu_context_deactivate(struct dcu_context *context)
         free_objects(context, !last);
         dcu_range_free_owned(context, !last);
         if (last)
-                (void)reset_session(); /* no call after this one can fail */
+                (void)reset_session(); /* result ignored: the caller cannot fail any more */
 }
 
 static CUresult revive_locked(void)
@@ -247,7 +247,8 @@ static CUresult drop(CUcontext handle, int all)
         return CUDA_SUCCESS;
 }
 
-/* Removes other libraries' values first, while the context still works. */
+/* Runs destructors of context-local values before the context is destroyed (all: whatever the number of references),
+ * while the context still works. */
 static void clear_kept(CUcontext ctx, int all)
 {
         struct dcu_context *context;
@@ -315,7 +316,7 @@ static CUresult push(CUcontext ctx)
                 return r;
         if (!ctx)
                 return CUDA_ERROR_INVALID_VALUE;
-        /* an inactive primary context may become current: the runtime does that before it retains it */
+        /* an inactive primary context may become current: NVIDIA's runtime makes it current before it retains it */
         if (!dcu_context_of(ctx))
                 return CUDA_ERROR_INVALID_CONTEXT;
         return dcu_thread_push(ctx) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

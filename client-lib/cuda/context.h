@@ -32,10 +32,11 @@ struct dcu_context {
         unsigned long long id;
         CUfunc_cache cache;
         size_t limits[DCU_N_LIMITS];
-        _Atomic(struct dcu_cls *) cls; /* values of other libraries (cls.h) */
+        _Atomic(struct dcu_cls *) cls; /* context-local values of other libraries (cls.h) */
 };
 
-/* The primary context's handle in the genuine driver, which NVIDIA's runtime uses, and the object of this library. */
+/* dcu_context_token: handle of the primary context in the genuine driver, used by NVIDIA's runtime.
+ * dcu_context_of_token: the context of this library with that handle. */
 extern _Atomic(CUcontext) dcu_context_token;
 extern _Atomic(struct dcu_context *) dcu_context_of_token;
 /* Gives the primary context this handle; the previous handle stays valid. CUDA_ERROR_OUT_OF_MEMORY. */
@@ -58,7 +59,7 @@ static inline CUcontext dcu_context_handle(const struct dcu_context *context)
 /* The active context of a handle; CUDA_ERROR_CONTEXT_IS_DESTROYED for a destroyed one, CUDA_ERROR_INVALID_CONTEXT
  * otherwise. */
 CUresult dcu_context_check(CUcontext handle, struct dcu_context **ret);
-/* The current context, active; CUDA_ERROR_INVALID_CONTEXT without one. */
+/* Returns the calling thread's current context. CUDA_ERROR_INVALID_CONTEXT: the thread has none, or it is inactive. */
 static inline CUresult dcu_context_current(struct dcu_context **ret)
 {
         CUcontext handle = dcu_thread_current();
@@ -71,7 +72,8 @@ static inline CUresult dcu_context_current(struct dcu_context **ret)
         return handle ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* The beginning of nearly every entry point: initialised, an active current context, no sticky error. */
+/* The checks with which nearly every entry point begins: CUDA is initialised, the thread has an active current
+ * context, the session has no sticky error. */
 static inline CUresult dcu_enter(struct dcu_context **ret)
 {
         CUresult r = dcu_enter_process();
@@ -99,8 +101,8 @@ static inline CUresult dcu_enter_any(struct dcu_context **ret)
 
 /* A new, inactive context object with default settings. NULL: out of memory. With dcu.lock held. */
 struct dcu_context *dcu_context_new(unsigned int flags);
-/* Before a context becomes active: CUDA_SUCCESS unless other active contexts have a sticky error. With dcu.lock
- * held. */
+/* Call before a context becomes active. Returns the sticky error if other contexts are active; if none is, resets
+ * the session. With dcu.lock held. */
 CUresult dcu_context_prepare(void);
 /* Makes a new session if the daemon is gone and no context is active. */
 CUresult dcu_context_revive(void);
@@ -109,5 +111,5 @@ void dcu_context_activate(struct dcu_context *context);
 void dcu_context_deactivate(struct dcu_context *context);
 /* The primary context, made at the first call. NULL: out of memory. With dcu.lock held. */
 struct dcu_context *dcu_context_primary(void);
-/* Context flags that CUDA accepts. */
+/* 1: CUDA accepts these context flags. */
 int dcu_context_flags_valid(unsigned int flags);

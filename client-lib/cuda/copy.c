@@ -8,7 +8,8 @@
 #include "cuda/copy.h"
 #include "cuda/stream.h"
 
-/* Number of bytes from the first to the last of a side; 0: it exceeds the address space. */
+/* *ret: number of bytes from the first to the last byte of one side of the box. 0: the side exceeds the address
+ * space. */
 static int extent(const struct dcu_side *side, const struct dcu_box *box, uint64_t *ret)
 {
         uint64_t rows, slices, sum;
@@ -58,7 +59,7 @@ static void copy_on_host(const struct dcu_box *box, uint64_t dst, uint64_t src)
                         (const void *)(uintptr_t)(src + row * box->src.pitch), box->width);
 }
 
-/* One slice. */
+/* Copies one slice of the box, row by row. */
 static CUresult copy_rows(const struct plan *plan, const struct dcu_box *box, uint64_t dst, uint64_t src)
 {
         const struct dsc_copy copy = {
@@ -76,7 +77,7 @@ static CUresult copy_rows(const struct plan *plan, const struct dcu_box *box, ui
         return CUDA_SUCCESS;
 }
 
-/* Contiguous slices become rows of one slice. */
+/* If slices are contiguous on both sides: makes them rows of one slice. */
 static void join_slices(struct dcu_box *box)
 {
         if (box->depth > 1 && box->dst.slice == box->dst.pitch * box->height &&
@@ -86,7 +87,7 @@ static void join_slices(struct dcu_box *box)
         }
 }
 
-/* Contiguous rows become one row. */
+/* If rows are contiguous on both sides: makes them one row. */
 static void join_rows(struct dcu_box *box)
 {
         if (box->height > 1 && box->dst.pitch == box->width && box->src.pitch == box->width) {
@@ -129,7 +130,8 @@ CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, co
         dcu_copy_join(&box);
         if (plan.dst != DCU_PLACE_DEVICE && plan.src != DCU_PLACE_DEVICE &&
                 (plan.dst == DCU_PLACE_HOST || plan.src == DCU_PLACE_HOST))
-                r = dcu_stream_drain(plan.slot); /* memcpy happens here and now, so all earlier work must have ended */
+                /* the calling thread copies with memcpy, so all earlier work of the stream must have ended */
+                r = dcu_stream_drain(plan.slot);
         for (uint64_t z = 0; z < box.depth && r == CUDA_SUCCESS; z++)
                 r = copy_rows(&plan, &box, box.dst.address + z * box.dst.slice, box.src.address + z * box.src.slice);
         return r == CUDA_SUCCESS && sync ? finish(&plan) : r;

@@ -26,7 +26,7 @@ static CUresult context_or_current(CUcontext ctx, struct dcu_context **ret)
         return ctx ? dcu_context_check(ctx, ret) : dcu_context_current(ret);
 }
 
-/* The device is known even if the current context has been destroyed. */
+/* Works although the current context has been destroyed: there is only one device. */
 CUresult cuCtxGetDevice(CUdevice *device)
 {
         CUresult r = dcu_enter_process();
@@ -139,7 +139,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
         return r;
 }
 
-/* The value that CUDA makes of a request; 0: CUDA refuses it. */
+/* Returns the limit as CUDA rounds it; 0: CUDA refuses the value. */
 static size_t round_limit(CUlimit limit, size_t value)
 {
         size_t most_persisting = (size_t)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE);
@@ -273,7 +273,7 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
         return r == CUDA_SUCCESS ? synchronize() : r;
 }
 
-/* There is one device, so there is no peer. */
+/* Always refused: there is one device, so it has no peer. */
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
         struct dcu_context *context, *peer;
@@ -296,7 +296,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
         return r == CUDA_SUCCESS ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : r;
 }
 
-/* Contexts on some of the SMs are not supported (cuDeviceGetExecAffinitySupport). */
+/* Every context may use all SMs: execution affinity is not supported (cuDeviceGetExecAffinitySupport). */
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
         struct dcu_context *context;

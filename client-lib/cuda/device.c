@@ -95,7 +95,8 @@ static int adjusted(CUdevice_attribute attribute, int value)
         const char *transport;
 
         switch (attribute) {
-        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: /* the daemon's driver makes tensor maps */
+        /* the daemon's driver makes tensor maps; a simulated device has none */
+        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
                 return atomic_load(&dcu.device)->simulated ? 0 : value;
         case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: /* managed memory is pinned memory here, so every device supports it */
                 value = 1;
@@ -261,7 +262,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevi
         return CUDA_SUCCESS;
 }
 
-/* A device is not its own peer. */
+/* Always 0: there is one device, and a device is not its own peer. */
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
         CUresult r = enter_device(dev);

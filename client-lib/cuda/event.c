@@ -139,7 +139,7 @@ static CUresult record(CUevent hEvent, CUstream hStream, unsigned int flags)
         if (capturing)
                 return dcu_capture_record(slot, event, flags);
         if (flags & CU_EVENT_RECORD_EXTERNAL)
-                return CUDA_ERROR_ILLEGAL_STATE; /* valid only in a capture */
+                return CUDA_ERROR_ILLEGAL_STATE; /* the flag is valid only in a capture */
         if (dcu_event_captured(event))
                 dcu_capture_unmark(event);
         pthread_mutex_lock(&event->lock);
@@ -235,7 +235,7 @@ static CUresult timed(CUevent hEvent, struct timed *ret)
         return r;
 }
 
-/* Times in the page need no request. */
+/* Computes the time between the events. Times that the daemon wrote to shared memory need no request. */
 static CUresult between(const struct timed *start, const struct timed *end, int64_t *ret_ns)
 {
         uint64_t from, to;

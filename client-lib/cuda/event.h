@@ -2,9 +2,9 @@
 /*
  * Events: the position in a stream at which an event was last recorded
  *
- * Waiting and querying need only the slot and the sequence number. A timed event also has an object in the daemon, made
- * at its first recording, because most events are never asked for a time. An event that other processes share has one
- * from the creation of its handle: any process may have recorded it last.
+ * Waiting and querying need only the stream's slot and the sequence number. A timed event also has an object in the
+ * daemon, which is made at the first recording. An event that other processes share has such an object from the
+ * creation of its handle, because any process may be the last to record it.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ struct dcu_event {
         int recorded;
         uint32_t slot;
         uint64_t seq;
-        uint64_t id;     /* object in the daemon; 0: none yet */
-        uint64_t shared; /* object in the daemon of an event that other processes can open; 0: none */
+        uint64_t id;     /* the event's object in the daemon; 0: none yet */
+        uint64_t shared; /* object in the daemon of an event that other processes can open; 0: not shared */
         uint8_t token[DSC_SHARED_TOKEN];
         /* capture in which the event was last recorded; protected by dcu.lock */
         _Atomic(struct dcu_capture_mark *) mark;
@@ -32,19 +32,21 @@ struct dcu_event_record {
         int valid; /* 0: never recorded */
         uint32_t slot;
         uint64_t seq;
-        uint64_t shared; /* not 0: only the daemon knows where it was recorded last */
+        /* shared object in the daemon, which alone knows where the event was recorded last; 0: not shared */
+        uint64_t shared;
 };
 
-/* CUDA_ERROR_INVALID_HANDLE unless the handle is an event's. */
+/* *ret: where the event was last recorded. CUDA_ERROR_INVALID_HANDLE if the handle is no event's. */
 CUresult dcu_event_recorded(CUevent event, struct dcu_event_record *ret);
 static inline int dcu_event_captured(struct dcu_event *event)
 {
         return atomic_load_explicit(&event->mark, memory_order_relaxed) != NULL;
 }
 
-/* The event's object in the daemon, made if the event is timed; 0 if it is not. */
+/* Returns the id of a timed event's object in the daemon, and makes the object if needed; 0 for an event without
+ * timing. */
 CUresult dcu_event_daemon_id(struct dcu_event *event, uint64_t *ret_id);
-/* Makes the event stand for that operation. */
+/* Notes that operation `seq` of the slot is the event's last recording. */
 void dcu_event_set(struct dcu_event *event, uint32_t slot, uint64_t seq);
-/* With dcu.lock held. */
+/* Frees the event, and its object in the daemon if in_daemon. With dcu.lock held. */
 void dcu_event_free(struct dcu_event *event, int in_daemon);

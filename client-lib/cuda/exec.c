@@ -13,14 +13,14 @@
         ((cuuint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | \
                 CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
-static struct dcu_exec_build *waiting; /* builds that wait for the end of a launch; protected by dcu.lock */
+static struct dcu_exec_build *waiting; /* retired builds that a launch may still use; protected by dcu.lock */
 
 static struct dcu_exec *exec_of(CUgraphExec handle)
 {
         return dcu_object_of(handle, DCU_GRAPH_EXEC);
 }
 
-/* --- retired builds --------------- */
+/* --- builds that no new launch uses --- */
 
 static int is_over(const struct dcu_exec_build *build)
 {
@@ -28,7 +28,7 @@ static int is_over(const struct dcu_exec_build *build)
                dsc_peek(dcu.session, build->slot, build->seq) != CUDA_ERROR_NOT_READY;
 }
 
-/* Frees builds that no launch needs any more. With dcu.lock held. */
+/* Frees retired builds whose last launch has ended. With dcu.lock held. */
 static void reap(void)
 {
         struct dcu_exec_build **place = &waiting;
@@ -56,8 +56,9 @@ static void *reap_in_turn(void *argument)
 }
 
 /*
- * Host function after the last launch. The holder of the lock may be waiting for all work, including this function:
- * so this function never waits for the lock; if it is taken, a new thread does.
+ * Host function that runs after the last launch and frees retired builds. The thread that holds dcu.lock may be waiting
+ * for all work, including this function. So this function never waits for the lock: if the lock is taken, it starts a
+ * thread that does.
  */
 static void reap_later(void *argument)
 {
@@ -72,7 +73,7 @@ static void reap_later(void *argument)
         }
 }
 
-/* Retires the build: the exec does not use it any more. With dcu.lock held. */
+/* Puts the build on the list of retired builds: later launches of the exec do not use it. With dcu.lock held. */
 static void retire(struct dcu_exec *exec, struct dcu_exec_build *build)
 {
         build->slot = exec->slot;
@@ -85,7 +86,8 @@ static void retire(struct dcu_exec *exec, struct dcu_exec_build *build)
 
 /* --- the daemon's copy ------------ */
 
-/* Creates the daemon's graph, or updates the previous one if possible. */
+/* Creates the daemon's graph from the file, or updates the daemon's graph of the old build if the daemon accepts
+ * that. */
 static CUresult send(const struct dcu_exec_build *old, struct dcu_exec_build *build, const void *file, size_t bytes)
 {
         if (old && old->id && old->epoch == build->epoch && old->n_nodes == build->n_nodes &&
@@ -130,8 +132,8 @@ CUresult dcu_exec_refresh(struct dcu_exec *exec)
 /* --- instantiate --- */
 
 /*
- * sign > 0: claims the graph's memory for an instance; an error if another one has it. Else gives it up. With dcu.lock
- * held.
+ * sign > 0: marks the graph's memory as used by an instantiated graph; an error if another one uses it. sign < 0:
+ * removes the mark. With dcu.lock held.
  */
 static CUresult claim_memory(const struct dcu_graph *graph, int sign)
 {
@@ -147,7 +149,7 @@ static CUresult claim_memory(const struct dcu_graph *graph, int sign)
         return CUDA_SUCCESS;
 }
 
-/* A node that can never run because of a cycle, for the program; NULL: there is none. */
+/* A node that can never run because it is in a cycle, to report to the program; NULL: there is no cycle. */
 static CUgraphNode stuck_node(const struct dcu_graph *graph)
 {
         for (uint32_t i = graph->n_nodes; i-- > 0;) {
@@ -175,7 +177,7 @@ static CUresult check_order(const struct dcu_graph *graph, CUDA_GRAPH_INSTANTIAT
         return r;
 }
 
-/* With dcu.lock held. */
+/* Instantiates the graph. With dcu.lock held. */
 static CUresult make_exec(CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params, struct dcu_exec **ret)
 {
         const struct dcu_graph *graph = dcu_graph_of(handle);
@@ -207,7 +209,7 @@ static CUresult make_exec(CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params,
         return CUDA_SUCCESS;
 }
 
-/* With dcu.lock held. */
+/* Frees the instantiated graph and retires its build. With dcu.lock held. */
 static void free_exec(struct dcu_exec *exec)
 {
         struct dcu_exec_build *build = exec->build;
@@ -265,7 +267,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
 {
         CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = flags};
 
-        /* uploading needs a stream */
+        /* the flag needs a stream for the upload, and this call has no stream argument */
         if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
                 return CUDA_ERROR_INVALID_VALUE;
         return instantiate(phGraphExec, hGraph, &params);
@@ -303,7 +305,8 @@ CUresult cuGraphInstantiate(
         return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
-/* For a graph with user objects: their destructors run after the last launch, without waiting for another call. */
+/* Frees the builds of a graph with user objects right after its last launch, so that destructors of user objects run
+ * without another CUDA call. */
 static void reap_at_end(const struct dcu_exec *exec)
 {
         uint64_t id;
@@ -378,7 +381,7 @@ static struct dcu_node *counterpart(const struct dcu_graph *clone, const struct 
         return search(clone, handle);
 }
 
-/* With both locks held. */
+/* Replaces the work of one node. With exec->lock and dcu.lock held. */
 static CUresult set_locked(struct dcu_exec *exec, CUgraphNode handle, struct dcu_work **work)
 {
         const struct dcu_node *node = dcu_node_of(handle);

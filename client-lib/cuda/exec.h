@@ -30,7 +30,7 @@ struct dcu_exec {
         struct dcu_graph *graph;
         cuuint64_t flags;
         struct dcu_exec_build *build;
-        int stale; /* 1: the clone was changed since it was built */
+        int stale; /* 1: the clone was changed since `build` was made from it */
         int launched;
         uint32_t slot, launch_epoch; /* slot and number of the last launch */
         uint64_t seq;
@@ -40,35 +40,38 @@ struct dcu_exec {
 
 /* Brings the daemon's copy up to date with the clone. With exec->lock held. */
 CUresult dcu_exec_refresh(struct dcu_exec *exec);
-/* Replaces the work of the exec's node that corresponds to this one, if the change is allowed. As dcu_graph_add(). */
+/* Replaces the work of the exec's node that corresponds to `node`, if CUDA allows that change. r and work: as for
+ * dcu_graph_add(). */
 CUresult dcu_exec_set(CUgraphExec exec, CUgraphNode node, CUresult r, struct dcu_work *work);
 
 /* --- exec_update.c --- */
 
-/* 1: an instantiated node's work may change like this. */
+/* CU_GRAPH_EXEC_UPDATE_SUCCESS if CUDA allows the work of an instantiated node to change from `from` to `to`, else
+ * the reason. */
 CUgraphExecUpdateResult dcu_work_change(const struct dcu_work *from, const struct dcu_work *to);
 /* Compares two graphs node by node, with their edges; returns what differs, and where. With dcu.lock held. */
 CUgraphExecUpdateResult dcu_graph_compare(
         struct dcu_graph *from, const struct dcu_graph *to, CUgraphExecUpdateResultInfo *info);
-/* Takes over the work of `to` after the comparison. With dcu.lock held. */
+/* Replaces the work of the nodes of `from` by that of the nodes of `to`, after a successful comparison. With
+ * dcu.lock held. */
 CUresult dcu_graph_take_over(struct dcu_graph *from, const struct dcu_graph *to);
 
 /* --- exec_file.c: with exec->lock held, without dcu.lock --- */
 
 struct dcu_exec_build {
-        struct dcu_exec_build *next; /* next of the builds that wait for the end of their last launch */
+        struct dcu_exec_build *next; /* next in the list of retired builds */
         uint32_t epoch;
-        uint64_t id;                 /* graph in the daemon */
+        uint64_t id;                 /* id of the graph in the daemon */
         uint32_t n_nodes;            /* number of records in the file */
-        struct dcu_exec_host *hosts; /* registered functions and their pinned memory */
+        struct dcu_exec_host *hosts; /* host functions and pinned memory for copies of pageable memory */
         CUevent *records, *waits;    /* events that nodes record or wait for */
         uint32_t n_records, records_space, n_waits, waits_space;
-        struct dcu_graph *graph;     /* allocation that the build keeps */
+        struct dcu_graph *graph;     /* clone of a destroyed exec, freed with the build; else NULL */
         uint32_t slot, launch_epoch; /* slot and number of the last launch that uses the build */
         uint64_t seq;
 };
 
-/* Writes the graph as a malloc'ed file, and makes a build without an id. */
+/* Writes the graph as the daemon's file (malloc'ed), and makes a build without an id for it. */
 CUresult dcu_exec_file(struct dcu_graph *graph, void **ret_file, size_t *ret_bytes, struct dcu_exec_build **ret_build);
-/* Frees everything but the daemon's graph. dcu.lock may be held. */
+/* Frees the build's resources, except the graph in the daemon. dcu.lock may be held. */
 void dcu_exec_build_free(struct dcu_exec_build *build);

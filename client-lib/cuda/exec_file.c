@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a graph as the daemon's file
+ * Writing a graph as a file for the daemon
  *
- * Nodes are written in an order in which they can run; a child graph is written in place, between two empty nodes. A
- * node that needs several records is a chain; its dependents depend on the last record.
+ * Nodes are written in an order in which they can run. A child graph is written in place, between two empty nodes. A
+ * node that needs several records is a chain of records; its dependents depend on the last record of the chain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "cuda/launch.h"
 #include "proto/wire.h"
 
-/* A host function, and pinned memory, for a copy of pageable memory. */
+/* Host function and pinned memory that a copy of pageable memory needs. */
 struct dcu_exec_host {
         struct dcu_exec_host *next;
         uint64_t id;
         void *pinned;
-        struct dcu_box box; /* addresses in this process */
+        struct dcu_box box; /* the copy; host addresses are this process's */
 };
 
 struct writer {
@@ -29,7 +29,7 @@ struct writer {
         struct dcu_exec_build *build;
 };
 
-/* Dependencies of the next record, as positions in the file. */
+/* Records on which the next record depends, by position in the file. */
 struct after {
         const uint32_t *nodes;
         uint32_t n;
@@ -54,7 +54,7 @@ static CUresult reserve(struct writer *w, size_t bytes)
         return CUDA_SUCCESS;
 }
 
-/* Appends record and payload as one record; writes its size. */
+/* Appends one record with its payload and sets the record's size. */
 static CUresult emit(struct writer *w, const struct dcu_node *node, struct after after, struct ds_record *record,
         size_t size, const void *payload, size_t payload_size)
 {
@@ -88,7 +88,7 @@ static CUresult emit_nothing(struct writer *w, struct after after)
         return emit(w, NULL, after, &record, sizeof(record), NULL, 0);
 }
 
-/* Makes the next record depend on the previous one, for chains. */
+/* Within a chain: the next record depends on the previous one; at its beginning, on `first`. */
 static struct after chain(const struct writer *w, struct after first, uint32_t begin, uint32_t *last)
 {
         if (w->n == begin)
@@ -140,7 +140,7 @@ static CUresult emit_host(struct writer *w, const struct dcu_node *node, struct 
         return r == CUDA_SUCCESS ? emit(w, node, after, &record.head, sizeof(record), NULL, 0) : r;
 }
 
-/* Adds a resource to the build. NULL: out of memory. */
+/* Adds a host function and pinned memory to the build. NULL: out of memory. */
 static struct dcu_exec_host *new_host(struct writer *w)
 {
         struct dcu_exec_host *host = calloc(1, sizeof(*host));
@@ -190,7 +190,7 @@ static CUresult emit_slices(struct writer *w, const struct dcu_node *node, struc
         return r;
 }
 
-/* Pinned memory for the box's bytes without gaps, as a side of a copy. */
+/* Allocates pinned memory for the box's bytes, without gaps, and describes it as a side of a copy. */
 static CUresult stage(struct dcu_exec_host *host, const struct dcu_box *box, struct dcu_side *ret)
 {
         uint64_t bytes = box->width * box->height * box->depth, base, size;
@@ -205,7 +205,7 @@ static CUresult stage(struct dcu_exec_host *host, const struct dcu_box *box, str
         return CUDA_SUCCESS;
 }
 
-/* A copy from or to memory that only this process can access. */
+/* Writes a copy from or to memory that only this process can access. */
 static CUresult emit_staged(struct writer *w, const struct dcu_node *node, struct after after, struct dcu_box *box,
         enum dcu_place dst, enum dcu_place src)
 {
@@ -250,7 +250,7 @@ static CUresult emit_copy(struct writer *w, const struct dcu_node *node, struct 
         return emit_slices(w, node, after, &box, dcu_copy_kind(dst, src));
 }
 
-/* --- memsets, words --------------- */
+/* --- memsets, and operations on words of memory --- */
 
 static CUresult emit_memset(struct writer *w, const struct dcu_node *node, struct after after)
 {
@@ -309,7 +309,7 @@ static CUresult emit_record(struct writer *w, const struct dcu_node *node, struc
         struct dcu_exec_build *build = w->build;
         CUresult r;
 
-        if (!event) /* the event was destroyed: nobody can query it */
+        if (!event) /* the event was destroyed, so no program can query it */
                 return emit_nothing(w, after);
         if (!dcu_array_grow(&build->records, &build->records_space, build->n_records, sizeof(CUevent)))
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -332,7 +332,7 @@ static CUresult emit_wait(struct writer *w, const struct dcu_node *node, struct 
 
 static CUresult write_graph(struct writer *w, const struct dcu_graph *graph, struct after outer);
 
-/* The ends of all nodes without dependents: a malloc'ed array. */
+/* Positions of the last records of all nodes without dependents: a malloc'ed array. */
 static CUresult ends_of(const struct dcu_graph *graph, uint32_t **ret, uint32_t *ret_n)
 {
         uint32_t *ends = malloc((graph->n_nodes + 1) * sizeof(*ends)), n = 0;
@@ -386,12 +386,12 @@ static CUresult write_node(struct writer *w, const struct dcu_node *node, struct
                 return emit_record(w, node, after);
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
                 return emit_wait(w, node, after);
-        default: /* the memory exists since the node was added */
+        default: /* the memory of allocation and free nodes is allocated when the node is added: nothing runs */
                 return emit_nothing(w, after);
         }
 }
 
-/* Writes a graph whose nodes without dependencies follow `outer`. `count` of each node becomes the position of its
+/* Writes a graph. Its nodes without dependencies depend on `outer`. Sets each node's `count` to the position of its
  * last record. */
 static CUresult write_graph(struct writer *w, const struct dcu_graph *graph, struct after outer)
 {
@@ -418,7 +418,8 @@ void dcu_exec_build_free(struct dcu_exec_build *build)
                 struct dcu_exec_host *host = build->hosts;
 
                 build->hosts = host->next;
-                if (build->epoch == atomic_load(&dcu.epoch)) { /* otherwise it ended with the session */
+                /* after a reset of the session the daemon has freed it already */
+                if (build->epoch == atomic_load(&dcu.epoch)) {
                         if (host->id)
                                 dsc_host_unregister(dcu.session, host->id);
                         if (host->pinned)
@@ -445,7 +446,7 @@ CUresult dcu_exec_file(struct dcu_graph *graph, void **ret_file, size_t *ret_byt
         w.bytes = malloc(w.space);
         if (w.bytes)
                 r = write_graph(&w, graph, (struct after){NULL, 0});
-        if (r == CUDA_SUCCESS && w.n == 0) /* a graph without nodes can be launched too */
+        if (r == CUDA_SUCCESS && w.n == 0) /* a graph without nodes is launched too, so the file needs one record */
                 r = emit_nothing(&w, (struct after){NULL, 0});
         if (r != CUDA_SUCCESS) {
                 dcu_exec_build_free(w.build);

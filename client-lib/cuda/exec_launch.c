@@ -32,7 +32,8 @@ static int is_freed(const struct dcu_graph *graph, const struct dcu_graph_memory
         return 0;
 }
 
-/* Frees what an earlier launch allocated and nothing has freed. */
+/* CUDA_ERROR_INVALID_VALUE if memory that an earlier launch allocated is still live and the graph was not
+ * instantiated with AUTO_FREE_ON_LAUNCH. */
 static CUresult check_memory(const struct dcu_exec *exec)
 {
         for (uint32_t i = 0; i < exec->graph->n_nodes; i++) {
@@ -67,7 +68,7 @@ static CUresult take_memory(const struct dcu_exec *exec)
         return r;
 }
 
-/* --- order --- */
+/* --- order of launches ------------ */
 
 /* Waits for the previous launch, and for the events that nodes wait for. */
 static CUresult wait_for_others(const struct dcu_exec *exec, uint32_t slot)
@@ -80,7 +81,7 @@ static CUresult wait_for_others(const struct dcu_exec *exec, uint32_t slot)
         for (uint32_t i = 0; i < build->n_waits && r == CUDA_SUCCESS; i++) {
                 struct dcu_event_record recorded = {0};
 
-                /* a destroyed event needs no wait */
+                /* a destroyed event is not waited for */
                 if (dcu_event_recorded(build->waits[i], &recorded) != CUDA_SUCCESS)
                         continue;
                 if (recorded.shared)
@@ -103,7 +104,8 @@ static void set_events(const struct dcu_exec *exec)
         }
 }
 
-/* Records the events of nodes; an event may have been destroyed meanwhile, then the daemon must not get its number. */
+/* Marks the exec as stale if an event that one of its nodes records was destroyed: the daemon's copy must not refer
+ * to the event any more. */
 static void look_at_events(struct dcu_exec *exec)
 {
         const struct dcu_exec_build *build = exec->build;

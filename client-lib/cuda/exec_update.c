@@ -89,7 +89,7 @@ static CUgraphExecUpdateResult fail(CUgraphExecUpdateResultInfo *info, CUgraphEx
         return result;
 }
 
-/* If `to` has more nodes without dependents than `from`: one of them. */
+/* Returns a node of `to` without dependents if `to` has more such nodes than `from`; else NULL. */
 static const struct dcu_node *extra_end(const struct dcu_graph *from, const struct dcu_graph *to)
 {
         const struct dcu_node *first = NULL;
@@ -104,7 +104,7 @@ static const struct dcu_node *extra_end(const struct dcu_graph *from, const stru
         return ends > known ? first : NULL;
 }
 
-/* `count` of each node has its position. */
+/* Compares the dependencies of two nodes. `count` of each node is its position in the order. */
 static CUgraphExecUpdateResult compare_edges(
         const struct dcu_node *from, const struct dcu_node *to, CUgraphExecUpdateResultInfo *info)
 {
@@ -169,7 +169,7 @@ CUgraphExecUpdateResult dcu_graph_compare(
         return result;
 }
 
-/* clone all works first, so that a failure changes nothing */
+/* Clones the work of all nodes before any node changes, so that a failure changes nothing. */
 static CUresult clone_works(struct dcu_node **nodes, uint32_t n, struct dcu_work ***ret)
 {
         struct dcu_work **works = calloc(n + 1, sizeof(struct dcu_work *));

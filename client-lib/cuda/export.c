@@ -63,7 +63,8 @@ static CUresult thread_context(void **ret)
         return r == CUDA_SUCCESS && !*ret ? CUDA_ERROR_INVALID_CONTEXT : r;
 }
 
-/* A context by handle, NULL for the current one. It may be inactive: the runtime calls this first. */
+/* *ret: the context of the handle, or the current one for NULL. It may be inactive: NVIDIA's runtime calls this
+ * before it activates the context. */
 static CUresult context_of(CUcontext handle, struct dcu_context **ret)
 {
         CUresult r = dcu_enter_process();
@@ -101,7 +102,7 @@ static CUresult keep_get(void **value, CUcontext handle, void *key)
         return r;
 }
 
-/* Reports that the context is healthy. */
+/* Reports that the context is healthy: the runtime calls this to detect a fault. */
 static CUresult check_context(CUcontext handle, uint32_t *flags, void **p)
 {
         (void)handle;
@@ -127,7 +128,8 @@ static CUresult context_id(CUcontext handle, uint64_t *ret)
         return r;
 }
 
-/* The driver's private object of a stream: here the public handle, and a fixed address for stream 0. */
+/* Private object that the driver has for each stream: here the public handle; for stream 0 the address of a
+ * variable. */
 static char legacy_stream, per_thread_stream;
 
 static CUresult stream_private(CUcontext handle, CUstream stream, void **ret, int per_thread)
@@ -183,7 +185,7 @@ static int module_functions(CUcontext handle, CUmodule module, void (*each)(void
 
 /* --- the tables --------------------------------------------------------------------------------------------------- */
 
-/* The layout that the runtime expects: word 0 is the size in bytes, then functions. */
+/* Layout of a table that the runtime expects: word 0 is the size of the table in bytes, then function pointers. */
 struct table {
         uintptr_t bytes;
         slot slots[TABLE_WORDS - 1];
@@ -204,10 +206,10 @@ static const struct table tools_context = {.bytes = 744,
                 [51 ... 91] = SLOT(unused)}};
 static const struct table tools_module = {
         .bytes = 792, .slots = {[0 ... 5] = SLOT(unused), SLOT(module_functions), [7 ... 97] = SLOT(unused)}};
-/* cuBLASLt queries a pair of values when it chooses a kernel: it accepts that there are none, but not that the table
- * is missing */
+/* cuBLASLt queries a pair of values when it chooses a kernel: it accepts a table without these values, but not a
+ * missing table */
 static const struct table lt_choice = {.bytes = 136, .slots = {[0 ... 15] = SLOT(unused)}};
-/* this table has no size in front */
+/* this table has no size word in front */
 static const slot context_storage[4] = {SLOT(keep_put), SLOT(keep_delete), SLOT(keep_get), SLOT(unused)};
 
 enum source { SERVED, GENUINE };
@@ -239,8 +241,8 @@ exports[] = {
                 &tools_module},
 };
 
-/* The genuine driver's handle of its primary context, from its interface for the runtime. It is used as a number
- * only. */
+/* Gets the genuine driver's handle of its primary context from the runtime's interface table. This library never
+ * dereferences the handle. */
 static CUresult take_token(const void *genuine)
 {
         CUresult (*primary)(CUcontext *, CUdevice);
@@ -254,7 +256,7 @@ static CUresult take_token(const void *genuine)
         return r;
 }
 
-/* The runtime would turn this into "symbol not found", which explains nothing, so print the reason. */
+/* Prints why there is no genuine driver: the runtime would only report "symbol not found". */
 static CUresult no_driver(void)
 {
         static atomic_flag said = ATOMIC_FLAG_INIT;

@@ -18,7 +18,8 @@ static void turn_jumps(void)
         for (size_t i = 0; i < dcu_n_procs; i++) {
                 void *genuine = dcu_genuine_symbol(dcu_procs[i].symbol);
 
-                /* a function that an older driver lacks stays ours and returns "not initialised" */
+                /* if the genuine driver lacks the function, calls go to this library, which returns "not
+                 * initialised" */
                 if (genuine)
                         __atomic_store_n(&dcu_jumps[i], genuine, __ATOMIC_RELEASE);
         }

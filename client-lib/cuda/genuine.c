@@ -35,7 +35,7 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int started;
 static CUresult start_result;
 
-/* 1: one of the notes is this library's. */
+/* 1: the ELF notes include this library's note. */
 static int notes_are_ours(const char *notes, size_t size)
 {
         Elf64_Nhdr note;
@@ -136,8 +136,8 @@ int dcu_genuine_version(void)
         return get && get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
-/* Sets CUDA_VISIBLE_DEVICES during cuInit, the only time when the genuine driver reads it: the daemon's GPU must be
- * its first. */
+/* Calls the genuine cuInit with CUDA_VISIBLE_DEVICES set to the daemon's GPU, so that the GPU is device 0. The
+ * genuine driver reads the variable only then. */
 static CUresult start_seeing(CUresult (*init)(unsigned int), const uint8_t uuid[16])
 {
         const char *set = getenv("CUDA_VISIBLE_DEVICES");

@@ -20,7 +20,7 @@ void *dcu_genuine_symbol(const char *name);
 /* The version of the genuine driver; 0: there is none. */
 int dcu_genuine_version(void);
 /*
- * Calls the genuine cuInit once, with the daemon's GPU (by UUID) as the only visible device. CUDA_ERROR_NOT_FOUND
- * without a library, else its result.
+ * Calls the genuine cuInit once, with the daemon's GPU (by UUID) as the only visible device. Returns the result of
+ * cuInit; CUDA_ERROR_NOT_FOUND: there is no genuine library.
  */
 CUresult dcu_genuine_start(const uint8_t uuid[16]);

@@ -137,7 +137,7 @@ CUresult dcu_edges_of(const struct dcu_graph *graph, const CUgraphNode *deps, co
 
 /* --- nodes --- */
 
-/* The node's contribution to the counts of its graph and of all enclosing graphs. */
+/* Adds (sign 1) or subtracts (sign -1) the node in the counts of its graph and of all enclosing graphs. */
 static void count_node(struct dcu_graph *graph, const struct dcu_work *work, int sign)
 {
         uint32_t total = 1, memory = 0;
@@ -314,7 +314,7 @@ CUresult dcu_graph_clone(const struct dcu_graph *graph, struct dcu_graph **ret)
         return CUDA_SUCCESS;
 }
 
-/* Kahn's algorithm; among nodes that are ready, the one that became ready first. */
+/* Uses Kahn's algorithm. If several nodes are ready, the one that became ready first comes first. */
 CUresult dcu_graph_order(const struct dcu_graph *graph, struct dcu_node ***ret)
 {
         struct dcu_node **order = malloc((graph->n_nodes + 1) * sizeof(struct dcu_node *));

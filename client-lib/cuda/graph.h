@@ -19,8 +19,8 @@
 
 #include "cuda/context.h"
 
-#define DCU_GRAPH_DEPTH_MAX 32u    /* most levels of child graphs */
-#define DCU_GRAPH_NODES_MAX 65536u /* most nodes, as in the protocol; nodes of children count too */
+#define DCU_GRAPH_DEPTH_MAX 32u    /* most levels of nested child graphs */
+#define DCU_GRAPH_NODES_MAX 65536u /* most nodes of a graph, with those of child graphs, as in the protocol */
 
 struct dcu_launch;
 struct dcu_box;
@@ -35,12 +35,12 @@ struct dcu_edge {
 
 struct dcu_kernel_work {
         CUfunction function;
-        CUkernel kernel; /* context that the program gave; NULL: none */
+        CUkernel kernel; /* kernel handle that the program gave; NULL: it gave a function */
         unsigned int grid[3], block[3], shared_bytes;
-        uint8_t *params; /* packed parameters */
-        void **pointers; /* offset in params of each parameter */
+        uint8_t *params; /* packed parameters of the kernel */
+        void **pointers; /* address of each parameter in `params` */
         uint32_t params_size, n_params;
-        CUlaunchAttribute *attributes; /* bits of the attributes that were set */
+        CUlaunchAttribute *attributes; /* attributes that the program set */
         uint32_t n_attributes;
 };
 
@@ -55,11 +55,12 @@ struct dcu_work {
                 struct dcu_graph *child;
                 CUevent event;
                 struct {
-                        /* allocation of an ALLOC or FREE node; NULL for a FREE of memory of no graph */
+                        /* allocation of an ALLOC or FREE node; NULL: the FREE node frees memory that no graph
+                         * allocates */
                         struct dcu_graph_memory *memory;
                         CUDA_MEM_ALLOC_NODE_PARAMS_v2 params;
                 } memory;
-                CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memops; /* 1: paramArray belongs to this library */
+                CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memops; /* paramArray is a copy that this library allocated */
         };
 };
 
@@ -68,12 +69,12 @@ struct dcu_node {
         struct dcu_graph *graph;
         struct dcu_work *work;
         struct dcu_edge *deps;
-        struct dcu_node **users; /* dependent nodes, once per edge */
+        struct dcu_node **users; /* nodes that depend on this one, once per edge */
         uint32_t n_deps, deps_space, n_users, users_space;
         uint32_t index;       /* index in graph->nodes */
-        uint32_t seen;        /* number of the last walk that visited the node */
-        uint32_t count;       /* scratch of a walk */
-        uint32_t disabled;    /* node of an instantiated graph */
+        uint32_t seen;        /* number of the last walk (dcu_walk_new()) that visited the node */
+        uint32_t count;       /* scratch value of a walk, for example a position */
+        uint32_t disabled;    /* 1: a node of an instantiated graph that does nothing at launch */
         CUgraphNode original; /* handle of the node that it was cloned from */
 };
 
@@ -90,7 +91,7 @@ struct dcu_graph {
         uint32_t n_memory;           /* number of allocation and free nodes, with those of children */
         struct dcu_node *parent;     /* node of which this is the child graph */
         CUgraph original;            /* handle of the graph that it was cloned from */
-        struct dcu_capture *capture; /* capture that is making the graph */
+        struct dcu_capture *capture; /* capture that adds nodes to the graph; NULL: none */
         uint32_t depth;              /* number of levels of child graphs below it */
         struct dcu_user_reference *users;
         uint32_t n_users, users_space;
@@ -113,7 +114,8 @@ static inline struct dcu_node *dcu_node_of(CUgraphNode handle)
 struct dcu_graph *dcu_graph_new(void);
 void dcu_graph_free(struct dcu_graph *graph);
 CUresult dcu_graph_clone(const struct dcu_graph *graph, struct dcu_graph **ret);
-/* Adds a node and takes over its work if it succeeds. Of edges only the node is checked: it must be of this graph. */
+/* Adds a node to the graph. On success the node owns `work`. Checks only that the nodes of `deps` belong to the
+ * graph. */
 CUresult dcu_node_add(struct dcu_graph *graph, struct dcu_work *work, const struct dcu_edge *deps, size_t n_deps,
         struct dcu_node **ret);
 /* Makes a malloc'ed array of edges from the nodes of these handles, which must be distinct nodes of the graph. data
@@ -123,7 +125,8 @@ CUresult dcu_edges_of(const struct dcu_graph *graph, const CUgraphNode *deps, co
 void dcu_node_remove(struct dcu_node *node);
 CUresult dcu_node_connect(struct dcu_node *from, struct dcu_node *to, const CUgraphEdgeData *data);
 int dcu_node_disconnect(struct dcu_node *from, struct dcu_node *to);
-struct dcu_edge *dcu_node_edge(struct dcu_node *from, struct dcu_node *to); /* NULL: there is no such node */
+/* edge between the nodes; NULL: there is none */
+struct dcu_edge *dcu_node_edge(struct dcu_node *from, struct dcu_node *to);
 /* A new number for a walk over nodes. */
 uint32_t dcu_walk_new(void);
 /* The nodes in an order in which they can run, a malloc'ed array; CUDA_ERROR_INVALID_VALUE: there is a cycle. */
@@ -135,14 +138,14 @@ void dcu_graphs_unlock(void);
 
 /* --- graph_node.c: without dcu.lock --- */
 
-/* Adds a node to the graph; r != CUDA_SUCCESS: the work is invalid, return that error. Consumes the work in every
- * case. */
+/* Adds a node with this work to the graph. r: result of making the work; if it is an error, this function returns it
+ * and adds no node. Frees the work on failure. */
 CUresult dcu_graph_add(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
         size_t n_deps, CUresult r, struct dcu_work *work);
-/* The work of a node of that type; CUDA_ERROR_INVALID_VALUE for other types. Without dcu.lock: the program must not
- * change the node meanwhile. */
+/* *ret: the work of the node, which must be of that type; CUDA_ERROR_INVALID_VALUE for other types. Takes no lock:
+ * the program must not change the node meanwhile. */
 CUresult dcu_node_work(CUgraphNode node, CUgraphNodeType type, const struct dcu_work **ret);
-/* Replaces the node's work by work of the same type; as dcu_graph_add(). */
+/* Replaces the node's work by work of the same type. r and work: as for dcu_graph_add(). */
 CUresult dcu_node_set(CUgraphNode node, CUresult r, struct dcu_work *work);
 
 /* --- graph_user.c --- */
@@ -156,7 +159,7 @@ void dcu_users_destroy(struct dcu_user_object *due); /* call without dcu.lock */
 
 CUresult dcu_work_empty(struct dcu_work **ret);
 CUresult dcu_work_launch(const struct dcu_launch *launch, CUcontext context, struct dcu_work **ret);
-/* Work of a kernel node. old: its attributes are kept; may be NULL. */
+/* Makes the work of a kernel node. old: previous work, whose attributes are kept; may be NULL. */
 CUresult dcu_work_kernel(const CUDA_KERNEL_NODE_PARAMS *params, const struct dcu_work *old, struct dcu_work **ret);
 CUresult dcu_work_copy(const CUDA_MEMCPY3D *params, CUcontext context, struct dcu_work **ret);
 CUresult dcu_work_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct dcu_work **ret);
@@ -173,12 +176,13 @@ void dcu_work_drop_unlocked(struct dcu_work *work);
 
 void dcu_work_kernel_clear(struct dcu_kernel_work *kernel);
 CUresult dcu_work_kernel_clone(const struct dcu_kernel_work *from, struct dcu_kernel_work *to);
-/* Sets a value in the list of attributes. */
+/* Sets or replaces one attribute of the kernel node. */
 CUresult dcu_work_kernel_attribute(
         struct dcu_kernel_work *kernel, CUlaunchAttributeID id, const CUlaunchAttributeValue *value);
 /* The launch that the work describes: function, dimensions, attributes. */
 CUresult dcu_work_kernel_launch(const struct dcu_kernel_work *kernel, struct dcu_launch *ret);
-/* The box of a copy node, which is known to be valid. */
+/* Describes a box as CUDA's parameters of a copy node. The box was checked before. dst_host, src_host: 1 if that
+ * side is host memory. */
 void dcu_work_describe_box(const struct dcu_box *box, int dst_host, int src_host, CUDA_MEMCPY3D *ret);
 
 /* --- graph_memory.c --- */
@@ -186,7 +190,7 @@ void dcu_work_describe_box(const struct dcu_box *box, int dst_host, int src_host
 struct dcu_graph_memory {
         struct dcu_graph_memory *next;
         uint64_t base, size;
-        uint32_t references; /* allocation of nodes, counted by nodes and once while it is live */
+        uint32_t references; /* number of nodes that allocate or free the memory, plus 1 while it is live */
         uint32_t epoch;
         int instances; /* number of instantiated graphs that allocate it, 0 or 1 */
         int live;      /* 1: a launch has allocated it and nothing has freed it yet */

@@ -6,7 +6,7 @@
  */
 #include "cuda/graph.h"
 
-/* Both nodes of an edge, which must be two nodes of the graph. */
+/* *ret_from, *ret_to: the nodes of an edge. 0: they are not two different nodes of the graph. */
 static int ends_of(const struct dcu_graph *graph, CUgraphNode from, CUgraphNode to, struct dcu_node **ret_from,
         struct dcu_node **ret_to)
 {

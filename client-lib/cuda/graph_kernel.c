@@ -44,8 +44,8 @@ CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
 }
 
 /*
- * Fills in the function, and also the kernel if there is one: programs look for the function, NVIDIA's runtime for the
- * kernel that it knows.
+ * Fills in the function, and also the kernel if there is one: programs read the function, NVIDIA's runtime searches for
+ * the kernel handle that it knows.
  */
 static CUresult name_kernel(const struct dcu_kernel_work *work, CUfunction *ret_function, CUkernel *ret_kernel)
 {
@@ -56,7 +56,7 @@ static CUresult name_kernel(const struct dcu_kernel_work *work, CUfunction *ret_
         *ret_function = work->function;
         *ret_kernel = work->kernel;
         if (!entry)
-                return CUDA_SUCCESS; /* the code was unloaded: return what the program passed */
+                return CUDA_SUCCESS; /* the code was unloaded: return the handles that the program passed */
         if (dcu_object_of(given, DCU_KERNEL)) {
                 *ret_kernel = (CUkernel)given;
                 return cuKernelGetFunction(ret_function, *ret_kernel);
@@ -157,7 +157,7 @@ CUresult cuGraphExecKernelNodeSetParams(
 
 /* --- attributes --- */
 
-/* Attributes of a kernel node that can be read, with their defaults. */
+/* *ret: default of an attribute of kernel nodes. An error for attributes that cannot be read. */
 static CUresult default_attribute(CUkernelNodeAttrID attr, CUkernelNodeAttrValue *ret)
 {
         switch ((unsigned int)attr) {
@@ -201,7 +201,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
         return r;
 }
 
-/* The launch with the new attributes must be valid. */
+/* Sets attributes of a kernel node, if a launch with them is valid. */
 static CUresult set_attributes(struct dcu_node *node, const CUlaunchAttribute *attributes, uint32_t n)
 {
         struct dcu_work *work = NULL;

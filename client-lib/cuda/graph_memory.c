@@ -15,8 +15,8 @@
 
 static struct dcu_graph_memory *all;
 static _Atomic uint32_t n_all;
-/* All memory of nodes counts as reserved and as used: nothing is cached. The high-water marks can be reset
- * separately. */
+/* Memory of graphs, bytes: in use, most that was in use, most that was reserved. All memory counts as reserved and
+ * used, because none is cached. The program can reset the two maxima separately. */
 static uint64_t used, used_high, reserved_high;
 
 static void account(uint64_t bytes, int sign)
@@ -41,7 +41,7 @@ static void give_back(uint64_t base, uint32_t epoch)
 {
         struct dcu_range range;
 
-        /* the end of a context may have freed it already */
+        /* the end of the context may have freed the memory already */
         if (epoch == atomic_load(&dcu.epoch) && dcu_range_remove(base, 1u << DCU_RANGE_DEVICE, &range))
                 (void)dsc_mem_free(dcu.session, base);
 }
@@ -88,7 +88,7 @@ int dcu_graph_memory_freed(CUdeviceptr address, CUresult *ret)
         return memory != NULL;
 }
 
-/* Allocates memory for the context and adds its range. */
+/* Allocates memory of the context for an allocation node and adds its range. */
 static CUresult take(struct dcu_context *context, uint64_t bytes, struct dcu_graph_memory *memory)
 {
         struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_DEVICE, .sync_memops = 1, .owner = context};
@@ -166,7 +166,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
         CUresult r = dcu_enter_process();
 
-        /* memory that no graph needs is returned at once */
+        /* there is nothing to trim: memory that no graph needs is returned at once */
         return r == CUDA_SUCCESS ? dcu_check_device(device) : r;
 }
 
@@ -187,7 +187,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
         return CUDA_SUCCESS;
 }
 
-/* A high-water mark can be reset to the current value, by writing 0. */
+/* CUDA accepts only the value 0, which resets a high-water mark to the current use. */
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
         CUresult r = dcu_enter_process();

@@ -24,7 +24,8 @@ static CUresult add_locked(CUgraphNode *ret, CUgraph graph, const CUgraphNode *d
 
         if (!g)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (g->parent && is_memory(work)) /* a child graph could run twice, which memory nodes do not allow */
+        /* a child graph may run more than once per launch, which CUDA does not allow for memory nodes */
+        if (g->parent && is_memory(work))
                 return CUDA_ERROR_NOT_SUPPORTED;
         r = dcu_edges_of(g, deps, data, n_deps, &edges);
         if (r == CUDA_SUCCESS)
@@ -128,7 +129,7 @@ static CUresult clone_locked(CUgraph original, CUgraph *ret)
 
         if (!graph)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (graph->n_memory) /* memory is allocated in one place only */
+        if (graph->n_memory) /* one memory node belongs to one graph, so a graph with memory nodes cannot be cloned */
                 return CUDA_ERROR_NOT_SUPPORTED;
         r = dcu_graph_clone(graph, &clone);
         if (r == CUDA_SUCCESS)
@@ -232,8 +233,8 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 
 /* --- lists --- */
 
-/* CUDA's convention for arrays of nodes: without an array *n is the number of nodes; a longer array is filled with
- * NULLs. */
+/* Writes nodes to the program's array, by CUDA's convention: without an array, *ret_n becomes the number of nodes;
+ * an array with more elements is filled up with NULLs. */
 static CUresult give_nodes(struct dcu_node *const *nodes, size_t n, CUgraphNode *ret, size_t *ret_n)
 {
         if (ret) {
@@ -298,7 +299,8 @@ static int is_plain(const CUgraphEdgeData *data)
         return !data->from_port && !data->type;
 }
 
-/* Writes an edge into element i of the arrays, if they are that long; 0: its data has no place. */
+/* Writes edge i into the program's arrays, if they have `room` for it. 0: the edge has data, and the program passed
+ * no array for data. */
 static int give_edge(struct dcu_node *to, const struct dcu_edge *edge, size_t i, size_t room, CUgraphNode *ret_from,
         CUgraphNode *ret_to, CUgraphEdgeData *ret_data)
 {
@@ -313,7 +315,7 @@ static int give_edge(struct dcu_node *to, const struct dcu_edge *edge, size_t i,
         return ret_data || (!ret_from && !ret_to) || is_plain(&edge->data);
 }
 
-/* Clears the elements after the last edge. */
+/* Clears the elements of the program's arrays behind the last edge. */
 static void give_rest(size_t n, size_t *ret_n, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data)
 {
         for (size_t i = n; (from || to) && i < *ret_n; i++) {

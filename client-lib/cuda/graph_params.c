@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls on nodes of the other kinds, and calls for nodes of any kind
+ * Calls on graph nodes other than kernel nodes, and calls on nodes of any kind
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams
         return r;
 }
 
-/* The work of a changed node; its context stays. */
+/* *ret: work of a copy node with new parameters, in the node's old context. */
 static CUresult other_copy(CUgraphNode node, const CUDA_MEMCPY3D *params, struct dcu_work **ret)
 {
         const struct dcu_work *old;
@@ -504,7 +504,7 @@ CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphN
         return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }
 
-/* The work that replaces the node's. */
+/* *ret: the new work of a node, made from the program's parameters. */
 static CUresult other_work(CUgraphNode node, CUgraphNodeParams *params, struct dcu_work **ret)
 {
         const struct dcu_work *old;
@@ -520,7 +520,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
         struct dcu_work *work = NULL;
         CUresult r = other_work(hNode, nodeParams, &work);
 
-        /* nodes of a child graph are changed one by one */
+        /* the graph of a child node cannot be replaced; its nodes are changed one by one */
         if (r == CUDA_SUCCESS && work->type == CU_GRAPH_NODE_TYPE_GRAPH) {
                 dcu_work_drop_unlocked(work);
                 r = CUDA_ERROR_NOT_SUPPORTED;

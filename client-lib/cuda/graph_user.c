@@ -16,7 +16,7 @@ struct dcu_user_object {
         void *argument;
         CUhostFn destroy;
         uint64_t count;
-        struct dcu_user_object *next; /* next of the objects whose destructor is due */
+        struct dcu_user_object *next; /* next in the list of objects whose destructor must still run */
 };
 
 static struct dcu_user_object *due_first, **due_last = &due_first;
@@ -115,7 +115,7 @@ CUresult cuUserObjectCreate(
         return object ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The object of a handle that has references left. With dcu.lock held. */
+/* The object of a handle that still has references, if `count` is 1 to INT_MAX; else NULL. With dcu.lock held. */
 static struct dcu_user_object *object_of(CUuserObject handle, unsigned int count)
 {
         struct dcu_user_object *object = dcu_object_of(handle, DCU_USER_OBJECT);
@@ -179,7 +179,7 @@ static CUresult release_from(struct dcu_graph *graph, struct dcu_user_object *ob
 
         if (!reference)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (count > reference->count) /* the graph holds fewer references */
+        if (count > reference->count) /* the program may release more references than the graph holds: release all */
                 count = reference->count;
         reference->count -= count;
         if (reference->count == 0)

@@ -17,7 +17,7 @@
 struct hosted {
         CUhostFn function;
         CUstreamCallback callback;
-        CUstream stream; /* stream handle for the callback */
+        CUstream stream; /* handle that the callback gets */
         void *argument;
         dsc_session *session;
         uint32_t epoch;
@@ -57,7 +57,7 @@ static CUresult submit(uint32_t slot, const struct hosted *given)
         }
         r = dcu_result(dsc_host_call(hosted->session, slot, id, NULL));
         if (r != CUDA_SUCCESS) {
-                /* it was not submitted, so nothing else frees it */
+                /* the call was not submitted, so nothing else frees the registration */
                 dsc_host_unregister(hosted->session, id);
                 free(hosted);
         }

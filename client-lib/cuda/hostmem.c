@@ -115,7 +115,8 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
         return CUDA_SUCCESS;
 }
 
-/* Adds ranges for pinned memory: at the host's address, and at the device's if that differs. */
+/* For DETSHARE_REGISTER=replace: replaces the range's pages by shared ones and adds a range for the device's address
+ * of them. */
 static CUresult replace_pages(struct dcu_range *range, unsigned int flags)
 {
         struct dcu_range pinned = {.kind = DCU_RANGE_REPLACED, .sync_memops = 1, .owner = range->owner};
@@ -123,13 +124,13 @@ static CUresult replace_pages(struct dcu_range *range, unsigned int flags)
 
         if (!dcu_replace((void *)(uintptr_t)range->base, range->size, &address)) {
                 if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP))
-                        return CUDA_SUCCESS; /* copies are correct without it */
+                        return CUDA_SUCCESS; /* copies work without shared pages */
                 (void)dcu_range_remove(range->base, 1u << DCU_RANGE_REGISTERED, range);
                 return CUDA_ERROR_NOT_SUPPORTED;
         }
         pinned.base = dcu_replace_address(range->base, address, range->base);
         pinned.size = range->size;
-        (void)dcu_range_add(&pinned); /* without it only copies by the device's address are refused */
+        (void)dcu_range_add(&pinned); /* if it fails, only copies that use the device's address are refused */
         dcu_range_set_detail(range->base, (void *)(uintptr_t)address);
         return CUDA_SUCCESS;
 }
@@ -195,7 +196,7 @@ CUresult cuMemHostUnregister(void *p)
                 return CUDA_ERROR_INVALID_VALUE;
         if (dcu_range_remove((uintptr_t)p, 1u << DCU_RANGE_REGISTERED, &range)) {
                 if (range.detail) {
-                        r = dcu_result(dsc_wait_all(dcu.session)); /* kernels may still write there */
+                        r = dcu_result(dsc_wait_all(dcu.session)); /* kernels may still write to the shared pages */
                         dcu_hostmem_unregister(&range, 1);
                 }
                 return r;

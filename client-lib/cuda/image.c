@@ -16,7 +16,7 @@
 struct wrapper {
         uint32_t magic, version;
         const void *data;
-        const void *more; /* a file name; in version 2 the parts that were linked into `data` */
+        const void *more; /* a file name; in version 2 an array of the parts that were linked into `data` */
 };
 
 struct container {
@@ -35,7 +35,7 @@ static size_t larger(size_t a, size_t b)
         return a > b ? a : b;
 }
 
-/* The end of a cubin's last header or section. */
+/* Length of a cubin: the end of its last header or section, bytes. */
 static size_t elf_size(const uint8_t *bytes)
 {
         const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
@@ -73,7 +73,7 @@ static size_t container_size(const uint8_t *bytes)
         return header.header_bytes + (size_t)header.entries_bytes;
 }
 
-/* An image for coloured kernels (detshare/coloured.h) contains its length. */
+/* Length of an image for coloured kernels (detshare/coloured.h), which the image contains, bytes. */
 static size_t coloured_size(const uint8_t *bytes)
 {
         struct ds_coloured_image header;
@@ -83,8 +83,9 @@ static size_t coloured_size(const uint8_t *bytes)
 }
 
 /*
- * The container of a wrapper. For code compiled to be linked (nvcc -rdc=true) that is linked machine code, which a
- * simulated device cannot use; if a program was linked from one part, that part has all its PTX.
+ * The fatbin container of a wrapper. Code that was compiled to be linked (nvcc -rdc=true) is linked machine code, which
+ * a simulated device cannot use. If the program was linked from one part, that part contains all of its PTX:
+ * prefer_part chooses it.
  */
 static const void *wrapped(const void *p, int prefer_part)
 {

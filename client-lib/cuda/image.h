@@ -13,8 +13,9 @@
 #define DCU_IMAGE_MAX ((size_t)256 << 20)
 
 /*
- * The bytes to send for the image at p; of a wrapper, those of its container. *ret_size does not count the NUL after
- * PTX text. prefer_part: for code linked from one part, takes the part, which has its PTX. 0: not an image.
+ * *ret_bytes: the bytes to send for the image at p (for a wrapper, those of its container). *ret_size does not count
+ * the NUL after PTX text. prefer_part: takes the part, with its PTX, if the code was linked from one part. 0: p is no
+ * image.
  */
 int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, size_t *ret_size);
 /* 1: the `size` bytes begin like a cubin, a fatbin container, or PTX text (.version). */

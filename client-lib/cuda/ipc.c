@@ -15,7 +15,7 @@
 #include "cuda/range.h"
 #include "cuda/vmm.h"
 
-/* The secret of a token identifies the memory; the bytes before it are a position within. */
+/* Number of bytes at the end of a token that identify the memory; the bytes before them give a position within it. */
 #define SECRET_BYTES 32u
 
 _Static_assert(sizeof(CUipcMemHandle) == DSC_TOKEN_BYTES, "a handle holds a token");
@@ -23,8 +23,8 @@ _Static_assert(sizeof(CUipcMemHandle) == DSC_TOKEN_BYTES, "a handle holds a toke
 struct opened {
         struct opened *next;
         CUipcMemHandle handle;
-        uint64_t id, va, bytes; /* handle in the daemon, address of the mapped slab */
-        uint64_t base;          /* address and size of the allocation */
+        uint64_t id, va, bytes; /* handle in the daemon; address and size of the mapped slab */
+        uint64_t base;          /* address of the allocation within the mapped slab */
         uint32_t refs;
 };
 
@@ -36,7 +36,7 @@ struct exported {
 /* Taken after dcu.lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *all;
-static struct exported *own; /* allocations of which this session has given handles: it cannot open them itself */
+static struct exported *own; /* allocations that this session exported; it cannot open its own handles */
 
 static const uint8_t *secret_of(const void *token)
 {
@@ -89,7 +89,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
         return r;
 }
 
-/* Closes as much of it as was opened. */
+/* Undoes the opening in the daemon; mapped: 1 if the slab was mapped. */
 static void close_in_daemon(const struct opened *opened, int mapped)
 {
         if (mapped)
@@ -181,7 +181,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
         return open_handle(pdptr, &handle, Flags);
 }
 
-/* With the lock held. */
+/* Removes the opening from the list `all`. With the lock held. */
 static void take_out(struct opened *opened)
 {
         struct opened **at = &all;

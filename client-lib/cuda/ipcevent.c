@@ -18,7 +18,7 @@ static const char magic[8] = {'D', 'S', 'e', 'v', 'e', 'n', 't', '1'};
 
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcEventHandle), "a handle fits into CUDA's");
 
-/* With event->lock held. */
+/* Makes the event's shared object in the daemon, if it has none. With event->lock held. */
 static CUresult share_locked(struct dcu_event *event)
 {
         CUresult r;

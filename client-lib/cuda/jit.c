@@ -20,7 +20,7 @@ static uint64_t now_ns(void)
 
 #define OPTIMIZATION_MAX 4
 
-/* The number in a pointer's place. */
+/* Reads an option's number, which is passed in the place of a pointer. */
 static uint32_t number_of(void *const *value)
 {
         return (uint32_t)(uintptr_t)*value;
@@ -97,5 +97,5 @@ void dcu_jit_finish(struct dcu_jit *jit, int ok, const char *log)
         put_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, jit->info_room, ok ? log : "");
         put_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, jit->error_room, ok ? "" : log);
         if (wall)
-                memcpy(wall, &ms, sizeof(ms)); /* the value itself, in a pointer's place */
+                memcpy(wall, &ms, sizeof(ms)); /* the option's result is stored in place of the pointer */
 }

@@ -20,10 +20,11 @@ struct dcu_jit {
         const CUjit_option *options;
         void **values;
         uint64_t start_ns;
-        size_t info_room, error_room; /* sizes of the buffers, which are overwritten */
+        /* sizes of the log buffers, bytes: the options that carry them are overwritten with the written sizes */
+        size_t info_room, error_room;
 };
 
-/* CUDA_ERROR_INVALID_VALUE for unknown options. */
+/* Reads the options of a call. CUDA_ERROR_INVALID_VALUE: an option is unknown, or an array is missing. */
 CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values);
 /* The compiler's options, as in struct dsc_load. */
 void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint32_t *ret_optimization);

@@ -73,7 +73,8 @@ static CUresult set_max_dynamic_shared(struct dcu_entry *entry, int value)
         return CUDA_SUCCESS;
 }
 
-/* A size that the code requires cannot be changed; other sizes are checked at the launch. */
+/* Sets one dimension of the required cluster size. A size that the code requires cannot be changed; other sizes are
+ * checked at the launch. */
 static CUresult set_cluster(struct dcu_entry *entry, unsigned int dimension, int value)
 {
         if (value < 0 || (entry->info.cluster[0] && value != (int)entry->info.cluster[dimension]))
@@ -194,7 +195,8 @@ CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
         return module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* NULL for name or function is an invalid value: unlike other calls, this one does not return invalid handle. */
+/* Returns CUDA_ERROR_INVALID_VALUE for a NULL name or function; other calls return an invalid handle for a NULL
+ * function. */
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 {
         struct dcu_entry *entry;

@@ -28,7 +28,7 @@ static int dimensions_valid(const struct dcu_launch *l)
                 CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
 
         for (int i = 0; i < 3; i++) {
-                /* zero wraps around and counts as too large */
+                /* a dimension of zero wraps around to a large number */
                 if (l->block[i] - 1 >= (unsigned int)dcu_attribute(block_limit[i]) ||
                         l->grid[i] - 1 >= (unsigned int)dcu_attribute(grid_limit[i]))
                         return 0;
@@ -36,7 +36,8 @@ static int dimensions_valid(const struct dcu_launch *l)
         return 1;
 }
 
-/* A quick conservative check: 0 means that a block of that many threads certainly has enough registers. */
+/* Quick conservative check. 0: a block of that many threads has enough registers; 1: the exact calculation must
+ * decide. */
 static int registers_short(unsigned int threads, unsigned int registers)
 {
         return (uint64_t)(threads + 127) * (registers + 7) >
@@ -249,8 +250,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
         return launch(&l);
 }
 
-/* An event that a kernel may trigger before its end. It is recorded after the kernel here: later than needed, which
- * CUDA allows. */
+/* Checks the attribute of an event that the kernel may trigger before its end. Here the event is recorded after the
+ * kernel: later than needed, which CUDA allows. */
 static CUresult check_event(CUevent handle, int flags)
 {
         const struct dcu_event *event = dcu_object_of(handle, DCU_EVENT);
@@ -278,8 +279,8 @@ static CUresult record_events(const CUlaunchConfig *config)
 }
 
 /*
- * Hints have no effect: the daemon decides about caching, priorities and order; a kernel that may overlap its
- * predecessor need not. Attributes that the program would rely on are refused.
+ * Accepts or refuses one launch attribute. Hints have no effect: the daemon decides about caching, priorities and
+ * order; a kernel that may overlap the previous kernel need not. Attributes that the program relies on are refused.
  */
 CUresult dcu_launch_attribute(struct dcu_launch *l, const CUlaunchAttribute *attribute)
 {
@@ -346,7 +347,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
         return r == CUDA_SUCCESS ? record_events(config) : r;
 }
 
-/* Profiler markers, which nothing reads. */
+/* Calls that control a profiler: nothing reads them. */
 CUresult cuProfilerStart(void)
 {
         struct dcu_context *context;

@@ -18,16 +18,17 @@ struct dcu_launch {
         CUstream stream;
         void **params, **extra;
         int cooperative;
-        unsigned int cluster[3], preferred[3]; /* cluster size from attributes; 0: not requested */
-        const CUlaunchAttribute *attributes;   /* attributes as given, for the node of a capture */
+        /* requested and preferred cluster size from attributes; 0 0 0: not requested */
+        unsigned int cluster[3], preferred[3];
+        const CUlaunchAttribute *attributes; /* attributes as given, for the node of a capture */
         unsigned int n_attributes;
 };
 
 /* Takes one attribute; hints about decisions of the daemon have no effect. */
 CUresult dcu_launch_attribute(struct dcu_launch *launch, const CUlaunchAttribute *attribute);
 /*
- * Checks handle, dimensions, shared memory and clusters (and fills in their size). *ret_owner: context of the function,
- * NULL for a library's kernel.
+ * Checks handle, dimensions and shared memory, checks the cluster size, and fills it in if the kernel requires one.
+ * *ret_owner: context of the function, NULL for a library's kernel.
  */
 CUresult dcu_launch_check(struct dcu_launch *launch, struct dcu_entry **ret_entry, struct dcu_context **ret_owner);
 /* Packs the parameters; writes all kernel->params_size bytes. */

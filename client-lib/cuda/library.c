@@ -22,7 +22,7 @@ static int is_preserved(unsigned int count, const CUlibraryOption *options, void
         return 0;
 }
 
-/* Consumes the image in every case. */
+/* Publishes a handle for the image. Frees the image on failure. */
 static CUresult publish(struct dcu_image *image, struct dcu_jit *jit, CUlibrary *ret)
 {
         struct dcu_library *library;
@@ -121,7 +121,7 @@ CUresult cuLibraryUnload(CUlibrary library)
         return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The beginning of calls that need no context. */
+/* The checks with which calls on libraries begin; they need no context. */
 static CUresult enter_library(CUlibrary handle, struct dcu_library **ret)
 {
         CUresult r = dcu_enter_process();

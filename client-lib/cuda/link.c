@@ -24,7 +24,7 @@ static const char nothing[] = ".version 7.0\n.target sm_70\n.address_size 64\n";
 
 struct dcu_link {
         struct dcu_object head;
-        struct dcu_jit jit; /* arrays of the program, which must stay valid until the state is destroyed */
+        struct dcu_jit jit; /* options; the program must keep their arrays valid until it destroys the state */
         char *bytes;        /* the input, with a NUL after it */
         size_t size;
         unsigned int inputs;
@@ -66,7 +66,7 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **
         return link ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Compiles the input and unloads the module: the daemon caches the machine code. */
+/* Compiles the input in the daemon, which caches the machine code, and unloads the module again. */
 static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t size, struct dcu_jit *options)
 {
         struct dcu_image *image = dcu_image_new(bytes, size, 0);
@@ -109,7 +109,7 @@ static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data
                 return refuse(link, "linking several images into one is not supported: compile them as one");
         if (!dcu_image_plausible(data, size))
                 return type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
-        /* the size of a text may include its NUL */
+        /* the size that the program passes for PTX may include the final NUL */
         if (type == CU_JIT_INPUT_PTX)
                 size = strnlen(data, size);
         r = try_image(link, data, size, options);
@@ -179,7 +179,7 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
         return CUDA_SUCCESS;
 }
 
-/* First version of the ABI, with the same arguments. */
+/* First ABI version of cuLinkCreate, with the same arguments. */
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
         return cuLinkCreate_v2(numOptions, options, optionValues, stateOut);

@@ -24,7 +24,7 @@ static CUresult allocate(struct dcu_context *context, size_t bytes, unsigned int
         if (r != CUDA_SUCCESS)
                 return r;
         range.base = (uintptr_t)p;
-        /* without shared memory the device could not access it */
+        /* without shared memory the device cannot access the allocation */
         r = dsc_lookup(dcu.session, range.base, &base, &size) == 2 ? dcu_range_add(&range) : CUDA_ERROR_NOT_SUPPORTED;
         if (r != CUDA_SUCCESS) {
                 (void)dsc_host_free(dcu.session, p);
@@ -49,7 +49,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
         return allocate(context, bytesize, flags, dptr);
 }
 
-/* 1: the bytes are managed memory of one allocation. */
+/* 1: all the bytes lie in one allocation of managed memory. */
 static int is_managed(uint64_t address, size_t bytes, struct dcu_range *ret)
 {
         return bytes && dcu_range_find(address, ret) && ret->kind == DCU_RANGE_MANAGED &&
@@ -71,7 +71,7 @@ static CUresult check_location(const CUmemLocation *location)
         }
 }
 
-/* CUDA before 13 had one number for the location: the device, or the host. */
+/* CUDA before 13 passed a location as one number: a device, or CU_DEVICE_CPU for the host. */
 static CUmemLocation location_of(CUdevice device)
 {
         CUmemLocation location;
@@ -128,7 +128,7 @@ CUresult cuMemPrefetchAsync_v2(
         return flags == 0 ? prefetch(devPtr, count, location, hStream) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* check every range first, so that an error changes nothing */
+/* Checks every range before the first operation, so that an error changes nothing. */
 static CUresult check_batch(const CUdeviceptr *addresses, const size_t *sizes, size_t n)
 {
         struct dcu_range range;
@@ -181,7 +181,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count
         return prefetch_batch(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 
-/* Discarded content may be kept. */
+/* Has no effect: CUDA allows the content of discarded memory to be kept. */
 CUresult cuMemDiscardBatchAsync(
         CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream)
 {
@@ -251,7 +251,8 @@ static int32_t as_device(const CUmemLocation *location)
         return location->type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-/* Devices that were advised to access the memory; the rest of the list is CU_DEVICE_INVALID. */
+/* Writes the list of devices that were advised to access the memory; fills the rest of the array with
+ * CU_DEVICE_INVALID. */
 static CUresult accessed_by(const struct dcu_range *range, void *data, size_t size)
 {
         const CUmemLocation *location = &range->advice[DCU_ADVICE_ACCESSED];

@@ -7,7 +7,7 @@
  */
 #include "cuda/copy.h"
 
-/* One side of either of CUDA's structures. */
+/* One side of CUDA_MEMCPY2D or CUDA_MEMCPY3D. */
 struct given {
         CUmemorytype type;
         const void *host;
@@ -38,7 +38,7 @@ static CUresult base_of(const struct given *g, struct dcu_side *side)
         }
 }
 
-/* The first byte and the pitches of a side. */
+/* *side: address of the first byte, pitch and slice of one side of a copy. */
 static CUresult side_of(const struct given *g, const struct dcu_box *box, struct dcu_side *side)
 {
         size_t pitch_max = (size_t)(unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH), right, bottom, offset,

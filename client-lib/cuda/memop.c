@@ -12,7 +12,7 @@
 #include "cuda/stream.h"
 
 #define MEMOPS_MAX 256u /* a batch has fewer operations than this */
-/* Only the old calls accept a write without a barrier before it. */
+/* Flags of the first ABI version: it accepts a write without a memory barrier before it, later versions do not. */
 #define V1_FLAGS ((unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
 
 static CUresult check_word(CUdeviceptr address, uint32_t bytes)

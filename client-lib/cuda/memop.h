@@ -6,5 +6,5 @@
 
 #include "cuda/api.h"
 
-/* Checks address and flags, and whether the operation is supported. */
+/* CUDA_SUCCESS if address, flags and kind of the operation are valid and supported. */
 CUresult dcu_memop_check(const CUstreamBatchMemOpParams *op);

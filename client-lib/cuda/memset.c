@@ -9,12 +9,13 @@
 
 struct fill {
         CUdeviceptr dst;
-        size_t pitch; /* bytes between rows; 0: one row */
+        size_t pitch; /* bytes from one row to the next; 0: there is one row */
         uint32_t value, element;
         size_t width, height; /* elements per row, number of rows */
 };
 
-/* Number of bytes from first to last; 0: rows overlap, are not aligned, or exceed the address space. */
+/* Bytes from the first to the last byte of the memset. 0: rows overlap, are not aligned, or exceed the address
+ * space. */
 static uint64_t extent(const struct fill *fill, uint64_t row)
 {
         uint64_t bytes;
@@ -69,7 +70,7 @@ static CUresult submit(const struct fill *fill, uint64_t row, uint32_t slot, int
 
         if (r != CUDA_SUCCESS || !sync)
                 return r;
-        if (place == DCU_PLACE_PINNED) /* the program may read the memory at once */
+        if (place == DCU_PLACE_PINNED) /* the program may read the memory as soon as the call returns */
                 return dcu_result(dsc_wait(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
         return dcu_stream_settle(slot);
 }

@@ -16,12 +16,12 @@
 #include "cuda/module.h"
 #include "cuda/range.h"
 
-/* A new module of the context from a loaded image. Consumes the image in every case. */
+/* Makes a module of the context from a loaded image. Frees the image on failure. */
 static CUresult publish(struct dcu_context *context, struct dcu_image *image, CUmodule *ret)
 {
         struct dcu_module *module;
 
-        /* a module ends with the session's memory: its image is never loaded again, so the bytes can go */
+        /* a module ends with a reset of the session: its image is never loaded again and needs no bytes */
         image->bytes = NULL;
         pthread_mutex_lock(&dcu.lock);
         module = dcu_object_new(DCU_MODULE, sizeof(*module), context);

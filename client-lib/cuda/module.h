@@ -16,20 +16,20 @@
 struct dcu_module {
         struct dcu_object head;
         struct dcu_image *image;
-        struct dcu_library *library; /* library of a view; NULL: the module owns its image */
+        struct dcu_library *library; /* library whose module this is; NULL: the module owns its image */
 };
 
 struct dcu_library {
         struct dcu_object head;
         struct dcu_image *image;
-        struct dcu_module *module; /* module that is its view, once requested */
+        struct dcu_module *module; /* module handle of the same image, once the program requested one; else NULL */
 };
 
 struct dcu_function {
         struct dcu_object head;
         struct dcu_entry *entry;
-        struct dcu_module *module;   /* handle as a module's function */
-        struct dcu_library *library; /* handle as a library's kernel */
+        struct dcu_module *module;   /* module that owns the handle, for a module's function */
+        struct dcu_library *library; /* library that owns the handle, for a library's kernel */
 };
 
 struct dcu_kernel {
@@ -40,17 +40,17 @@ struct dcu_kernel {
 
 /* Frees the module, its functions and its image. With dcu.lock held. */
 void dcu_module_free(struct dcu_module *module, int in_daemon);
-/* The handle of an entry's function, made at the first call. NULL: out of memory. With dcu.lock held. */
+/* Returns the function handle of an entry, which is made at the first call. NULL: out of memory. With dcu.lock held. */
 struct dcu_function *dcu_function_of_entry(
         struct dcu_entry *entry, struct dcu_module *module, struct dcu_library *library);
-/* Frees the handles of all entries. With dcu.lock held. */
+/* Frees the function and kernel handles of all entries of the image. With dcu.lock held. */
 void dcu_image_free_handles(struct dcu_image *image);
-/* A library's module. NULL: out of memory. With dcu.lock held. */
+/* Returns the library's module handle, which is made at the first call. NULL: out of memory. With dcu.lock held. */
 struct dcu_module *dcu_library_module(struct dcu_library *library);
 
 /*
- * The entry of a CUfunction, or of a CUkernel passed as one; NULL for anything else. *ret_owner: context of the
- * function, NULL for a library's.
+ * Returns the entry of a CUfunction, or of a CUkernel passed as one; NULL for anything else. *ret_owner: context of the
+ * function, NULL for a library's kernel.
  */
 static inline struct dcu_entry *dcu_entry_of(CUfunction handle, struct dcu_context **ret_owner)
 {

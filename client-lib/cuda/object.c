@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells of handles: object.h has the reasons
+ * The cells of handles (see object.h for the reasons)
  *
- * 256 MiB of addresses are reserved, for a million objects; memory is used when cells are first touched. Freed cells
- * are reused first in, first out, so that a stale handle stays detectable as long as possible.
+ * 256 MiB of addresses are reserved, for a million objects; memory is used when cells are first touched. The cell that
+ * was freed first is reused first, so that a stale handle stays detectable as long as possible.
  */
 #include <assert.h>
 #include <string.h>
@@ -28,7 +28,7 @@ int dcu_objects_start(void)
         p = mmap(NULL, CELLS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
                 return 0;
-        dcu_cells = (uintptr_t)p; /* aligned to a page, so each cell is aligned to its size */
+        dcu_cells = (uintptr_t)p; /* the range begins at a page, so each cell is aligned to its size */
         return 1;
 }
 

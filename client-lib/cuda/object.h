@@ -42,17 +42,17 @@ struct dcu_object {
         _Atomic uint32_t tag; /* kind << 8 | generation; 0: free */
         uint32_t generation;
         struct dcu_context *owner;
-        struct dcu_object *next, *prev; /* next in the owner's list, or in the free list */
+        struct dcu_object *next, *prev; /* links of the owner's list, or of the list of free cells */
 };
 
 extern uintptr_t dcu_cells;              /* address of the first cell; 0 before cuInit */
-extern _Atomic uintptr_t dcu_cells_used; /* bytes of the range that were ever used */
+extern _Atomic uintptr_t dcu_cells_used; /* size of the part of the reserved range that was used so far, bytes */
 
-/* Reserves the range. 0: the process cannot. Idempotent. */
+/* Reserves the address range of the cells. 0: the process cannot reserve it. Does nothing at later calls. */
 int dcu_objects_start(void);
 /*
- * A zeroed object of `size` <= DCU_CELL_BYTES bytes, on owner's list unless owner is NULL. NULL: out of memory. Freeing
- * removes it from the list. Both with dcu.lock held.
+ * dcu_object_new() returns a zeroed object of `size` <= DCU_CELL_BYTES bytes, on owner's list unless owner is NULL;
+ * NULL: out of memory. dcu_object_free() removes the object from the list. Both with dcu.lock held.
  */
 void *dcu_object_new(enum dcu_kind kind, size_t size, struct dcu_context *owner);
 void dcu_object_free(struct dcu_object *object);
@@ -62,7 +62,7 @@ static inline void *dcu_handle(const void *object)
         return (void *)((uintptr_t)object | ((const struct dcu_object *)object)->generation);
 }
 
-/* The object of a handle; NULL if it is no live object of that kind. */
+/* Returns the object of a handle; NULL if the handle is no live object of that kind. */
 static inline void *dcu_object_of(const void *handle, enum dcu_kind kind)
 {
         uintptr_t h = (uintptr_t)handle, generation = h & (DCU_CELL_BYTES - 1), cell = h - generation;

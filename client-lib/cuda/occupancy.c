@@ -53,7 +53,8 @@ static const uint16_t *shared_steps(const struct dcu_occupancy_device *device)
         }
 }
 
-/* Bytes of shared memory that the SM is configured to while the kernel runs. */
+/* Shared memory of an SM while the kernel runs, bytes: the smallest step that holds the carve-out and one block; the
+ * SM's maximum without a carve-out. */
 static size_t configured_shared(const struct dcu_occupancy_device *device, int carveout, size_t per_block)
 {
         const uint16_t *step = shared_steps(device);
@@ -81,7 +82,7 @@ int dcu_occupancy_registers_fit(const struct dcu_occupancy_device *device, int r
         return (int64_t)registers_per_warp(device, registers) * warps <= device->registers_per_block;
 }
 
-/* Blocks per SM that warps and registers allow. */
+/* Blocks per SM that the limits of warps and registers allow. */
 static int blocks_by_warps(
         const struct dcu_occupancy_device *device, const struct dcu_occupancy_kernel *kernel, int block)
 {

@@ -150,7 +150,7 @@ static CUresult known(const struct dcu_range *range, CUpointer_attribute attribu
                                                : known_small(range, attribute, data);
 }
 
-/* Pageable memory, or no memory. */
+/* *data: attribute of an address in pageable memory, or in no memory. */
 static CUresult unknown(CUpointer_attribute attribute, uint64_t address, void *data)
 {
         switch (attribute) {
@@ -162,7 +162,7 @@ static CUresult unknown(CUpointer_attribute attribute, uint64_t address, void *d
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-                return CUDA_SUCCESS; /* the program's value stays */
+                return CUDA_SUCCESS; /* CUDA leaves the program's variable unchanged */
         case CU_POINTER_ATTRIBUTE_CONTEXT:
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -216,7 +216,7 @@ CUresult cuPointerGetAttributes(
                 if (!data[i])
                         return CUDA_ERROR_INVALID_VALUE;
                 r = found ? known(&range, attributes[i], ptr, data[i]) : unknown(attributes[i], ptr, data[i]);
-                /* a known range without a pointer of that kind gives NULL, not an error */
+                /* an address in a known range without a host or device pointer gives NULL, not an error */
                 if (r != CUDA_SUCCESS && found &&
                         (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
                                 attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER))

@@ -19,10 +19,10 @@
 struct dcu_block {
         struct dcu_chunk *chunk;
         struct dcu_block *before, *after; /* neighbours in the chunk */
-        struct dcu_block *prev, *next;    /* links of the spare list */
+        struct dcu_block *prev, *next;    /* links of the pool's list of spare blocks */
         uint64_t base, size;
         int used;
-        uint32_t slot; /* stream slot of the mark; NO_SLOT: no mark */
+        uint32_t slot; /* stream slot of the last free (the mark); NO_SLOT: the block has no mark */
         uint64_t seq;
 };
 
@@ -33,7 +33,7 @@ struct dcu_chunk {
         uint64_t base, size;
 };
 
-/* Object of a handle; the pool may outlive it. */
+/* The object behind a pool's handle; the pool may outlive it. */
 struct dcu_pool_face {
         struct dcu_object head;
         struct dcu_pool *pool;
@@ -80,7 +80,7 @@ static int joins(const struct dcu_block *a, const struct dcu_block *b)
         return a && b && !a->used && !b->used && a->slot == b->slot;
 }
 
-/* Merges `right` into `left`. */
+/* Merges two neighbouring free blocks into `left`. */
 static void join(struct dcu_pool *pool, struct dcu_block *left, struct dcu_block *right)
 {
         left->size += right->size;
@@ -104,7 +104,7 @@ static struct dcu_block *join_around(struct dcu_pool *pool, struct dcu_block *bl
         return block;
 }
 
-/* Removes marks that have ended, and merges blocks that this allows. */
+/* Removes the marks of spare blocks whose frees have ended, and merges the blocks that this allows. */
 static void settle_spare(struct dcu_pool *pool)
 {
         struct dcu_block *block;
@@ -141,7 +141,7 @@ static struct dcu_block *chunk_add(struct dcu_pool *pool, uint64_t base, uint64_
         return block;
 }
 
-/* 1: none of it is in use, and no freed block may still be used by running work. */
+/* Frees the chunk and its blocks; in_daemon: also its memory in the daemon, once the submitted work has ended. */
 static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
 {
         struct dcu_pool *pool = chunk->pool;
@@ -168,7 +168,8 @@ static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
         free(chunk);
 }
 
-/* wait: also returns chunks that become empty when frees have ended. */
+/* Returns empty chunks to the daemon until the pool holds `keep` bytes. wait: waits for unfinished frees, so that
+ * more chunks become empty. */
 static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
 {
         struct dcu_chunk *chunk, *next;
@@ -189,7 +190,7 @@ static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
         }
 }
 
-/* A block in a new chunk. NULL: the pool may not grow, or memory is short. */
+/* Returns a block in a new chunk. NULL: the pool is at its limit, or memory is short. */
 static struct dcu_block *grow(struct dcu_pool *pool, uint64_t bytes)
 {
         uint64_t most =
@@ -214,7 +215,8 @@ static struct dcu_block *grow(struct dcu_pool *pool, uint64_t bytes)
 
 /* --- blocks --- */
 
-/* The smallest block that is large enough; any: also one for which streams other than this slot would have to wait. */
+/* Returns the smallest spare block that is large enough. any: 1 also blocks that the stream of this slot must wait
+ * for. NULL: none fits. */
 static struct dcu_block *fitting(const struct dcu_pool *pool, uint64_t bytes, uint32_t slot, int any)
 {
         struct dcu_block *best = NULL;
@@ -228,7 +230,7 @@ static struct dcu_block *fitting(const struct dcu_pool *pool, uint64_t bytes, ui
         return best;
 }
 
-/* Splits off the unneeded rest, which stays spare. 0: no memory for that, so the whole block is used. */
+/* Splits off the rest of the block as a spare block. 0: no memory for a block structure, so the whole block is used. */
 static int split(struct dcu_pool *pool, struct dcu_block *block, uint64_t bytes)
 {
         struct dcu_block *rest;
@@ -363,7 +365,8 @@ CUresult dcu_pool_free(CUdeviceptr address, uint32_t slot)
                 pthread_mutex_unlock(&lock);
                 return CUDA_ERROR_INVALID_VALUE;
         }
-        /* the slot joins with others: the end of its last operation does not prove that theirs have ended */
+        /* slot 0 joins with all blocking streams, so the end of its last operation does not prove that their work
+         * has ended */
         r = dcu_result(dsc_event_record(dcu.session, slot, 0, &seq));
         give_back(range.detail, r == CUDA_SUCCESS ? slot : NO_SLOT, seq);
         pthread_mutex_unlock(&lock);

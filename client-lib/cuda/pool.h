@@ -24,50 +24,52 @@ enum dcu_pool_reuse { DCU_REUSE_EVENTS = 1, DCU_REUSE_OPPORTUNISTIC = 2, DCU_REU
 
 struct dcu_pool_face;
 
-/* Protected by the allocator's lock. */
+/* Protected by the lock of the allocator. */
 struct dcu_pool {
-        struct dcu_pool_face *face; /* NULL: destroyed */
+        struct dcu_pool_face *face; /* object of the handle; NULL: the program destroyed the pool */
         CUmemoryPool handle;
-        struct dcu_pool *prev, *next; /* next in the list of all pools */
+        struct dcu_pool *prev, *next; /* links of the list of all pools */
         struct dcu_chunk *chunks;
         struct dcu_block *spare; /* free blocks, in no order */
         unsigned int reuse;      /* bits of enum dcu_pool_reuse */
-        int dying;               /* 1: destroyed; freed when none of it is in use */
+        int dying;               /* 1: the program destroyed the pool; it is freed with its last allocation */
         uint64_t threshold, limit;
         uint64_t reserved, reserved_high, used, used_high;
 };
 
 /* Makes a pool. limit: most bytes that it may hold, 0 = no limit. NULL: out of memory. */
 struct dcu_pool *dcu_pool_new(uint64_t limit);
-/* The device's default pool; NULL: out of memory. */
+/* Returns the device's default pool, which lives as long as the process; NULL: out of memory. */
 struct dcu_pool *dcu_pool_default(void);
 struct dcu_pool *dcu_pool_of(CUmemoryPool handle); /* NULL: no live pool has that handle */
-/* The pool takes no more allocations, and is freed when its allocations are. */
+/* Destroys the pool for the program: it takes no more allocations, and is freed with its last allocation. */
 void dcu_pool_destroy(struct dcu_pool *pool);
 
-/* Allocates *ret for work submitted to the slot from now on; adds a range. */
+/* *ret: address of memory for work that the slot gets from now on. Adds a range for the memory. */
 CUresult dcu_pool_alloc(struct dcu_pool *pool, uint32_t slot, size_t bytes, CUdeviceptr *ret);
-/* Frees after the work submitted to the slot so far. CUDA_ERROR_INVALID_VALUE: not an allocation of a pool. */
+/* Frees the memory after all work that the slot got so far. CUDA_ERROR_INVALID_VALUE: the address is no allocation
+ * of a pool. */
 CUresult dcu_pool_free(CUdeviceptr address, uint32_t slot);
-/* Frees after all work submitted so far, and waits for it. */
+/* Frees the memory after all work submitted so far, and waits for that work. */
 CUresult dcu_pool_free_now(CUdeviceptr address);
-/* Returns empty chunks until the pool holds at most so many bytes. */
+/* Returns empty chunks to the daemon until the pool holds at most `keep` bytes. */
 void dcu_pool_trim(struct dcu_pool *pool, uint64_t keep);
-/* The handle of the pool of a range's block. */
+/* Returns the handle of the pool to which the block belongs. */
 CUmemoryPool dcu_pool_of_block(const void *block);
 
 extern _Atomic int dcu_pool_excess; /* 1: some pool holds more than its threshold */
 void dcu_pool_release_excess(void);
-/* The program has waited for work: trims pools to their thresholds. */
+/* Call when the program has waited for work: reduces each pool to its release threshold. */
 static inline void dcu_pool_synchronized(void)
 {
         if (__builtin_expect(atomic_load_explicit(&dcu_pool_excess, memory_order_relaxed), 0))
                 dcu_pool_release_excess();
 }
-/* The session was reset: forgets everything in the pools. */
+/* Call after a reset of the session: forgets all chunks and blocks. */
 void dcu_pool_reset(void);
 
-/* Attributes: a copy of the pool's figures, and changing one. A reset high-water mark starts at the current value. */
+/* dcu_pool_get() copies the pool's figures; dcu_pool_set() changes one. A reset high-water mark begins at the
+ * current value. */
 enum dcu_pool_setting { DCU_POOL_REUSE, DCU_POOL_THRESHOLD, DCU_POOL_RESERVED_HIGH, DCU_POOL_USED_HIGH };
 void dcu_pool_get(struct dcu_pool *pool, struct dcu_pool *ret);
 void dcu_pool_set(struct dcu_pool *pool, enum dcu_pool_setting setting, uint64_t value);

@@ -11,7 +11,7 @@
 #include "cuda/range.h"
 #include "cuda/stream.h"
 
-static _Atomic(struct dcu_pool *) current; /* NULL: the default pool */
+static _Atomic(struct dcu_pool *) current; /* pool that the program set as current; NULL: the default pool */
 
 static struct dcu_pool *current_pool(void)
 {
@@ -72,7 +72,7 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
         return CUDA_SUCCESS;
 }
 
-/* CUDA 13 identifies pools by location and kind. */
+/* Checks a location and kind, by which CUDA 13 identifies the device's pools. */
 static CUresult enter_place(const CUmemLocation *location, CUmemAllocationType type)
 {
         CUresult r = dcu_enter_process();
@@ -166,7 +166,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 
 /* --- attributes --- */
 
-/* The attribute as enum dcu_pool_reuse; 0: it is none of them. */
+/* Returns the bit of enum dcu_pool_reuse for an attribute; 0: the attribute is none of them. */
 static unsigned int reuse_bit(CUmemPool_attribute attr)
 {
         switch (attr) {
@@ -323,7 +323,7 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, struct dcu_pool *pool,
         if (!dptr)
                 return CUDA_ERROR_INVALID_VALUE;
         *dptr = 0;
-        if (bytes == 0) /* NULL is no error here, as in NVIDIA's driver */
+        if (bytes == 0) /* a size of 0 gives the address NULL without an error, as NVIDIA's driver does */
                 return CUDA_SUCCESS;
         if (capturing)
                 return dcu_capture_mem_alloc(slot, bytes, dptr);
@@ -369,7 +369,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
                 return CUDA_ERROR_INVALID_VALUE;
         if (range.kind == DCU_RANGE_POOL)
                 return dcu_pool_free(dptr, slot);
-        /* cuMemAlloc's memory: freed once the stream has come there and all work submitted by then has ended */
+        /* memory of cuMemAlloc is freed once the stream reaches this point and all work submitted by then has ended */
         if (!dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
                 return CUDA_ERROR_INVALID_VALUE;
         return dcu_result(dsc_mem_free_later(dcu.session, dptr));

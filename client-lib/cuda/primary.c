@@ -69,8 +69,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         return r;
 }
 
-/* Removes other libraries' values before the context ends: at the last retain, or (0) whatever the number of
- * retains. */
+/* Removes context-local values of other libraries before the primary context ends. references: 1 only if one retain
+ * is left, 0 always. */
 static void clear_kept(uint32_t references)
 {
         struct dcu_context *context;

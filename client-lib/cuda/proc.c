@@ -14,7 +14,7 @@
 
 #define KNOWN_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 
-/* Index of the name's first entry, or of its place. */
+/* Returns the index of the first entry with that base name, or of the place where it would be. */
 static size_t first_of(const char *base)
 {
         size_t low = 0, high = dcu_n_procs;
@@ -84,7 +84,7 @@ CUresult cuGetProcAddress_v2(
         return r;
 }
 
-/* The first version of the call has no status: it returns CUDA_ERROR_NOT_FOUND. */
+/* This first ABI version reports no status: it returns CUDA_ERROR_NOT_FOUND for an unknown name. */
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
         CUdriverProcAddressQueryResult status;

@@ -15,7 +15,7 @@ static struct dcu_range *table;
 static size_t count, capacity;
 static unsigned long long next_id = 1;
 
-/* Index of the first range that begins after the address. */
+/* Returns the index of the first range that begins after the address. */
 static size_t upper(uint64_t address)
 {
         size_t low = 0, high = count;
@@ -198,7 +198,7 @@ void dcu_range_remove_image(const struct dcu_image *image)
         pthread_rwlock_unlock(&lock);
 }
 
-/* Removes one range of the owner. 1 if there was one. */
+/* Takes one range of the owner out of the table and copies it to *ret. 1: there was one. */
 static int take_owned(struct dcu_context *owner, struct dcu_range *ret)
 {
         int found = 0;
@@ -230,7 +230,7 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         struct dcu_range range;
 
         if (!in_daemon)
-                /* also globals of libraries, which will be loaded at other addresses */
+                /* also globals of libraries, which are loaded at other addresses after the reset */
                 dcu_range_remove_kind(DCU_RANGE_GLOBAL);
         while (take_owned(owner, &range)) {
                 if (range.kind == DCU_RANGE_DEVICE && in_daemon)
@@ -245,7 +245,7 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         }
 }
 
-/* Adjacent mappings count as one piece of memory. Only accessible memory counts. */
+/* 1: the whole range [address, address + extent) is mapped and accessible. Adjacent mappings count as one. */
 static int all_mapped(uint64_t address, uint64_t extent)
 {
         uint64_t end = address + (extent - 1);
@@ -264,7 +264,7 @@ static int all_mapped(uint64_t address, uint64_t extent)
         return yes;
 }
 
-/* 1: host memory that the device can access too. */
+/* 1: memory of this kind is host memory that the device can access too. */
 static int is_shared(enum dcu_range_kind kind)
 {
         return kind == DCU_RANGE_PINNED || kind == DCU_RANGE_MANAGED || kind == DCU_RANGE_REPLACED;

@@ -31,10 +31,10 @@ enum dcu_range_kind {
         DCU_RANGE_MANAGED,    /* cuMemAllocManaged(): like PINNED */
         DCU_RANGE_MAPPED,     /* device memory mapped by cuMemMap() */
         DCU_RANGE_OPENED,     /* device memory of another process */
-        DCU_RANGE_REPLACED,   /* registered memory that the device can access, see replace.h */
+        DCU_RANGE_REPLACED,   /* registered memory that the device can access (see replace.h) */
 };
 
-/* Preferred location of managed memory; type INVALID: none. */
+/* Advice of the program about a range of managed memory, index of dcu_range.advice. */
 enum dcu_advice {
         DCU_ADVICE_READ_MOSTLY,
         DCU_ADVICE_PREFERRED,
@@ -46,18 +46,21 @@ enum dcu_advice {
 struct dcu_range {
         uint64_t base, size;
         enum dcu_range_kind kind;
-        unsigned int flags; /* flags of cuMemHostAlloc or cuMemHostRegister; for MAPPED: CUmemAccess_flags */
+        /* flags of cuMemHostAlloc or cuMemHostRegister; for a MAPPED range its access flags (CUmemAccess_flags) */
+        unsigned int flags;
         int sync_memops;
         unsigned long long id;
         struct dcu_context *owner;
-        const struct dcu_image *image; /* image of a global */
+        const struct dcu_image *image; /* image of a GLOBAL range; else NULL */
         CUmemLocation advice[DCU_ADVICES];
-        void *detail; /* POOL: its block; MAPPED, OPENED: its object; REGISTERED: the device's address if replaced */
+        /* POOL: block; MAPPED, OPENED: object; REGISTERED: device's address of the replaced pages, NULL if not
+         * replaced */
+        void *detail;
 };
 
-/* How a copy reaches an address. */
+/* Kind of memory at an address, as copies see it. */
 enum dcu_place {
-        DCU_PLACE_BAD,    /* beyond the end of a known range, or in no range */
+        DCU_PLACE_BAD,    /* the range is not all within one known range, or no known range is there */
         DCU_PLACE_DEVICE, /* device memory or a global */
         DCU_PLACE_PINNED,
         DCU_PLACE_HOST, /* pageable memory of the program */
@@ -66,14 +69,15 @@ enum dcu_place {
 /* Adds the range and fills in range->id. CUDA_ERROR_OUT_OF_MEMORY; CUDA_ERROR_INVALID_VALUE: it overlaps another
  * one. */
 CUresult dcu_range_add(const struct dcu_range *range);
-/* Copies the range that contains the address. 1 if there is one. */
+/* Copies the range that contains the address to *ret. 1: there is one. */
 int dcu_range_find(uint64_t address, struct dcu_range *ret);
 /* 1: some range overlaps [address, address + size). */
 int dcu_range_overlaps(uint64_t address, uint64_t size);
-/* Removes the range that begins at base and whose kind is in the mask (1 << kind). 1 if there was one. */
+/* Removes the range that begins at base and whose kind is in the mask (1 << kind), and copies it to *ret. 1: there
+ * was one. */
 int dcu_range_remove(uint64_t base, unsigned int kinds, struct dcu_range *ret);
 void dcu_range_set_sync_memops(uint64_t address, int value);
-/* copy of the removed range; NULL: not wanted */
+/* Stores one kind of advice for the managed memory at the address. */
 void dcu_range_advise(uint64_t address, enum dcu_advice advice, const CUmemLocation *location);
 /* Sets range->flags of the range of that kind that begins at base. 0: there is none. */
 int dcu_range_set_flags(uint64_t base, enum dcu_range_kind kind, unsigned int flags);
@@ -83,14 +87,14 @@ CUresult dcu_range_global(struct dcu_image *image, struct dcu_context *owner, co
 /* Removes all ranges of an image. */
 void dcu_range_remove_image(const struct dcu_image *image);
 void dcu_range_set_detail(uint64_t base, void *detail);
-/* in hostmem.c: frees the rest of registered memory, whose range was removed. */
+/* Frees the pages of registered memory whose range was removed (hostmem.c). */
 void dcu_hostmem_unregister(const struct dcu_range *range, int in_daemon);
 /* Removes all ranges of a kind. */
 void dcu_range_remove_kind(enum dcu_range_kind kind);
-/* Frees everything that a context owns; in_daemon = 0 if the session's reset does that there. */
+/* Frees all memory that the context owns; in_daemon = 0: a reset of the session frees it in the daemon. */
 void dcu_range_free_owned(struct dcu_context *owner, int in_daemon);
 
-/* The place of [address, address + extent). extent >= 1. */
+/* Returns the kind of memory at [address, address + extent), extent >= 1. */
 enum dcu_place dcu_place_of(uint64_t address, uint64_t extent);
-/* in memset.c: checks memory for a memset of `height` rows of `width` elements. */
+/* CUDA_SUCCESS if a memset of `height` rows of `width` elements at dst is valid (memset.c). */
 CUresult dcu_memset_check(uint64_t dst, uint64_t pitch, uint32_t element, uint64_t width, uint64_t height);

@@ -39,7 +39,7 @@ int dcu_replace(void *p, size_t bytes, uint64_t *ret)
         if (dsc_host_alloc(dcu.session, pages.bytes, &pinned))
                 return 0;
         memcpy(pinned, pages.base, pages.bytes);
-        /* a size of 0 duplicates the mapping of the same pages; without shared memory there are none */
+        /* mremap of size 0 maps the same pages again; a session without shared memory has no such pages */
         if (dsc_lookup(dcu.session, (uintptr_t)pinned, &base, &size) != 2 ||
                 mremap(pinned, 0, pages.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pages.base) == MAP_FAILED) {
                 (void)dsc_host_free(dcu.session, pinned);
@@ -54,7 +54,7 @@ void dcu_replace_undo(void *p, size_t bytes, uint64_t pinned, int in_daemon)
         struct pages pages = pages_of(p, bytes);
         char *fresh = mmap(NULL, pages.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-        /* without memory for a copy the shared pages stay: they hold the program's data */
+        /* if memory for a private copy is short, the shared pages stay: they hold the program's data */
         if (fresh != MAP_FAILED) {
                 memcpy(fresh, pages.base, pages.bytes);
                 if (mremap(fresh, pages.bytes, pages.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pages.base) == MAP_FAILED)

@@ -67,7 +67,7 @@ int dcu_visible_devices(const char *variable, const uint8_t uuid[16])
                 variable += skip;
                 length = strcspn(variable, ", \t");
                 if (!entry_names_device(variable, length, uuid))
-                        break; /* an invalid entry hides itself and all later ones */
+                        break; /* CUDA ignores an invalid entry and all entries after it */
                 if (found++)
                         return -1;
                 variable += length;
@@ -116,7 +116,7 @@ static CUresult initialise(void)
         dsc_session *session = dsc_get(&r);
         CUresult result;
 
-        if (session && dsc_lost(session)) /* a function of detshare.h made it */
+        if (session && dsc_lost(session)) /* a function of detshare.h made the session before cuInit */
                 session = dsc_renew(NULL, &r);
         if (!session && dsc_fallback_native())
                 return dcu_fallback_init(0, r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE);
@@ -153,7 +153,7 @@ CUresult cuInit(unsigned int Flags)
         return r;
 }
 
-/* NVIDIA's runtime passes arguments of the genuine driver's version, so report that version. */
+/* Returns the genuine driver's version: NVIDIA's runtime passes arguments in the form of that version. */
 int dcu_driver_version(void)
 {
         int genuine = dcu_genuine_version();

@@ -30,16 +30,17 @@ struct dcu_state {
         _Atomic int n_devices; /* number of devices that CUDA_VISIBLE_DEVICES leaves, 0 or 1 */
         int launch_blocking;   /* value of CUDA_LAUNCH_BLOCKING */
         int eager_loading;     /* 1: CUDA_MODULE_LOADING=EAGER */
-        pthread_mutex_t lock;  /* protects creation and destruction of objects and contexts, and lists of owners */
+        /* protects creation and destruction of objects and contexts, and the contexts' lists of objects */
+        pthread_mutex_t lock;
 };
 
 extern struct dcu_state dcu;
 
 CUresult dcu_phase_error(int phase);
-/* Makes a new session when the daemon is gone. With dcu.lock held, without an active context. */
+/* Makes a new session after the daemon was lost. With dcu.lock held, and no active context. */
 CUresult dcu_session_renew(void);
 
-/* CUDA_SUCCESS once cuInit has succeeded in this process, except in host functions of streams. */
+/* Returns CUDA_SUCCESS if cuInit has succeeded in this process; an error otherwise, and in a stream's host function. */
 static inline CUresult dcu_enter_process(void)
 {
         int phase = atomic_load_explicit(&dcu.phase, memory_order_acquire);
@@ -61,9 +62,11 @@ static inline CUresult dcu_result(int r)
 
 /* The value of a device attribute, 0 if the device does not report it. */
 int dcu_attribute(CUdevice_attribute attribute);
-/* CUDA_ERROR_INVALID_DEVICE unless dev is a visible device. After dcu_enter_process(). */
+/* CUDA_ERROR_INVALID_DEVICE unless `dev` is 0 and CUDA_VISIBLE_DEVICES leaves a device. Call after
+ * dcu_enter_process(). */
 CUresult dcu_check_device(CUdevice dev);
-/* How many devices with this UUID CUDA_VISIBLE_DEVICES (NULL: unset) leaves: 0 or 1; -1 if it names the UUID twice. */
+/* Returns how many devices with this UUID the variable CUDA_VISIBLE_DEVICES (NULL: unset) leaves: 0 or 1; -1: it
+ * names the UUID twice. */
 int dcu_visible_devices(const char *variable, const uint8_t uuid[16]);
-/* The result of functions without an implementation; DETSHARE_DEBUG=1 prints their names to stderr. */
+/* Returns the result of functions without an implementation; with DETSHARE_DEBUG=1, prints `name` to stderr. */
 int dcu_unsupported(const char *name);

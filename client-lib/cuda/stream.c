@@ -19,7 +19,8 @@ static _Atomic uint64_t blocking[SLOTS / 64];
 static _Atomic uint64_t draining[SLOTS / 64];
 static _Atomic uint32_t n_draining, n_non_blocking;
 static _Atomic unsigned long long next_id = ID_FIRST;
-static _Atomic uint64_t unsettled; /* last operation of slot 0 that a synchronous call did not wait for; 0: none */
+/* last operation of slot 0 that a synchronous call submitted but did not wait for; 0: none */
+static _Atomic uint64_t unsettled;
 
 static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
 {
@@ -36,7 +37,7 @@ static int slot_busy(uint32_t slot)
         return dsc_peek(dcu.session, slot, dsc_stream_tail(dcu.session, slot)) == CUDA_ERROR_NOT_READY;
 }
 
-/* Frees the slots of destroyed streams that have drained. */
+/* Frees the slots of destroyed streams whose work has ended. */
 static void reap(void)
 {
         for (uint32_t word = 0; word < SLOTS / 64 && atomic_load(&n_draining); word++) {
@@ -54,7 +55,7 @@ static void reap(void)
 
 static void release_slot(uint32_t slot)
 {
-        /* a draining slot still joins with the legacy stream, so its bit in `blocking` stays until it is freed */
+        /* a draining slot still joins with the legacy stream, so its bit in `blocking` stays until the slot is freed */
         set_bit(draining, slot);
         atomic_fetch_add(&n_draining, 1);
         reap();
@@ -155,7 +156,7 @@ CUresult dcu_stream_drain(uint32_t slot)
         CUresult r;
 
         if (slot == 0) {
-                /* one operation of the legacy stream waits for all blocking streams */
+                /* wait for all blocking streams by one operation of the legacy stream */
                 r = dcu_result(dsc_event_record(dcu.session, 0, 0, &seq));
                 if (r != CUDA_SUCCESS)
                         return r;
@@ -205,7 +206,7 @@ void dcu_stream_thread_end(struct dcu_thread *thread)
         pthread_mutex_unlock(&dcu.lock);
 }
 
-/* CUDA's range on all devices with priorities: 0 is the lowest, -5 the highest. */
+/* Limits a priority to CUDA's range on all devices with priorities: 0 is the lowest, -5 the highest. */
 static int clamp_priority(int priority)
 {
         return priority > 0 ? 0 : (priority < -5 ? -5 : priority);
@@ -294,7 +295,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
         return destroy(hStream);
 }
 
-/* The beginning of queries on a stream. */
+/* The checks with which queries on a stream begin. */
 static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_context **ret_owner)
 {
         struct dcu_context *context;
@@ -303,8 +304,8 @@ static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_co
         return r == CUDA_SUCCESS ? dcu_stream_slot_any(hStream, context, ret_slot, ret_owner) : r;
 }
 
-/* For calls that wait, or check whether they would: refused while the stream captures, or (by the thread's mode)
- * others do. */
+/* Checks for calls that wait for a stream or query it: refused while the stream captures, or while a capture forbids
+ * the call in this thread. */
 static CUresult enter_waiting(CUstream hStream, uint32_t *ret_slot)
 {
         struct dcu_context *context, *owner;
@@ -363,7 +364,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
         if (r != CUDA_SUCCESS)
                 return r;
         if (!capturing && (Flags & CU_EVENT_WAIT_EXTERNAL))
-                return CUDA_ERROR_ILLEGAL_STATE; /* valid only in a capture */
+                return CUDA_ERROR_ILLEGAL_STATE; /* the flag is valid only in a capture */
         if (!(Flags & CU_EVENT_WAIT_EXTERNAL) && dcu_event_captured(event))
                 return dcu_capture_join(slot, event);
         if (capturing)

@@ -12,7 +12,7 @@
 
 #include "cuda/context.h"
 
-/* Stored and returned only, see streamattr.c; all zero initially. */
+/* Attributes of a stream: stored and returned without effect (see streamattr.c), initially zero. */
 struct dcu_stream_attributes {
         CUaccessPolicyWindow window;
         CUsynchronizationPolicy policy;
@@ -37,17 +37,19 @@ struct dcu_stream {
  */
 CUresult dcu_stream_slot(
         CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner);
-/* As above, for queries: accepts a capturing stream too, and the legacy stream beside one. */
+/* As dcu_stream_slot(), for queries: also accepts a capturing stream, and the legacy stream while a blocking stream
+ * captures. */
 CUresult dcu_stream_slot_any(
         CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner);
-/* For the core (dsc_streams()): the slot of a CUstream in the calling thread, 0 or a CUDA error. */
+/* For the core's callback (dsc_streams()): *ret_slot is the slot of a CUstream in the calling thread. Returns 0 or a
+ * CUDA error. */
 int dcu_stream_for_core(void *stream, uint32_t *ret_slot);
 int dcu_stream_joins_legacy(uint32_t slot);
 /* Waits for all work submitted to the slot (and, for slot 0, to the streams that it joins with). */
 CUresult dcu_stream_drain(uint32_t slot);
 /*
  * Call when a synchronous call has submitted device work to the slot. If every stream joins with slot 0, no program can
- * tell whether the work has ended, so the call may return. Otherwise waits for it, now or when that changes.
+ * tell whether the work has ended, so the call returns at once. Otherwise it waits, now or when that changes.
  */
 CUresult dcu_stream_settle(uint32_t slot);
 

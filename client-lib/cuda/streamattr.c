@@ -12,7 +12,8 @@
 
 static struct dcu_stream_attributes defaults[2]; /* attributes of the legacy and the per-thread default streams */
 
-/* The attributes of a stream or of a default stream; NULL with *ret_error. With dcu.lock held. */
+/* Returns the attributes of a stream or of a default stream; NULL and *ret_error for an invalid handle. With
+ * dcu.lock held. */
 static struct dcu_stream_attributes *attributes_of(
         CUstream stream, const struct dcu_context *current, CUresult *ret_error)
 {

@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry sets[DCU_TENSOR_CACHE_SETS][DCU_TENSOR_CACHE_WAYS];
 static uint64_t uses;
 
-/* Copies so many elements of an array unless it is NULL; `bit`: the array's bit in `given`. */
+/* Copies n elements of an array, unless it is NULL, and sets its bit in `given`. */
 #define TAKE(to, from, array, bit, n)                                             \
         do {                                                                      \
                 if (!(from)->array)                                               \
@@ -59,7 +59,7 @@ int dcu_tensor_key(const dsc_session *session, const struct dsc_tensor_map *ask,
         return 1;
 }
 
-/* Hash: multiply and fold, word by word. */
+/* Returns a hash of the key: multiplies and folds it word by word. */
 static uint64_t hash_of(const struct dcu_tensor_key *key)
 {
         const uint8_t *bytes = (const uint8_t *)key;

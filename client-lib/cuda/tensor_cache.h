@@ -28,9 +28,10 @@ struct dcu_tensor_key {
         uint8_t map[DSC_TENSOR_MAP_BYTES]; /* input map of REPLACE */
 };
 
-/* 1: a map may exist for these arguments; 0: there is none, and the daemon refuses it. */
+/* Fills in the key for a request of a map. 1: done; 0: the rank is invalid, so no map exists and the daemon refuses
+ * it. */
 int dcu_tensor_key(const dsc_session *session, const struct dsc_tensor_map *ask,
         const uint8_t map[DSC_TENSOR_MAP_BYTES], struct dcu_tensor_key *ret);
-/* 1 and the map, or 0. Any thread may call these two. */
+/* Copies the cached map of the key; 1: there was one. Any thread may call both functions. */
 int dcu_tensor_cache_find(const struct dcu_tensor_key *key, uint8_t ret_map[DSC_TENSOR_MAP_BYTES]);
 void dcu_tensor_cache_put(const struct dcu_tensor_key *key, const uint8_t map[DSC_TENSOR_MAP_BYTES]);

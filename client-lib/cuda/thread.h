@@ -44,7 +44,7 @@ static inline CUcontext dcu_thread_current(void)
         return dcu_self.depth ? dcu_self.stack[dcu_self.depth - 1] : NULL;
 }
 
-/* 0: out of memory. */
+/* Makes the context the thread's current one. 0: out of memory. */
 int dcu_thread_push(CUcontext context);
-/* Registers the freeing of the thread's resources at its end. */
+/* Registers the destructor that frees the thread's context stack and per-thread stream at its end. */
 int dcu_thread_register(void);

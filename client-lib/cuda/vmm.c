@@ -108,7 +108,7 @@ struct dcu_physical *dcu_physical_new(uint64_t id, uint64_t bytes, const CUmemAl
         return physical;
 }
 
-/* An object that the program may name. */
+/* Returns the physical memory of a handle that the program may still use; else NULL. */
 static struct dcu_physical *physical_of(CUmemGenericAllocationHandle handle)
 {
         struct dcu_physical *physical = dcu_object_of((void *)(uintptr_t)handle, DCU_PHYSICAL);
@@ -116,7 +116,8 @@ static struct dcu_physical *physical_of(CUmemGenericAllocationHandle handle)
         return physical && physical->refs ? physical : NULL;
 }
 
-/* Moves the object to the list of those to free if nothing needs it. With the lock held. */
+/* Moves the object from the list of all to the list of those to free, if no handle and no mapping needs it. With the
+ * lock held. */
 static void let_go(struct dcu_physical *physical)
 {
         if (physical->refs || physical->n_mapped)
@@ -131,8 +132,8 @@ static void let_go(struct dcu_physical *physical)
         dead = physical;
 }
 
-/* Frees the objects of that list, without locks: objects need dcu.lock, which must not be held while waiting for
- * work. */
+/* Frees the objects of the list `dead`. No lock is held meanwhile: freeing an object needs dcu.lock, which no thread
+ * may hold while it waits for work. */
 static CUresult bury(void)
 {
         struct dcu_physical *physical;
@@ -261,7 +262,7 @@ CUresult cuMemMap(
 
 typedef CUresult (*each_fn)(const struct dcu_range *range, unsigned int flags);
 
-/* The mapping at an address. 0: none; *ret is then a size that is certainly unmapped. */
+/* *ret: mapping at the address. 0: there is none; *ret then has a size that is certainly unmapped. */
 static int mapping_at(uint64_t at, struct dcu_range *ret)
 {
         if (dcu_range_find(at, ret) && ret->kind == DCU_RANGE_MAPPED)
@@ -270,8 +271,8 @@ static int mapping_at(uint64_t at, struct dcu_range *ret)
         return 0;
 }
 
-/* Whole mappings only, from the one that begins at ptr to the one that ends with the range; holes: reserved
- * addresses without a mapping are allowed too. */
+/* Checks that [ptr, ptr + size) begins with a mapping and ends with a mapping. holes: 1 allows reserved addresses
+ * without a mapping in between. */
 static CUresult check_mapped(CUdeviceptr ptr, size_t size, int holes)
 {
         uint64_t at = ptr, end = ptr + size;
@@ -300,7 +301,7 @@ static CUresult each(CUdeviceptr ptr, size_t size, each_fn fn, unsigned int flag
         return r;
 }
 
-/* Memory with any access is mapped in the daemon. */
+/* Maps memory in the daemon when the program gives it access, and unmaps it when the program takes access away. */
 static CUresult set_access(const struct dcu_range *range, unsigned int flags)
 {
         const struct dcu_physical *physical = range->detail;
@@ -336,7 +337,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&lock);
-        r = check_mapped(ptr, size, 1); /* as in NVIDIA's driver, unmapping 0 bytes succeeds */
+        r = check_mapped(ptr, size, 1); /* unmapping 0 bytes succeeds, as in NVIDIA's driver */
         if (r == CUDA_SUCCESS)
                 r = each(ptr, size, unmap, 0);
         pthread_mutex_unlock(&lock);
@@ -411,7 +412,7 @@ void dcu_vmm_reset(void)
 
 /* --- sharing with other processes --- */
 
-/* A file that contains the token; whoever has the file may import the memory. */
+/* Makes a file that contains the token: a process that gets the file may import the memory. Returns its descriptor. */
 static int token_file(const uint8_t token[DSC_TOKEN_BYTES])
 {
         int fd = memfd_create("detshare-memory", MFD_CLOEXEC);

@@ -17,27 +17,30 @@
 
 struct dcu_physical {
         struct dcu_object head;
-        struct dcu_physical *prev, *next; /* next in the list of all, later in the list of those to free */
-        uint64_t id, bytes;               /* handle in the daemon */
-        uint32_t refs;                    /* handles of the program; 0: only mappings keep it */
+        /* links of the list of all physical memory, later of the list of memory to free */
+        struct dcu_physical *prev, *next;
+        uint64_t id, bytes; /* handle in the daemon */
+        uint32_t refs;      /* number of program handles; 0: only mappings keep the memory */
         uint32_t n_mapped;
         CUmemAllocationProp prop;
 };
 
-/* Reserves addresses; align: a power of two of at least 2 MiB, hint 0 = none. CUDA_ERROR_OUT_OF_MEMORY. */
+/* *ret: base of the reserved addresses. align: a power of two of at least 2 MiB; hint: preferred base, 0 = none.
+ * CUDA_ERROR_OUT_OF_MEMORY: no addresses are left. */
 CUresult dcu_address_reserve(uint64_t bytes, uint64_t align, uint64_t hint, uint64_t *ret);
-/* Frees exactly one reservation; CUDA_ERROR_INVALID_VALUE for other ranges, and while something is mapped there. */
+/* Frees the reservation [base, base + bytes). CUDA_ERROR_INVALID_VALUE: it is no whole reservation, or something is
+ * mapped there. */
 CUresult dcu_address_free(uint64_t base, uint64_t bytes);
 /* 1: the whole range lies in one reservation. */
 int dcu_address_is_reserved(uint64_t base, uint64_t bytes);
 /* The session was reset: forgets all reservations. */
 void dcu_address_reset(void);
 
-/* An object for memory in the daemon, with one reference. NULL: out of memory. */
+/* Makes an object for physical memory in the daemon, with one reference. NULL: out of memory. */
 struct dcu_physical *dcu_physical_new(uint64_t id, uint64_t bytes, const CUmemAllocationProp *prop);
 /* The session was reset: invalidates all handles. With dcu.lock held. */
 void dcu_vmm_reset(void);
 
-/* The context that opened another process's memory ends: closes it. detail: of its range. */
+/* Closes another process's memory because the context that opened it ends. detail: detail of the memory's range. */
 void dcu_ipc_free(void *detail);
 void dcu_ipc_reset(void); /* call after a reset of the session */

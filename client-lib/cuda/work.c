@@ -36,7 +36,7 @@ CUresult dcu_work_empty(struct dcu_work **ret)
         return given(work_new(CU_GRAPH_NODE_TYPE_EMPTY, NULL), ret);
 }
 
-/* The context of a node; NULL is the current one. */
+/* *ret: the context that a node uses: `handle`, or the current one if it is NULL. */
 static CUresult context_of(CUcontext handle, CUcontext *ret)
 {
         struct dcu_context *context;
@@ -74,7 +74,7 @@ static void describe_side(const struct dcu_side *side, const struct dcu_box *box
         *type = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         *device = host ? 0 : side->address;
         *address = host ? (const void *)(uintptr_t)side->address : NULL;
-        /* as given: 0 if it does not matter */
+        /* pitch and height as the program gave them; 0 if they do not matter */
         *pitch = box->height > 1 || box->depth > 1 ? side->pitch : 0;
         *height = box->depth > 1 && side->pitch ? side->slice / side->pitch : 0;
 }

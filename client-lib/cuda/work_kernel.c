@@ -18,7 +18,7 @@ void dcu_work_kernel_clear(struct dcu_kernel_work *kernel)
         kernel->attributes = NULL;
 }
 
-/* Allocates the parameters, and pointers to each of them. */
+/* Allocates memory for `bytes` of parameters and for n pointers to them. */
 static CUresult make_room(struct dcu_kernel_work *kernel, uint32_t bytes, uint32_t n)
 {
         kernel->params = malloc(bytes ? bytes : 1);
@@ -63,7 +63,7 @@ CUresult dcu_work_kernel_attribute(
         return CUDA_SUCCESS;
 }
 
-/* Events that a launch records are recorded in the capture, not by the node. */
+/* 1: the node keeps this attribute. Events that a launch records are recorded in the capture, not by the node. */
 static int is_kept(CUlaunchAttributeID id)
 {
         return id != CU_LAUNCH_ATTRIBUTE_IGNORE && id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT &&

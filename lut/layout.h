@@ -25,10 +25,11 @@
 
 #define DS_LUT_MAGIC "DSLUT\n\x1a" /* followed by a zero byte */
 #define DS_LUT_PATTERNS_MAX (1u << 30)
-#define DS_LUT_SEARCH_MAX (1u << 20) /* most candidates of a match: tables or sequences, and constants of the digits */
+/* maximum number of candidates that a match tries: tables or sequences, and constants of the digits */
+#define DS_LUT_SEARCH_MAX (1u << 20)
 #define DS_LUT_BYTES_MAX (8u << 20)
-#define DS_LUT_BITS_MAX 16 /* bits of a granule's number */
-#define DS_LUT_DIMS_MAX 24 /* bits of a granule's coordinate */
+#define DS_LUT_BITS_MAX 16 /* maximum number of bits of a granule's number in its page */
+#define DS_LUT_DIMS_MAX 24 /* maximum number of bits of a granule's coordinate */
 #define DS_LUT_PERIOD_MAX 4096u
 
 struct ds_lut_head {
@@ -43,10 +44,10 @@ struct ds_lut_head {
         uint32_t samples, held_out, held_right;
         uint32_t n_signature;
         int64_t learnt_at;
-        uint32_t dims;              /* XOR, MODULUS, PLACES */
-        uint32_t tables;            /* XOR */
-        uint32_t parities, modulus; /* MODULUS, PLACES */
-        uint32_t period, slot_bits; /* CONGRUENCE */
+        uint32_t dims;              /* bits of a coordinate that are digits; XOR, MODULUS, PLACES */
+        uint32_t tables;            /* number of tables; XOR */
+        uint32_t parities, modulus; /* number of parity bits, and the modulus of the sums; MODULUS, PLACES */
+        uint32_t period, slot_bits; /* length of the sequence in slots, log2 of the granules per slot; CONGRUENCE */
         uint32_t zero[2];
 };
 _Static_assert(sizeof(struct ds_lut_head) == 272, "as in files of version 1");
@@ -56,20 +57,20 @@ struct ds_lut {
         struct ds_lut_head head;
         struct ds_lut_facts facts;
         unsigned bits;       /* bits of a granule's number in its page */
-        uint32_t *signature; /* offsets in bytes */
+        uint32_t *signature; /* offsets of the signature's granules in a page, bytes */
         uint8_t *channel;
-        /* XOR, MODULUS, PLACES */
+        /* used by XOR, MODULUS, PLACES */
         uint32_t *image; /* coordinate of each granule */
-        /* MODULUS, PLACES */
-        uint8_t *sum; /* sum of the weights of the digits that are 1, mod modulus */
-        /* PLACES: for each value of the parities and each channel, the numbers at which the channel is, in one
-         * array. The list of (parities, channel) begins at from[parities * channels + channel] and ends where the
-         * next one begins. */
+        /* used by MODULUS, PLACES */
+        uint8_t *sum; /* per value of the digits: sum of the weights of the digits that are 1, mod modulus */
+        /* used by PLACES: for each value of the parities and each channel, the numbers at which the channel is, in
+         * one array. The list of (parities, channel) begins at from[parities * channels + channel] and ends where
+         * the next list begins. */
         uint8_t *number;
         uint16_t *from;
-        /* MODULUS */
+        /* used by MODULUS */
         uint16_t place[DS_LUT_CHANNELS_MAX]; /* index of each channel in `channel` */
-        /* CONGRUENCE */
+        /* used by CONGRUENCE */
         uint16_t *step; /* numbers coprime to the period */
         uint32_t n_steps;
 };

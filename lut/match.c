@@ -22,14 +22,14 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define NEAR_ENOUGH(n) ((n) / 4) /* most of n probes that may contradict a pattern */
+#define NEAR_ENOUGH(n) ((n) / 4) /* maximum number of n probes that may contradict a pattern */
 
 struct seen {
         uint32_t x;
         uint8_t channel;
 };
 
-/* The pattern with the fewest contradictions, and the two lowest counts. */
+/* The pattern with the fewest contradicting probes, and the two lowest counts of contradictions. */
 struct nearest {
         uint32_t pattern, best, second;
 };
@@ -60,7 +60,7 @@ static void match_all(const struct ds_lut *lut, const struct seen *seen, uint32_
         }
 }
 
-/* The parities that most probes have, as bits above the digits. */
+/* The page's constant of each parity, by majority of the probes; returned as bits above the digits. */
 static uint32_t match_parities(const struct ds_lut *lut, const struct seen *seen, uint32_t n)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -86,7 +86,7 @@ static void match_modulus(const struct ds_lut *lut, struct seen *seen, uint32_t 
                 if (lut->place[seen[i].channel] != UINT16_MAX)
                         seen[known++] = seen[i];
         constant = match_parities(lut, seen, known);
-        /* among the other probes, those with the right parities vote with their digits and numbers */
+        /* only probes that agree with the parities vote for digits and shift */
         for (uint32_t i = 0; i < known; i++) {
                 uint32_t place = lut->place[seen[i].channel], y = lut->image[seen[i].x];
 
@@ -155,23 +155,24 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 /* --- names --- */
 
 #define QUICK_PER_CHANNEL 8
-#define WITHOUT_NAME 32          /* granules that may contradict before the ratio is tested */
-#define MOST(n) ((n) - (n) / 10) /* least number of n granules that must agree to stop the search for better names */
+#define WITHOUT_NAME 32 /* granules that may contradict before the share of agreeing granules is tested */
+/* least number of n granules that must agree to stop the search for better names */
+#define MOST(n) ((n) - (n) / 10)
 /* limit of granules and probes examined: one or two seconds; an H200 needs 16 million */
 #define WORK_MAX (INT64_C(1) << 28)
-#define LEAST(n) ((n) - (n) / 4) /* least number of n granules that must agree for a page of this table */
+#define LEAST(n) ((n) - (n) / 4) /* least number of n granules that must agree for the page to fit this table */
 
 struct naming {
         const struct ds_lut *lut;
         uint32_t n_names; /* number of names on the first page */
-        uint32_t *count;  /* count of granules with this name (row) on this channel */
-        uint8_t *told;    /* a page according to the table */
+        uint32_t *count;  /* number of granules with this name (row) on this channel (column) */
+        uint8_t *told;    /* channels of a page according to the table */
         uint8_t names[DS_LUT_CHANNELS_MAX];
-        int64_t work; /* remaining examinations */
+        int64_t work; /* examinations of granules and probes left until WORK_MAX */
 };
 
-/* Tests whether at least half of the first n granules agree with the names that they suggest: few granules suffice
- * to exclude a wrong pattern. */
+/* Whether at least half of the first n granules agree with the names that they suggest. A few granules suffice to
+ * exclude a wrong pattern. */
 static bool is_worth_counting(struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n)
 {
         uint8_t name_of[DS_LUT_CHANNELS_MAX], names[DS_LUT_CHANNELS_MAX];
@@ -196,8 +197,8 @@ static bool is_worth_counting(struct naming *naming, uint32_t pattern, const uin
         return differ * 2 <= seen + WITHOUT_NAME;
 }
 
-/* Counts how many of n granules, spread over the page, agree when each name is the channel on which it falls most
- * often; *ret_n is the number examined. Names that would share a channel explain nothing. */
+/* Gives each name the channel on which it falls most often, and returns how many of n granules, spread over the
+ * page, then agree. *ret_n: the number examined. Names that would share a channel explain nothing. */
 static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n, uint32_t *ret_n)
 {
         uint32_t channels = naming->lut->head.channels, right = 0, at, *count;
@@ -227,7 +228,7 @@ static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t
         return right;
 }
 
-/* Number of probes that matching one page examines. */
+/* Number of probe examinations that matching one page takes. */
 static int64_t match_work(const struct ds_lut *lut, uint32_t n_probes)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -235,13 +236,13 @@ static int64_t match_work(const struct ds_lut *lut, uint32_t n_probes)
 
         if (head->form == DS_LUT_MODULUS)
                 return ((int64_t)n_probes + head->modulus) << head->dims;
-        /* each channel may have all its places */
+        /* for PLACES each probe may vote for all numbers of its channel */
         if (head->form == DS_LUT_PLACES)
                 return ((int64_t)n_probes * DS_MAX(head->modulus / head->channels, 1u) + head->modulus) << constants;
         return (int64_t)n_probes * lut->facts.patterns;
 }
 
-/* Tests whether the page fits the table with these names, and counts the granules that agree. */
+/* Whether the page fits the table with these names. Also counts the granules that agree. */
 static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_right, uint32_t *ret_n)
 {
         const struct ds_lut *lut = naming->lut;
@@ -270,7 +271,8 @@ static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_rig
         return *ret_n && *ret_right >= LEAST(*ret_n);
 }
 
-/* Tries the names that the first page has with this pattern on the other pages. Counts how much of all pages agrees. */
+/* Takes the names that the first page gets with this pattern, tries them on the other pages, and counts how many
+ * granules of all pages agree. */
 static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *const *pages, size_t n_pages,
         uint64_t *ret_right, uint64_t *ret_n)
 {
@@ -294,7 +296,7 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
         uint32_t all = 1u << naming->lut->bits, patterns = naming->lut->facts.patterns, quick, n, right;
         uint64_t good, of, best = 0;
 
-        /* other constants of the parities and shifts of the sum only rename the channels */
+        /* for MODULUS the other constants of the parities and shifts of the sum only rename the channels */
         if (naming->lut->head.form == DS_LUT_MODULUS)
                 patterns = 1u << naming->lut->head.dims;
 
@@ -309,7 +311,7 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
                         continue;
                 best = good;
                 memcpy(ret_names, naming->names, sizeof(naming->names));
-                /* not for PLACES, where a few granules of a channel may be the only difference between two maps */
+                /* PLACES needs full agreement, because two maps may differ in a few granules of one channel only */
                 if (good == of || (good >= MOST(of) && naming->lut->head.form != DS_LUT_PLACES))
                         break;
         }

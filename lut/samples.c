@@ -22,7 +22,7 @@ struct head {
         char magic[8];
         uint32_t version, zero;
         struct ds_lut_about about;
-        uint64_t sum; /* checksum of all fields before it */
+        uint64_t sum; /* checksum of all previous fields */
 };
 
 /* A block is followed by its samples, four bytes each: unit << 8 | label */
@@ -30,7 +30,7 @@ struct block {
         uint32_t magic, n;
         uint64_t address;
         uint32_t run, zero;
-        uint64_t sum; /* checksum of all fields before it, and the samples */
+        uint64_t sum; /* checksum of all previous fields and of the samples */
 };
 
 /* FNV-1a: the checksum detects truncated blocks, not malicious changes. */
@@ -91,7 +91,7 @@ static size_t check_block(const uint8_t *bytes, size_t n, const struct ds_lut_ab
         if (n < sizeof(*ret))
                 return 0;
         memcpy(ret, bytes, sizeof(*ret));
-        /* the next run's number must not overflow */
+        /* run numbers below UINT32_MAX only, so that the next run's number does not overflow */
         if (ret->magic != BLOCK_MAGIC || ret->n > units(about) || ret->run == UINT32_MAX ||
                 ret->address & ((UINT64_C(1) << about->page_bits) - 1))
                 return 0;
@@ -248,7 +248,7 @@ static bool same(const struct ds_lut_about *a, const struct ds_lut_about *b)
                a->unit_bits == b->unit_bits && a->page_bits == b->page_bits && a->bus_bits == b->bus_bits;
 }
 
-/* Seeks to the end of the last complete block; an incomplete head counts as an empty file. */
+/* Seeks to the end of the last complete block, to append. A file with an incomplete header counts as empty. */
 static int go_on(int fd, const struct ds_lut_about *about, char *why, size_t size)
 {
         ds_cleanup(ds_freep) uint8_t *bytes = NULL;
@@ -270,7 +270,8 @@ static int go_on(int fd, const struct ds_lut_about *about, char *why, size_t siz
                 return refuse(why, size, "its samples are of another device, driver or size");
         while (at < n && (length = check_block(bytes + at, n - at, &was, &block)))
                 at += length;
-        /* at most one block can be truncated; more bytes were complete blocks once and must not be removed */
+        /* an interrupted write truncates at most one block; more bytes behind the complete blocks mean damage and
+         * must not be removed */
         if (n - at > sizeof(block) + (size_t)units(&was) * sizeof(uint32_t))
                 return refuse(why, size, "damaged in the middle, with more samples behind it");
         if (ftruncate(fd, (off_t)at) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0)

@@ -21,10 +21,10 @@
 
 #define DS_LUT_SAMPLES_VERSION 1
 #define DS_LUT_SAMPLES_MAGIC "DSSAMPL\n" /* first eight bytes of a file */
-#define DS_LUT_SAMPLE_UNKNOWN 0xff       /* measured, but undecided */
+#define DS_LUT_SAMPLE_UNKNOWN 0xff       /* label of a unit that was measured, but not decided */
 
 /* contract */
-#define DS_LUT_SAMPLES_E_REFUSED 1 /* not a file of samples, damaged, or of another version or device */
+#define DS_LUT_SAMPLES_E_REFUSED 1 /* the file has no samples, is damaged, or is of another version or device */
 
 /* Properties common to all blocks of a file. */
 struct ds_lut_about {
@@ -38,23 +38,23 @@ struct ds_lut_about {
 
 struct ds_lut_sample {
         uint32_t unit; /* below 2^(page_bits - unit_bits) */
-        uint8_t label; /* or DS_LUT_SAMPLE_UNKNOWN */
+        uint8_t label; /* number of the channel, or DS_LUT_SAMPLE_UNKNOWN */
 };
 
 struct ds_lut_block {
         uint64_t address; /* address of the page, a multiple of its size */
-        uint32_t run;     /* labels of one run are consistent */
+        uint32_t run;     /* number of the run; channel names are consistent within a run */
         uint32_t n;
-        struct ds_lut_sample *samples; /* owned by the struct ds_lut_samples, if in one */
+        struct ds_lut_sample *samples; /* owned by the struct ds_lut_samples that contains the block, if any */
 };
 
 struct ds_lut_samples {
         struct ds_lut_about about;
         struct ds_lut_block *blocks;
         size_t n_blocks;
-        uint64_t n_samples; /* sum over all blocks, including undecided samples */
+        uint64_t n_samples; /* samples of all blocks, including undecided ones */
         uint32_t next_run;  /* first unused run number */
-        uint64_t torn;      /* bytes at the end that are no complete block */
+        uint64_t torn;      /* bytes at the end of the file that are no complete block */
 };
 
 /* Reads all blocks of a file. 0; DS_LUT_SAMPLES_E_REFUSED with the reason in why; negative errno. Free the result
@@ -69,5 +69,5 @@ int ds_lut_writer_open(
         const char *path, const struct ds_lut_about *about, struct ds_lut_writer **ret, char *why, size_t size);
 /* Writes one block with a single write; flushed to disk at the close. -EFBIG: larger than the reader accepts. */
 int ds_lut_writer_put(struct ds_lut_writer *writer, const struct ds_lut_block *block);
-/* fsync() and close(); NULL is allowed. */
+/* Flushes the file to disk and closes it; NULL is allowed. */
 int ds_lut_writer_close(struct ds_lut_writer *writer);

@@ -17,10 +17,11 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define KINDS_MAX 4096u /* most kinds of pieces; with more of them no set is better than another */
+/* maximum number of kinds of pieces; with more kinds, every set of channels cuts about equally many pieces */
+#define KINDS_MAX 4096u
 #define SEEDS_MAX 64u
 
-/* A set of channels, and the number of pieces that touch exactly these. */
+/* A kind: a set of channels, and the number of pieces that touch exactly these channels. */
 struct kind {
         struct ds_sectors_set set;
         uint64_t count;
@@ -29,7 +30,7 @@ struct kind {
 struct kinds {
         struct kind *kind;
         size_t n;
-        uint64_t pieces, unknown; /* all pieces; pieces with an unlabelled granule */
+        uint64_t pieces, unknown; /* number of pieces; number of pieces with an unlabelled granule */
         uint32_t n_channels;
 };
 
@@ -43,7 +44,7 @@ static void set_remove(struct ds_sectors_set *set, uint32_t channel)
         set->word[channel / 64] &= ~(UINT64_C(1) << channel % 64);
 }
 
-/* 0: disjoint; 1: `of` is a subset of the set; 2: it is cut */
+/* Returns 0 if `of` and the set are disjoint, 1 if `of` is a subset of the set, 2 if the set cuts `of`. */
 static int set_meets(const struct ds_sectors_set *set, const struct ds_sectors_set *of)
 {
         int in = 0, out = 0;
@@ -122,7 +123,7 @@ static void kinds_melt(struct kinds *kinds)
         kinds->n = to;
 }
 
-/* The channels of piece i; 0: one of its granules has no label. */
+/* Finds the channels of piece i. Returns 0 if one of its granules has no label. */
 static int piece_of(const struct ds_sectors_labels *labels, uint32_t bits, size_t i, struct ds_sectors_set *ret)
 {
         const size_t per = (size_t)1 << (bits - labels->granule_bits);
@@ -136,7 +137,7 @@ static int piece_of(const struct ds_sectors_labels *labels, uint32_t bits, size_
         return 1;
 }
 
-/* 0, or -ERANGE: too many kinds. */
+/* Counts the pieces of 2^bits bytes by their set of channels. Returns 0, or -ERANGE: too many kinds. */
 static int kinds_count(const struct ds_sectors_labels *labels, uint32_t bits, struct kinds *kinds)
 {
         const size_t n = labels->n_granules >> (bits - labels->granule_bits);
@@ -174,7 +175,8 @@ static uint64_t cut_by(const struct kinds *kinds, const struct ds_sectors_set *s
         return cut;
 }
 
-/* Pieces whose channels are all in the set; of two sets that cut equally the one with more is better. */
+/* Number of pieces whose channels are all in the set; of two sets that cut equally many pieces the one with more
+ * inside is better. */
 static uint64_t inside(const struct kinds *kinds, const struct ds_sectors_set *set)
 {
         uint64_t n = 0;
@@ -201,7 +203,7 @@ static void judge(const struct kinds *kinds, struct found *found)
         found->inside = inside(kinds, &found->set);
 }
 
-/* Adds the channel that cuts least. */
+/* Adds the channel to the set with which the set cuts the fewest pieces. */
 static void grow(const struct kinds *kinds, struct found *found)
 {
         struct found best = {.cut = UINT64_MAX};
@@ -219,7 +221,8 @@ static void grow(const struct kinds *kinds, struct found *found)
         *found = best;
 }
 
-/* Makes the exchange that improves most; 0: none improves. */
+/* Exchanges the channel inside the set and the one outside whose exchange improves the set most. Returns 0 if none
+ * improves it. */
 static int exchange(const struct kinds *kinds, struct found *found)
 {
         struct found best = *found;
@@ -265,7 +268,7 @@ static struct found search(const struct kinds *kinds, uint32_t n_be)
 
 /* --- the plan ----------------------------------------------------------------------------------------------------- */
 
-/* The paper's upper bound of a sector's size, as log2 of bytes. */
+/* Upper bound of a sector's size by the SGDRC paper's rule, log2 of bytes. */
 static uint32_t bits_max(uint32_t n_be)
 {
         const int power = (n_be & (n_be - 1)) == 0;
@@ -295,8 +298,8 @@ static void plan_fill(const struct kinds *kinds, const struct found *found, uint
         ret->ls_permille = 1000 - DS_MIN(ret->be_permille + ret->lost_permille, 1000u);
 }
 
-/* Tries sizes from the largest down to one that loses little enough; the smallest loses least and is accepted in any
- * case. */
+/* Tries sector sizes from the largest down to one that loses little enough memory. The smallest size loses least and
+ * is accepted in any case. */
 static void plan_size(const struct ds_sectors_labels *labels, struct kinds *kinds, uint32_t lowest,
         uint32_t lost_permille, struct ds_sectors_plan *ret)
 {

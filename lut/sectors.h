@@ -22,12 +22,13 @@
 #include <stdint.h>
 
 #define DS_SECTORS_CHANNELS_MAX 128u
-#define DS_SECTORS_NO_CHANNEL 0xffu   /* a granule without a label */
-#define DS_SECTORS_LOST_PERMILLE 125u /* default limit of lost memory */
+#define DS_SECTORS_NO_CHANNEL 0xffu /* channel number of a granule without a label */
+/* default limit of the memory in sectors with channels of both classes, permille */
+#define DS_SECTORS_LOST_PERMILLE 125u
 #define DS_SECTORS_BITS_MAX 16u
 
 /* Contract codes */
-#define DS_SECTORS_E_LABELS 1 /* a label that is no channel, or too few labels */
+#define DS_SECTORS_E_LABELS 1 /* a label is not a channel number, or too few granules have labels */
 #define DS_SECTORS_E_SHARE 2  /* invalid number of channels: each side needs at least one */
 
 struct ds_sectors_set {
@@ -52,7 +53,8 @@ struct ds_sectors_plan {
         struct ds_sectors_set be;
         uint32_t n_be;
         uint32_t sector_bits;
-        uint32_t be_permille, ls_permille, lost_permille; /* parts of the labelled memory; their sum is 1000 */
+        /* shares of the labelled memory in sectors of BE, of LS, and of both, permille; their sum is 1000 */
+        uint32_t be_permille, ls_permille, lost_permille;
 };
 
 enum ds_sectors_class {
@@ -72,9 +74,10 @@ int ds_sectors_count(struct ds_sectors_share share, uint32_t n_channels, uint32_
 /* Parses a share like "1/3" or "15": 0, or -EINVAL. */
 int ds_sectors_share_read(const char *text, struct ds_sectors_share *ret);
 
-/* 0, DS_SECTORS_E_LABELS, DS_SECTORS_E_SHARE or -ENOMEM. min_bits: smallest sector size that kernels support. */
+/* Computes the plan. min_bits: smallest sector size that kernels support, log2 of bytes. Returns 0,
+ * DS_SECTORS_E_LABELS, DS_SECTORS_E_SHARE or -ENOMEM. */
 int ds_sectors_plan(const struct ds_sectors_labels *labels, struct ds_sectors_share share, uint32_t min_bits,
         uint32_t lost_permille, struct ds_sectors_plan *ret);
-/* The class of each sector, one byte each; (n_granules << granule_bits) >> sector_bits sectors. */
+/* Writes the class of each sector, one byte each, for (n_granules << granule_bits) >> sector_bits sectors. */
 void ds_sectors_classify(
         const struct ds_sectors_labels *labels, const struct ds_sectors_plan *plan, uint8_t *ret_classes);

@@ -14,7 +14,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* The unread bytes behind the head. */
+/* The bytes of the file that the parser has not read yet. */
 struct rest {
         const uint8_t *at;
         size_t left;
@@ -147,7 +147,7 @@ static int make_image(struct ds_lut *lut, const uint32_t *masks, uint32_t dims)
         return 0;
 }
 
-/* Reads the matrix; dims is the length of a coordinate. */
+/* Reads the matrix of the form; dims is the length of a coordinate in bits. */
 static int read_matrix(struct ds_lut *lut, struct rest *rest, uint32_t dims, char *why, size_t size)
 {
         uint32_t masks[DS_LUT_DIMS_MAX];
@@ -186,7 +186,7 @@ static int make_sums(struct ds_lut *lut, const uint8_t *weights)
         return 0;
 }
 
-/* Computes the index of each channel. false: a channel has two. */
+/* Computes the index of each channel in the array `channel`. Returns false if a channel has two. */
 static bool find_places(struct ds_lut *lut)
 {
         memset(lut->place, 0xff, sizeof(lut->place));
@@ -200,7 +200,7 @@ static bool find_places(struct ds_lut *lut)
         return true;
 }
 
-/* Computes the lists of indices. */
+/* Computes for PLACES the lists of the indices of each channel. */
 static int list_places(struct ds_lut *lut)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -221,7 +221,7 @@ static int list_places(struct ds_lut *lut)
         return 0;
 }
 
-/* Reads MODULUS and PLACES and prepares matching. */
+/* Reads the part of the forms MODULUS and PLACES, and prepares matching. */
 static int read_numbers(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
 {
         const struct ds_lut_head *head = &lut->head;

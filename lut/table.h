@@ -39,8 +39,8 @@
 #define DS_LUT_E_NO_PATTERN 2 /* the page's probes match no pattern of the table, or more than one */
 
 enum ds_lut_source {
-        DS_LUT_MEASURED = 1,  /* on a GPU */
-        DS_LUT_SIMULATED = 2, /* on a simulated device, whose hash is invented: useless on a GPU */
+        DS_LUT_MEASURED = 1,  /* measured on a GPU */
+        DS_LUT_SIMULATED = 2, /* measured on a simulated device, whose hash is invented: useless on a GPU */
 };
 
 enum ds_lut_form {
@@ -60,9 +60,9 @@ struct ds_lut_facts {
         unsigned granule_bits; /* a granule, the smallest piece of one channel, has 2^granule_bits bytes */
         unsigned page_bits;    /* log2 of a page's bytes: 21 */
         unsigned channels;
-        uint32_t patterns;   /* number of possible patterns */
+        uint32_t patterns;   /* number of patterns that a page may have */
         uint32_t samples;    /* granules used for learning */
-        uint32_t held_out;   /* granules withheld from the learner */
+        uint32_t held_out;   /* granules withheld from the learner, for the test */
         uint32_t held_right; /* withheld granules that it predicted correctly from the pages' signatures */
         int64_t learnt_at;   /* seconds since 1970 */
 };
@@ -75,26 +75,28 @@ struct ds_lut_probe {
 
 struct ds_lut;
 
-/* Reads and checks a table. model: the required device, NULL: any. 0; DS_LUT_E_REFUSED with the reason in why (a
- * sentence without full stop, at most size bytes); negative errno. The caller owns *ret. */
+/* Reads and checks a table. model: the required device; NULL: any. Returns 0; DS_LUT_E_REFUSED with the reason in
+ * why (a sentence without full stop, at most size bytes); or a negative errno. The caller owns *ret. */
 int ds_lut_open(const char *path, const char *model, struct ds_lut **ret, char *why, size_t size);
-/* The same with a path relative to an open directory. */
+/* Same as ds_lut_open(), with a path relative to an open directory. */
 int ds_lut_open_at(int directory, const char *path, const char *model, struct ds_lut **ret, char *why, size_t size);
-/* The same with bytes in memory, which are copied. */
+/* Same as ds_lut_open(), with the file's bytes in memory; the function copies them. */
 int ds_lut_parse(const void *bytes, size_t n, const char *model, struct ds_lut **ret, char *why, size_t size);
-/* NULL is allowed; returns NULL. */
+/* Frees a table; NULL is allowed. Returns NULL. */
 struct ds_lut *ds_lut_free(struct ds_lut *lut);
 
 const struct ds_lut_facts *ds_lut_facts(const struct ds_lut *lut);
 
-/* The offsets (bytes) of granules that distinguish all patterns of the table, even if a few are measured wrong. */
+/* Offsets (bytes) of the granules whose channels distinguish all patterns of the table, even if a few are measured
+ * wrong. */
 size_t ds_lut_signature(const struct ds_lut *lut, const uint32_t **ret_offsets);
-/* The pattern of a page with n measured granules, in the table's channels; at most DS_LUT_PROBES_MAX. A few wrong
- * ones are tolerated if no other pattern is as close. 0 or DS_LUT_E_NO_PATTERN. */
+/* Finds the pattern of a page from n measured granules, with channels in the table's numbers; at most
+ * DS_LUT_PROBES_MAX. Tolerates a few wrong granules if no other pattern is as close. Returns 0 or
+ * DS_LUT_E_NO_PATTERN. */
 int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, size_t n, uint32_t *ret_pattern);
 /* The channel of the granule at offset bytes of a page with this pattern; pattern < facts->patterns. */
 uint32_t ds_lut_channel(const struct ds_lut *lut, uint32_t pattern, uint32_t offset);
-/* All granules of such a page: 2^(page_bits - granule_bits) bytes, one channel each. */
+/* Channels of all granules of a page with this pattern: 2^(page_bits - granule_bits) bytes, one channel each. */
 void ds_lut_page(const struct ds_lut *lut, uint32_t pattern, uint8_t *ret_channels);
 
 /* Finds the table's channel for each name of a measurement. pages: fully measured pages (channels[i] of n_granules

@@ -9,8 +9,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define TRIALS 60       /* pages on which a signature is tested */
-#define WRONG_PROBES 20 /* one of this many probes is wrong in the tests */
+#define TRIALS 60       /* test pages that a signature must identify */
+#define WRONG_PROBES 20 /* in the tests one probe of this many is wrong */
 
 static uint8_t *append(uint8_t *at, const void *bytes, size_t n)
 {
@@ -19,7 +19,7 @@ static uint8_t *append(uint8_t *at, const void *bytes, size_t n)
         return at + n;
 }
 
-/* Makes the file's bytes with this signature. */
+/* Makes the bytes of the table file with this signature. */
 static int write_table(const struct ds_learn_draft *draft, const uint32_t *signature, uint32_t n_signature,
         uint8_t **ret, size_t *ret_n)
 {
@@ -61,7 +61,7 @@ static int read_back(const struct ds_learn_draft *draft, const uint32_t *signatu
         if (r)
                 return r;
         r = ds_lut_parse(bytes, size, NULL, ret, why, sizeof(why));
-        /* the only possible error of a draft: more patterns than a table may have */
+        /* a draft can fail for one reason only: it has more patterns than a table may have */
         return r > 0 ? DS_LUT_E_NO_PATTERN : r;
 }
 
@@ -72,7 +72,7 @@ int ds_learn_read(const struct ds_learn_draft *draft, struct ds_lut **ret)
         return read_back(draft, &zero, 1, ret);
 }
 
-/* 1: the first n offsets identify randomly drawn patterns. */
+/* Whether the granules at the first n offsets identify randomly drawn patterns, with some probes wrong. */
 static bool tells(const struct ds_lut *lut, const uint32_t *offsets, uint32_t n, uint64_t *state)
 {
         struct ds_lut_probe probes[DS_LUT_PROBES_MAX];
@@ -109,7 +109,7 @@ int ds_learn_finish(struct ds_learn_draft *draft, uint64_t seed, struct ds_lut *
                 if (!tells(lut, offsets, lengths[i], &state))
                         continue;
                 ds_lut_free(lut);
-                /* twice as many, for pages with more wrong probes than in the tests */
+                /* a signature of twice the tested length, for pages with more wrong probes than in the tests */
                 return read_back(draft, offsets, lengths[i] * 2, ret);
         }
         ds_lut_free(lut);

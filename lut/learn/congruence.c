@@ -11,8 +11,8 @@
 #include "util/macro.h"
 
 #define LEAST_PAIRS 100
-#define COMES_AGAIN 0.7 /* share of granules one period apart that have the same channel */
-#define SLOTS_MAX 256   /* most slots per period; the search time grows with the square */
+#define COMES_AGAIN 0.7 /* least share of granule pairs one period apart that have the same channel */
+#define SLOTS_MAX 256   /* maximum number of slots per period; the search time grows with the square */
 #define PAGE_SAMPLES 256
 #define EXPLAINED 0.75
 #define ROUNDS 2
@@ -41,9 +41,9 @@ struct laying {
         const struct ds_learn_set *set;
         uint32_t period, cells;
         unsigned slot_bits;
-        uint32_t *votes;  /* [cell * channels + channel] */
-        uint8_t *channel; /* winner of the votes */
-        uint32_t *u, *v;  /* values of each page */
+        uint32_t *votes;  /* votes of the labels, [cell * channels + channel] */
+        uint8_t *channel; /* channel with the most votes, per cell */
+        uint32_t *u, *v;  /* step width and start of the sequence, per page */
 };
 
 static uint32_t cell(const struct laying *l, uint32_t u, uint32_t v, uint32_t x)
@@ -133,7 +133,8 @@ static void lay_pages(struct laying *l)
                 }
 }
 
-/* Finds the sequence with slots of 2^slot_bits granules. 0, and the share that it explains; negative errno. */
+/* Finds the sequence with slots of 2^slot_bits granules. Returns 0 and the share of the labels that the sequence
+ * explains, or a negative errno. */
 static int try_slots(
         const struct ds_learn_set *set, uint32_t granules, unsigned slot_bits, struct ds_learn_congruence *ret)
 {

@@ -14,9 +14,9 @@
 struct ds_learn_congruence {
         uint32_t period;
         unsigned slot_bits;
-        uint8_t *channel; /* [period << slot_bits]; ds_free */
-        double explained; /* share of the labels */
+        uint8_t *channel; /* [period << slot_bits]; free with ds_free() */
+        double explained; /* share of the labels that the sequence predicts */
 };
 
-/* 0; DS_LEARN_E_NONE; negative errno. */
+/* Finds a periodic sequence. Returns 0; DS_LEARN_E_NONE: the set has no such structure; or a negative errno. */
 int ds_learn_find_congruence(const struct ds_learn_set *set, struct ds_learn_congruence *ret);

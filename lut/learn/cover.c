@@ -13,27 +13,30 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* share of the pairs with a difference that have equal channels, if the difference never changes the channel */
+/* least share of granule pairs x, x ^ d with equal channels for the difference d to count as one that never changes
+ * the channel */
 #define SAME 0.75
 #define LEAST_PAIRS 30
 #define TABLES_MAX 16
 #define PAGE_SAMPLES 256
-#define FITS 0.7 /* share of equal labels among the granules that page and table have in common */
-#define SURE 12. /* required logarithm of the improbability of a chance fit, beyond the number of trials */
+#define FITS 0.7 /* least share of equal labels among the granules that a page and a table both know */
+/* required logarithm of the improbability that a fit is due to chance, beyond the logarithm of the number of trials */
+#define SURE 12.
 #define EXPLAINED 0.75
 #define HIDDEN 64
-#define CLEAR_BY 3 /* the best count must exceed twice the second by this many votes */
-#define EPOCHS 60  /* passes over the samples; limited to EXAMPLES in all, about ten seconds */
+#define CLEAR_BY 3 /* votes by which the best count must exceed twice the second one */
+/* passes of the training over the samples; fewer if EXAMPLES would be exceeded in all, about ten seconds */
+#define EPOCHS 60
 #define EPOCHS_LEAST 4
 #define EXAMPLES 900000
-#define WRONG_LABELS 0.05 /* assumed rate of wrong labels, the weight of votes relative to the network */
+#define WRONG_LABELS 0.05 /* assumed rate of wrong labels; decides how much votes weigh against the network */
 
 struct covering {
         const struct ds_learn_set *set;
         struct ds_learn_cover *cover;
-        uint32_t unit[16];  /* granule whose coordinate has only this bit */
+        uint32_t unit[16];  /* granule whose coordinate has only bit i */
         uint32_t *image;    /* coordinate of each granule */
-        uint16_t *votes;    /* [(table << dims | y) * channels + channel] */
+        uint16_t *votes;    /* votes of the labels, [(table << dims | coordinate) * channels + channel] */
         uint32_t *constant; /* constant of each page */
         uint8_t *table;
 };
@@ -89,7 +92,7 @@ static uint16_t *votes_at(const struct covering *c, uint32_t table, uint32_t y)
         return c->votes + ((size_t)table << c->cover->dims | y) * c->set->channels;
 }
 
-/* The label with the most votes; DS_LUT_UNKNOWN: no votes. */
+/* The label with the most votes at coordinate y of a table; DS_LUT_UNKNOWN if it has no votes. */
 static uint8_t most_votes(const struct covering *c, uint32_t table, uint32_t y)
 {
         const uint16_t *votes = votes_at(c, table, y);
@@ -100,7 +103,7 @@ static uint8_t most_votes(const struct covering *c, uint32_t table, uint32_t y)
         return votes[best] ? (uint8_t)best : DS_LUT_UNKNOWN;
 }
 
-/* 1: `right` equal labels of `shared` are not due to chance, considering that all constants of all tables were
+/* Whether `right` equal labels out of `shared` cannot be due to chance, although all constants of all tables were
  * tried. */
 static bool is_sure(const struct covering *c, uint32_t right, uint32_t shared)
 {
@@ -113,7 +116,7 @@ static bool is_sure(const struct covering *c, uint32_t right, uint32_t shared)
         return shared * information > SURE + log((double)(c->cover->tables << c->cover->dims));
 }
 
-/* Finds the table and the constant that fit the dots best. */
+/* Finds the table and the constant that fit the dots (granules with labels) best. Returns false if none fits surely. */
 static bool lay(const struct covering *c, const struct dot *dots, uint32_t n, uint32_t tables, const uint8_t *told,
         uint32_t *ret_table, uint32_t *ret_constant)
 {
@@ -152,7 +155,7 @@ static uint32_t dots_of(const struct covering *c, size_t page, struct dot *dots)
         return n;
 }
 
-/* Counts all votes again, and their winners. */
+/* Counts the votes of all pages again, and the winner of each cell. */
 static void vote(struct covering *c, size_t pages, uint8_t *told)
 {
         size_t places = (size_t)c->cover->tables << c->cover->dims;
@@ -170,7 +173,7 @@ static void vote(struct covering *c, size_t pages, uint8_t *told)
                         told[table << c->cover->dims | y] = most_votes(c, table, y);
 }
 
-/* Merges a table that fits an earlier one into it, with its pages. */
+/* Merges two tables if one fits the other; their pages then belong to the earlier one. */
 static bool join_tables(struct covering *c, uint8_t *told)
 {
         ds_cleanup(ds_freep) struct dot *dots = ds_alloc0((size_t)1 << c->cover->dims, sizeof(*dots));
@@ -183,7 +186,7 @@ static bool join_tables(struct covering *c, uint8_t *told)
                                 dots[n++] = (struct dot){y, told[table << c->cover->dims | y]};
                 if (!lay(c, dots, n, table, told, &into, &constant))
                         continue;
-                /* the last table takes the index of this one */
+                /* the last table moves to the index of the merged one */
                 for (size_t page = 0; page < c->set->n_pages; page++) {
                         if (c->table[page] == table) {
                                 c->table[page] = (uint8_t)into;
@@ -263,7 +266,7 @@ static int train(
                 DS_MIN((uint32_t)EPOCHS, DS_MAX((uint32_t)EXAMPLES / n, (uint32_t)EPOCHS_LEAST)), seed);
 }
 
-/* 1: the votes alone decide each cell clearly. */
+/* Whether the votes alone decide every cell clearly, so that no network is needed. */
 static bool is_clear(const struct covering *c)
 {
         uint32_t best, second;
@@ -286,7 +289,8 @@ static bool is_clear(const struct covering *c)
         return true;
 }
 
-/* Decides each cell by the combined likelihood of its votes and the network (if there is one). */
+/* Decides the channel of each cell by the combined likelihood of its votes and the network's prediction (if there is
+ * a network). */
 static int decide(const struct covering *c, const struct ds_learn_parities *parities, struct ds_network *network)
 {
         uint32_t n = c->set->channels, best;

@@ -15,12 +15,12 @@
 struct ds_learn_cover {
         uint32_t dims, tables;
         uint32_t mask[16];
-        uint8_t *channel; /* [tables << dims]; ds_free */
-        double explained; /* share of the labels */
+        uint8_t *channel; /* [tables << dims]; free with ds_free() */
+        double explained; /* share of the labels that the tables predict */
         bool network;     /* a network was trained, because votes alone were not clear everywhere */
-        uint32_t told;    /* cells without a sample, decided by the network */
+        uint32_t told;    /* number of cells without a sample, decided by the network */
 };
 
-/* 0; DS_LEARN_E_NONE; negative errno. */
+/* Finds tables by overlaying pages. Returns 0; DS_LEARN_E_NONE: the set has no such structure; or a negative errno. */
 int ds_learn_find_cover(const struct ds_learn_set *set, const struct ds_learn_parities *parities, uint64_t seed,
         struct ds_learn_cover *ret);

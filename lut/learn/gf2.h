@@ -12,15 +12,15 @@ static inline uint32_t ds_gf2_dot(uint32_t a, uint32_t b)
         return (uint32_t)__builtin_parity(a & b);
 }
 
-/* A span in echelon form: row[i] is zero, or has bit i as its highest. */
+/* A span in echelon form: row[i] is zero, or has bit i as its highest bit. */
 struct ds_gf2_span {
         uint32_t row[32];
         uint32_t n;
 };
 
-/* The vector reduced by the span; 0: it lies in the span. */
+/* The vector reduced by the span; 0 if the vector lies in the span. */
 uint32_t ds_gf2_rest(const struct ds_gf2_span *span, uint32_t vector);
-/* Adds the vector to the span; true: it was not in it before. */
+/* Adds the vector to the span. Returns true if the span did not contain the vector before. */
 bool ds_gf2_add(struct ds_gf2_span *span, uint32_t vector);
 /* The dual basis: mask[i] . basis[k] is 1 for i = k, else 0. The n vectors are independent and have n bits. */
 void ds_gf2_dual(const uint32_t *basis, uint32_t n, uint32_t *ret_mask);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* bound of intermediate numbers: they grow while rows are few, and then shrink again */
+/* bound of intermediate numbers: they grow while the lattice has few rows, and then shrink again */
 #define TOO_LARGE (INT64_C(1) << 40)
 
 static bool take_off(int64_t *from, const int64_t *row, int64_t times, uint32_t dims)
@@ -29,7 +29,8 @@ static void swap_rows(int64_t *a, int64_t *b, uint32_t dims)
         memcpy(b, swap, dims * sizeof(*swap));
 }
 
-/* Reduces the row behind place `from` by the rows below it. */
+/* Reduces the part of the row behind place `from` by the lattice's later rows. Returns false if a number becomes too
+ * large. */
 static bool shorten(struct ds_lattice *lattice, int64_t *row, uint32_t from)
 {
         for (uint32_t k = from; k < lattice->dims; k++)
@@ -38,7 +39,8 @@ static bool shorten(struct ds_lattice *lattice, int64_t *row, uint32_t from)
         return true;
 }
 
-/* Euclid's algorithm on place i of the vector and of row i; afterwards the vector's is 0. */
+/* Runs Euclid's algorithm on place i of the vector and of row i; afterwards place i of the vector is 0. Returns
+ * false if a number becomes too large. */
 static bool clear_place(struct ds_lattice *lattice, int64_t *vector, uint32_t i)
 {
         int64_t *row = lattice->row[i];
@@ -107,7 +109,8 @@ static bool is_nought(const int64_t *vector, uint32_t dims)
         return true;
 }
 
-/* 1: the element generates the group; then *ret_weight holds each digit's multiple of it. */
+/* Whether the element generates the group. If so, *ret_weight holds for each digit the multiple of the element that
+ * equals the digit. */
 static bool generates(const struct ds_lattice *lattice, const int64_t *element, uint32_t size, uint8_t *ret_weight)
 {
         int64_t unit[DS_LATTICE_DIMS_MAX][DS_LATTICE_DIMS_MAX] = {{0}}, at[DS_LATTICE_DIMS_MAX] = {0};
@@ -137,7 +140,8 @@ bool ds_lattice_weights(const struct ds_lattice *lattice, uint8_t *ret_weight)
 
         if (!size || size > UINT8_MAX)
                 return false;
-        /* tries a digit, and the sum of two, because the modulus may share a factor with each weight */
+        /* tries single digits and sums of two digits as generators, because the modulus may share a factor with each
+         * weight */
         for (uint32_t i = 0; i < lattice->dims; i++)
                 for (uint32_t k = i; k < lattice->dims; k++) {
                         memset(element, 0, sizeof(element));

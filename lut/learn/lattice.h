@@ -15,16 +15,16 @@
 
 #define DS_LATTICE_DIMS_MAX 16
 
-/* Row i is 0 before place i; row[i][i] is 0 while no relation has its first nonzero there. */
+/* Row i is 0 before place i. row[i][i] is 0 if no relation has its first nonzero place there. */
 struct ds_lattice {
         uint32_t dims;
         int64_t row[DS_LATTICE_DIMS_MAX][DS_LATTICE_DIMS_MAX];
 };
 
-/* Adds a relation. false, and nothing changes: the group would have fewer than `least` elements, or numbers would be
- * too large. */
+/* Adds a relation. Returns false and changes nothing if the group would have fewer than `least` elements, or if
+ * numbers would become too large. */
 bool ds_lattice_add(struct ds_lattice *lattice, const int8_t *relation, uint64_t least);
 /* Order of the group; 0: infinite, or more than 2^32. */
 uint64_t ds_lattice_index(const struct ds_lattice *lattice);
-/* The digits' weights if the group is cyclic; false: it is not, or its order exceeds 255. */
+/* Finds the digits' weights. Returns false if the group is not cyclic or has more than 255 elements. */
 bool ds_lattice_weights(const struct ds_lattice *lattice, uint8_t *ret_weight);

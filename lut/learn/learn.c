@@ -16,9 +16,10 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PROBES DS_LUT_PROBES_MAX /* most probes of a held-out page */
-#define WORSE 0.02               /* allowed loss compared with the training samples */
-/* least share of correct labels; with more than one of ten wrong the samples are no measurement */
+#define PROBES DS_LUT_PROBES_MAX /* maximum number of probes of a held-out page */
+/* share of right labels by which the held-out pages may score worse than the training samples */
+#define WORSE 0.02
+/* least share of correct labels in the test; samples with more than one wrong label of ten are no measurement */
 #define LEAST_RIGHT 0.85
 
 struct learning {
@@ -28,7 +29,7 @@ struct learning {
         struct ds_learn_draft draft;
         struct ds_lut *table;
         const char *method;
-        double explained; /* share of the training labels */
+        double explained; /* share of the training labels that the table predicts */
         uint32_t asked, right, unmatched;
 };
 
@@ -58,7 +59,7 @@ static const char *bits_text(const struct learning *l, uint32_t mask, char *text
 
 /* --- test with held-out pages ----- */
 
-/* Selects probes at the signature's granules as far as their labels are known, then others. */
+/* Selects probes of a held-out page: the signature's granules whose labels are known, then other granules. */
 static size_t probe_page(const struct learning *l, const uint8_t *label, struct ds_lut_probe *probes, bool *used)
 {
         const uint32_t *offsets;
@@ -121,7 +122,8 @@ static void describe_draft(struct learning *l, const struct ds_learn_set *set)
         snprintf(l->draft.head.learner, sizeof(l->draft.head.learner), "%s, %s", l->options->learner, l->method);
 }
 
-/* Finishes the draft learnt from this set and tests it. 0: passed; DS_LEARN_E_NONE: failed. */
+/* Finishes the draft that was learnt from this set, and tests it with held-out pages. Returns 0 if it passed;
+ * DS_LEARN_E_NONE if it failed. */
 static int try_draft(struct learning *l, const struct ds_learn_set *from)
 {
         double share;

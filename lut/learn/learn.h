@@ -28,13 +28,14 @@ enum ds_learn_method {
 
 struct ds_learn_options {
         enum ds_learn_method method;
-        uint32_t samples; /* most granules used for learning */
+        uint32_t samples; /* maximum number of granules used for learning */
         uint64_t seed;
         const char *learner; /* learner's name for the table; the method is appended */
         int64_t when;        /* seconds since 1970 */
         FILE *findings;      /* output for findings as text; NULL: none */
 };
 
-/* The table as a file's bytes; free them with ds_free(). 0, a DS_LEARN_E_* code, or a negative errno. */
+/* Learns a table and returns the bytes of its file; free them with ds_free(). Returns 0, a DS_LEARN_E_* code, or a
+ * negative errno. */
 int ds_learn(
         const struct ds_lut_samples *samples, const struct ds_learn_options *options, uint8_t **ret, size_t *ret_n);

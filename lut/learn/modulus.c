@@ -13,22 +13,25 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* predictability above which a difference flips no digit; one digit of m = 3 leaves 0.25, one of a large m 0.5 */
+/* predictability of the channel above which a difference flips no digit; one flipped digit of m = 3 leaves 0.25, one
+ * of a large m 0.5 */
 #define FLIPS_NONE 0.55
-#define LEAST_DIGIT 0.10 /* least predictability for one digit; two flipped digits of m = 3 leave 0.06 */
-#define TWO_OF_ALL 0.8   /* share of a digit's pairs that are with two channels, */
-#define EQUALLY 0.4      /* and least ratio of the second to the first */
+/* least predictability for a difference that flips one digit; two flipped digits of m = 3 leave 0.06 */
+#define LEAST_DIGIT 0.10
+/* flipping a digit: least share of a channel's pairs that are with its two most frequent partners */
+#define TWO_OF_ALL 0.8
+#define EQUALLY 0.4      /* flipping a digit: least ratio of the second partner's pairs to the first partner's */
 #define CLEAR 0.7        /* share of a channel's pairs that must be with the channels that the structure predicts */
 #define PAGE_SAMPLES 192 /* samples used to find a page's constants */
-#define LEAST_PAGE 0.75  /* least share of a page's labels that its constants must explain */
+#define LEAST_PAGE 0.75  /* least share of a page's labels that the page's constants must explain */
 
 struct search {
         const struct ds_learn_set *set;
         struct ds_learn_modulus *found;
-        uint32_t per;       /* channels per side */
-        uint32_t *count;    /* counts of the pairs of one difference */
-        uint32_t basis[32]; /* basis: first the differences that flip no digit, then one per digit */
-        uint32_t none;      /* number of the first kind */
+        uint32_t per;       /* channels with the same parities */
+        uint32_t *count;    /* counts of channel pairs for one difference */
+        uint32_t basis[32]; /* basis of all differences: first those that flip no digit, then one per digit */
+        uint32_t none;      /* number of differences in the basis that flip no digit */
         char *why;
         size_t size;
 };
@@ -39,7 +42,7 @@ static int give_up(struct search *s, const char *why)
         return DS_LEARN_E_NONE;
 }
 
-/* --- channels per side ------------ */
+/* --- number of channels per side --- */
 
 static int count_sides(struct search *s)
 {
@@ -75,9 +78,9 @@ static int by_following(const void *a, const void *b)
 }
 
 /*
- * 1: flipping the bits of this difference leads from a channel to two others, equally often, as one digit does.
- * Flipping all digits does not: it mirrors the numbers at a position that depends on the page, which can look like a
- * digit if pages are few.
+ * Whether the difference d behaves like one digit: flipping its bits leads from each channel to two others, equally
+ * often. The difference that flips all digits is excluded. It mirrors the numbers at a position that depends on the
+ * page, which can look like a digit if pages are few.
  */
 static bool is_digit(const struct search *s, uint32_t d)
 {
@@ -103,7 +106,7 @@ static bool is_digit(const struct search *s, uint32_t d)
         return (double)(first + second) >= TWO_OF_ALL * (double)all && (double)second >= EQUALLY * (double)first;
 }
 
-/* Selects the independent differences after which the channel is most predictable. */
+/* Selects independent differences for the basis, those after which the channel is most predictable first. */
 static int find_basis(struct search *s)
 {
         uint32_t n = (1u << s->set->bits) - 1;
@@ -149,7 +152,7 @@ static void find_masks(struct search *s)
 
 /* --- the channels' numbers --- */
 
-/* The two channels that most often pair with the channel. 1: they are clearly two. */
+/* Finds the two channels that pair with this channel most often. Returns 1 if they are clearly the only two. */
 static bool two_most(const struct search *s, uint32_t channel, uint32_t *ret_first, uint32_t *ret_second)
 {
         const uint32_t *row = s->count + (size_t)channel * s->set->channels;
@@ -175,8 +178,8 @@ static bool two_most(const struct search *s, uint32_t channel, uint32_t *ret_fir
 
 /*
  * Walks from the first channel of side 0 around the ring that the counts define: the n-th channel gets the number n
- * modulo m. Across two sides the ring is twice as long, and m is odd, so both sides get all numbers. 1: it is such a
- * ring.
+ * modulo m. If the ring crosses two sides it is twice as long, and m is odd, so both sides get all numbers. Returns 1
+ * if the counts form such a ring.
  */
 static bool walk_ring(struct search *s, bool crosses, uint8_t *number)
 {
@@ -199,8 +202,9 @@ static bool walk_ring(struct search *s, bool crosses, uint8_t *number)
         return at == begin;
 }
 
-/* Derives the numbers of one side from those of another: equal if no digit was flipped, otherwise the middle of the
- * two that lead there. 1: every number occurs once. */
+/* Derives the channel numbers of one side from those of another. `same`: the difference between the sides flips no
+ * digit, so numbers are equal; otherwise a number is the middle of the two that lead to it. Returns 1 if every
+ * number occurs once. */
 static bool carry_over(struct search *s, uint32_t from, uint32_t to, bool same, uint8_t *number)
 {
         const uint8_t *side = s->found->parities.side;
@@ -222,7 +226,8 @@ static bool carry_over(struct search *s, uint32_t from, uint32_t to, bool same, 
         return true;
 }
 
-/* From the sides of the first ring, differences lead to the other sides. 1: they lead to all. */
+/* Numbers the channels of the remaining sides, by differences that lead from a numbered side to another one. Returns
+ * 1 if all sides are numbered. */
 static bool number_sides(struct search *s, bool *done, uint8_t *number)
 {
         const struct ds_learn_parities *parities = &s->found->parities;
@@ -274,7 +279,8 @@ static int number_channels(struct search *s)
 
 /* --- weights --- */
 
-/* A digit's weight and its negative are equivalent, since the page's constant absorbs the sign. */
+/* Finds the weight of each digit. A weight and its negative are equivalent, since the page's constant absorbs the
+ * sign. */
 static int find_weights(struct search *s)
 {
         const struct ds_learn_parities *parities = &s->found->parities;
@@ -308,11 +314,11 @@ static int find_weights(struct search *s)
 /* --- pages --- */
 
 struct page_sample {
-        uint32_t y; /* digits */
+        uint32_t y; /* digits of the granule */
         uint8_t number;
 };
 
-/* The page's parities, each by majority. */
+/* The page's constant of each parity, by majority of the labels. */
 static uint32_t page_parities(const struct search *s, const uint8_t *label)
 {
         const struct ds_learn_parities *parities = &s->found->parities;
@@ -340,7 +346,7 @@ static uint32_t digits_of(const struct search *s, uint32_t x)
         return y;
 }
 
-/* Finds the flipped digits and the shift that explain most of the samples. */
+/* Finds the page's flipped digits and shift s that explain most of the samples. */
 static uint32_t page_digits(
         const struct search *s, const struct page_sample *samples, uint32_t n, const uint8_t *sum, uint8_t *ret_shift)
 {

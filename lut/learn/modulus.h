@@ -24,15 +24,16 @@ struct ds_learn_modulus {
         uint8_t weight[16];
         struct ds_learn_parities parities;
         uint8_t number[DS_LUT_CHANNELS_MAX]; /* number of each channel, modulo `modulus` */
-        /* per page of the set: flipped digits with flipped parities above them, and s; free with ds_free() */
+        /* per page of the set: flipped digits with flipped parities above them in `constant`, s in `shift`; free
+         * with ds_free() */
         uint32_t *constant;
         uint8_t *shift;
-        double *explained;      /* share of the page's labels */
-        double least_following; /* least clearness of a digit, 0 to 1 */
+        double *explained;      /* per page: share of the page's labels that the result predicts */
+        double least_following; /* lowest predictability of the channel after flipping one digit, 0 to 1 */
 };
 
-/* 0; DS_LEARN_E_NONE with the reason in why (at most size bytes); negative errno. Call ds_learn_modulus_deinit() in
- * every case. */
+/* Finds the modulus and its digits. Returns 0; DS_LEARN_E_NONE with the reason in why (at most size bytes); or a
+ * negative errno. Call ds_learn_modulus_deinit() in every case. */
 int ds_learn_find_modulus(const struct ds_learn_set *set, const struct ds_learn_parities *parities,
         struct ds_learn_modulus *ret, char *why, size_t size);
 void ds_learn_modulus_deinit(struct ds_learn_modulus *modulus);

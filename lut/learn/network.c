@@ -17,14 +17,14 @@
 #define KEEP_MEAN 0.9f /* decay rates of Adam's two moments */
 #define KEEP_SQUARE 0.999f
 #define SMALL 1e-8f
-#define SHRINK 0.05f /* weight decay: removes what only fits single examples */
+#define SHRINK 0.05f /* weight decay, so that the network does not fit single examples */
 
 /* Weights are stored by output: weight[o * in + i], followed by the biases. */
 struct layer {
         uint32_t in, out;
         size_t n;
         float *weight, *gradient, *mean, *square;
-        float *value, *error; /* value and error of each output */
+        float *value, *error; /* per output: value of the unit, derivative of the loss */
 };
 
 struct ds_network {
@@ -32,7 +32,7 @@ struct ds_network {
         float mean_left, square_left; /* corrections of Adam's moments for the first steps */
 };
 
-/* Approximately normal: the sum of twelve uniform numbers. */
+/* Approximately normally distributed random number: the sum of twelve uniform ones. */
 static float gaussian(uint64_t *state)
 {
         float sum = -6;
@@ -111,7 +111,8 @@ static void forward(struct layer *layer, const float *input, bool rectified)
         }
 }
 
-/* Adds to the gradients; ret_error, if not NULL: the errors of the inputs. */
+/* Adds this example's share to the gradients. ret_error, if not NULL: derivatives of the loss for the layer's
+ * inputs. */
 static void backward(struct layer *layer, const float *input, float *ret_error)
 {
         float *bias = layer->gradient + (size_t)layer->out * layer->in;

@@ -13,11 +13,12 @@
 
 struct ds_network;
 
-/* NULL: out of memory. */
+/* Makes a network with random weights. Returns NULL if out of memory. */
 struct ds_network *ds_network_new(uint32_t inputs, uint32_t hidden, uint32_t classes, uint64_t seed);
 struct ds_network *ds_network_free(struct ds_network *network);
-/* Trains for `epochs` passes over n examples, each in a new order, with a decreasing rate. 0 or -ENOMEM. */
+/* Trains for `epochs` passes over n examples, each pass in a new order, with a decreasing learning rate. Returns 0
+ * or -ENOMEM. */
 int ds_network_train(struct ds_network *network, const float *inputs, const uint8_t *classes, size_t n, uint32_t epochs,
         uint64_t seed);
-/* Logarithms of the classes' probabilities. */
+/* ret_log: logarithms of the classes' probabilities for this input. */
 void ds_network_tell(struct ds_network *network, const float *input, float *ret_log);

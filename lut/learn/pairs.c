@@ -14,7 +14,8 @@ void ds_learn_count_pairs(const struct ds_learn_set *set, uint32_t d, uint32_t *
         }
 }
 
-/* Pearson's chi-squared of the channels of one side and those of another, minus its expected value for independence. */
+/* Pearson's chi-squared of the channels of one side against the channels of another, minus its expected value for
+ * independent channels. */
 static double contingency(const struct ds_learn_set *set, const struct ds_learn_parities *parities, uint32_t from,
         uint32_t to, uint32_t per, const uint32_t *count, double *ret_pairs)
 {

@@ -10,8 +10,9 @@
 
 #include "lut/learn/parity.h"
 
-/* count[a * channels + b]: number of granules x of channel a with x ^ d in channel b */
+/* Counts pairs: count[a * channels + b] is the number of granules x of channel a for which x ^ d has channel b. */
 void ds_learn_count_pairs(const struct ds_learn_set *set, uint32_t d, uint32_t *ret_count);
-/* Predictability within the channels that have the same parities; per: their number. */
+/* Predictability, 0 to 1, of the channel of x ^ d from that of x, among channels with the same parities; per: number
+ * of channels with the same parities. */
 double ds_learn_following(const struct ds_learn_set *set, const struct ds_learn_parities *parities, uint32_t per,
         uint32_t d, const uint32_t *count);

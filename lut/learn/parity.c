@@ -10,12 +10,13 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define CANDIDATE 0.45 /* least height relative to a perfect peak; with one wrong label of twenty a parity has 0.9 */
+/* least height of a candidate's peak relative to a perfect one; with one wrong label of twenty a parity has 0.9 */
+#define CANDIDATE 0.45
 #define CANDIDATES_MAX 512
-/* Least share of the labels on the side predicted by page and channel. A mask that divides each page's channels, but
- * each page differently, reaches 0.83 at most. */
+/* Least share of the granules that lie on the side predicted by their page and channel. A mask that is no parity but
+ * divides the channels of each page differently reaches 0.83 at most. */
 #define CONSISTENT 0.88
-#define STARTS 8 /* start values of the search for sides */
+#define STARTS 8 /* different start values that the search for the sides tries */
 #define ROUNDS 12
 
 static void walsh(float *at, unsigned bits)
@@ -65,7 +66,7 @@ static int find_peaks(const struct ds_learn_set *set, float *peak)
 struct sides {
         const struct ds_learn_set *set;
         float *excess; /* [page * channels + channel]: granules on side 0 minus those on side 1 */
-        int8_t *page;  /* 1 or -1 */
+        int8_t *page;  /* side of each page and each channel: 1 or -1 */
         int8_t *channel;
 };
 
@@ -81,8 +82,8 @@ static void count_excess(struct sides *sides, uint32_t mask)
                                         ds_gf2_dot(mask, x) ? -1.f : 1.f;
 }
 
-/* Alternates: sets pages from the channels' sides, then channels from the pages', until nothing changes. Returns the
- * share explained. */
+/* Sets the pages' sides from the channels' sides, then the channels' from the pages', until nothing changes. Returns
+ * the share of granules whose side is explained. */
 static double settle(struct sides *sides, size_t first)
 {
         const struct ds_learn_set *set = sides->set;
@@ -109,7 +110,8 @@ static double settle(struct sides *sides, size_t first)
         return total;
 }
 
-/* Share of labels that the best choice of sides explains; ret_side: the channels of side 1. */
+/* Share of granules that lie on the predicted side with the best choice of sides; ret_side: 1 for the channels on
+ * side 1. */
 static double consistency(struct sides *sides, uint32_t mask, uint8_t *ret_side)
 {
         double total, best = 0;

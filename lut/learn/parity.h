@@ -17,7 +17,7 @@
 struct ds_learn_parities {
         uint32_t n;
         uint32_t mask[DS_LEARN_PARITIES_MAX]; /* masks of bits of a granule's number, independent */
-        double share[DS_LEARN_PARITIES_MAX];  /* share of the granules on the predicted side, 0.5 to 1 */
+        double share[DS_LEARN_PARITIES_MAX];  /* share of the granules that lie on the predicted side, 0.5 to 1 */
         uint8_t side[DS_LUT_CHANNELS_MAX];    /* bit i: side of the channel in parity i */
 };
 
@@ -31,5 +31,5 @@ static inline uint32_t ds_learn_parities_of(const struct ds_learn_parities *pari
         return bits;
 }
 
-/* 0, also if none is found; negative errno. */
+/* Finds the parities. Returns 0, also if there are none, or a negative errno. */
 int ds_learn_find_parities(const struct ds_learn_set *set, struct ds_learn_parities *ret);

@@ -15,35 +15,39 @@
 
 #define NONE DS_LUT_UNKNOWN
 #define LEAST_PAIRS 200
-#define LOOKS 256 /* pairs after which an unpromising difference is given up */
-/* share of pairs with equal labels; with one wrong label of twenty, pairs within one granule reach nine of ten */
+#define LOOKS 256 /* pairs after which a difference that looks unpromising is given up */
+/* least share of pairs with equal labels for one granule; with one wrong label of twenty, pairs within a granule
+ * reach nine of ten */
 #define SAME 0.8
-#define FOLLOWS 0.75 /* share of channels that are as predicted; after a flipped digit two or more are possible */
+/* least share of channels that follow as predicted if the difference flips no digit; a flipped digit allows two or
+ * more channels */
+#define FOLLOWS 0.75
 #define STAYS 0.4
-#define PARITIES_MAX 4 /* most parities; each doubles the time of matching */
-#define RELATION_MAX 5 /* most digits of a relation */
+#define PARITIES_MAX 4 /* maximum number of parities; each doubles the time of matching */
+#define RELATION_MAX 5 /* maximum number of digits in a relation */
 #define RELATION_HOLDS 0.8
 #define RELATION_PAIRS 8
-#define BASES 4 /* pages in which relations are searched */
+#define BASES 4 /* number of pages that are tried as base page for the search of relations */
 #define LEAST_MODULUS 3
 #define EXPLAINED 0.8
-#define BITS_MAX 14 /* bits of a granule's number in the samples; the search examines all pairs of a page's granules */
+/* maximum number of bits of a granule's number in the samples; the search examines all pairs of a page's granules */
+#define BITS_MAX 14
 #define STRIDE 7919u
-#define OTHER_STRIDE 7927u /* used if the number of samples is a multiple of the first; both are primes */
+#define OTHER_STRIDE 7927u /* stride used if the number of samples is a multiple of STRIDE; both are primes */
 
 struct places {
         const struct ds_learn_set *set;
         struct ds_learn_draft *draft;
         uint32_t size;
-        struct ds_gf2_span same, sure; /* differences that keep the channel; that keep the class */
+        struct ds_gf2_span same, sure; /* differences that keep the channel; differences that keep the class */
         uint32_t *rest;                /* [x]: x reduced by the current span */
-        /* basis of all differences: digits, then parities, then those that keep the channel */
+        /* basis of all differences: digits first, then parities, then differences that keep the channel */
         uint32_t basis[32];
         uint32_t flip[PARITIES_MAX]; /* differences that flip a parity, but no digit */
         uint32_t dims, parities;
-        uint8_t *voted;  /* [page << bits | x], x reduced by `same`: its channel */
-        uint8_t *class;  /* likewise, x reduced by `sure`: its class */
-        uint32_t *known; /* known entries of each page */
+        uint8_t *voted;  /* channel of each [page << bits | x], with x reduced by `same` */
+        uint8_t *class;  /* class of each [page << bits | x], with x reduced by `sure` */
+        uint32_t *known; /* number of known entries of each page */
         /* the channel with which a parity exchanges each channel */
         uint8_t exchanged[PARITIES_MAX][DS_LUT_CHANNELS_MAX];
         uint8_t class_of[DS_LUT_CHANNELS_MAX];
@@ -61,7 +65,7 @@ static bool keeps_channel(const struct ds_learn_set *set, uint32_t d)
         uint32_t pairs = 0, same = 0;
 
         for (uint32_t i = 0; i < set->n_known; i++) {
-                /* visits the places with a stride, so that the first ones come from all pages */
+                /* visits the samples with a stride, so that the first ones come from all pages */
                 uint32_t at = set->place[(uint64_t)i * stride % set->n_known];
 
                 if (set->label[at ^ d] == NONE)
@@ -76,7 +80,7 @@ static bool keeps_channel(const struct ds_learn_set *set, uint32_t d)
         return pairs >= LEAST_PAIRS && same >= SAME * pairs;
 }
 
-/* The value with more than half of n counts. */
+/* The value that has more than half of n counts. */
 static uint8_t winner(const uint16_t *count, uint32_t n)
 {
         uint32_t best = 0, all = 0;
@@ -88,8 +92,8 @@ static uint8_t winner(const uint16_t *count, uint32_t n)
         return 2u * count[best] > all ? (uint8_t)best : NONE;
 }
 
-/* For each x reduced by the span: to[x] is the majority of `from` over all granules that reduce to x. Sets p->rest
- * for the span. names: value for each label */
+/* For each x reduced by the span, sets to[x] to the majority of `from` over all granules that reduce to x. names:
+ * the value that stands for each label. Sets p->rest for this span. */
 static int vote(struct places *p, const struct ds_gf2_span *span, const uint8_t *from, const uint8_t *names, uint32_t n,
         uint8_t *to)
 {
@@ -126,8 +130,8 @@ static int join_granules(struct places *p)
 
 /* --- classes --- */
 
-/* count[a * n + b]: pairs with a and, at the difference, b; p->rest must belong to the labels' span. Returns the
- * number of pairs. */
+/* Counts pairs: count[a * n + b] is the number of x with label a for which x ^ d has label b. p->rest must belong to
+ * the span of the labels. Returns the number of pairs. */
 static uint32_t count_pairs(const struct places *p, const uint8_t *labels, uint32_t n, uint32_t d)
 {
         uint32_t pairs = 0;
@@ -228,8 +232,9 @@ static int by_doubt(const void *a, const void *b)
                                            : (left->d > right->d) - (left->d < right->d);
 }
 
-/* Two digits with equal or opposite weights cancel in half of the cases, which can look like one digit. leaves: a
- * single digit rarely leaves a class unchanged, so a difference that often does is rejected. */
+/* Entropy of the class after the difference d, bits. Two digits with equal or opposite weights cancel in half of the
+ * cases, which can look like one digit. With `leaves`, a difference that often leaves the class unchanged gets a
+ * high entropy, since a single digit rarely does so. */
 static double doubt_of(const struct places *p, uint32_t d, bool leaves)
 {
         uint32_t n = p->classes, pairs = count_pairs(p, p->class, n, d), row, stay = 0;
@@ -276,7 +281,7 @@ static int find_digits(struct places *p, bool leaves)
 
 /* --- the modulus --- */
 
-/* The granule whose digits are y. */
+/* The granule that has the digits y. */
 static uint32_t at_digits(const struct places *p, uint32_t y)
 {
         uint32_t x = 0;
@@ -286,7 +291,7 @@ static uint32_t at_digits(const struct places *p, uint32_t y)
         return p->rest[x];
 }
 
-/* 1: the class is unchanged when the digits of `of` change from `from` to the others. */
+/* Whether the class stays the same if the digits of the mask `of` change from `from` to the complement of `from`. */
 static bool holds(const struct places *p, const uint8_t *class, uint32_t of, uint32_t from)
 {
         uint32_t pairs = 0, same = 0, others = ((1u << p->dims) - 1) & ~of;
@@ -311,7 +316,7 @@ static void add_relations(const struct places *p, const uint8_t *class, int n, s
         for (uint32_t of = 1; of < 1u << p->dims; of++) {
                 if (__builtin_popcount(of) != n)
                         continue;
-                /* only with the lowest digit positive, so that each relation occurs once */
+                /* only relations whose lowest digit is positive, so that each relation occurs once */
                 for (uint32_t from = of; from; from = (from - 1) & of) {
                         if (!(from & of & -of) || !holds(p, class, of, from))
                                 continue;
@@ -322,7 +327,7 @@ static void add_relations(const struct places *p, const uint8_t *class, int n, s
         }
 }
 
-/* Finds the modulus and the weights from one page. */
+/* Finds the modulus and the weights of the digits from one page. */
 static int find_weights(struct places *p, size_t page)
 {
         ds_cleanup(ds_freep) uint8_t *class = ds_alloc((size_t)1 << p->dims);
@@ -361,8 +366,8 @@ static uint32_t bits_of(const uint32_t *masks, uint32_t n, uint32_t x)
         return bits;
 }
 
-/* Number of the page's granules with the most frequent channel of their number and side of this mask; channels that
- * the other parities exchange count as one. */
+/* Number of the page's granules that have the most frequent channel among granules with the same number and the same
+ * side of this mask. Channels that the other parities exchange count as one. */
 static uint32_t agreement(const struct places *p, size_t page, uint32_t mask, const uint8_t *group,
         const uint8_t *number, uint16_t *count)
 {
@@ -385,7 +390,7 @@ static uint32_t agreement(const struct places *p, size_t page, uint32_t mask, co
         return sum;
 }
 
-/* Groups the channels that all parities but this one exchange. */
+/* Groups the channels that the parities other than `which` exchange. */
 static void group_channels(const struct places *p, uint32_t which, uint8_t *ret_group)
 {
         for (uint32_t c = 0; c < p->set->channels; c++)
@@ -395,8 +400,8 @@ static void group_channels(const struct places *p, uint32_t which, uint8_t *ret_
                         unite(p->set->channels, p->exchanged[i], ret_group);
 }
 
-/* A parity's value is known for the differences that flip no digit; the digits that it also contains are found by
- * trial. */
+/* Finds the mask of a parity. Its value is known for the differences that flip no digit; whether it also contains a
+ * digit is found by trial. */
 static int find_parity(struct places *p, size_t page, uint32_t which)
 {
         ds_cleanup(ds_freep) uint16_t *count = ds_alloc(2 * (size_t)p->modulus * p->set->channels * sizeof(*count));
@@ -422,7 +427,8 @@ static int find_parity(struct places *p, size_t page, uint32_t which)
         return 0;
 }
 
-/* Sets each cell to the majority of its labels, given the pages' patterns; pages without a pattern are ignored. */
+/* Sets each cell of the map to the majority of its labels, given the pages' patterns; ignores pages without a
+ * pattern. */
 static int fill_map(struct places *p, const uint32_t *pattern, uint32_t *ret_right)
 {
         const uint32_t all = p->dims + p->parities, cells = p->modulus << p->parities, n = p->set->channels;
@@ -450,7 +456,7 @@ static int fill_map(struct places *p, const uint32_t *pattern, uint32_t *ret_rig
         return 0;
 }
 
-/* The page's pattern from some of its known granules; UINT32_MAX: none. */
+/* The page's pattern, matched from some of its known granules; UINT32_MAX if no pattern matches. */
 static uint32_t match_page(const struct places *p, const struct ds_lut *lut, size_t page)
 {
         struct ds_lut_probe probes[DS_LUT_PROBES_MAX / 2];

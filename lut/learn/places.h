@@ -23,7 +23,7 @@
 #include "lut/learn/build.h"
 #include "lut/learn/set.h"
 
-/* draft: its head has the fields about pages that lut/layout.h requires; form, numbers, masks, weights and channels
- * are filled in. ret_explained: share of the set's labels that the result predicts. 0; DS_LEARN_E_NONE; negative
- * errno. */
+/* Finds a modulus and a map. draft: its head has the fields about pages that lut/layout.h requires; the function
+ * fills in form, numbers, masks, weights and channels. ret_explained: share of the set's labels that the draft
+ * predicts. Returns 0; DS_LEARN_E_NONE: no such structure; or a negative errno. */
 int ds_learn_find_places(const struct ds_learn_set *set, struct ds_learn_draft *draft, double *ret_explained);

@@ -10,11 +10,12 @@
 #include "util/macro.h"
 
 #define LEAST_SAMPLES 256
-#define LEAST_PAIRS 64   /* least pairs of neighbours before they are joined to one granule */
-#define ENOUGH_PAIRS 600 /* pairs of granules with the same difference that suffice */
-#define PAGES_LEAST 4    /* each page has its own constants, so one page alone does not determine the hash */
-#define HELD_OUT 4       /* one page of this many is held out */
-#define DENSE 8          /* one granule of this many is known in pages that need not be dense */
+#define LEAST_PAIRS 64   /* least number of pairs of neighbouring units before they are joined to one granule */
+#define ENOUGH_PAIRS 600 /* number of pairs of granules with the same difference that suffice for the search */
+/* minimum number of pages; each page has its own constants, so one page alone does not determine the hash */
+#define PAGES_LEAST 4
+#define HELD_OUT 4 /* one page of this many is held out */
+#define DENSE 8    /* in pages that need not be dense, one granule of this many is known */
 
 static int set_init(struct ds_learn_set *set, const struct ds_learn_set *like, size_t n_pages)
 {
@@ -102,7 +103,8 @@ static void number_labels(struct ds_learn_set *set)
                 set->label[i] = number[set->label[i]];
 }
 
-/* Joins neighbours to one granule if their labels are almost always equal; if they differ, the label is removed. */
+/* Joins pairs of neighbouring units to one granule if their labels are almost always equal; where the two labels
+ * differ, removes them. */
 static bool join_neighbours(struct ds_learn_set *set)
 {
         size_t all = set->n_pages << set->bits, pairs = 0, same = 0;
@@ -173,7 +175,7 @@ static int list_places(struct ds_learn_set *set)
         return 0;
 }
 
-/* Best number of pages for n granules: pairs within a page grow with the square of its known granules. */
+/* Best number of pages for n known granules. The pairs within a page grow with the square of its known granules. */
 static size_t pages_for(const struct ds_learn_set *all, uint32_t n, size_t most)
 {
         uint64_t pages = (uint64_t)n * n / ((uint64_t)ENOUGH_PAIRS << (all->bits + 1));

@@ -24,7 +24,7 @@ struct ds_learn_set {
         size_t n_pages;
         uint32_t n_known;  /* labelled granules of all pages */
         uint32_t *known;   /* labelled granules per page */
-        uint8_t *label;    /* [page << bits | granule], DS_LUT_UNKNOWN without a label */
+        uint8_t *label;    /* label of each [page << bits | granule]; DS_LUT_UNKNOWN without a label */
         uint64_t *address; /* address of each page */
         uint32_t *place;   /* indices in label of all labelled granules; filled in by ds_learn_split() */
 };
@@ -44,7 +44,8 @@ static inline uint64_t ds_learn_random(uint64_t *state)
         return x ^ x >> 31;
 }
 
-/* Reads a file's best run. 0; DS_LEARN_E_FEW; negative errno. Free *ret with ds_learn_set_deinit(). */
+/* Reads the run of the file that has most samples. Returns 0; DS_LEARN_E_FEW; or a negative errno. Free *ret with
+ * ds_learn_set_deinit(). */
 int ds_learn_gather(const struct ds_lut_samples *samples, struct ds_learn_set *ret);
 /*
  * Splits the set: about every fourth page is held out. Of the others at most n granules are kept for training, in a
@@ -52,8 +53,8 @@ int ds_learn_gather(const struct ds_lut_samples *samples, struct ds_learn_set *r
  */
 int ds_learn_split(const struct ds_learn_set *all, uint32_t n, uint64_t seed, struct ds_learn_set *ret_train,
         struct ds_learn_set *ret_held);
-/* Selects from the training pages of a split: one page with up to n/2 granules, and so few others that n/2 granules
- * are an eighth of each. */
+/* Selects from the training pages of a split: one page with up to n/2 granules, and other pages with n/2 granules in
+ * all, so few that these are an eighth of each page. */
 int ds_learn_dense(const struct ds_learn_set *all, const struct ds_learn_set *train, uint32_t n, uint64_t seed,
         struct ds_learn_set *ret);
 void ds_learn_set_deinit(struct ds_learn_set *set);

@@ -61,8 +61,8 @@ static uint64_t now_ns(void)
         return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* Waits for a completion. Most arrive within about 10 us, and there are thousands, so without an event this polls
- * before it sleeps. */
+/* Waits for a completion. Most arrive within about 10 us, and there are thousands. So on a device without an event
+ * this polls for SPIN_NS before it sleeps. */
 static int bench_step(ds_bench *bench, uint64_t begin_ns)
 {
         struct pollfd p = {.fd = bench->ops->event_fd(bench->device), .events = POLLIN};
@@ -106,7 +106,7 @@ int ds_bench_wait(ds_bench *bench, uint64_t n, uint32_t *took)
         return 0;
 }
 
-/* Checks the result of a submission. */
+/* Turns the result of a submission into 0 or a negative errno. Logs a refusal by the device; `what` is the submission. */
 static int submitted(ds_bench *bench, int r, const char *what)
 {
         if (r <= 0)
@@ -257,7 +257,7 @@ ds_bench *ds_bench_close(ds_bench *bench)
         return ds_free(bench);
 }
 
-/* Maps the bench's own memory if the caller provided none. */
+/* Maps memory for the bench's data if the caller of ds_bench_over() provided none. */
 static int map_own(ds_bench *bench)
 {
         int r = ds_bench_map(bench, BENCH_DATA_VA, DS_BENCH_DATA);

@@ -27,13 +27,15 @@ typedef struct ds_bench ds_bench;
 struct ds_bench_ask {
         const char *device; /* like "sim:p40" or "cuda:0" */
         size_t n_pages;     /* pages of 2 MiB */
-        uint64_t seed;      /* simulated device: pages lie at random addresses within 2^spread_bits bytes */
+        /* seed of a simulated device: its pages lie at random addresses within 2^spread_bits bytes */
+        uint64_t seed;
         uint32_t spread_bits;
-        uint64_t base; /* address of the pages; 0: any */
-        bool launches; /* one launch per comparison, even on a GPU */
+        uint64_t base; /* virtual address of the pages; 0: any */
+        bool launches; /* 1: one launch per comparison, even on a GPU */
 };
 
-/* 0, DS_PROBE_E_NO_IMAGE, DS_BENCH_E_MEMORY, or a negative errno (-ENODEV: the reason was printed). */
+/* Opens a device by name, with pages of its own. Returns 0, DS_PROBE_E_NO_IMAGE, DS_BENCH_E_MEMORY, or a negative
+ * errno (-ENODEV: the reason was printed). */
 int ds_bench_open(const struct ds_bench_ask *ask, ds_bench **ret);
 /*
  * For a device that the caller owns, with no other work during the measurement: one of its streams, and pages that are
@@ -51,7 +53,7 @@ struct ds_bench_site {
         void *host;
         bool takes_text;
 };
-/* As ds_bench_open. */
+/* Makes a bench on the caller's device. Returns the same results as ds_bench_open(). */
 int ds_bench_over(const struct ds_bench_site *site, const uint64_t *pages, size_t n_pages, ds_bench **ret);
 ds_bench *ds_bench_close(ds_bench *bench);
 
@@ -61,11 +63,11 @@ const uint64_t *ds_bench_pages(const ds_bench *bench);
 /* The device's comparison functions. Times are comparable with each other until the next tuning. */
 void ds_bench_meter(ds_bench *bench, struct ds_probe_meter *ret);
 /*
- * Finds the least work that separates the two kinds of times, with random pairs of lines. 0, DS_PROBE_E_ONE_KIND (no
- * amount does), or a negative errno.
+ * Finds the least work per comparison that separates the two kinds of times, with random pairs of lines. Returns 0;
+ * DS_PROBE_E_ONE_KIND: no amount of work separates them; or a negative errno.
  */
 int ds_bench_tune(ds_bench *bench, uint64_t seed);
-/* Reads per warp and comparison, for display. */
+/* Reads per warp in one comparison, for display. */
 uint32_t ds_bench_loads(const ds_bench *bench);
 
 /* --- other kernels ----------------------------- */
@@ -77,10 +79,11 @@ struct ds_bench_code {
         const char *ptx;  /* NUL-terminated */
         size_t ptx_size;  /* without the terminating NUL */
         const void *cubin;
-        size_t cubin_size; /* 0: built without an assembler */
+        size_t cubin_size; /* size of the cubin, bytes; 0: built without an assembler */
 };
 
-/* Loads a kernel, compiled if the device accepts only machine code. 0, DS_PROBE_E_NO_IMAGE, or a negative errno. */
+/* Loads a kernel; compiles it first if the device accepts only machine code. Returns 0, DS_PROBE_E_NO_IMAGE, or a
+ * negative errno. */
 int ds_bench_load(ds_bench *bench, const struct ds_bench_code *code, const ds_device_kernel **ret);
 /* Launches the kernel and waits for its end. 0 or a negative errno. ret_ns, if not NULL: its duration on the device. */
 int ds_bench_launch(ds_bench *bench, const ds_device_kernel *kernel, uint32_t blocks, uint32_t threads,

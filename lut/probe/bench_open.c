@@ -10,7 +10,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 
-/* A simulated device hashes the virtual address, so the pages are placed at random addresses. */
+/* Maps the pages at random addresses, because a simulated device hashes the virtual address. */
 static int map_scattered(ds_bench *bench, const struct ds_bench_ask *ask)
 {
         uint64_t slots = (UINT64_C(1) << ask->spread_bits) >> BENCH_PAGE_BITS;

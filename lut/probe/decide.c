@@ -2,10 +2,10 @@
 /*
  * Decision of a granule's channel, for many granules at once
  *
- * Each question has a probability for every channel. In each round every granule is compared with a representative of
- * its most probable channel, all in one batch. The results update the probabilities by the known error rates. A time
- * between the two kinds is measured again. If the device supports listening, the first round tests all channels at
- * once.
+ * A question (one granule) has a probability for every channel. In each round every granule is compared with a
+ * representative of its most probable channel, all in one batch. The results update the probabilities by the known
+ * error rates. A comparison whose time lies between the two kinds is repeated. If the device supports listening, the
+ * first round tests all channels at once.
  */
 #include <errno.h>
 
@@ -39,7 +39,7 @@ static int round_make(struct round *round, size_t n)
         return round->pairs && round->ticks && round->asked && round->channel ? 0 : ds_error_origin(-ENOMEM);
 }
 
-/* Normalises the odds, and decides the question if they suffice. */
+/* Normalises the question's probabilities, and decides the question if one channel's is high enough. */
 static void settle(struct question *question, double *odds, uint32_t n, uint32_t most)
 {
         double sum = 0;
@@ -107,7 +107,7 @@ static void learn(ds_probe *probe, struct question *questions, double *odds, con
         }
 }
 
-/* The first round of a device that can test all representatives at once. */
+/* Runs the first round on a device that can compare a line with all representatives at once. */
 static int hear_all(ds_probe *probe, struct question *questions, double *odds, size_t n, uint32_t most)
 {
         ds_cleanup(ds_freep) uint64_t *lines = ds_alloc(DS_MAX(n, 1u) * sizeof(*lines));

@@ -10,10 +10,11 @@
 #include "lut/probe/internal.h"
 #include "util/macro.h"
 
-#define NONE_ODDS 1e-3  /* probability of an unknown channel */
-#define CHANCE 0.05     /* probability of combinations that never occurred */
-#define HALF 0.5        /* prior count of every channel */
-#define WIDE_WEIGHT 4.0 /* most weight of the position in 4 relative to that in 16, in granules */
+#define NONE_ODDS 1e-3 /* probability that the channel is none of the known ones */
+#define CHANCE 0.05    /* probability reserved for combinations that never occurred */
+#define HALF 0.5       /* prior count of every channel */
+/* maximum weight of the counts per position in 4 relative to the counts per position in 16, in granules */
+#define WIDE_WEIGHT 4.0
 
 static uint64_t total(const uint32_t *counts, uint32_t n)
 {

@@ -2,9 +2,10 @@
 /*
  * Machine code for a GPU's device, which accepts cubins only
  *
- * The probe's kernels are PTX. For one GPU architecture the build provides machine code, so nothing else is needed
- * there. For others ptxas assembles them: DETSHARE_PTXAS, or that of CUDA_HOME, the usual directory, or PATH. Both the
- * program and ptxas belong to the user, so ptxas runs without restrictions, for a minute at most.
+ * The probe's kernels are PTX. For one GPU architecture the build provides machine code, so no other program is needed
+ * there. For other architectures ptxas assembles the PTX: the ptxas of DETSHARE_PTXAS, or of CUDA_HOME, the usual
+ * directory, or PATH. Both this program and ptxas belong to the user, so ptxas runs without restrictions, for a minute
+ * at most.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,9 @@
 #include "util/macro.h"
 
 #define CUBIN_MAX DS_MIB(16)
-#define PTXAS_S 60u /* time limit of ptxas, by the alarm with which it is started */
+#define PTXAS_S 60u /* time limit of ptxas, s; an alarm set before ptxas starts ends it */
 
-/* Temporary files in a temporary directory. */
+/* Temporary directory with the input and output files of ptxas. */
 struct place {
         char dir[32], text[48], code[48];
 };
@@ -135,7 +136,7 @@ int ds_bench_load(ds_bench *bench, const struct ds_bench_code *code, const ds_de
         size_t size = 0;
         int r;
 
-        if (bench->takes_text || bench->info->simulated) /* with the terminating NUL */
+        if (bench->takes_text || bench->info->simulated) /* PTX is loaded with its terminating NUL */
                 return ds_bench_load_image(bench, code->ptx, code->ptx_size + 1, code->name, ret);
         if (code->cubin_size && cc == DS_BENCH_BUILT_FOR)
                 return ds_bench_load_image(bench, code->cubin, code->cubin_size, code->name, ret);

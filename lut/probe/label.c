@@ -19,17 +19,17 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FIRST_PAIRS 1000u /* random pairs; as few as one of fifty may share a channel */
-#define AGAIN_PAIRS 1024u /* half of them share a channel */
-#define FIRST_PIECES 32u  /* blocks labelled before any counts exist */
-#define ASKED_AT_ONCE 12u /* channels compared at once, for a line that belongs to one of them */
-#define VOTES 5u          /* comparisons per decision while channels are searched */
-#define MISSED 1e-4       /* accepted probability of a missed channel */
-#define LOOKS_MAX 8000u   /* most lines examined, enough for the largest number of channels */
-#define TESTS_MAX 400u    /* most comparisons for one granule */
+#define FIRST_PAIRS 1000u /* random pairs for the first threshold; as few as one pair of fifty may share a channel */
+#define AGAIN_PAIRS 1024u /* known pairs for the second threshold; half of them share a channel */
+#define FIRST_PIECES 32u  /* blocks labelled in the first batch, before any counts exist */
+#define ASKED_AT_ONCE 12u /* channels with which one batch compares a line of a known channel */
+#define VOTES 5u          /* comparisons of a line with each channel while channels are searched */
+#define MISSED 1e-4       /* accepted probability that a channel is missed */
+#define LOOKS_MAX 8000u   /* maximum number of lines examined, enough for the largest number of channels */
+#define TESTS_MAX 400u    /* maximum number of comparisons for one granule */
 #define LINE_BITS 7u
-#define GRANULE_BITS_MAX 16u /* so that a page has many granules */
-#define HALVES 32u           /* pieces of memory tested to decide whether a granule is larger */
+#define GRANULE_BITS_MAX 16u /* limit of a granule's size, log2 of bytes, so that a page has many granules */
+#define HALVES 32u           /* pieces of memory tested to decide whether the granule is at least twice as large */
 
 uint64_t ds_probe_random(ds_probe *probe)
 {
@@ -175,7 +175,8 @@ int ds_probe_calibrate(ds_probe *probe)
         return r ? r : calibrate(probe);
 }
 
-/* Compares the line `votes` times with each of the channels from..to-1; said[]: positive results per channel. */
+/* Compares the line `votes` times with each of the channels from..to-1; said[]: number of positive results per
+ * channel. */
 static int vote(ds_probe *probe, uint32_t from, uint32_t to, uint64_t line, uint32_t votes, uint32_t *said)
 {
         struct ds_probe_pair pairs[DS_PROBE_CHANNELS_MAX * VOTES] = {};
@@ -205,7 +206,7 @@ static bool is_known(const ds_probe *probe, uint64_t line)
         return false;
 }
 
-/* Adds the line to the channel, or to a new one if channel is the number of channels. */
+/* Adds the line as a representative of the channel. If `channel` is the number of channels, adds a new channel. */
 static int channel_take(ds_probe *probe, uint32_t channel, uint64_t line)
 {
         struct channel *c = &probe->channels[channel];
@@ -221,8 +222,8 @@ static int channel_take(ds_probe *probe, uint32_t channel, uint64_t line)
         return 0;
 }
 
-/* The channel of from..to-1 to which the line belongs, or `to`: one comparison with each, more after a positive
- * result. */
+/* Finds the channel among from..to-1 to which the line belongs; `to` if it belongs to none. One comparison with each
+ * channel, more after a positive result. */
 static int channel_among(ds_probe *probe, uint64_t line, uint32_t from, uint32_t to, uint32_t *ret)
 {
         uint32_t once[DS_PROBE_CHANNELS_MAX], said[DS_PROBE_CHANNELS_MAX];
@@ -239,7 +240,7 @@ static int channel_among(ds_probe *probe, uint64_t line, uint32_t from, uint32_t
         return r;
 }
 
-/* The channel to which the line belongs; the number of channels: none. */
+/* Finds the channel to which the line belongs; *ret is the number of channels if it belongs to none. */
 static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
 {
         uint32_t said[DS_PROBE_CHANNELS_MAX], to;
@@ -261,7 +262,7 @@ static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
         return r;
 }
 
-/* Examines one more line. *ret_new: it belongs to a new channel. */
+/* Examines one more random line. *ret_new: 1 if the line belongs to a new channel. */
 static int channel_look(ds_probe *probe, bool *ret_new)
 {
         uint64_t line = ds_probe_random_line(probe);
@@ -298,13 +299,14 @@ static int channels_merge(ds_probe *probe)
         return 0;
 }
 
-/* Number of lines without a new channel after which the search ends: (1 - 1/n)^lines is MISSED / n. */
+/* Number of lines in a row without a new channel after which the search ends, for n channels: (1 - 1/n)^lines is
+ * MISSED / n. */
 static uint32_t patience(uint32_t n)
 {
         return (uint32_t)ceil(log((n + 1) / MISSED) / -log1p(-1.0 / (n + 1)));
 }
 
-/* A random pair that shares a channel, or one that does not. */
+/* A random pair of lines that share a channel, or that do not, by the channels found. */
 static struct ds_probe_pair known_pair(ds_probe *probe, bool same)
 {
         uint32_t a = (uint32_t)(ds_probe_random(probe) % probe->n), b = a, i, k;
@@ -344,7 +346,7 @@ static int recalibrate(ds_probe *probe)
         return 0;
 }
 
-/* 1: each channel has at least two lines, so that pairs within a channel exist. */
+/* Whether each channel has at least two lines, so that pairs within a channel exist. */
 static bool channels_told(const ds_probe *probe)
 {
         for (uint32_t c = 0; c < probe->n; c++)
@@ -378,8 +380,8 @@ static void channels_drop_lonely(ds_probe *probe)
 static int try_listening(ds_probe *probe);
 
 /*
- * The search does not wait for a second line of a channel with a single line. Such a line was usually misjudged: the
- * comparison of all channels mostly assigns it to another one, and otherwise one more search removes it.
+ * The search does not wait for a second line of a channel that has only one. Such a line was usually misjudged.
+ * Comparing all channels with each other mostly merges it into another channel; otherwise one more search removes it.
  */
 int ds_probe_find_channels(ds_probe *probe)
 {
@@ -430,8 +432,8 @@ int ds_probe_hear(ds_probe *probe, const uint64_t *lines, size_t n, uint8_t *bit
 }
 
 /*
- * Lists labelled lines, all but the first of each channel, repeated so that each reader hears its own channel often
- * enough.
+ * Lists labelled lines, all but the first of each channel. Repeats them so that each reader hears lines of its own
+ * channel often enough.
  */
 static size_t listening_lines(ds_probe *probe, uint64_t *lines, uint8_t *channel)
 {
@@ -446,7 +448,8 @@ static size_t listening_lines(ds_probe *probe, uint64_t *lines, uint8_t *channel
         return AGAIN_PAIRS;
 }
 
-/* The threshold of one reader; DS_PROBE_E_ONE_KIND if it cannot distinguish its own channel. */
+/* Finds the time threshold of one reader. Returns DS_PROBE_E_ONE_KIND if the reader cannot distinguish its own
+ * channel from others. */
 static int listening_split(ds_probe *probe, const uint32_t *ticks, size_t n, uint32_t c, uint32_t *column)
 {
         struct ds_probe_split split;
@@ -511,7 +514,7 @@ static uint64_t granule_line(const ds_probe *probe, const struct page_set *set, 
         return set->pages[at / set->granules] + ((uint64_t)(at % set->granules) << probe->granule_bits);
 }
 
-/* Stores the results. A granule of no known channel stays without a label. */
+/* Stores the decided labels. A granule that belongs to no known channel stays without a label. */
 static void answers_take(
         ds_probe *probe, const struct page_set *set, const struct question *questions, const size_t *where, size_t n)
 {
@@ -534,7 +537,7 @@ static size_t wanted_at(const struct page_set *set, size_t from, size_t to, uint
         return n;
 }
 
-/* Labels all wanted granules at one position of a range of blocks. */
+/* Labels all wanted granules at one position in each block of a range of blocks. */
 static int label_place(ds_probe *probe, const struct page_set *set, size_t from, size_t to, uint32_t place)
 {
         const size_t most = wanted_at(set, from, to, place);
@@ -562,8 +565,8 @@ static int label_place(ds_probe *probe, const struct page_set *set, size_t from,
         return r;
 }
 
-/* End of the next batch of blocks: small batches first, larger ones when counts exist; if few granules are wanted,
- * more blocks. */
+/* End of the next batch of blocks. The first batches are small, later ones larger because counts exist. If few
+ * granules are wanted, a batch has more blocks. */
 static size_t batch_end(const ds_probe *probe, const struct page_set *set, size_t from, size_t pieces)
 {
         const size_t enough = DS_MAX((size_t)FIRST_PIECES * PLACES, (size_t)probe->counts.granules);

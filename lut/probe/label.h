@@ -29,7 +29,7 @@
 #include "lut/probe/split.h"
 
 #define DS_PROBE_CHANNELS_MAX 64u
-#define DS_PROBE_LINES_MAX 8u /* most representatives per channel */
+#define DS_PROBE_LINES_MAX 8u /* maximum number of representatives per channel */
 #define DS_PROBE_NONE 255u    /* no label */
 #define DS_PROBE_LINE 128u    /* bytes: unit of a comparison */
 #define DS_PROBE_PAGE_BITS 21u
@@ -37,20 +37,20 @@
 #define DS_PROBE_ODDS 1e4
 
 /* Contract codes, next to DS_PROBE_E_ONE_KIND: */
-#define DS_PROBE_E_CHANNELS 2 /* more than DS_PROBE_CHANNELS_MAX channels, or fewer than two */
-#define DS_PROBE_E_GRANULE 3  /* contention over a longer range than channels can cause */
+#define DS_PROBE_E_CHANNELS 2 /* there are more than DS_PROBE_CHANNELS_MAX channels, or fewer than two */
+#define DS_PROBE_E_GRANULE 3  /* lines contend over a longer range of addresses than channels can cause */
 
 typedef struct ds_probe ds_probe;
 
 /* Reliability of the comparisons. */
 struct ds_probe_quality {
         struct ds_probe_split split;
-        double false_positive, false_negative; /* per comparison; measured, never 0 */
+        double false_positive, false_negative; /* error rates per comparison; measured, never 0 */
         bool listens;                          /* 1: comparing with all representatives at once is as reliable */
 };
 
 struct ds_probe_counts {
-        uint64_t pairs, listened; /* comparisons so far */
+        uint64_t pairs, listened; /* comparisons of pairs so far, and comparisons by listening */
         uint64_t granules, undecided;
 };
 

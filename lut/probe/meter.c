@@ -18,24 +18,26 @@
 #include "util/macro.h"
 
 #define ONCE_THREADS 256u
-#define IN_FLIGHT 64u /* most launches in flight */
+#define IN_FLIGHT 64u /* maximum number of launches in flight */
 #define ROUND_THREADS 512u
 #define LISTEN_WARPS 2u
 #define LISTEN_LOADS 32u
 #define LISTEN_CYCLES 8000u
-#define ROUNDS 4096u            /* most rounds per launch */
-#define PATIENCE_NS 4000000000u /* time limit of blocks that wait for each other */
+#define ROUNDS 4096u            /* maximum number of rounds per launch */
+#define PATIENCE_NS 4000000000u /* time limit of blocks that wait for each other in a round, ns */
 #define TUNE_PAIRS 768u
-#define WIDE_MOST 1024u     /* bytes: one sector per lane */
-#define TUNE_SEPARATION 5.0 /* sufficient separation; less is accepted if no amount of work gives more */
+#define WIDE_MOST 1024u /* maximum bytes that a line may stand for: one sector per lane */
+/* separation of the two kinds of times at which tuning stops; a lower one is accepted if no amount of work gives
+ * more */
+#define TUNE_SEPARATION 5.0
 #define HAMMERS (UINT32_C(1) << 31)
 
-/* layout of the bench's data */
+/* offsets in the bench's data, bytes */
 #define AT_ROLES 0u
 #define AT_MEETING DS_KIB(64)
 #define AT_SUMS DS_MIB(1)
 #define AT_LINES DS_MIB(4)
-#define LINES_MOST ((size_t)((DS_BENCH_DATA - AT_LINES) / 8)) /* half as many bytes of sums fit before them */
+#define LINES_MOST ((size_t)((DS_BENCH_DATA - AT_LINES) / 8)) /* lines of 8 bytes that fit behind AT_LINES */
 #define SUMS_MOST ((size_t)((AT_LINES - AT_SUMS) / 4))
 
 struct once_params {
@@ -143,7 +145,7 @@ static int rounds_launch(ds_bench *bench, const struct rounds_params *params)
         return 0;
 }
 
-/* Runs rounds of `stride` lines each, as many as fit into one launch; results in sums[round * stride + slot]. */
+/* Runs n rounds of `stride` lines each in one launch; results in sums[round * stride + slot]. */
 static int rounds_run(ds_bench *bench, const uint64_t *lines, size_t n, uint32_t stride, uint32_t cycles,
         uint32_t loads, uint32_t *sums)
 {
@@ -210,7 +212,7 @@ static int pairs_by_round(void *user, const struct ds_probe_pair *pairs, size_t 
         return r;
 }
 
-/* Slots from 1 on are the readers of the known lines, spread over the GPU. */
+/* Role of a block while listening. Slots from 1 on are the readers of the known lines, spread over the GPU. */
 static uint32_t role_listen(const ds_bench *bench, uint32_t block, uint32_t n_known)
 {
         uint32_t before = (uint32_t)((uint64_t)block * n_known / bench->info->n_sms),
@@ -250,13 +252,13 @@ static int listen_by_round(
 /* --- the meter --- */
 
 /*
- * Amounts of work per comparison, ascending. Where reads are executed by a simulation they cost time, but their effect
- * must exceed a launch's overhead.
+ * Amounts of work per comparison, ascending. A simulation that executes reads takes longer for more of them, but their
+ * effect must exceed a launch's overhead.
  */
 static const struct work {
         uint32_t blocks, loads;
 } works[] = {{6, 4}, {12, 4}, {24, 4}, {48, 4}, {48, 8}, {64, 16}, {96, 32}, {128, 64}, {256, 128}};
-#define NARROW_LEVEL 3u /* first level tried with single lines */
+#define NARROW_LEVEL 3u /* first level of works[] that is tried with a line that stands for itself only */
 
 static void work_take(ds_bench *bench, uint32_t level)
 {

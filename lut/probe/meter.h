@@ -19,13 +19,14 @@ struct ds_probe_meter {
         /* ticks[i]: duration of reading both lines of pairs[i]. 0, or a negative errno. */
         int (*pairs)(void *user, const struct ds_probe_pair *pairs, size_t n, uint32_t *ticks);
         /*
-         * NULL, or: from now on every given line begins a range of `bytes` bytes of one channel; times may change. 0,
-         * DS_PROBE_E_ONE_KIND, or a negative errno.
+         * Tells the meter that from now on every given line begins a range of `bytes` bytes of one channel; times may
+         * change. NULL if the device has no use for it. Returns 0, DS_PROBE_E_ONE_KIND, or a negative errno.
          */
         int (*widen)(void *user, uint32_t bytes);
         /*
-         * NULL if the device cannot. lines[i] is read hard, and each of the n_known lines known[] a little by a reader
-         * of its own: ticks[i * n_known + k] is the duration for the reader of known[k]. 0, or a negative errno.
+         * Reads lines[i] hard, and each of the n_known lines known[] a little by a reader of its own. ticks[i * n_known
+         * + k] is the duration for the reader of known[k]. NULL if the device cannot do that. Returns 0 or a negative
+         * errno.
          */
         int (*listen)(
                 void *user, const uint64_t *known, uint32_t n_known, const uint64_t *lines, size_t n, uint32_t *ticks);

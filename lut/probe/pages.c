@@ -18,7 +18,8 @@
 #include "util/macro.h"
 
 #define PAGE DS_PROBE_PAGE
-#define ALIGN_PAGES 2u /* pages that are partly probed to match names with channels: one granule of ... */
+/* to match the table's names with channels, this many pages are probed, and of each one granule of ALIGN_PART */
+#define ALIGN_PAGES 2u
 #define ALIGN_PART 4u
 #define SEED UINT64_C(0x9e3779b97f4a7c15)
 
@@ -27,7 +28,7 @@ struct labeller {
         const struct ds_pages_ask *ask;
         struct ds_probe_meter meter; /* the bench's meter */
         const char *doing;
-        uint64_t of, before; /* granules: number in this phase; number done before the phase */
+        uint64_t of, before; /* granules in this phase of the work; granules done before the phase */
         const uint64_t *pages;
         size_t n_pages;
         ds_bench *bench;
@@ -62,7 +63,7 @@ static void tell_granules(const struct labeller *labeller)
         tell(labeller, labeller->of ? ds_probe_counts(labeller->probe)->granules - labeller->before : 0, labeller->of);
 }
 
-/* `of`: number of granules, 0: not known */
+/* Begins a phase of the work for the progress report. `of`: its number of granules, 0: not known. */
 static void begin(struct labeller *labeller, const char *doing, uint64_t of)
 {
         labeller->doing = doing;
@@ -105,7 +106,7 @@ static int is_table(const struct dirent *entry)
         return n > 4 && !strcmp(entry->d_name + n - 4, ".lut");
 }
 
-/* Tries to open a table. A damaged or unreadable file, and one of another model, is skipped. */
+/* Tries to open a table. Skips a damaged or unreadable file, and a table of another model. */
 static void try_table(struct labeller *labeller, int directory, const char *name)
 {
         struct ds_lut *lut;
@@ -146,7 +147,7 @@ static void find_table(struct labeller *labeller)
         free(found);
 }
 
-/* 1: after this error the device's state is not known, so probing must not continue. */
+/* Whether the device's state is not known after this error, so that probing must not continue. */
 static int is_fatal(int r)
 {
         return r == -ENOMEM || r == -EIO || r == -ETIMEDOUT || r == -ENOTRECOVERABLE;
@@ -224,8 +225,8 @@ static int label_some(struct labeller *labeller, size_t n)
         return ds_probe_label(labeller->probe, labeller->pages, n, wanted, labeller->ret->channel);
 }
 
-/* Matches the table's names with the probe's. 0, DS_PAGES_E_NONE: the table does not describe this board, or a
- * negative errno. */
+/* Matches the table's channel names with the probe's. Returns 0; DS_PAGES_E_NONE: the table does not describe this
+ * board; or a negative errno. */
 static int table_names(struct labeller *labeller, uint8_t names[static DS_LUT_CHANNELS_MAX])
 {
         const uint8_t *pages[ALIGN_PAGES];
@@ -244,7 +245,7 @@ static int table_names(struct labeller *labeller, uint8_t names[static DS_LUT_CH
         return r == DS_LUT_E_NO_PATTERN ? DS_PAGES_E_NONE : r;
 }
 
-/* Sets the bits of the signature's granules in all pages. */
+/* Bitmap of the granules to probe: those of the table's signature, in all pages. NULL if out of memory. */
 static uint8_t *table_wanted(const struct labeller *labeller)
 {
         const unsigned bits = ds_lut_facts(labeller->lut)->granule_bits;
@@ -258,7 +259,8 @@ static uint8_t *table_wanted(const struct labeller *labeller)
         return wanted;
 }
 
-/* Replaces the page's labels by the table's, in the probe's names. 0, or DS_LUT_E_NO_PATTERN. */
+/* Matches the page with the table, and replaces its labels by those of the table, in the probe's names. Returns 0,
+ * or DS_LUT_E_NO_PATTERN. */
 static int table_page(
         struct labeller *labeller, size_t page, const uint8_t names[static DS_LUT_CHANNELS_MAX], const uint8_t *ours)
 {

@@ -18,18 +18,20 @@
 #define PAGE DS_MIB(2)
 #define L2_BYTES 38 /* CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE */
 #define TIMED (UINT32_C(1) << 31)
-#define RATIO 1.05        /* small, because the delay of a bank conflict is short relative to the rest */
-#define CALIBRATION 4096u /* pairs; about one of some hundred shares a bank */
-#define VOTES 4u          /* positive readings after which a KiB counts as of the bank */
-#define TESTS_MOST 4096u  /* tests per launch */
-#define HELD 8u           /* KiB that are not used to fill L2 */
+/* least ratio of the times with and without a bank conflict; small, because a conflict's delay is short relative to
+ * the rest */
+#define RATIO 1.05
+#define CALIBRATION 4096u /* random pairs to find the threshold; about one of some hundred shares a bank */
+#define VOTES 4u          /* positive readings after which a KiB counts as part of the bank */
+#define TESTS_MOST 4096u  /* maximum number of tests per launch */
+#define HELD 8u           /* collected KiB that are held back: they do not fill L2, but show what was evicted */
 #define COLLECT_FIRST 128u
-#define POOL_PAGES 144u /* memory in which the KiB of a bank are searched */
-#define MARK_LINES 3u   /* lines per KiB */
+#define POOL_PAGES 144u /* pages of the memory in which the KiB of a bank are searched */
+#define MARK_LINES 3u   /* lines per KiB that are read to mark it */
 #define MARK_AT_ONCE 64u
-#define REFRESH_TIMES 5u /* reads this many halves of L2 to refresh it */
+#define REFRESH_TIMES 5u /* to refresh L2, memory of this many halves of its size is read */
 
-/* layout of the bench's data */
+/* offsets in the bench's data, bytes */
 #define AT_SCRIPT 0u
 #define AT_TIMES DS_MIB(1)
 #define AT_LIST DS_MIB(2)
@@ -48,15 +50,15 @@ struct params {
 struct ds_paper {
         ds_bench *bench;
         const ds_device_kernel *kernel;
-        const uint64_t *pages; /* its own pages */
+        const uint64_t *pages; /* pages that the method uses for itself */
         size_t n_pages, n_refresh;
         uint64_t seed;
         double hit_below, conflict_above;
         struct ds_paper_found found;
         uint32_t n_steps, n_list;
-        struct step *script; /* STEPS_MOST */
-        uint64_t *list;      /* LIST_MOST */
-        uint32_t *times;     /* STEPS_MOST */
+        struct step *script; /* array of STEPS_MOST steps */
+        uint64_t *list;      /* array of LIST_MOST addresses */
+        uint32_t *times;     /* array of STEPS_MOST times */
 };
 
 static const char chase_ptx[] = {
@@ -81,7 +83,7 @@ static void put(ds_paper *paper, uint64_t address)
                 paper->list[paper->n_list++] = address;
 }
 
-/* Adds a step for `count` addresses of the list at `from`. Returns its number. */
+/* Adds a step to the script: reads `count` addresses of the list from index `from` on. Returns the step's number. */
 static uint32_t step(ds_paper *paper, uint32_t from, uint32_t count)
 {
         if (paper->n_steps < STEPS_MOST)
@@ -102,7 +104,7 @@ static uint32_t time_two(ds_paper *paper, uint64_t a, uint64_t b)
         return step(paper, paper->n_list - 2, TIMED | 2);
 }
 
-/* Evicts all earlier reads from L2. */
+/* Adds reads that evict everything read before from L2, if L2 contents survive a launch. */
 static void refresh(ds_paper *paper)
 {
         uint32_t from = paper->n_list;
@@ -153,7 +155,7 @@ static uint64_t pool_at(const ds_paper *paper, uint64_t n)
 
 /* --- thresholds --- */
 
-/* Hits and misses: reads lines for the first time, then again. */
+/* Finds the threshold between hits and misses of L2: reads lines for the first time, then again. */
 static int calibrate_l2(ds_paper *paper)
 {
         enum { N = 512 };
@@ -185,7 +187,7 @@ static int calibrate_l2(ds_paper *paper)
         return r;
 }
 
-/* The threshold of algorithm 1, from random pairs. */
+/* Finds the threshold between reads of different banks and reads of one bank (algorithm 1), from random pairs. */
 static int calibrate_banks(ds_paper *paper)
 {
         struct ds_probe_split split;
@@ -211,7 +213,7 @@ static int calibrate_banks(ds_paper *paper)
 /* --- algorithm 1: KiB that share a bank with a given one --- */
 
 struct collection {
-        uint64_t *kib; /* KiB that share the bank; the first is the given one */
+        uint64_t *kib; /* KiB that share the bank; the first is the KiB for which the others are searched */
         uint32_t n, most;
         uint64_t looked; /* KiB of the pool examined so far */
         struct candidate {
@@ -238,7 +240,7 @@ static int collection_make(struct collection *c, uint64_t of, uint64_t most)
         return 0;
 }
 
-/* Adds as many candidates as there are pairs of lines of the bank that are not in L2. */
+/* Adds candidates, as many as there are pairs of the bank's lines that are not in L2: each test uses up one pair. */
 static void collect_fill(const ds_paper *paper, struct collection *c)
 {
         uint32_t most = DS_MIN(c->n * LINES / 2, TESTS_MOST);
@@ -266,7 +268,8 @@ static void collect_judge(const ds_paper *paper, struct collection *c, uint32_t 
 }
 
 /*
- * Scripts and lists are memory too. To avoid reads in between, the entries of one candidate lie in one line of each.
+ * Pads script and list. Scripts and lists are memory too, and reading a line of them would disturb a test. So the
+ * entries of one candidate lie in one line of the script and in one of the list.
  */
 static void align(ds_paper *paper)
 {
@@ -276,7 +279,8 @@ static void align(ds_paper *paper)
                 step(paper, 0, 0);
 }
 
-/* A first line of the bank opens its row, whatever was read before; then the next line and the candidate are timed. */
+/* Adds the test of a candidate: a first line of the bank opens its row, whatever was read before; then the next line
+ * of the bank and the candidate are timed. */
 static void time_candidate(ds_paper *paper, uint64_t bank, uint64_t candidate)
 {
         put(paper, bank);
@@ -311,7 +315,7 @@ static int collect(ds_paper *paper, struct collection *c, uint32_t wanted)
 
 /* --- algorithm 2: number of lines that fill the channel's part of L2 --- */
 
-/* Adds the first n lines of the collection, without the held-back KiB. */
+/* Adds reads of the first n lines of the collection, without the held-back KiB. */
 static void put_filler(ds_paper *paper, const struct collection *c, uint32_t n)
 {
         uint32_t from = paper->n_list;
@@ -321,7 +325,7 @@ static void put_filler(ds_paper *paper, const struct collection *c, uint32_t n)
         step(paper, from, n);
 }
 
-/* Counts the held-back lines that n lines evict. */
+/* Counts the held-back lines that reading n lines evicts. */
 static int thrown_out(ds_paper *paper, const struct collection *c, uint32_t n, uint32_t *ret)
 {
         uint32_t from;
@@ -344,7 +348,7 @@ static int thrown_out(ds_paper *paper, const struct collection *c, uint32_t n, u
         return r;
 }
 
-/* The least number of lines that evicts all held-back lines; one exception is allowed, which may not be of the
+/* Finds the least number of lines that evicts all held-back lines but at most one, which may belong to another
  * channel. */
 static int fill(ds_paper *paper, struct collection *c, uint32_t *ret)
 {
@@ -364,7 +368,7 @@ static int fill(ds_paper *paper, struct collection *c, uint32_t *ret)
                 else
                         high = middle;
         }
-        /* sets without a held-back line may need more */
+        /* a quarter more, because sets of L2 without a held-back line may need more */
         *ret = DS_MIN(high + high / 4, (c->n - HELD) * LINES);
         paper->found.collected = c->n;
         paper->found.needed = high;
@@ -395,7 +399,8 @@ static int mark_some(
 
                 for (uint32_t k = 0; k < MARK_LINES; k++)
                         out += paper->times[at + i * MARK_LINES + k] >= paper->hit_below;
-                marks[i] = out > 0; /* one of three suffices: not every set is full of the collected lines */
+                /* one evicted line of three suffices, because the collected lines do not fill every set of L2 */
+                marks[i] = out > 0;
         }
         return r;
 }

@@ -26,23 +26,25 @@
 #define DS_PAPER_NONE 255u
 #define DS_PAPER_CHANNELS_MAX 64u
 
-/* Contract codes: times of hits and misses, or of banks, cannot be separated; memory ends before a channel is full */
+/* Contract codes. BLIND: times of hits and misses, or of different banks and one bank, cannot be separated. MEMORY:
+ * memory ends before a channel is full. */
 #define DS_PAPER_E_BLIND 5
 #define DS_PAPER_E_MEMORY 6
 
 typedef struct ds_paper ds_paper;
 
 struct ds_paper_found {
-        /* clocks: a read from L2, from VRAM; two reads of different banks, of one bank */
+        /* mean times, clocks: of a read from L2 and from VRAM; of two reads of different banks and of one bank */
         double hit, miss, apart, conflict;
         int survives;               /* 1: L2 contents survive a launch */
-        uint32_t collected, needed; /* last channel: KiB collected; lines that fill its part of L2 */
+        uint32_t collected, needed; /* last channel: KiB collected; lines that fill the channel's part of L2 */
         uint64_t readings;          /* number of timed readings */
 };
 
-/* Number of pages needed in addition to those to be marked. */
+/* Number of pages that the method needs in addition to the pages to be marked. */
 size_t ds_paper_pages(const struct ds_device_info *info);
-/* Uses all pages of the bench from `first` on. 0, DS_PAPER_E_BLIND, or a negative errno. */
+/* Makes a run of the method that uses all pages of the bench from index `first` on. Returns 0, DS_PAPER_E_BLIND, or
+ * a negative errno. */
 int ds_paper_new(ds_bench *bench, size_t n_pages, size_t first, uint64_t seed, ds_paper **ret);
 ds_paper *ds_paper_free(ds_paper *paper);
 
@@ -50,8 +52,8 @@ ds_paper *ds_paper_free(ds_paper *paper);
  * a negative errno. */
 int ds_paper_mark(ds_paper *paper, uint64_t of, const uint64_t *kib, size_t n, uint8_t *marks);
 /*
- * Labels n KiB with their channels, numbered as found, at most `most`; DS_PAPER_NONE for unmarked ones. Returns as
- * ds_paper_mark().
+ * Labels n KiB with their channels, numbered in the order in which they are found, at most `most`; DS_PAPER_NONE for
+ * KiB of no found channel. Returns the same results as ds_paper_mark().
  */
 int ds_paper_label(
         ds_paper *paper, const uint64_t *kib, size_t n, uint32_t most, uint8_t *labels, uint32_t *ret_channels);

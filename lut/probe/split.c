@@ -2,8 +2,9 @@
 /*
  * Two-means clustering of the logarithms of the times
  *
- * As few as one of fifty times may be of the second kind, and a few outliers may lie beyond it. So the search starts
- * from a low quantile and each of several high ones; if there is a second kind, one of them lies in it.
+ * As few as one time of fifty may be of the second kind, and a few outliers may lie beyond that kind. So the search
+ * starts from a low quantile and each of several high ones; if there is a second kind, one of the high quantiles lies
+ * in it.
  */
 #include "lut/probe/split.h"
 
@@ -17,11 +18,13 @@
 #include "util/macro.h"
 
 #define TIMES_MIN 64u
-#define SECOND_MIN 8u    /* least number of times of the second kind */
-#define STEPS 64         /* iterations; the means converge long before */
-#define SPREAD_MIN 0.002 /* smaller spreads count as this one, because clocks tick */
+#define SECOND_MIN 8u /* least number of times of the second kind */
+#define STEPS 64      /* iterations; the means converge long before */
+/* least spread of a kind in the calculation, because clocks tick and equal times would have none */
+#define SPREAD_MIN 0.002
 #define SEPARATION_MAX 1000.0
-#define DOUBT 0.15 /* part of the distance between the kinds, on either side of the threshold */
+/* share of the distance between the two kinds, on either side of the threshold, in which a time is doubtful */
+#define DOUBT 0.15
 
 static int compare(const void *a, const void *b)
 {
@@ -44,7 +47,7 @@ static double mean(const double *values, size_t n)
         return sum / (double)n;
 }
 
-/* How many of the sorted values are of the first kind; all if no second kind was found. */
+/* Number of the sorted values that are of the first kind; n if no second kind was found. */
 static size_t two_means(const double *values, size_t n, double begin)
 {
         double low = at(values, n, 0.05), high = at(values, n, begin), middle;
@@ -63,7 +66,7 @@ static size_t two_means(const double *values, size_t n, double begin)
         return first;
 }
 
-/* Half the range of the middle two thirds: one standard deviation for a normal distribution. */
+/* Half the range of the middle two thirds of the values: one standard deviation for a normal distribution. */
 static double spread(const double *sorted, size_t n)
 {
         return DS_MAX((at(sorted, n, 0.84) - at(sorted, n, 0.16)) / 2, SPREAD_MIN);

@@ -17,19 +17,20 @@
 
 #define DS_PROBE_E_ONE_KIND 1 /* contract: the times are of one kind, or too few */
 
-#define DS_PROBE_RARE 0.004     /* least share of the second kind; below it they are outliers */
-#define DS_PROBE_RATIO 1.25     /* least ratio of the times of contending and other lines */
+#define DS_PROBE_RARE 0.004     /* least share of times of the second kind; rarer ones count as outliers */
+#define DS_PROBE_RATIO 1.25     /* least ratio of the times of contending lines to those of other lines */
 #define DS_PROBE_SEPARATION 3.0 /* least distance of the kinds, in spreads (one standard deviation of each) */
 
 struct ds_probe_split {
         double threshold;  /* ticks; longer times are of the second kind */
-        double doubt[2];   /* a single time between these is not reliable */
+        double doubt[2];   /* times between these two are not reliable alone, ticks */
         double low, high;  /* medians of the kinds, ticks */
         double separation; /* see DS_PROBE_SEPARATION; at most 1,000 */
-        double share;      /* share of the second kind */
+        double share;      /* share of times of the second kind */
 };
 
 /*
- * ratio: see DS_PROBE_RATIO. 0 or DS_PROBE_E_ONE_KIND; *ret is set in both cases. -ENOMEM.
+ * Separates n times into two kinds. ratio: see DS_PROBE_RATIO. Returns 0 or DS_PROBE_E_ONE_KIND, with *ret set in both
+ * cases, or -ENOMEM.
  */
 int ds_probe_split(const uint32_t *ticks, size_t n, double ratio, struct ds_probe_split *ret);

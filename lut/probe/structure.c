@@ -51,7 +51,7 @@ static bool set_is_empty(const struct set *set)
         return !(set->bits[0] | set->bits[1] | set->bits[2] | set->bits[3]);
 }
 
-/* Counts one piece with this set of channels. */
+/* Counts one piece of memory that has this set of channels. */
 static void set_add(struct size *size, const struct set *set)
 {
         uint64_t at = 0;

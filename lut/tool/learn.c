@@ -49,7 +49,7 @@ static bool parse_method(const char *text, enum ds_learn_method *ret)
         return false;
 }
 
-/* -1: continue; otherwise an exit code. */
+/* Parses the command line. Returns -1 to continue, otherwise an exit code. */
 static int parse_words(int argc, char **argv, struct words *words)
 {
         static const struct option options[] = {{"output", required_argument, NULL, 'o'},
@@ -120,7 +120,8 @@ static int write_file(const char *path, const uint8_t *bytes, size_t n)
         return DS_LUT_TOOL_OK;
 }
 
-/* SOURCE_DATE_EPOCH if it is set, so that the same samples give the same table. */
+/* Creation time of the table: SOURCE_DATE_EPOCH if set, so that the same samples give the same file; otherwise the
+ * present time. */
 static int64_t when(void)
 {
         const char *set = getenv("SOURCE_DATE_EPOCH");

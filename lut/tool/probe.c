@@ -30,10 +30,10 @@
 
 #define PAGES_DEFAULT 8u
 #define PAGES_MAX 65536u
-#define PAGES_AT_ONCE 8u /* pages measured before a block is written, if a comparison is cheap */
+#define PAGES_AT_ONCE 8u /* pages measured before their blocks are written, if a comparison is cheap */
 #define SPREAD_BITS 34u  /* number of address bits in the SGDRC paper's hashes */
 #define REFERENCE_PAGES 8u
-#define PIECE 16u    /* granules that are sampled together */
+#define PIECE 16u    /* granules per sampled piece of a page */
 #define BUS_WIDTH 37 /* CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH */
 #define SAY_EVERY_S 10
 
@@ -43,11 +43,11 @@ struct job {
         ds_probe *probe;
         struct ds_lut_writer *writer;
         ds_structure *structure;
-        uint64_t *todo; /* pages */
+        uint64_t *todo; /* addresses of the pages that are not measured yet */
         size_t n_todo, n_done;
-        uint32_t granules, run; /* granules: per page */
+        uint32_t granules, run; /* granules per page; number of this run */
         uint64_t labelled, doubtful;
-        struct ds_probe_counts before; /* counts before the first label */
+        struct ds_probe_counts before; /* the probe's counts before the first label */
         double began;
         time_t said;
 };
@@ -425,7 +425,7 @@ static bool take_number(struct ds_lut_probe_options *o, int option, const char *
         }
 }
 
-/* 0, or an exit code. */
+/* Parses the command line. Returns 0, or an exit code. */
 static int take_options(int argc, char **argv, struct ds_lut_probe_options *o)
 {
         static const struct option options[] = {

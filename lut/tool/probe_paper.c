@@ -41,7 +41,7 @@ static double now(void)
         return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Selects granules like the other method, which takes pages one by one on a simulated device. */
+/* Selects the same granules as the other method, which takes pages one by one on a simulated device. */
 static int choose(const struct ds_lut_probe_options *options, const uint64_t *pages, struct marked *m)
 {
         m->kib = ds_alloc((size_t)options->pages * KIBS * sizeof(*m->kib));
@@ -82,7 +82,7 @@ static int write_blocks(const struct ds_lut_probe_options *options, const struct
         return 0;
 }
 
-/* The new samples get a run number of their own, because their names are independent of those in the file. */
+/* Writes the samples. They get a new run number, because their channel names are independent of those in the file. */
 static int write_file(
         const struct ds_lut_probe_options *options, const struct ds_device_info *info, const struct marked *m)
 {
@@ -152,7 +152,7 @@ int ds_lut_probe_paper(const struct ds_lut_probe_options *options)
         struct ds_bench_ask ask = options->ask;
         int r;
 
-        /* the amount of memory depends on the device, so it is opened twice */
+        /* how much memory the method needs depends on the device, so it is opened once to find out, and then again */
         ask.n_pages = 1;
         r = ds_bench_open(&ask, &bench);
         if (!r) {

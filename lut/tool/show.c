@@ -102,7 +102,7 @@ static void show_samples(const struct ds_lut_samples *samples)
                 printf("torn       %" PRIu64 " bytes at the end\n", samples->torn);
 }
 
-/* 1: the file begins like samples. Other files are opened as a table. */
+/* Whether the file begins like a file of samples. Any other file is opened as a table. */
 static bool is_samples(const char *path)
 {
         char magic[8] = "";

@@ -20,9 +20,9 @@ int ds_lut_tool_probe(int argc, char **argv);
 int ds_lut_tool_learn(int argc, char **argv);
 int ds_lut_tool_show(int argc, char **argv);
 
-/* Prints a line to standard error, and how to get help; returns the exit code. */
+/* Prints the message and how to get help to standard error. Returns DS_LUT_TOOL_USAGE. */
 __attribute__((format(printf, 1, 2))) int ds_lut_tool_usage(const char *format, ...);
-/* Prints a line to standard error; returns DS_LUT_TOOL_BAD. */
+/* Prints the message to standard error. Returns DS_LUT_TOOL_BAD. */
 __attribute__((format(printf, 1, 2))) int ds_lut_tool_bad(const char *format, ...);
 /* Flushes standard output; returns an exit code. */
 int ds_lut_tool_flush(void);

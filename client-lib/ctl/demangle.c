@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 4096
+#include "ctl/limited.h"
+
+#define NAME_MAX_BYTES CTL_LIMITED_BYTES
+/* Each reference can double the length of the name: with this many, the demangled name has at most some MiB. */
+#define REFERENCES_MAX 8
 
 /* libstdc++ has it; its header <cxxabi.h> is for C++ only */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
@@ -20,11 +24,12 @@ char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *sta
 static int demangle_cut(const char *mangled, char *ret, size_t size)
 {
         const char *at = mangled + 2;
+        const int nested = *at == 'N';
         size_t n = 0;
-        if (*at == 'N')
+        if (nested)
                 for (at++; *at && strchr("rVKRO", *at); at++)
                         ;
-        while (isdigit((unsigned char)*at)) {
+        while (isdigit((unsigned char)*at) && (nested || !n)) {
                 char *name;
                 const unsigned long length = strtoul(at, &name, 10);
                 if (length > strlen(name) || n >= size)
@@ -37,15 +42,40 @@ static int demangle_cut(const char *mangled, char *ret, size_t size)
         return n > 0;
 }
 
-const char *ctl_demangle(const char *name, char *ret, size_t size)
+/*
+ * Parts that repeat what the name has already said: substitutions (S_, S0_), template arguments (T_, T0_) and pack
+ * expansions (Dp, sp). The letters may also be part of an identifier, so this is an upper bound.
+ */
+static size_t references(const char *mangled)
+{
+        size_t n = 0;
+        for (const char *at = mangled; at[0] && at[1]; at++) {
+                const int numbered = at[1] == '_' || isdigit((unsigned char)at[1]) || isupper((unsigned char)at[1]);
+                n += (*at == 'S' || *at == 'T') && numbered;
+                n += !strncmp(at, "Dp", 2) || !strncmp(at, "sp", 2) ? REFERENCES_MAX / 2 : 0;
+        }
+        return n;
+}
+
+/* ret: the demangled name, "" if it is none. */
+static void demangle_whole(const char *mangled, char *ret, size_t size)
 {
         int status = -1;
-        char *demangled = strncmp(name, "_Z", 2) ? NULL : __cxa_demangle(name, NULL, NULL, &status);
-        if (demangled && !status)
-                snprintf(ret, size, "%s", demangled);
-        else if (strncmp(name, "_Z", 2) || !demangle_cut(name, ret, size))
-                snprintf(ret, size, "%s", name);
+        char *demangled = __cxa_demangle(mangled, NULL, NULL, &status);
+        snprintf(ret, size, "%s", demangled && !status ? demangled : "");
         free(demangled);
+}
+
+const char *ctl_demangle(const char *name, char *ret, size_t size)
+{
+        const int mangled = !strncmp(name, "_Z", 2);
+        ret[0] = '\0';
+        if (mangled && references(name) <= REFERENCES_MAX)
+                demangle_whole(name, ret, size);
+        else if (mangled)
+                ctl_limited(demangle_whole, name, ret, size);
+        if (!ret[0] && (!mangled || !demangle_cut(name, ret, size)))
+                snprintf(ret, size, "%s", name);
         return ret;
 }
 

@@ -75,3 +75,34 @@ Test(ctl_demangle, filters_look_at_both_names)
         cr_expect(ctl_kernel_contains("gemm", "em"));
         cr_expect_not(ctl_kernel_contains(fill, "gemm"));
 }
+
+/* Appends "S_I", n times the last substitution, and "E": that name is n times as long as the one before. */
+static void append_level(char *name, size_t size, unsigned level, unsigned n)
+{
+        size_t at = strlen(name);
+        at += (size_t)snprintf(name + at, size - at, "S_I");
+        for (unsigned i = 0; i < n; i++)
+                at += (size_t)snprintf(name + at, size - at, "S%c_", "0123456789ABCDEFGHIJ"[level]);
+        snprintf(name + at, size - at, "E");
+}
+
+Test(ctl_demangle, names_that_would_be_gigabytes_stay, .timeout = 20)
+{
+        char name[256] = "_Z1f1AIiE";
+        for (unsigned i = 0; i < 15; i++)
+                append_level(name, sizeof(name), i, 4);
+        cr_assert_lt(strlen(name), 250);
+        for (int i = 0; i < 100; i++)
+                cr_expect_str_eq(kernel(name, 56), "f");
+}
+
+Test(ctl_demangle, names_with_many_references_are_whole)
+{
+        char name[256] = "_Z1f1AIiE";
+        for (unsigned i = 0; i < 9; i++)
+                append_level(name, sizeof(name), i, 1);
+        cr_expect_str_eq(demangled(name),
+                "f(A<int>, A<A<int> >, A<A<A<int> > >, A<A<A<A<int> > > >, A<A<A<A<A<int> > > > >, "
+                "A<A<A<A<A<A<int> > > > > >, A<A<A<A<A<A<A<int> > > > > > >, A<A<A<A<A<A<A<A<int> > > > > > > >, "
+                "A<A<A<A<A<A<A<A<A<int> > > > > > > > >, A<A<A<A<A<A<A<A<A<A<int> > > > > > > > > >)");
+}

@@ -31,7 +31,7 @@ static const char bash_script[] =
         "        *)\n"
         "            word=${line%%$'\\t'*}\n"
         "            [[ $word != *= ]] || compopt -o nospace 2>/dev/null\n"
-        "            [[ $word == *= ]] || printf -v word %q \"$word\"\n"
+        "            printf -v word %q \"$word\"\n"
         "            COMPREPLY+=(\"$word\")\n"
         "            ;;\n"
         "        esac\n"

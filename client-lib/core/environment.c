@@ -177,7 +177,7 @@ void dsc__options_from_environment(struct dsc__options *options)
 bool dsc__notes(void)
 {
         const char *value = getenv("DETSHARE_NOTES");
-        return !value || strcasecmp(value, "off") != 0;
+        return !value || (strcasecmp(value, "off") && strcmp(value, "0"));
 }
 
 void dsc__variable_refuse(const char *name)

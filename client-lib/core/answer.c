@@ -2,10 +2,10 @@
 /*
  * Unpacking and freeing of the daemon's answers
  *
- * An answer reports something that the daemon has already done. If it could not be unpacked because the program is out
- * of memory, both sides would lose track of that, and of the order of answers: the whole session would be lost. So
- * rpc->spare holds one answer at a time without an allocation (address space only, until it is used). Threads without
- * memory take turns with it. No thread makes a request while it holds an answer, so a turn is short.
+ * An answer reports something that the daemon has already done. If this process has no memory to unpack the answer,
+ * both sides lose track of the daemon's actions and of the order of answers, and so lose the whole session. So rpc->spare
+ * holds one answer at a time without an allocation (address space only, until it is used). Threads without memory take
+ * turns with it. No thread makes a request while it holds an answer, so a turn is short.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static void *spare_alloc(void *data, size_t size)
         return rpc->spare + at;
 }
 
-/* dsc__spare_give() frees all at once. */
+/* Does nothing: dsc__spare_give() frees all parts of the answer at once. */
 static void spare_free(void *data, void *p)
 {
 }

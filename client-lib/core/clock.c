@@ -19,7 +19,7 @@
 #define SILENCE_NS 4900000000u
 #define SLEEP_MAX_NS 3600000000000u /* longest sleep in one request, device time */
 
-static __thread uint32_t my_epoch; /* epoch in which the thread declared itself, 0 = not declared */
+static __thread uint32_t my_epoch; /* value of clock.epoch in which the thread declared itself, 0 = not declared */
 static pthread_key_t at_thread_end;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
@@ -92,8 +92,8 @@ int dsc__clock_rejoin_locked(dsc_session *s)
         return r;
 }
 
-/* The worker may have died meanwhile and left the declaration to its successor, which gets it again at the
- * attachment: withdraw it first. */
+/* Declares the calling thread. If the worker has died, its successor may have got this declaration, and the
+ * attachment repeats it: so withdraws it before attaching. */
 static int declare_locked(dsc_session *s, uint64_t *ret_ns)
 {
         int r = s->socket_only ? 0 : dsc__attach_locked(s);
@@ -121,7 +121,7 @@ static int declare(dsc_session *s, uint64_t *ret_ns)
         return r;
 }
 
-/* After a long silence the worker may or may not have dropped the declarations: withdraw them all. */
+/* After 4.9 s without contact the worker may have dropped the declarations: withdraws them all. */
 static void check_silence(dsc_session *s)
 {
         struct dsc__clock *clock = &s->clock;

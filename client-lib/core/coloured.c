@@ -54,7 +54,7 @@ static int take_file(struct dsc__coloured *c, int fd)
 {
         struct stat st;
         if (fd < 0)
-                return DSC__OUT_OF_MEMORY; /* the process has no descriptor left */
+                return DSC__OUT_OF_MEMORY; /* the descriptor did not arrive, because the process has none left */
         if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(struct ds_pool_file) ||
                 !dsc__keeps_bytes(fd, (uint64_t)st.st_size))
                 return DSC__UNKNOWN;
@@ -70,7 +70,8 @@ static int take_file(struct dsc__coloured *c, int fd)
         return 0;
 }
 
-/* c->table 0: only reads the channels, without a table; ret_free may be NULL. */
+/* Reads the facts of the pool and its free slabs. c->table 0: reads the channels only, because there is no table
+ * yet; ret_free may be NULL. */
 static int ask_channels(dsc_session *s, struct dsc__coloured *c, uint32_t *ret_free)
 {
         Detshare__GetChannels get = DETSHARE__GET_CHANNELS__INIT;
@@ -173,8 +174,8 @@ static int borrow_slab(dsc_session *s, struct dsc__coloured *c)
         return 0;
 }
 
-/* Returns slabs without a used sector to the daemon. A slab whose return fails stays with this session in the
- * daemon. */
+/* Returns slabs to the daemon of which no tensor uses a sector. If the return of a slab fails, the daemon keeps it
+ * for this session. */
 static void return_slabs(dsc_session *s, struct dsc__coloured *c)
 {
         for (uint32_t i = 0; i < c->facts->n_slabs; i++) {
@@ -202,7 +203,8 @@ static bool pool_has(const struct dsc__coloured *c, enum detshare_colour colour)
         return false;
 }
 
-/* Collects at most n free sectors of the colour from the session's slabs, by address. Returns how many it found. */
+/* Collects up to n free sectors of the colour from the session's slabs, in the order of addresses. Returns their
+ * number. */
 static uint64_t gather(const struct dsc__coloured *c, enum detshare_colour colour, uint32_t *sectors, uint64_t n)
 {
         const uint64_t each = sectors_per_slab(c);
@@ -229,7 +231,8 @@ const struct dsc__tensor *dsc__coloured_find(const struct dsc__coloured *c, uint
         return NULL;
 }
 
-/* Finds the lowest gap of n logical sectors, and the index of the tensor that follows it. */
+/* Finds the lowest gap of n logical sectors in the window. *ret_first: first sector of the gap; *ret_at: index of
+ * the tensor behind it. */
 static int find_gap(const struct dsc__coloured *c, uint64_t n, uint64_t *ret_first, size_t *ret_at)
 {
         uint64_t first = 0;
@@ -294,7 +297,7 @@ static int insert(struct dsc__coloured *c, size_t at, const struct dsc__tensor *
         return 0;
 }
 
-/* Collects enough sectors, borrowing more slabs if needed. */
+/* Collects the sectors of a tensor, and borrows more slabs from the pool if needed. */
 static int gather_all(dsc_session *s, struct dsc__coloured *c, enum detshare_colour colour, struct dsc__tensor *tensor)
 {
         int r = 0;
@@ -347,7 +350,7 @@ int detshare_coloured_alloc(uint64_t bytes, enum detshare_colour colour, uint64_
         return dsc__fold(r);
 }
 
-/* The index of the tensor that begins at the address; n_tensors: none does. */
+/* Returns the index of the tensor that begins at the address; n_tensors if there is none. */
 static size_t find_tensor(const struct dsc__coloured *c, uint64_t address)
 {
         size_t i = 0;
@@ -365,8 +368,8 @@ static void free_locked(dsc_session *s, struct dsc__coloured *c, size_t i)
         return_slabs(s, c);
 }
 
-/* Waits first for work that may use the tensor, without the lock. If that work ended with an error, the tensor is
- * freed all the same. If two threads free the same tensor, the second gets NO_SUCH. */
+/* Without the lock, waits for work that may use the tensor, then frees the tensor even if that work ended with an
+ * error. If two threads free the same tensor, the second gets NO_SUCH. */
 int detshare_coloured_free(uint64_t address)
 {
         for (int waited = 0;; waited = 1) {

@@ -14,12 +14,12 @@
 
 #include "core/internal.h"
 
-/* an address range that no GPU uses: an access that is not translated faults */
+/* logical addresses of tensors begin here: an address range that no GPU uses, so an untranslated access faults */
 #define DSC__COLOURED_WINDOW (UINT64_C(1) << 52)
 
 struct dsc__tensor {
-        uint64_t first, n, bytes; /* first logical sector and number of sectors; size in bytes as requested */
-        uint32_t *sectors;        /* slab's number in the pool */
+        uint64_t first, n, bytes; /* first logical sector and number of sectors; requested size in bytes */
+        uint32_t *sectors;        /* number in the pool of each of the n sectors */
 };
 
 enum dsc__coloured_kernel {
@@ -35,29 +35,30 @@ enum dsc__coloured_kernel {
 struct dsc__coloured {
         const struct ds_pool_file *facts; /* the mapped file of the pool */
         size_t file_bytes;
-        uint64_t table, n_logical; /* number of entries of the table; table 0: not allocated yet */
+        /* table: device address of the table, 0: not allocated yet; n_logical: number of its entries */
+        uint64_t table, n_logical;
         uint64_t word[2];
-        uint32_t stream;                  /* pinned memory for new entries of the table; 0: not allocated yet */
-        uint8_t *taken;                   /* colour of every sector of the pool */
-        uint64_t slabs;                   /* one bit per slab: borrowed */
-        uint64_t used[DS_POOL_SLABS_MAX]; /* taken sectors, by slab */
+        uint32_t stream;                  /* stream that copies new entries to the table; 0: not created yet */
+        uint8_t *taken;                   /* one byte per sector of the pool, 1: a tensor uses it */
+        uint64_t slabs;                   /* bit mask of slabs that the session has borrowed */
+        uint64_t used[DS_POOL_SLABS_MAX]; /* number of sectors in use, by slab */
         struct dsc__tensor *tensors;      /* sorted by first sector */
         size_t n_tensors, cap_tensors;
         uint64_t module; /* module of the copying kernels; 0: not loaded */
         uint64_t kernels[_DSC__COLOURED_KERNELS][DSC__COLOURED_MASKS];
 };
 
-/* Takes the lock and returns the state; the second function releases the lock. NULL with *ret_error and without the
- * lock: there is no pool, or no session. */
+/* dsc__coloured_lock() takes the lock and returns the session's state. NULL with *ret_error and without the lock:
+ * there is no pool, or no session. dsc__coloured_unlock() releases the lock. */
 struct dsc__coloured *dsc__coloured_lock(dsc_session **ret_session, int *ret_error);
 void dsc__coloured_unlock(void);
-/* The tensor that contains these bytes; NULL: none does. */
+/* Returns the tensor that contains all these bytes; NULL: no tensor does. */
 const struct dsc__tensor *dsc__coloured_find(const struct dsc__coloured *c, uint64_t address, uint64_t bytes);
 static inline bool dsc__coloured_is(const struct dsc__coloured *c, uint64_t address)
 {
         return address >= DSC__COLOURED_WINDOW &&
                (address - DSC__COLOURED_WINDOW) >> c->facts->sector_bits < c->n_logical;
 }
-/* Makes a malloc'ed image with the wanted forms. */
+/* Makes a malloc'ed image that asks for the wanted forms of kernels in `image`. */
 int dsc__coloured_pack(const struct dsc__coloured *c, const void *image, size_t size,
         const struct ds_coloured_want *wants, size_t n, void **ret, size_t *ret_size);

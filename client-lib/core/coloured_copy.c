@@ -44,7 +44,7 @@ static int find_stream(void *stream, uint32_t *ret)
 
 static const struct {
         const char *name;
-        unsigned masks; /* bit m: the form with mask m exists */
+        unsigned masks; /* bit m: the kernel has a form for mask m (1 dst coloured, 2 src coloured, 3 both) */
 } rows[_DSC__COLOURED_KERNELS] = {
         [DSC__COPY16] = {"detshare_copy16", 1u << 1 | 1u << 2 | 1u << 3},
         [DSC__COPY1] = {"detshare_copy1", 1u << 1 | 1u << 2 | 1u << 3},
@@ -52,7 +52,7 @@ static const struct {
         [DSC__FILL1] = {"detshare_fill1", 1u << 1},
 };
 
-/* 1: the kernel has the parameters that launch() packs. */
+/* 1: the kernel has exactly the parameters that launch() packs, in this order. */
 static int kernel_fits(const struct dsc_kernel *kernel)
 {
         const struct dsc_param *p = kernel->params;
@@ -113,7 +113,7 @@ static int need_kernels(dsc_session *s, struct dsc__coloured *c)
         return r;
 }
 
-/* Launches with dst, then src or the value, then the number of pieces (of 16 bytes, or of 1). */
+/* Launches a kernel with its three parameters: dst; src or the value; number of pieces (of 16 bytes, or of 1). */
 static int launch(dsc_session *s, const struct dsc__coloured *c, uint32_t stream, uint64_t kernel, uint64_t dst,
         uint64_t second, uint64_t n)
 {
@@ -131,7 +131,7 @@ static int launch(dsc_session *s, const struct dsc__coloured *c, uint32_t stream
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
-/* *ret_coloured: 1 if the bytes lie in a tensor, 0 if in other memory. Error: they lie in both. */
+/* *ret_coloured: 1 if the bytes lie in a coloured tensor, 0 if in other memory. Error: they lie in both. */
 static int side(const struct dsc__coloured *c, uint64_t address, uint64_t bytes, bool *ret_coloured)
 {
         *ret_coloured = dsc__coloured_is(c, address);
@@ -192,14 +192,14 @@ static int fill_locked(
                 wide ? bytes / 16 : bytes);
 }
 
-/* --- the public face ---------------------------------------------------------------------------------------------- */
+/* --- functions of detshare/coloured.h ----------------------------------------------------------------------------- */
 
 static int stream_error(int r)
 {
         return r == DSC__INVALID_HANDLE ? DETSHARE_E_INVALID : dsc__fold(r);
 }
 
-/* Looks up session and stream and takes the lock, for copies and memsets. NULL: *ret_error is the program's error. */
+/* Begins a copy or memset: finds session and stream, takes the lock. NULL: *ret_error is the error for the program. */
 static struct dsc__coloured *begin(void *stream, dsc_session **ret_session, uint32_t *ret_stream, int *ret_error)
 {
         struct dsc__coloured *c;
@@ -219,7 +219,7 @@ static int end(int r)
         return dsc__fold(r);
 }
 
-/* Finds the session. Error: there is none, or the bytes lie in the logical window but in no tensor. */
+/* *ret: the session. Error: there is none, or the bytes lie in the window of logical addresses but in no tensor. */
 static int look(uint64_t address, uint64_t bytes, dsc_session **ret)
 {
         bool coloured;
@@ -233,8 +233,8 @@ static int look(uint64_t address, uint64_t bytes, dsc_session **ret)
 }
 
 /*
- * Copies at most one piece of device memory: host to tensor (in), or tensor to host (out); the other pointer is NULL.
- * Does not hold the lock while waiting for the GPU, so other threads' copies go on.
+ * Copies one piece, at most the size of the device buffer: host to tensor (in), or tensor to host (out); the other
+ * pointer is NULL. Holds no lock while it waits for the GPU, so other threads can copy meanwhile.
  */
 static int carry_piece(dsc_session *s, uint32_t stream, uint64_t tensor, const uint8_t *in, uint8_t *out, uint64_t n)
 {

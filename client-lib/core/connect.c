@@ -49,7 +49,7 @@ int dsc__fd_above_standard(int fd)
         return moved;
 }
 
-/* 0 and *ret_fd; DENIED, or NO_DEVICE if no daemon listens. */
+/* Connects to the daemon. 0: *ret_fd is the socket. DENIED, or NO_DEVICE if no daemon listens. */
 static int open_socket(const char *path, int *ret_fd)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -78,7 +78,7 @@ static void learn_hello(dsc_session *s, const Detshare__HelloReply *hello)
 {
         s->id = hello->session;
         s->window_base = hello->window_base;
-        /* 0 until the window is reserved, so that nothing else is unmapped */
+        /* 0 until the window is reserved, so that cleaning up does not unmap other mappings */
         s->window_bytes = s->control_only ? 0 : hello->window_bytes;
         s->simulated = hello->simulated;
         s->granted_class = hello->class_;
@@ -113,7 +113,8 @@ static int say_hello(dsc_session *s, const struct dsc__options *options)
         return r;
 }
 
-/* False: another mapping lies in the window, or the address space is limited (see errno). */
+/* Reserves the address range in this process. False: another mapping lies in it, or the address space is limited
+ * (see errno). */
 static bool reserve(uint64_t base, uint64_t bytes)
 {
         const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -126,7 +127,7 @@ static bool reserve(uint64_t base, uint64_t bytes)
                 return false;
         if ((uintptr_t)p == base)
                 return true;
-        munmap(p, bytes); /* an old kernel takes the address as a hint only */
+        munmap(p, bytes); /* a kernel before 4.17 treats the address as a hint only */
         errno = EEXIST;
         return false;
 }
@@ -185,7 +186,8 @@ int dsc__ask_device(dsc_session *s)
         return 0;
 }
 
-/* Reserves one address for ring and page, for the session's life; attachments are mapped over it. */
+/* Reserves one address range for ring and completion page, for the session's life. Each attachment is mapped over
+ * it. */
 static int reserve_shared(dsc_session *s)
 {
         void *p = mmap(
@@ -209,7 +211,7 @@ static void init_locks(dsc_session *s)
         atomic_init(&s->clock.epoch, dsc__clock_epoch());
 }
 
-/* Consumes the socket, also on failure. */
+/* Makes a session object for the socket. Closes the socket on failure. */
 static int session_new(int fd, const struct dsc__options *options, dsc_session **ret)
 {
         dsc_session *s = calloc(1, sizeof(*s));
@@ -273,7 +275,7 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
                 r = settle_window(s);
                 if (!r)
                         r = dsc__ask_device(s);
-                /* with a ring, every attachment sends the phase */
+                /* a session with a ring sends the phase at every attachment */
                 if (!r && s->socket_only)
                         dsc__phase_tell_locked(s);
         }

@@ -13,7 +13,7 @@
 #include "core/control.h"
 #include "core/internal.h"
 
-#define LIST_MAX 65536u /* bound for a daemon that never sends the last page */
+#define LIST_MAX 65536u /* most entries in a list, if a daemon never sends the last page */
 
 _Static_assert(DSC_CONTROL_DENIED == (int)DETSHARE__STATUS__DENIED, "control.h repeats the protocol's numbers");
 _Static_assert(DSC_CONTROL_NO_SUCH == (int)DETSHARE__STATUS__NO_SUCH, "control.h repeats the protocol's numbers");

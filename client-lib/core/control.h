@@ -34,7 +34,7 @@ struct dsc_status {
         uint64_t memory_total, memory_slabs, memory_used;
         uint64_t launches, completed, errors, policy_fallbacks, device_now_ns;
         uint32_t in_flight, queued;
-        uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* n_gpcs 0: unknown */
+        uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* numbers of SMs, TPCs, GPCs (0: unknown) and rungs of the device */
         uint32_t n_coarse_rungs;
         uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
         char topology[520]; /* GPCs and TPCs as text, see StatusReply */
@@ -43,11 +43,11 @@ struct dsc_status {
         uint32_t modules_transformed;
         uint64_t forms_made, forms_found, forms_failed, forms_ns, launches_sliced, launches_persistent, evictions,
                 resumes;
-        /* the pool of memory with known channels; pool_bytes 0: there is none, for the reason in channels_why */
+        /* pool of memory whose channels are known; pool_bytes 0: no pool, channels_why has the reason */
         uint64_t pool_bytes;
         uint32_t pool_slabs, pool_slabs_lent, pool_sector_bytes, pool_granule_bytes, channels, channels_be;
         uint32_t pool_be_permille, pool_ls_permille, pool_lost_permille;
-        /* numbers of best-effort channels, for example "0 3 5" */
+        /* channels_be_list: numbers of the best-effort channels, for example "0 3 5" */
         char channels_source[128], channels_why[128], channels_be_list[512];
         char policy_fallback[448]; /* reason why the built-in policy replaced the one that was set; "" if it did not */
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
@@ -66,7 +66,8 @@ struct dsc_client {
 
 struct dsc_policy {
         char name[64], description[256], params[4096];
-        char in_force[4096]; /* parameters of the active policy, "key=value" joined by newlines; "" of other policies */
+        /* parameters of the active policy, "key=value" joined by newlines; "" if the policy is not active */
+        char in_force[4096];
         int active;
 };
 
@@ -74,7 +75,8 @@ struct dsc_activity {
         uint64_t session;
         int is_ls, request_active;
         uint32_t queued, in_flight, streams;
-        uint32_t rung, rung_sms; /* rung UINT32_MAX: no operation is in flight, and none was in the last second */
+        /* current rung and its SMs; rung UINT32_MAX: no operation was in flight during the last second */
+        uint32_t rung, rung_sms;
         uint32_t share_permille;
         uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used, slo_ns;
 };
@@ -103,7 +105,7 @@ struct dsc_request {
         } rungs[DSC_REQUEST_LISTS];
 };
 
-/* The forms of a kernel, see FormsEntry. */
+/* The forms of a kernel that a session launched, see FormsEntry in detshare.proto. */
 struct dsc_forms {
         uint64_t module, launches, native_ns, evict_ns, blocks_at_once;
         char kernel[256], why_sliced[256], why_persistent[256], chosen[16], why_chosen[128];
@@ -114,17 +116,17 @@ struct dsc_forms {
 /* Opens a control session. path NULL: DETSHARE_SOCKET, else the default socket. ls: requests class LS;
  * dsc_control_is_ls() says whether it was granted. */
 int dsc_control_open(const char *path, int ls, dsc_session **ret);
-/* The daemon's device; valid as long as the session. */
+/* *ret: description of the daemon's device; valid as long as the session. */
 int dsc_control_device(dsc_session *s, const struct dsc_device **ret);
 dsc_session *dsc_control_close(dsc_session *s);
-const char *dsc_control_path(
-        const char *path); /* the socket that dsc_control_open() would use; valid as long as path and the environment */
+/* Returns the path of the socket that dsc_control_open() uses; valid as long as `path` and the environment. */
+const char *dsc_control_path(const char *path);
 int dsc_control_is_ls(dsc_session *s);
 const char *dsc_control_version(dsc_session *s); /* version of the daemon */
 
-int dsc_control_ping(dsc_session *s); /* one round trip */
+int dsc_control_ping(dsc_session *s); /* makes one request and waits for its answer */
 int dsc_control_status(dsc_session *s, struct dsc_status *ret);
-/* All clients, or all policies, in a malloc'ed array. */
+/* *ret: all clients, or all policies, in a malloc'ed array. */
 int dsc_control_clients(dsc_session *s, struct dsc_client **ret, size_t *ret_n);
 int dsc_control_policies(dsc_session *s, struct dsc_policy **ret, size_t *ret_n);
 int dsc_control_set_policy(dsc_session *s, const char *name, char *const *params, size_t n_params);

@@ -18,8 +18,8 @@ struct dsc_calibration_cell {
 };
 
 /*
- * One measured pair of loads with separate memory channels: best-effort memory lies in be_channels channels, other
- * memory in the rest. be_load DSC_LOAD_NONE: no best-effort load. be_channels 0: all memory lies in all channels.
+ * One measured pair of loads with separate memory channels: best-effort memory lies in be_channels channels, all other
+ * memory in the remaining ones. be_load DSC_LOAD_NONE: no best-effort load. be_channels 0: memory is not separated.
  */
 #define DSC_CHANNEL_CELLS 128
 #define DSC_LOAD_NONE DSC_LOADS
@@ -29,7 +29,8 @@ struct dsc_channel_cell {
 };
 
 struct dsc_channel_calibration {
-        uint32_t channels, be; /* channels of the GPU, 0: not measured; best-effort channels that pay off, 0: none */
+        /* channels of the GPU, 0: not measured; number of best-effort channels worth separating, 0: none */
+        uint32_t channels, be;
         size_t n;
         struct dsc_channel_cell cells[DSC_CHANNEL_CELLS];
 };
@@ -44,12 +45,12 @@ struct dsc_calibration {
 
 int dsc_control_calibration(dsc_session *s, struct dsc_calibration *ret);
 int dsc_control_calibration_put(dsc_session *s, const struct dsc_calibration_cell *cells, size_t n);
-/* Stores the measurements about channels only. */
+/* Stores measurements with separate memory channels; the others stay. */
 int dsc_control_channels_put(dsc_session *s, const struct dsc_channel_calibration *channels);
 int dsc_control_calibration_forget(dsc_session *s);
 /*
- * Starts the policy "calibrate" with these parameters, until the session ends or calls dsc_control_profile_end(). May
- * be called again with other parameters.
+ * Starts the policy "calibrate" with these parameters, until the session ends or calls dsc_control_profile_end(). A
+ * second call changes the parameters.
  */
 int dsc_control_calibration_begin(dsc_session *s, char *const *params, size_t n_params);
 

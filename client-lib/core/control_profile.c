@@ -9,7 +9,7 @@
 
 #include "core/internal.h"
 
-#define LIST_MAX 65536u /* bound for a daemon that never sends the last page */
+#define LIST_MAX 65536u /* most profiles in a list, if a daemon never sends the last page */
 #define PUT_MAX 32u
 
 #define TAKE_STRING(to, from) snprintf(to, sizeof(to), "%s", from)

@@ -21,7 +21,7 @@ struct dsc_profile {
         char kernel[DSC_PROFILE_NAME];
         uint32_t grid[3], block[3], shared_bytes;
         uint32_t bound; /* limiting resource: 0 unknown, 1 compute, 2 memory */
-        /* duration of the other forms in permille of the native one, see Profile; samples 0: unknown */
+        /* duration of the sliced and the persistent form in permille of the native form's; samples 0: not measured */
         uint32_t sliced_permille, sliced_samples, persistent_permille, persistent_samples;
         uint64_t footprint; /* least memory that a launch reads or writes, bytes; 0 unknown */
         uint32_t n_points;
@@ -37,7 +37,7 @@ struct dsc_profiles {
         size_t n;
 };
 
-/* Profiles of kernels whose name contains `filter` ("" = all) and that changed at since_ms or later. */
+/* *ret: profiles of kernels whose name contains `filter` ("" = all) and that changed at since_ms or later. */
 int dsc_control_profiles(dsc_session *s, const char *filter, uint64_t since_ms, struct dsc_profiles *ret);
 int dsc_control_profiles_forget(dsc_session *s, const char *filter, uint64_t *ret_count);
 int dsc_control_profiles_put(dsc_session *s, const struct dsc_profile *rows, size_t n);

@@ -32,7 +32,7 @@ _Static_assert(N_LARGE *LARGE_BYTES + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "
 enum piece_state { PIECE_FREE, PIECE_FLIGHT, PIECE_OWNED };
 
 struct piece {
-        uint64_t seq; /* sequence number of its operation; 0: none was submitted */
+        uint64_t seq; /* sequence number of the operation that uses the piece; 0: none yet */
         uint16_t stream;
         uint8_t state;
 };
@@ -43,7 +43,7 @@ struct dsc__arena {
         struct piece pieces[N_PIECES]; /* large pieces first */
 };
 
-/* A rectangle of bytes on both sides, and how much of it is copied. */
+/* A rectangle of bytes in device and host memory, and how much of it is copied so far. */
 struct job {
         uint32_t stream;
         uint64_t device, device_pitch;
@@ -117,7 +117,7 @@ static bool take_locked(dsc_session *s, struct piece *piece)
         return true;
 }
 
-/* 1 and *ret_piece: a free piece. 0 and *ret_busy: none is free, wait for this one. */
+/* Takes a free piece of the arena. 1: *ret_piece is the piece. 0: none is free; *ret_busy is one to wait for. */
 static int try_piece(dsc_session *s, bool small, uint32_t *ret_piece, struct piece *ret_busy)
 {
         struct dsc__arena *arena = s->memory.arena;
@@ -143,7 +143,7 @@ static int wait_for_piece(dsc_session *s, const struct piece *busy)
 {
         if (busy->seq && !dsc__ended(s, busy->stream, busy->seq))
                 return dsc_wait(s, busy->stream, busy->seq);
-        const struct timespec t = {.tv_nsec = OWNER_NAP_NS}; /* owned by a thread */
+        const struct timespec t = {.tv_nsec = OWNER_NAP_NS}; /* a thread owns the piece: no operation to wait for */
         nanosleep(&t, NULL);
         return dsc__usable(s);
 }
@@ -184,7 +184,7 @@ static int make_job(struct job *job)
         return 0;
 }
 
-/* The next part: whole rows, or a piece of one row. False: the rectangle is done. */
+/* *ret: next part of the rectangle, of whole rows or of a piece of one row. False: nothing is left. */
 static bool next_part(struct job *job, uint64_t limit, struct part *ret)
 {
         if (job->row >= job->height)
@@ -260,7 +260,7 @@ static int write_staged(dsc_session *s, struct job *job)
         return 0;
 }
 
-/* Starts parts until enough are in flight, or all are started. 0 or an error. */
+/* Submits parts of a read until enough are in flight, or none is left. Returns 0 or an error. */
 static int read_ahead(
         dsc_session *s, struct job *job, struct part *parts, uint64_t *started, uint64_t finished, uint64_t limit)
 {
@@ -273,7 +273,7 @@ static int read_ahead(
                 if (*started == finished)
                         r = get_piece(s, small, &piece);
                 else if (!try_piece(s, small, &piece, &busy))
-                        return 0; /* finish one of this copy's parts first */
+                        return 0; /* no piece is free: first finish a part that this copy already has in flight */
                 if (r)
                         return r;
                 next_part(job, limit, part);
@@ -307,7 +307,7 @@ static int read_staged(dsc_session *s, struct job *job)
         return r;
 }
 
-/* --- in requests --- */
+/* --- bytes in requests ------------ */
 
 static int write_call(dsc_session *s, const struct job *job, const struct part *part)
 {
@@ -339,7 +339,7 @@ static int read_call(dsc_session *s, const struct job *job, const struct part *p
         return r;
 }
 
-/* A request carries bytes without a pitch, so parts are cut into single rows. */
+/* Copies by requests, one row at a time, because a request carries bytes without a pitch. */
 static int by_calls(
         dsc_session *s, struct job *job, int (*call)(dsc_session *, const struct job *, const struct part *))
 {
@@ -386,7 +386,7 @@ int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch,
                 .stream = stream,
                 .device = dst,
                 .device_pitch = dst_pitch,
-                .host = (uint8_t *)src, /* the source is only read */
+                .host = (uint8_t *)src, /* the source is only read, so the cast is safe */
                 .host_pitch = src_pitch,
                 .width = width,
                 .height = height,

@@ -34,7 +34,7 @@ struct dsc_device {
         int simulated;
         uint32_t n_sms;
         uint32_t n_limits;
-        uint64_t limits[8]; /* by CUlimit: value that a new context has */
+        uint64_t limits[8]; /* values that a new context has, by CUlimit */
 };
 
 struct dsc_param {
@@ -55,7 +55,8 @@ struct dsc_kernel {
 struct dsc_launch {
         uint64_t kernel;
         uint32_t grid[3], block[3];
-        uint32_t cluster[3]; /* cluster size in blocks; all 0: only the one that the kernel's code requires */
+        /* cluster size in blocks; all 0: no cluster, or the size that the kernel's code requires */
+        uint32_t cluster[3];
         uint32_t cooperative;
         uint32_t shared_bytes;
         const void *params; /* kernel parameters, packed */
@@ -78,9 +79,9 @@ struct dsc_memset {
 };
 
 /*
- * The process's session; the first call connects, with the options of the environment (variables.def). On failure NULL
- * and *ret_error, and one line on standard error the first time; the next call tries again. DETSHARE_TRANSPORT=rpc: the
- * session uses the socket only (no ring, no shared arena).
+ * Returns the process's session; the first call connects, with the options of the environment (variables.def). On
+ * failure it returns NULL and *ret_error, and prints one line on standard error the first time; the next call tries
+ * again. With DETSHARE_TRANSPORT=rpc the session uses the socket only (no ring, no shared arena).
  */
 dsc_session *dsc_get(int *ret_error);
 /* 1: the daemon of this session is gone; the session never recovers. */
@@ -93,27 +94,26 @@ int dsc_lost(dsc_session *s);
 dsc_session *dsc_renew(const char *path, int *ret_error);
 /* 1: DETSHARE_FALLBACK=native, so a program without a daemon runs on the machine's own driver. */
 int dsc_fallback_native(void);
-int dsc_cuda(int error);       /* any return value as a CUDA error number */
-const char *dsc_message(void); /* the daemon's message on the calling thread's last error, "" if none */
-int dsc_sticky_error(
-        /* the session's sticky CUDA error, 0 if none; also set after a worker's death with work in flight */
-        dsc_session *s);
-int dsc_reset(dsc_session *s); /* frees everything of the session in the daemon and clears the sticky error */
+int dsc_cuda(int error);       /* converts any return value to a CUDA error number */
+const char *dsc_message(void); /* daemon's message about the calling thread's last error; "" if there is none */
+/* Returns the session's sticky CUDA error, 0 if none. The death of a worker with work in flight also sets one. */
+int dsc_sticky_error(dsc_session *s);
+int dsc_reset(dsc_session *s); /* frees in the daemon everything that the session has, and clears its sticky error */
 
 /* description of the device, fetched at connect; never NULL */
 const struct dsc_device *dsc_device(dsc_session *s);
 void dsc_uuid_text(const uint8_t uuid[16], char text[DSC_UUID_TEXT]); /* the UUID in the form of CUDA_VISIBLE_DEVICES */
-size_t dsc_gpus_present(void); /* number of NVIDIA GPUs with device files on this machine */
+size_t dsc_gpus_present(void); /* number of NVIDIA GPUs of this machine, counted without a driver */
 int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address);
 int dsc_mem_free(dsc_session *s, uint64_t address);
 int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total);
-/* Allocates pinned memory: host pointer and device address are the same. Over DETSHARE_TRANSPORT=rpc it is plain
- * host memory. */
+/* Allocates pinned memory: host pointer and device address are the same. Over DETSHARE_TRANSPORT=rpc it allocates
+ * plain host memory. */
 int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret);
 int dsc_host_free(dsc_session *s, void *p);
-/* The kind of memory at an address: 0 unknown, 1 device, 2 pinned; fills base and size of its allocation. */
+/* Returns the kind of memory at an address: 0 unknown, 1 device, 2 pinned; and base and size of its allocation. */
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
-/* Frees device memory without waiting for work that may use it: the address is reused only after that work. */
+/* Frees device memory without waiting for work that may use it. The daemon reuses the address only after that work. */
 int dsc_mem_free_later(dsc_session *s, uint64_t address);
 
 /*
@@ -131,7 +131,7 @@ int dsc_address_free(dsc_session *s, uint64_t address, uint64_t bytes);
 int dsc_mem_create(dsc_session *s, uint64_t bytes, uint64_t *ret_handle);
 int dsc_mem_release(dsc_session *s, uint64_t handle);
 int dsc_mem_map(dsc_session *s, uint64_t handle, uint64_t address, uint64_t bytes);
-/* takes effect after the work that the session has submitted so far */
+/* the mapping ends after the work that the session has submitted so far */
 int dsc_mem_unmap(dsc_session *s, uint64_t address);
 int dsc_mem_export(dsc_session *s, uint64_t address, uint64_t handle, uint8_t ret_token[DSC_TOKEN_BYTES]);
 int dsc_mem_import(dsc_session *s, const uint8_t token[DSC_TOKEN_BYTES], struct dsc_imported *ret);
@@ -143,8 +143,8 @@ int dsc_mem_import(dsc_session *s, const uint8_t token[DSC_TOKEN_BYTES], struct 
  */
 uint64_t dsc_limit(dsc_session *s, uint32_t limit);
 int dsc_limit_set(dsc_session *s, uint32_t limit, uint64_t value);
-/* Writes the text that kernels printed to stdout, and assertions' text to stderr. On return all text of kernels that
- * ended before the call is out. Launches, waits, copies with pageable memory, and module loading do this by
+/* Writes text that kernels printed to stdout, and the text of assertions to stderr. On return, all text of kernels
+ * that ended before the call is written. Launches, waits, copies with pageable memory, and module loading call this
  * themselves. */
 void dsc_output(dsc_session *s);
 
@@ -159,8 +159,8 @@ struct dsc_load {
         size_t log_size;
         uint32_t max_registers, optimization;
 };
-/* A loaded module. If it has few kernels, all of them come along in a malloc'ed array; call dsc_kernel_clear() for
- * each. */
+/* A loaded module. If it has few kernels, `kernels` has all of them, in a malloc'ed array; call dsc_kernel_clear()
+ * for each. */
 struct dsc_loaded {
         uint64_t module;
         struct dsc_kernel *kernels;
@@ -171,35 +171,36 @@ int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, s
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
 void dsc_kernel_clear(struct dsc_kernel *kernel);
-/* The number of clusters of the kernel that fit on the device at once, with block_threads threads per block. */
+/* *ret_clusters: number of clusters of the kernel that fit on the device at once, with block_threads threads per
+ * block. */
 int dsc_kernel_clusters(dsc_session *s, uint64_t kernel, const uint32_t cluster[3], uint32_t block_threads,
         uint32_t shared_bytes, uint32_t *ret_clusters);
 int dsc_global_get(dsc_session *s, uint64_t module, const char *name, uint64_t *ret_address, uint64_t *ret_bytes);
-/* The names of the module's kernels, each malloc'ed, in a malloc'ed array. */
+/* *ret_names: names of the module's kernels, each malloc'ed, in a malloc'ed array. */
 int dsc_kernel_names(dsc_session *s, uint64_t module, char ***ret_names, size_t *ret_n);
 
 /* Streams are slot numbers; 0 is the legacy default stream and always exists. */
 int dsc_stream_create(dsc_session *s, int32_t priority, int non_blocking, uint32_t *ret_stream);
 int dsc_stream_destroy(dsc_session *s, uint32_t stream);
-/* The sequence number of the stream's last operation, as dsc_wait() and dsc_query() take it. */
+/* Returns the sequence number of the stream's last operation, for dsc_wait() and dsc_query(). */
 uint64_t dsc_stream_tail(dsc_session *s, uint32_t stream);
 
 int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *launch);
 int dsc_copy(dsc_session *s, uint32_t stream, const struct dsc_copy *copy);
 int dsc_memset(dsc_session *s, uint32_t stream, const struct dsc_memset *memset);
-/* Copies from pageable host memory in overlapped chunks through the staging arena, `height` rows. The host buffer
- * may be reused on return. */
+/* Copies `height` rows from pageable host memory in overlapped chunks through the staging arena. The caller may
+ * reuse the host buffer when the call returns. */
 int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch, const void *src, size_t src_pitch,
         size_t width, size_t height);
-/* As dsc_write(), in the other direction. Complete on return. */
+/* Copies `height` rows to pageable host memory, like dsc_write(). The bytes are there when the call returns. */
 int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch,
         size_t width, size_t height);
 
 /*
- * Graphs. file: struct ds_graph_file and its nodes (proto/wire.h), copied. A launch is one operation of its stream; the
- * same graph may be launched again before it has ended. An update must have the same number of nodes and the same
- * dependencies, and holds for later launches. Destroying a graph does not stop its launches. A graph lives until it is
- * destroyed or the session is reset (then its id gives 400), also when the worker is replaced.
+ * Graphs. file: struct ds_graph_file and its nodes (proto/wire.h); the call copies it. A launch is one operation of its
+ * stream; a graph may be launched again before its previous launch has ended. An update must keep the number of nodes
+ * and the dependencies, and affects later launches only. Destroying a graph does not stop its launches. A graph lives
+ * until it is destroyed or the session is reset (its id then gives 400), also when the worker is replaced.
  */
 int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *ret_graph);
 int dsc_graph_update(dsc_session *s, uint64_t graph, const void *file, size_t bytes);
@@ -208,8 +209,8 @@ int dsc_graph_launch(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t *
 
 /*
  * Tensor maps (cuTensorMapEncodeTiled and others of cuda.h). The daemon's driver makes them from these arguments alone;
- * enums are CUDA's numbers. `rank` elements of dims, box and steps are read, rank - 1 of strides, rank - 2 of lower and
- * upper (WIDE: one of each); none if the rank is impossible. map: output; for REPLACE also the input.
+ * enums are CUDA's numbers. The call reads `rank` elements of dims, box and steps, rank - 1 of strides, and rank - 2 of
+ * lower and upper (WIDE: one of each); none if the rank is impossible. map: output; for REPLACE also the input.
  */
 #define DSC_TENSOR_RANK_MAX 5u
 #define DSC_TENSOR_MAP_BYTES 128u
@@ -230,14 +231,14 @@ struct dsc_tensor_map {
 };
 int dsc_tensor_map(dsc_session *s, const struct dsc_tensor_map *ask, uint8_t map[DSC_TENSOR_MAP_BYTES]);
 
-int dsc_event_create(
-        dsc_session *s, uint64_t *ret_event); /* for timed events; an untimed event needs no object: use event 0 */
+/* Creates a timed event. An untimed event needs no object: use event 0. */
+int dsc_event_create(dsc_session *s, uint64_t *ret_event);
 int dsc_event_destroy(dsc_session *s, uint64_t event);
 int dsc_event_record(dsc_session *s, uint32_t stream, uint64_t event, uint64_t *ret_seq);
-/* 1: *ret_ns is the time, by the device's clock, at which the event recorded as operation `seq` was reached. 0:
- * unknown in this process, call dsc_event_elapsed(). */
+/* 1: *ret_ns is the time, by the device's clock, at which the stream reached operation `seq`, the event's recording.
+ * 0: this process does not know it, call dsc_event_elapsed(). */
 int dsc_event_time(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq, uint64_t *ret_ns);
-/* 600: one of the events has not ended */
+/* *ret_ns: time from start to end. 600: one of the events has not ended. */
 int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret_ns);
 int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq);
 
@@ -250,32 +251,34 @@ int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t se
  */
 int dsc_host_register(dsc_session *s, void (*fn)(void *), void *arg, int once, uint64_t *ret_id);
 void dsc_host_unregister(dsc_session *s, uint64_t id);
-int dsc_host_call(dsc_session *s, uint32_t stream, uint64_t id, uint64_t *ret_seq); /* ret_seq may be NULL */
+/* ret_seq: number of the operation, may be NULL */
+int dsc_host_call(dsc_session *s, uint32_t stream, uint64_t id, uint64_t *ret_seq);
 
-/* A word of 4 or 8 bytes at a device or pinned address: WRITE stores the value, the others wait for CUDA's condition
- * of that name. */
+/* Operations on a word of 4 or 8 bytes at a device or pinned address. WRITE stores the value; the others wait until
+ * CUDA's condition of that name holds. */
 enum dsc_value_kind { DSC_VALUE_WRITE, DSC_VALUE_GEQ, DSC_VALUE_EQ, DSC_VALUE_AND, DSC_VALUE_NOR };
 int dsc_value(
         dsc_session *s, uint32_t stream, enum dsc_value_kind kind, uint32_t bytes, uint64_t address, uint64_t value);
 
-/* Events that processes of one user share: created, or opened by token, and recorded after an operation of a stream. */
+/* Events that processes of one user share. A process creates one, or opens it by its token, and records it after an
+ * operation of a stream. */
 #define DSC_SHARED_TOKEN 32
 int dsc_shared_create(dsc_session *s, uint64_t *ret_event, uint8_t ret_token[DSC_SHARED_TOKEN]);
 int dsc_shared_open(dsc_session *s, const uint8_t token[DSC_SHARED_TOKEN], uint64_t *ret_event);
 int dsc_shared_close(dsc_session *s, uint64_t event);
 int dsc_shared_record(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq);
-int dsc_shared_query(dsc_session *s, uint64_t event); /* 0: reached; 600: not yet */
+int dsc_shared_query(dsc_session *s, uint64_t event); /* 0: the event has ended; 600: not yet */
 int dsc_shared_wait(dsc_session *s, uint64_t event);
 int dsc_shared_stream_wait(dsc_session *s, uint32_t stream, uint64_t event);
 
-/* 0: ended; 600: not yet; else the sticky error. dsc_query() is for a query by the program: if all work has ended,
- * the daemon learns that the program knows. dsc_peek() does not report that. */
+/* 0: the operation has ended; 600: not yet; else the sticky error. dsc_query() is for queries by the program: if all
+ * work has ended, it reports to the daemon that the program knows. dsc_peek() does not report it. */
 int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq);
 int dsc_peek(dsc_session *s, uint32_t stream, uint64_t seq);
-int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 or the sticky error */
+int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq); /* waits for the operation; 0 or the sticky error */
 int dsc_wait_all(dsc_session *s);
 
-/* Translates a CUstream into its slot; 0, or an error of the kinds above. fn NULL: no translation. */
+/* Converts a CUstream to its slot; returns 0 or a CUDA error. dsc_streams(NULL): no conversion. */
 typedef int (*dsc_stream_fn)(void *stream, uint32_t *ret_stream);
 void dsc_streams(dsc_stream_fn fn);
 

@@ -20,7 +20,7 @@
 #define PREFIX_BYTES 9u    /* length of "DETSHARE_" */
 #define WARNINGS_MAX 8u    /* most unknown variables that are named */
 #define NAME_MAX_BYTES 40u /* longest name that is compared with known ones */
-/* most insertions, deletions and replacements between a name and the one that is suggested */
+/* largest number of edits (insert, delete, replace a character) between a name and the one that the warning suggests */
 #define DISTANCE_MAX 2u
 
 static const struct {
@@ -49,7 +49,7 @@ static const char *const prefixes[] = {
 
 /* --- values --- */
 
-/* "64", "64K", "64M", "64G", "64T" in bytes. 0: not such a number, or too large. */
+/* Parses "64", "64K", "64M", "64G", "64T" as bytes. 0: not such a number, or too large. */
 static uint64_t scaled(const char *text)
 {
         static const char suffixes[] = "kmgt";
@@ -65,7 +65,7 @@ static uint64_t scaled(const char *text)
         return (uint64_t)n << shift;
 }
 
-/* "2.5" is 2,500,000 ns, in any locale. 0: not such a number, or too large. */
+/* Parses milliseconds as ns, in any locale: "2.5" is 2,500,000. 0: not such a number, or too large. */
 static uint64_t milliseconds(const char *text)
 {
         uint64_t ns = 0, unit = 1000000;
@@ -84,7 +84,7 @@ static uint64_t milliseconds(const char *text)
         return ns;
 }
 
-/* A whole number. Values above 100 are refused by the daemon, which names the accepted range. */
+/* Parses a whole number. The daemon refuses values above 100, and names the accepted range. */
 static uint64_t whole(const char *text)
 {
         char *end;
@@ -93,7 +93,7 @@ static uint64_t whole(const char *text)
         return errno || *end || text[0] < '0' || text[0] > '9' ? 0 : n > UINT32_MAX ? UINT32_MAX : n;
 }
 
-/* "0.5" is 500 thousandths; further digits after the third are ignored. 0: not such a number, or above 1. */
+/* Parses a share as thousandths: "0.5" is 500; digits after the third are ignored. 0: not such a number, or above 1. */
 static uint64_t thousandths(const char *text)
 {
         uint64_t n = 0;
@@ -113,7 +113,8 @@ static uint64_t thousandths(const char *text)
         return n > DSC__SHARE_ALL ? 0 : n;
 }
 
-/* 0 if the variable is missing, empty or zero. The first wrong value makes connecting fail. */
+/* Reads a numeric variable; 0 if it is missing, empty or zero. The first wrong value is noted in `o`, so that
+ * connecting fails. */
 static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*parse)(const char *))
 {
         const char *text = getenv(name);
@@ -125,7 +126,7 @@ static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*pars
         return n;
 }
 
-/* 1: the value is `wanted`. A value other than `wanted`, `other`, "" or 0 is wrong. */
+/* 1: the variable's value is `wanted`. A value other than `wanted`, `other`, "" or 0 is noted as wrong. */
 static bool word(struct dsc__options *o, const char *name, const char *wanted, const char *other)
 {
         const char *text = getenv(name);
@@ -167,7 +168,7 @@ void dsc__options_from_environment(struct dsc__options *options)
         options->phase = phase(options, "DETSHARE_PHASE");
         options->class_ = word(options, "DETSHARE_CLASS", "ls", "be") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
         options->socket_only = word(options, "DETSHARE_TRANSPORT", "rpc", "ring");
-        /* other files read these; here only wrong values are found */
+        /* other files use these variables; these calls only check their values */
         word(options, "DETSHARE_REGISTER", "replace", "copy");
         word(options, "DETSHARE_FALLBACK", "native", "native");
         word(options, "DETSHARE_NOTES", "off", "on");
@@ -191,7 +192,7 @@ void dsc__variable_refuse(const char *name)
 
 /* --- names --- */
 
-/* The least number of insertions, deletions and replacements between two names. */
+/* Returns the least number of insertions, deletions and replacements of characters that make `a` equal to `b`. */
 static unsigned distance(const char *a, const char *b)
 {
         unsigned row[NAME_MAX_BYTES + 1], n = (unsigned)strlen(b);

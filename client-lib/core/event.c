@@ -2,9 +2,9 @@
 /*
  * Timed events
  *
- * The worker keeps them. When a worker dies, recorded times are lost, but not the events: the next worker treats an
- * older id as an event that has not been recorded. The completion page also holds the times of reached events, each
- * until another event uses its place; such a time needs no request.
+ * The worker keeps timed events. When a worker dies, the recorded times are lost, but not the events: the next worker
+ * treats an older id as an event that has not been recorded. The completion page also holds times of recorded events,
+ * each until another event uses its place; reading such a time needs no request.
  */
 #include "core/internal.h"
 
@@ -57,7 +57,7 @@ int dsc_event_time(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq
                           atomic_load_explicit(&time->stream, memory_order_acquire) == stream &&
                           atomic_load_explicit(&time->seq, memory_order_acquire) == seq;
         *ret_ns = atomic_load_explicit(&time->ns, memory_order_acquire);
-        /* acquire on all loads: the second comparison must come after the value that it validates */
+        /* all loads are acquire: the second comparison of the turn must follow the value that it validates */
         return same && turn % 2 == 0 && atomic_load_explicit(&time->turn, memory_order_relaxed) == turn;
 }
 

@@ -19,7 +19,7 @@
 #include "core/internal.h"
 
 #define LINE_MAX_BYTES 512u
-#define NAME_MAX_BYTES 256u /* longer names stay as they are */
+#define NAME_MAX_BYTES 256u /* longer names are not demangled */
 
 static const struct {
         int error;
@@ -61,7 +61,7 @@ void dsc_fault_words(const char *fault, char *ret, size_t size)
         free(words);
 }
 
-/* The daemon's words on the session's error: "" if it has none. */
+/* *ret: the daemon's text about the session's error; "" if the session has no error. */
 static void ask(dsc_session *s, char *ret, size_t size)
 {
         Detshare__Query query = DETSHARE__QUERY__INIT;

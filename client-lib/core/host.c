@@ -22,7 +22,7 @@
 
 #include "core/internal.h"
 
-#define NAP_NS 50000000 /* interval of looking at an error that no function waits for */
+#define NAP_NS 50000000 /* interval of checks for an error while no function waits for it, ns */
 
 struct dsc__function {
         struct dsc__function *next, *prev, *chain;
@@ -96,7 +96,7 @@ static void run(dsc_session *s, uint64_t id)
                 copy.fn(copy.arg);
 }
 
-/* Takes the armed entries, whose calls will not come; oldest first. */
+/* Removes the armed functions (their calls will not come) from the table and runs them, oldest first. */
 static void run_armed(dsc_session *s)
 {
         struct dsc__host *host = &s->host;
@@ -122,7 +122,7 @@ static bool has_reason(dsc_session *s, const void *arg)
                !atomic_load(&host->n) || (atomic_load(&host->n_armed) && (host->orphaned || dsc__sticky(s)));
 }
 
-/* True: a function is due; its id, and the attachment that called it. */
+/* Takes the next function that is due. True: *ret_id is its id, *ret_generation the attachment that called it. */
 static bool take_call(dsc_session *s, uint64_t *ret_id, uint64_t *ret_generation)
 {
         struct dsc__host *host = &s->host;
@@ -199,7 +199,7 @@ static void serve_call(dsc_session *s, uint64_t *done)
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_HOST_NEXT, &answer);
         if (r) {
-                /* an error of the session, not of this request */
+                /* the session has an error (not this request), so armed functions will not be called */
                 if (r > DSC__OUT_OF_MEMORY && r < DETSHARE__STATUS__BAD_REQUEST)
                         run_armed(s);
                 nap(s);
@@ -213,7 +213,7 @@ static void serve_call(dsc_session *s, uint64_t *done)
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-/* Sleeps until a function may be due; false when the session is over. */
+/* Sleeps until a function may be due. False: the session is over, and the thread ends. */
 static bool await_work(dsc_session *s, bool owes)
 {
         struct dsc__host *host = &s->host;

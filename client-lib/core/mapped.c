@@ -30,13 +30,13 @@
 
 #include "core/internal.h"
 
-#define SMALLEST 16384u             /* smallest image for which this is faster than a memory file */
-#define LARGEST ((uint64_t)4 << 30) /* largest file that the daemon closes without delay */
-#define OBJECTS 64u                 /* most objects in the cache */
+#define SMALLEST 16384u             /* smallest image for which passing the file is faster than a memory file, bytes */
+#define LARGEST ((uint64_t)4 << 30) /* largest file that the daemon closes without delay, bytes */
+#define OBJECTS 64u                 /* most objects whose mappings are cached */
 #define LINE_MAX_BYTES 512
 #define COMPARE_BYTES 65536u
 
-/* The object that contains the bytes, by the dynamic linker's list. */
+/* The object that contains an image, by the dynamic linker's list. */
 struct place {
         uintptr_t address;
         size_t size;
@@ -54,7 +54,7 @@ static struct {
         ino_t ino;
 } objects[OBJECTS];
 static size_t n_objects;
-static unsigned long long objects_unloaded; /* number of unloads when the entry was made */
+static unsigned long long objects_unloaded; /* dynamic linker's count of unloaded objects when the cache was filled */
 
 static void look_at_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment, struct place *place)
 {
@@ -81,7 +81,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *user)
         return place->found;
 }
 
-/* Reads device and inode of the mapping at the address; false: no file is mapped there. */
+/* *ret: device and inode of the file that is mapped at the address. False: no file is mapped there. */
 static bool mapped_file(uintptr_t address, dev_t *ret_dev, ino_t *ret_ino)
 {
         FILE *maps = fopen("/proc/self/maps", "re");

@@ -34,7 +34,7 @@ void dsc__memory_deinit(struct dsc__memory *memory)
 
 /* --- the table --- */
 
-/* Index of the first range that begins above the address. */
+/* Returns the index of the first range that begins above the address. */
 static size_t above(const struct dsc__memory *m, uint64_t address)
 {
         size_t low = 0, high = m->n_ranges;
@@ -80,7 +80,7 @@ int dsc__table_add(dsc_session *s, const struct dsc__range *range)
         return r;
 }
 
-/* Removes the range of that kind that begins at base: 0 and *ret, or INVALID_VALUE. */
+/* Removes the range of a kind in `kinds` that begins at base. 0 and *ret: the range; INVALID_VALUE: there is none. */
 static int table_take(dsc_session *s, uint64_t base, uint32_t kinds, struct dsc__range *ret)
 {
         struct dsc__memory *m = &s->memory;
@@ -118,7 +118,7 @@ void dsc__table_clear(dsc_session *s)
                 if (m->ranges[i].kind == DSC__RANGE_PINNED)
                         dsc__pinned_unmap(s, m->ranges[i].base, m->ranges[i].size);
                 if (m->ranges[i].kind == DSC__RANGE_PLAIN)
-                        m->ranges[n++] = m->ranges[i]; /* pageable memory of the program */
+                        m->ranges[n++] = m->ranges[i]; /* keep: pageable memory of the program */
         }
         m->n_ranges = n;
         pthread_rwlock_unlock(&m->table);
@@ -327,7 +327,8 @@ int dsc_host_free(dsc_session *s, void *p)
         if (atomic_load_explicit(&dsc__forked, memory_order_relaxed))
                 return DSC__NOT_INITIALIZED;
         if (s->socket_only)
-                return plain_free(s, p); /* it belongs to the process even if the daemon is gone */
+                /* plain host memory belongs to the process, so it is freed even if the daemon is gone */
+                return plain_free(s, p);
         int r = dsc__usable(s);
         if (r)
                 return r;
@@ -350,14 +351,14 @@ static int reset_locked(dsc_session *s)
                 return r;
         atomic_store(&s->submit.lost_error, 0);
         atomic_store(&s->fault_told, false);
-        /* forgets operations that a dead worker left unfinished */
+        /* operations that a dead worker left unfinished count as ended */
         if (dsc__attached(s))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__table_clear(s);
         dsc__arena_drop(s);
         dsc__reserved_drop(s, true);
-        /* the page of a dead attachment keeps its error: attach to the living worker */
+        /* if the attached worker is dead, its page keeps the error: attach to the living worker */
         return dsc__attached(s) ? dsc__attach_locked(s) : 0;
 }
 

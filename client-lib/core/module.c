@@ -16,7 +16,7 @@
 
 #include "core/internal.h"
 
-#define NAMES_MAX 65536u /* bound for a daemon that never sends the last page */
+#define NAMES_MAX 65536u /* most names in a list, if a daemon never sends the last page */
 
 static int write_all(int fd, const uint8_t *bytes, size_t size)
 {
@@ -76,7 +76,8 @@ void dsc_kernel_clear(struct dsc_kernel *kernel)
         *kernel = (struct dsc_kernel){.name = NULL};
 }
 
-/* Checks the parameter table: every launch copies by these numbers into a block of that size. */
+/* 1: the parameter table is valid. Every launch copies parameters by its offsets and sizes into a block of
+ * params_size. */
 static bool params_fit(const Detshare__KernelReply *reply)
 {
         bool fit = reply->params_size <= DS_RECORD_PARAMS_MAX;
@@ -130,7 +131,7 @@ static void kernels_free(struct dsc_kernel *kernels, size_t n)
         free(kernels);
 }
 
-/* Kernels can also be fetched one by one, so running out of memory here is no error. */
+/* Copies the kernels in the answer to *ret. If memory is short, *ret has none: they can be fetched one by one. */
 static void take_kernels(const Detshare__ModuleReply *reply, struct dsc_loaded *ret)
 {
         struct dsc_kernel *kernels = reply->n_entries ? calloc(reply->n_entries, sizeof(*kernels)) : NULL;

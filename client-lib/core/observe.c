@@ -9,7 +9,7 @@
 #include "core/control.h"
 #include "core/internal.h"
 
-#define SESSIONS_MAX 65536u /* bound for a daemon that never sends the last page */
+#define SESSIONS_MAX 65536u /* most sessions in a list, if a daemon never sends the last page */
 #define REQUESTS_MAX 4096u
 
 /* --- activity --------------------- */
@@ -165,8 +165,8 @@ static void take_forms(const Detshare__FormsEntry *e, struct dsc_forms *ret)
         snprintf(ret->why_chosen, sizeof(ret->why_chosen), "%s", e->why_chosen);
 }
 
-/* Reads one more page. *at: where the page begins; out: where the next one begins. A page may be empty without being
- * the last. */
+/* Reads one page of the list. *at: where the page begins; changed to where the next one begins. A page may be empty
+ * without being the last. */
 static int forms_page(dsc_session *s, uint64_t session, struct dsc_forms **list, size_t *n, uint32_t *at, bool *more)
 {
         Detshare__ListForms ask = DETSHARE__LIST_FORMS__INIT;

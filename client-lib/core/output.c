@@ -20,8 +20,8 @@
 
 #include "core/internal.h"
 
-#define READS_MAX 512u          /* most requests in a row, more than a full buffer needs */
-#define KERNEL_ERRORS_FIRST 700 /* range of CUDA's errors of kernels */
+#define READS_MAX 512u          /* most requests for text in one call; more than a full buffer needs */
+#define KERNEL_ERRORS_FIRST 700 /* range of CUDA's error numbers for faults of kernels */
 #define KERNEL_ERRORS_LAST 799
 
 void dsc__output_init(struct dsc__output *output)
@@ -38,11 +38,11 @@ static void emit(const Detshare__OutputReply *reply)
         fflush(to);
 }
 
-/* Makes one request: 0, the number of bytes read so far, and the number of new bytes. */
+/* Requests new text. Returns 0 or an error; *ret_next: number of bytes read so far; *ret_size: number of new bytes. */
 static int read_once(dsc_session *s, uint64_t *ret_next, size_t *ret_size)
 {
         Detshare__OutputRead read = DETSHARE__OUTPUT_READ__INIT;
-        read.upto = UINT64_MAX; /* all text that is printed by now; does not wait for more */
+        read.upto = UINT64_MAX; /* all text that kernels have printed by now, without waiting for more */
         Detshare__Request request = DSC__REQUEST(OUTPUT_READ, output_read, &read);
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_OUTPUT_READ, &answer);
@@ -63,7 +63,7 @@ static void read_locked(dsc_session *s)
         int r = 0;
         for (unsigned i = 0; !r && i < READS_MAX && next < goal && size > 0; i++)
                 r = read_once(s, &next, &size);
-        /* text that cannot be read now is given up, so that the library does not retry for ever */
+        /* if the text cannot be read now, it is dropped, so that the library does not retry for ever */
         if (!s->socket_only && next < goal && (r || size == 0))
                 next = goal;
         atomic_store(&s->output.read, next);

@@ -29,7 +29,7 @@ static int set_locked(dsc_session *s, uint32_t phase)
         if (phase == was)
                 return 0;
         s->phase = phase;
-        /* before the first operation there is no worker that needs it */
+        /* without a ring there is no worker yet that needs the phase */
         int r = s->socket_only || dsc__attached(s) ? tell(s) : 0;
         if (r)
                 s->phase = was;

@@ -171,8 +171,8 @@ int detshare_hint_phase(enum detshare_client_phase phase)
         return dsc__fold(s ? dsc__phase_set(s, (uint32_t)phase) : r);
 }
 
-/* Programs built with an older, shorter structure get the fields that they know. Programs built with a newer one
- * learn from `size` how much this library fills. */
+/* Copies the figures to the program's structure. A program built with an older, shorter structure gets the fields
+ * that it knows. One built with a newer, longer one learns from `size` how much this library fills. */
 static void copy_stats(struct detshare_stats *to, const Detshare__StatsReply *from)
 {
         const struct detshare_stats stats = {

@@ -24,11 +24,11 @@ struct dsc__ring {
         uint8_t *slots;
         uint64_t n_slots; /* number of slots, a power of two */
         uint64_t tail;
-        uint64_t head; /* the consumer's position, as last read */
+        uint64_t head; /* consumer's position when the producer last read it */
         int event_fd;
 };
 
-/* Uses the caller's memory of DS_RING_BYTES. The sizes in its header are not trusted. */
+/* Makes a ring in the caller's memory of DS_RING_BYTES. Does not trust the sizes in the memory's header. */
 void dsc__ring_init(
         struct dsc__ring *ring, struct ds_ring_header *header, const struct ds_completion_page *page, int event_fd);
 /*
@@ -37,7 +37,8 @@ void dsc__ring_init(
  */
 int dsc__ring_put(
         struct dsc__ring *ring, const struct ds_record *record, size_t size, const void *payload, size_t payload_size);
-/* Wakes the worker if `asleep` is set; call after storing something that the worker reads. With the producer's lock. */
+/* Wakes the worker if it sleeps (`asleep` in the page). Call after storing something that the worker reads. With the
+ * producer's lock held. */
 void dsc__ring_kick(const struct dsc__ring *ring);
-/* The number of free slots that a record of so many bytes needs in the worst position. */
+/* Returns the number of free slots that a record of so many bytes needs at most, whatever its position. */
 uint64_t dsc__ring_need(size_t bytes);

@@ -34,7 +34,7 @@
 #define RESTART_PAUSE_MAX_MS 40u
 #define FRAME_PREFIX 4u
 #define LOOK_NS 60000u
-#define SPARE_NAP_NS 50000 /* interval of trying for the spare memory */
+#define SPARE_NAP_NS 50000 /* interval between attempts to take the spare memory, ns */
 
 struct dsc__open_call {
         struct dsc__open_call *next;
@@ -87,7 +87,8 @@ void dsc__rpc_retire(struct dsc__rpc *rpc)
         pthread_mutex_unlock(&rpc->lock);
 }
 
-/* False: the session is lost. True: socket and buffers stay until leave(). */
+/* Counts the calling thread as a user of the connection. True: socket and buffers stay until leave(). False: the
+ * session is lost. */
 static bool enter(dsc_session *s)
 {
         pthread_mutex_lock(&s->rpc.lock);
@@ -136,7 +137,7 @@ void dsc__lose(dsc_session *s)
         pthread_mutex_unlock(&rpc->lock);
 }
 
-/* Polls the socket for at most so many ms; true: the daemon is gone. */
+/* Waits up to `ms` for the socket to close. True: the daemon is gone. */
 static bool peer_goes(dsc_session *s, int ms)
 {
         if (!enter(s))
@@ -185,7 +186,7 @@ static int send_all(int socket_fd, const uint8_t *bytes, size_t size, int fd)
         return 0;
 }
 
-/* 0; INVALID_VALUE: the request does not fit a frame; UNKNOWN: the connection broke. */
+/* Returns 0; INVALID_VALUE: the request does not fit a frame; UNKNOWN: the connection broke. */
 static int send_request(dsc_session *s, Detshare__Request *request, int fd)
 {
         struct dsc__rpc *rpc = &s->rpc;
@@ -213,7 +214,7 @@ static int keep_fds(struct dsc__rpc *rpc, struct msghdr *message)
 {
         int r = 0;
         if (message->msg_flags & MSG_CTRUNC)
-                rpc->fds_missing = true; /* the process has no descriptor left */
+                rpc->fds_missing = true; /* the process has no descriptor left, so the kernel dropped some */
         for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
                 if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
                         continue;
@@ -233,8 +234,8 @@ static int keep_fds(struct dsc__rpc *rpc, struct msghdr *message)
 }
 
 /*
- * recvmsg() that spins first. Most replies come within microseconds, and a sleeping processor takes longer than that to
- * wake up: poll for a moment, yielding the processor to others (the daemon may need it), then sleep.
+ * As recvmsg(), but spins first. Most replies come within microseconds, and a sleeping processor takes longer to wake
+ * up. So it polls for a moment, yielding the processor to others (the daemon may need it), then sleeps.
  */
 static ssize_t receive(int fd, struct msghdr *message)
 {
@@ -271,7 +272,7 @@ static int fill(struct dsc__rpc *rpc)
         }
 }
 
-/* Size of the first whole frame with its prefix; 0: incomplete; -1: malformed. */
+/* Returns the size of the first frame with its prefix; 0: incomplete; -1: malformed. */
 static ssize_t whole_frame(const struct dsc__rpc *rpc)
 {
         if (rpc->in_size < FRAME_PREFIX)
@@ -290,7 +291,7 @@ static int take_fds(struct dsc__rpc *rpc, struct dsc__answer *answer)
         if (n > DS_FRAME_FDS_MAX || (here < n && !rpc->fds_missing))
                 return -1;
         memcpy(answer->fds, rpc->in_fds, here * sizeof(int));
-        answer->n_fds = n; /* descriptors that did not arrive stay -1 */
+        answer->n_fds = n; /* descriptors that did not arrive are -1 */
         if (here < n)
                 rpc->fds_missing = false;
         rpc->n_in_fds -= here;
@@ -315,8 +316,8 @@ static void deliver(struct dsc__rpc *rpc, struct dsc__answer *answer)
 }
 
 /*
- * Reads until at least one reply was delivered, then delivers all replies that are here and that there is memory for:
- * the thread itself may wait for one of them. 0, or -1 when the session cannot continue.
+ * Reads the socket until at least one reply was delivered, then delivers all received replies for which there is
+ * memory: the thread itself may wait for one of them. Returns 0, or -1 when the session cannot continue.
  */
 static int read_replies(dsc_session *s)
 {
@@ -375,7 +376,7 @@ static bool is_slow(const Detshare__Request *request)
         }
 }
 
-/* False: the session is lost, and there is nothing to close. */
+/* Puts the call on the list of open calls. False: the session is lost, and the call is not on the list. */
 static bool open_call(dsc_session *s, struct dsc__open_call *call)
 {
         struct dsc__rpc *rpc = &s->rpc;
@@ -410,7 +411,7 @@ static void close_call_locked(struct dsc__rpc *rpc, struct dsc__open_call *call)
         while (next && (!next->waiting || next->done))
                 next = next->next;
         if (next)
-                pthread_cond_signal(&next->cond); /* this thread reads next */
+                pthread_cond_signal(&next->cond); /* the thread of this call reads next */
 }
 
 /* Waits until the answer is in `call`, or the session is lost; removes `call` from the list. */
@@ -480,7 +481,7 @@ static int judge(const struct dsc__answer *answer, Detshare__Reply__ResultCase e
         return DETSHARE__STATUS__INTERNAL;
 }
 
-/* Requests made on behalf of another call, which reports the error itself. */
+/* 1: another call made the request and reports the error itself. */
 static bool is_silent(const Detshare__Request *request)
 {
         return request->call_case == DETSHARE__REQUEST__CALL_OUTPUT_READ ||
@@ -497,7 +498,8 @@ int dsc__call(
                 const uint64_t asked = dsc__now();
                 if (!r)
                         r = call_once(s, request, fd, &answer);
-                /* a daemon that is being restarted answers late; that time does not count towards the deadline */
+                /* time that the request waited in the daemon (it may be restarting) does not count towards the
+                 * deadline */
                 deadline += deadline ? dsc__now() - asked : 0;
                 if (r) {
                         if (s->lost)

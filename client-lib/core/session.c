@@ -28,7 +28,7 @@ static _Atomic(dsc_session *) the_session;
 static dsc_session *pending;
 static bool complained, fork_registered;
 static dsc_session *retired;
-static const char *home; /* socket of the last session, where dsc_renew() connects; NULL: the environment's */
+static const char *home; /* socket of the last session, to which dsc_renew() connects; NULL: the environment's socket */
 
 void dsc__pending(dsc_session *s)
 {
@@ -44,7 +44,7 @@ static void close_inherited(dsc_session *s)
         s->submit.ring.event_fd = -1;
 }
 
-/* Only calls that are safe after fork() in a program with threads. */
+/* Runs in a forked child. Uses only functions that are safe there although the parent had other threads. */
 static void in_child(void)
 {
         dsc_session *s = atomic_load(&the_session);
@@ -59,7 +59,8 @@ static void in_child(void)
         memcpy(&connect_lock, &fresh, sizeof(fresh));
 }
 
-/* Registers the fork handler. Without it a child would use its parent's socket, so failing means: no session. */
+/* Registers the fork handler. Without it a child would use its parent's socket. False: the handler is not
+ * registered, so no session may be made. */
 static bool register_fork_locked(void)
 {
         if (!fork_registered)
@@ -85,7 +86,7 @@ static void complain(int error)
                 return;
         complained = true;
         if (dsc_fallback_native())
-                return; /* libcuda prints the message, together with what it does instead */
+                return; /* libcuda prints the message together with what it does instead */
         fprintf(stderr, "detshare: %s%s\n", dsc_message(), error == DSC__NO_DEVICE ? hint : "");
 }
 
@@ -133,7 +134,7 @@ void dsc__session_drop(void)
         pthread_mutex_unlock(&connect_lock);
 }
 
-/* Compares the clocks at exit; only reads the page. If another thread is replacing the session, does nothing. */
+/* At exit, compares the clocks (reads only the page). Does nothing if another thread is replacing the session. */
 __attribute__((destructor)) static void process_ends(void)
 {
         if (atomic_load(&dsc__forked) || pthread_mutex_trylock(&connect_lock))

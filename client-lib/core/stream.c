@@ -33,14 +33,15 @@ static int put_locked(dsc_session *s, const struct ds_record *record, size_t siz
                 *ret_seq = seq;
                 if (!atomic_load(&s->page->dead))
                         return 0;
-                /* its fate is unknown: it must not count as lost */
+                /* the worker died at about the same time: the record must not count as lost, only as possibly lost */
                 atomic_fetch_sub(&submit->tails[record->stream], 1);
                 r = dsc__attach_locked(s);
                 if (!r && submit->kept) {
-                        atomic_fetch_add(&submit->tails[record->stream], 1); /* the record is in the kept ring */
+                        /* the new worker runs the record from the kept ring */
+                        atomic_fetch_add(&submit->tails[record->stream], 1);
                         return 0;
                 }
-                /* as in CUDA, an error of submitted work is for the thread that waits, not for this call */
+                /* as in CUDA, the thread that waits for the work gets its error, not this call */
                 if (r || dsc__sticky(s) || atomic_load(&submit->tails[record->stream]) >= seq)
                         return r;
         }

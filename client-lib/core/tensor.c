@@ -9,7 +9,7 @@
 
 #include "core/internal.h"
 
-/* Copies so many elements of an array unless it is NULL; `bit`: the array's bit in `given`. */
+/* Copies n elements of an array, unless it is NULL, and sets its bit in `given`. */
 #define GIVE(to, ask, array, bit, n)                                        \
         do {                                                                \
                 if (!(ask)->array)                                          \

@@ -12,7 +12,7 @@
 
 #include "core/internal.h"
 
-#define PLACES_MAX 4u /* most ranges to try: another mapping of the process may lie there */
+#define PLACES_MAX 4u /* most address ranges to try, because other mappings of the process may lie in a range */
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -27,7 +27,7 @@ static bool hold(const struct place *place)
         void *want = (void *)(uintptr_t)place->base;
         const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         void *p = mmap(want, place->bytes, PROT_NONE, flags, -1, 0);
-        if (p != MAP_FAILED && p != want) { /* an old kernel that does not know MAP_FIXED_NOREPLACE */
+        if (p != MAP_FAILED && p != want) { /* a kernel before 4.17 ignores MAP_FIXED_NOREPLACE */
                 munmap(p, place->bytes);
                 return false;
         }
@@ -59,7 +59,7 @@ static int give_back(dsc_session *s, uint64_t base)
         return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
 }
 
-/* The list of ranges to unmap with the session. */
+/* Adds the range to the list that is unmapped when the session ends. False: the list is full. */
 static bool note(dsc_session *s, const struct place *place)
 {
         struct dsc__memory *m = &s->memory;
@@ -119,7 +119,7 @@ static int reserve_locked(dsc_session *s, uint64_t bytes, struct place *ret)
                 munmap((void *)(uintptr_t)places[n - 1].base, places[n - 1].bytes);
                 held = false;
         }
-        /* occupied ranges are kept until here, so that the daemon offers another one each time */
+        /* occupied ranges are returned only now, so that the daemon offered a different one each time */
         while (n > 0)
                 give_back(s, places[--n].base);
         return held ? 0 : r ? r : DSC__OUT_OF_MEMORY;

@@ -30,8 +30,9 @@
 #include "core/internal.h"
 
 #define SPIN_NS 2000000u
-#define SPINS 32u            /* number of checks between two readings of the clock */
-#define ROOM_NAP_NS 1000000u /* interval of checks: consumption of the ring alone wakes nobody */
+#define SPINS 32u /* number of checks between two readings of the clock */
+/* interval of checks for room in the ring, ns: nobody wakes the waiter when the worker consumes records */
+#define ROOM_NAP_NS 1000000u
 
 void dsc__waiters_init(struct dsc__waiters *waiters)
 {
@@ -128,8 +129,8 @@ int dsc__await_room(dsc_session *s, uint64_t slots)
 /* --- operations --- */
 
 /*
- * This order of loads: records of the ring up to `head` are counted in `accepted`, and `completed` never decreases. So
- * equal counts mean that nothing was left when `accepted` was read.
+ * 1: no submitted work is left. Reads `completed` before `accepted`: records up to `head` are counted in `accepted`,
+ * and `completed` never decreases, so equal counts mean that no work was left when `accepted` was read.
  */
 static bool nothing_left(dsc_session *s, uint64_t *ret_accepted)
 {
@@ -170,7 +171,8 @@ struct operation {
         uint64_t seq;
 };
 
-/* A number beyond the submitted ones belongs to an operation that was lost with a worker: it counts as ended. */
+/* 1: the operation has ended. A number beyond the submitted ones belongs to an operation that was lost with a
+ * worker: it counts as ended. */
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         return atomic_load(&s->page->stream_done[stream]) >= seq || seq > atomic_load(&s->submit.tails[stream]);
@@ -230,8 +232,8 @@ static int wait_all(dsc_session *s)
                 return sync_call(s, 0, 0, true);
         if (!dsc__attached(s))
                 return dsc__look(s);
-        /* a quick check first: nearly all streams have nothing to wait for, and a close look at each takes longer
-         * than a kernel */
+        /* quick check first: nearly all streams have nothing to wait for, and checking each of them closely takes
+         * longer than a kernel */
         for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++) {
                 const uint64_t tail = atomic_load(&s->submit.tails[i]);
                 if (!dsc__ended(s, i, tail))
@@ -306,8 +308,8 @@ static int query(dsc_session *s, uint32_t stream, uint64_t seq)
         return s->socket_only ? query_call(s, stream, seq) : query_page(s, stream, seq);
 }
 
-/* Each poll of a declared thread lets the device's clock advance by 1 us; otherwise the awaited time would never
- * come. */
+/* For a declared thread, each call lets the device's clock advance by 1 us; otherwise a program that polls would
+ * wait for ever. */
 int dsc_peek(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         uint64_t now;

@@ -41,26 +41,26 @@
 #define DS_EVENTS_MAX 8192u         /* timed events per session */
 #define DS_PAGE_BYTES 16384u
 #define DS_EVENT_TIMES 256u        /* timed events whose times fit in the page; a power of two */
-#define DS_HOST_CALLS 64u          /* host functions that may be due at once; a power of two */
+#define DS_HOST_CALLS 64u          /* maximum number of host functions that are due at once; a power of two */
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
 /* First page of the ring file: constants that the daemon writes at creation, and words that the client writes. */
 struct ds_ring_header {
-        uint32_t version; /* written by the daemon at creation */
+        uint32_t version; /* version and sizes are written by the daemon at creation */
         uint32_t bytes;
         uint32_t slots;
         uint32_t slot_bytes;
         _Alignas(64) _Atomic uint64_t tail;
         _Alignas(64) _Atomic uint32_t waiters; /* threads of the client that sleep on page.wake */
-        /* host functions that have returned, in the order of page.host_calls; then write the eventfd, as after a
-         * change of tail */
+        /* number of host functions that have returned, in the order of page.host_calls. After a change the client
+         * writes the eventfd, as after a change of tail */
         _Alignas(64) _Atomic uint64_t host_done;
         /*
          * Value of page.accepted when the client last had the results of all its work: a wait or successful query had
-         * ended, head had reached tail, and page.completed equalled page.accepted. It is valid while page.accepted is
-         * still that number, and must differ from the value at the attachment's beginning. It is a hint: the worker
+         * ended, head had reached tail, and page.completed equalled page.accepted. The value holds while page.accepted
+         * is still that number, and must differ from the value at the attachment's beginning. It is a hint: the worker
          * takes it only as the client's own statement. The worker reads it when it reads tail, and once more before it
-         * sleeps. An LS client writes the eventfd after it if the worker is asleep; other clients do not.
+         * sleeps. After a change an LS client writes the eventfd if the worker is asleep; other clients do not.
          */
         _Alignas(64) _Atomic uint64_t synchronised;
 };
@@ -79,25 +79,28 @@ struct ds_completion_page {
         uint32_t version;
         uint32_t bytes;
         uint32_t streams;                   /* DS_STREAMS_MAX */
-        uint32_t simulated;                 /* 1: now_ns is virtual */
-        _Alignas(64) _Atomic uint64_t head; /* slots consumed */
-        _Atomic uint32_t asleep;            /* 1: write the eventfd after advancing tail */
-        _Atomic uint32_t beside;            /* 1: sessions of the other class have work; 0 also if not known */
-        _Alignas(64) _Atomic uint32_t wake; /* futex; grows when a value below has changed and `waiters` is not 0 */
+        uint32_t simulated;                 /* 1: the device is simulated, and now_ns is virtual */
+        _Alignas(64) _Atomic uint64_t head; /* slots that the worker has consumed */
+        /* 1: the worker sleeps, so the client must write the eventfd after it has advanced tail */
+        _Atomic uint32_t asleep;
+        /* 1: sessions of the other class have work; 0: they have none, or the worker does not know */
+        _Atomic uint32_t beside;
+        _Alignas(64) _Atomic uint32_t wake; /* futex; grows when a value below has changed while `waiters` is not 0 */
         _Atomic uint32_t dead;              /* 1: this attachment makes no more progress */
         _Atomic int32_t error;              /* sticky CUDA error of the session, 0 = none */
         _Atomic uint32_t error_count;
-        /* device clock at the last change; exact while a declared client thread runs (sim) */
+        /* device clock at the last change, ns; exact while a declared client thread runs on a simulated device */
         _Atomic uint64_t now_ns;
-        _Atomic uint64_t accepted;  /* stream operations accepted by the worker, by ring and RPC */
-        _Atomic uint64_t completed; /* accepted operations that have ended */
-        /* bytes that the session's kernels have printed, also under earlier workers: most that OutputRead can
-         * request */
+        _Atomic uint64_t accepted;  /* stream operations that the worker has accepted, by ring and by RPC */
+        _Atomic uint64_t completed; /* accepted stream operations that have ended */
+        /* bytes that the session's kernels have printed, also under earlier workers; the maximum of OutputRead's
+         * `upto` */
         _Atomic uint64_t output;
         _Alignas(64) _Atomic uint64_t host_calls; /* number of host functions that have become due */
-        _Atomic uint64_t host_ids[DS_HOST_CALLS]; /* the id of the n-th one is in [n % DS_HOST_CALLS] */
+        _Atomic uint64_t host_ids[DS_HOST_CALLS]; /* id of the n-th due host function, at index n % DS_HOST_CALLS */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
-        struct ds_event_time times[DS_EVENT_TIMES]; /* event n is in [n % DS_EVENT_TIMES], until it is overwritten */
+        /* times of event n at index n % DS_EVENT_TIMES, until another event overwrites them */
+        struct ds_event_time times[DS_EVENT_TIMES];
 };
 
 _Static_assert(sizeof(struct ds_completion_page) <= DS_PAGE_BYTES, "the completion page has grown out of its file");
@@ -115,14 +118,14 @@ enum ds_record_type {
         _DS_RECORD_MAX,
 };
 
-/* size: bytes of the record including this header, before rounding up to slots. */
+/* Header of a record. size: bytes of the record including this header, before rounding up to slots. */
 struct ds_record {
         uint16_t type;
-        uint16_t stream; /* slot number */
+        uint16_t stream; /* slot number of the stream */
         uint32_t size;
 };
 
-/* params_size bytes of packed parameters follow. */
+/* Launches a kernel. params_size bytes of packed parameters follow. */
 struct ds_record_launch {
         struct ds_record head;
         uint64_t kernel; /* id from GetKernel */
@@ -130,8 +133,8 @@ struct ds_record_launch {
         uint32_t block[3];
         uint32_t shared_bytes;
         uint32_t params_size;
-        uint16_t cluster[3];  /* blocks; all 0: only what the kernel requires */
-        uint16_t cooperative; /* 1: its blocks may wait for each other, so all must be resident at once */
+        uint16_t cluster[3];  /* cluster size, blocks; all 0: only the cluster size that the kernel requires */
+        uint16_t cooperative; /* 1: the blocks may wait for each other, so all must be resident at once */
 };
 
 /* Copies width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host
@@ -156,8 +159,8 @@ struct ds_record_event {
         uint64_t event;
 };
 
-/* Later operations of the stream wait for operation `seq` of stream `other` (already submitted); with `shared` 1
- * they wait for the shared event `seq`, as recorded last. */
+/* Makes later operations of the stream wait for operation `seq` of stream `other` (already submitted). With `shared`
+ * 1 they wait for the shared event `seq`, as recorded last. */
 struct ds_record_wait {
         struct ds_record head;
         uint32_t other;
@@ -166,11 +169,11 @@ struct ds_record_wait {
 };
 
 enum ds_value_kind {
-        DS_VALUE_WRITE, /* store value, after all earlier work of the stream */
-        DS_VALUE_GEQ,   /* wait until memory - value is not negative */
+        DS_VALUE_WRITE, /* stores value in memory, after all earlier work of the stream */
+        DS_VALUE_GEQ,   /* waits until memory - value is not negative */
         DS_VALUE_EQ,
-        DS_VALUE_AND, /* wait until memory & value is not 0 */
-        DS_VALUE_NOR, /* wait until ~(memory | value) is not 0 */
+        DS_VALUE_AND, /* waits until memory & value is not 0 */
+        DS_VALUE_NOR, /* waits until ~(memory | value) is not 0 */
         _DS_VALUE_KIND_MAX,
 };
 
@@ -204,11 +207,11 @@ struct ds_record_graph {
 struct ds_graph_file {
         uint32_t version; /* DS_WIRE_VERSION */
         uint32_t n_nodes; /* at most DS_GRAPH_NODES_MAX */
-        uint64_t bytes;   /* size of the whole file, at most DS_GRAPH_BYTES_MAX */
+        uint64_t bytes;   /* size of the whole file, bytes; at most DS_GRAPH_BYTES_MAX */
 };
 
 struct ds_graph_node {
-        uint32_t size; /* bytes, including this header */
+        uint32_t size; /* bytes of the node, including this header */
         uint32_t n_deps;
         uint32_t record_offset;
         uint32_t flags; /* DS_GRAPH_NODE_* */
@@ -216,12 +219,12 @@ struct ds_graph_node {
 
 #define DS_GRAPH_NODES_MAX 65536u
 #define DS_GRAPH_BYTES_MAX (64u << 20)
-#define DS_GRAPH_NODE_DISABLED 1u /* skipped like an empty node */
+#define DS_GRAPH_NODE_DISABLED 1u /* the node is skipped like an empty one */
 
 /*
- * Facts about the pool of memory with known channels: the sealed memory file of GetChannels' reply. A header, then one
- * byte per sector (enum ds_pool_class), slab after slab. Addresses: sector n of the pool lies n << sector_bits behind
- * the address that number 0 of a table stands for.
+ * Facts about the pool of memory with known channels: the sealed memory file of GetChannels' reply. It has a header,
+ * then one byte per sector (enum ds_pool_class), slab after slab. Sector n of the pool lies n << sector_bits behind the
+ * address that number 0 of a table stands for.
  */
 enum ds_pool_class {
         DS_POOL_BE, /* entirely in BE's channels */
@@ -240,7 +243,8 @@ struct ds_pool_file {
         uint32_t n_slabs;        /* at most DS_POOL_SLABS_MAX */
         uint32_t sector_bits, granule_bits;
         uint32_t n_channels, n_be;
-        uint32_t be_permille, ls_permille, lost_permille; /* parts of all sectors, permille */
+        /* shares of the sectors that are BE's, LS's, and of neither, permille */
+        uint32_t be_permille, ls_permille, lost_permille;
         uint64_t be_set[DS_POOL_CHANNELS_MAX / 64];
         char provenance[128];
 };
@@ -258,7 +262,7 @@ struct ds_coloured_image {
         uint64_t bytes;                             /* size of the whole file */
         uint64_t image_offset;                      /* the image is the rest of the file */
         uint32_t n_wants;                           /* 1 to DS_COLOURED_WANTS_MAX */
-        uint8_t kind, sector_bits, shift, reserved; /* struct ds_ptx_colour_layout of the daemon */
+        uint8_t kind, sector_bits, shift, reserved; /* fields of struct ds_ptx_colour_layout of the daemon */
 };
 
 struct ds_coloured_want {

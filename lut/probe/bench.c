@@ -106,7 +106,7 @@ int ds_bench_wait(ds_bench *bench, uint64_t n, uint32_t *took)
         return 0;
 }
 
-/* Turns the result of a submission into 0 or a negative errno. Logs a refusal by the device; `what` is the submission. */
+/* Turns the result of the submission `what` into 0 or a negative errno. Logs a refusal by the device. */
 static int submitted(ds_bench *bench, int r, const char *what)
 {
         if (r <= 0)

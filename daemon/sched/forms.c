@@ -19,7 +19,7 @@
 /* minimum number of chunks per persistent worker; with fewer of them, workers would end at too different times */
 #define FORMS_TAKES 8u
 
-/* What is known about a kernel on the SMs of its launch: durations, waves of blocks, resident blocks. */
+/* Figures of a kernel on the SMs of its launch: durations, waves of blocks, resident blocks. */
 struct figures {
         uint64_t native_ns, block_ns; /* duration of the native form, and of one block; 0 = not known */
         uint64_t waves, resident;

@@ -23,11 +23,11 @@
 
 #define CALIBRATE_LS "calibrate-ls" /* names of the sessions */
 #define CALIBRATE_BE "calibrate-be"
-#define CALIBRATE_LIMIT 1100 /* most that LS may take under a good bound, permille of its time alone */
-#define CALIBRATE_SAME 30    /* times within this of each other count as equal, permille */
+#define CALIBRATE_LIMIT 1100 /* limit of LS's time beside BE under a good bound, permille of its time alone */
+#define CALIBRATE_SAME 30    /* difference up to which two times count as equal, permille */
 
-/* A measured cell. low and high: 95 % interval of the median; samples 0: the cell comes from the daemon, which has
- * no interval. */
+/* A measured cell. low and high: 95 % interval of the median; samples 0: the cell was stored in the daemon, which
+ * keeps no interval. */
 struct calibrate_row {
         struct dsc_calibration_cell cell;
         uint32_t low, high, samples;
@@ -35,7 +35,7 @@ struct calibrate_row {
 
 extern const char *const calibrate_loads[DSC_LOADS]; /* "compute", ... */
 
-/* A cell of kernels whose memory lies in some of the channels. */
+/* A measured cell with divided memory channels. */
 struct calibrate_channel_row {
         struct dsc_channel_cell cell;
         uint32_t low, high, samples; /* see struct calibrate_row */
@@ -43,8 +43,10 @@ struct calibrate_channel_row {
 
 struct calibrate_channels {
         uint32_t channels;
-        uint32_t be;                    /* number of channels for BE that pays; 0: dividing does not pay */
-        char source[128], skipped[160]; /* source of the labels; reason why nothing was measured ("" = not requested) */
+        /* number of BE channels that is worth dividing the memory; 0: dividing does not pay */
+        uint32_t be;
+        /* source of the channel labels; reason why no channels were measured, "" = not requested */
+        char source[128], skipped[160];
         size_t n;
         struct calibrate_channel_row rows[DSC_CHANNEL_CELLS];
 };
@@ -52,8 +54,8 @@ struct calibrate_channels {
 struct calibrate_rows {
         char gpu[128];
         int simulated, in_memory;
-        uint64_t alone_ns[DSC_LOADS]; /* median of LS alone, ns; 0 = not known */
-        double rate[DSC_LOADS];       /* blocks of BE per second alone, 0 = not known */
+        uint64_t alone_ns[DSC_LOADS]; /* median time of LS alone, ns; 0 = not known */
+        double rate[DSC_LOADS];       /* blocks per second of BE alone; 0 = not known */
         size_t n;
         struct calibrate_row rows[DSC_CALIBRATION_CELLS];
         struct calibrate_channels channels;
@@ -65,22 +67,23 @@ struct calibrate_span {
         uint64_t start_ns, end_ns;
 };
 
-/* The launches that were measured for one cell. */
+/* The measured launches of one cell. */
 struct calibrate_times {
         struct calibrate_span *spans;
         size_t n;
 };
 
 struct calibrate_median {
-        uint64_t low, mid, high; /* 95 % interval, by order statistics, which assume no distribution */
+        /* median with its 95 % interval, from order statistics, which assume no distribution; ns */
+        uint64_t low, mid, high;
         size_t n;
 };
 
-/* The median of the spans that lie between `from` and `until`. */
+/* Returns the median duration of the spans between `from` and `until`. */
 struct calibrate_median calibrate_median_of(const struct calibrate_times *t, uint64_t from, uint64_t until);
 uint32_t calibrate_permille(uint64_t a, uint64_t b);
-/* Stop a simulated clock until detshare_clock_leave(), except while this process waits for the device. 0, or an exit
- * code after an error message. */
+/* Stops a simulated clock until detshare_clock_leave(), except while this process waits for the device. 0, or an
+ * exit code after an error message. */
 int calibrate_hold_clock(void);
 
 /* --- calibrate_load.c --- */
@@ -88,22 +91,23 @@ int calibrate_hold_clock(void);
 struct calibrate_load {
         dsc_session *session;
         uint64_t kernels[DSC_LOADS], events[2], seqs[2], memory;
-        uint32_t chunks; /* pieces of `memory`; a block takes one */
+        uint32_t chunks; /* number of pieces of `memory`; each block uses one */
         int is_ls;
 };
 
-/* Make the process's session a load. n_sms: SMs that the grid of LS is for. 0, or an exit code after an error
- * message. */
+/* Turns the process's session into a load. n_sms: number of SMs that LS's grid fills. 0, or an exit code after an
+ * error message. */
 int calibrate_load_open(struct calibrate_load *load, int is_ls, uint32_t n_sms);
-/* Find the kernels of the loads from `first` on in a module. A kernel's name is "calibrate_", the load and `ending`.
- * 0, or an exit code after an error message. */
+/* Finds kernels[first] and the following ones in a module with the PTX `text`. A kernel's name is "calibrate_", the
+ * load's name and `ending`. 0, or an exit code after an error message. */
 int calibrate_load_kernels(
         dsc_session *session, const char *text, const char *ending, unsigned first, uint64_t kernels[DSC_LOADS]);
-/* Launch a kernel between two events; wait for it and read its times. 0, or an exit code after an error message. */
+/* calibrate_load_submit() launches a kernel between two events; calibrate_load_wait() waits for it and reads its
+ * times. 0, or an exit code after an error message. */
 int calibrate_load_submit(struct calibrate_load *load, unsigned kind, uint32_t grid);
 int calibrate_load_wait(struct calibrate_load *load, struct calibrate_span *ret);
 
-/* Does the device execute kernels (1), or only simulate their durations (0)? */
+/* *ret: 1 if the device executes kernels, 0 if it only simulates their durations. */
 int calibrate_load_executes(struct calibrate_load *load, int *ret);
 
 /* The process with the BE load. pid -1: there is none. */
@@ -112,18 +116,20 @@ struct calibrate_be {
         int socket;
 };
 
-/* Call it before this process has a session or threads. 0, or an exit code after an error message. */
+/* Starts the process with the BE load. Call it before this process has a session or threads. 0, or an exit code
+ * after an error message. */
 int calibrate_be_start(struct calibrate_be *be);
 void calibrate_be_stop(struct calibrate_be *be);
 int calibrate_be_ready(struct calibrate_be *be, uint32_t n_sms);
-/* Returns after the launch is submitted. */
+/* Makes the BE process launch a kernel once. Returns after the launch is submitted. */
 int calibrate_be_launch(struct calibrate_be *be, unsigned kind, uint32_t grid);
-/* Launch the same kernel again and again without a gap, until calibrate_be_rest(). Returns after the first launch is
- * submitted. */
+/* Makes the BE process launch the same kernel again and again without a gap, until calibrate_be_rest(). Returns
+ * after the first launch is submitted. */
 int calibrate_be_keep_on(struct calibrate_be *be, unsigned kind, uint32_t grid);
-/* Returns when the last launch has ended. */
+/* Ends the launches that calibrate_be_keep_on() began. Returns when the last one has ended. */
 int calibrate_be_rest(struct calibrate_be *be);
-/* 0 and the launch's times; -1: not yet (only without `wait`); or an exit code after an error message. */
+/* Reads the times of calibrate_be_launch()'s kernel. 0: *ret has them; -1: it has not ended (only without `wait`);
+ * else an exit code after an error message. */
 int calibrate_be_ended(struct calibrate_be *be, int wait, struct calibrate_span *ret);
 
 /* --- calibrate_run.c --- */
@@ -131,7 +137,7 @@ int calibrate_be_ended(struct calibrate_be *be, int wait, struct calibrate_span 
 struct calibrate_options {
         unsigned seconds;
         int as_json, force;
-        int matrix, channels; /* the results */
+        int matrix, channels; /* 1: measure the interference matrix, the memory channels */
 };
 
 struct calibrate_run {
@@ -142,13 +148,13 @@ struct calibrate_run {
         struct calibrate_be be;
         uint32_t n_sms, half;
         uint32_t samples, restarts;
-        struct dsc_client *before; /* sessions that existed at the beginning */
+        struct dsc_client *before; /* clients that were connected when the measurement began */
         size_t n_before;
-        uint64_t cadence_ns; /* time from one launch of LS to the next, ns of the device */
+        uint64_t cadence_ns; /* time from one launch of LS to the next, device time, ns */
 };
 
-/* Measure everything. 0, or an exit code after an error message. The previous policy is back when the process has
- * ended. */
+/* Measures all that the options request. 0, or an exit code after an error message. When the process has ended, the
+ * previous policy is in force again. */
 int calibrate_run(const struct calibrate_options *o, struct calibrate_rows *ret);
 
 /* --- calibrate_channels.c: in the LS session, while no other client works --- */
@@ -159,31 +165,31 @@ int calibrate_channels_measure(struct calibrate_run *run);
 
 #define CALIBRATE_PLANS 5
 
-/* The memory of LS and BE. Plan 0: all channels for both, without a table. */
+/* The memory that BE and LS use. Plan 0: both use all channels, without a table. */
 struct calibrate_plan {
-        uint32_t n_be; /* channels of BE; 0: all channels are for both */
+        uint32_t n_be; /* number of BE's channels; 0: both use all channels */
         uint32_t sector_bits;
-        uint64_t memory[2], table[2]; /* sizes, of BE and of LS */
+        uint64_t memory[2], table[2]; /* addresses for BE and for LS; table 0: kernels address memory directly */
         uint32_t chunks[2];
 };
 
 struct calibrate_coloured {
         dsc_session *session;
-        uint32_t streams[2];            /* addresses, of BE and of LS */
-        uint64_t kernels[2][DSC_LOADS]; /* kernels; [0] address without a table, [1] with one */
+        uint32_t streams[2];            /* streams of BE and of LS */
+        uint64_t kernels[2][DSC_LOADS]; /* kernels[0] address memory directly, kernels[1] by a table */
         uint64_t events[2][2], seqs[2][2];
         uint32_t turns[2];
-        uint64_t pages[2];          /* streams of BE and of LS */
-        uint64_t allocation, first; /* address of the labelled pages */
+        uint64_t pages[2];          /* number of labelled pages of BE and of LS */
+        uint64_t allocation, first; /* address of the allocation, and of the first labelled page in it */
         uint32_t channels;
         size_t n_plans;
         struct calibrate_plan plans[CALIBRATE_PLANS];
 };
 
 /*
- * Allocate memory, label it and make the plans, in run->ls's session, while the policy gives LS the whole device. 0;
- * CALIBRATE_NOT_HERE: impossible here, with the reason in rows->channels.skipped; or an exit code after an error
- * message.
+ * Allocates memory, labels its channels and makes the plans, in run->ls's session, while the policy gives LS the whole
+ * device. 0; CALIBRATE_NOT_HERE: impossible on this device, with the reason in rows->channels.skipped; else an exit
+ * code after an error message.
  */
 #define CALIBRATE_NOT_HERE (-1)
 int calibrate_coloured_open(struct calibrate_run *run, int small, struct calibrate_coloured *ret);
@@ -196,30 +202,32 @@ int calibrate_coloured_ended(struct calibrate_coloured *c, int is_ls); /* 1: the
 
 struct ds_pages_labels;
 
-/* Label n pages of the session's memory that nothing else uses, by launches of a stream. As ds_pages_label(). */
+/* Labels n pages of the session's memory that no other work uses, by launches of a stream. Parameters and result as
+ * ds_pages_label(). */
 int calibrate_bench_label(dsc_session *session, uint32_t stream, const char *lut_dir, const uint64_t *pages, size_t n,
         struct ds_pages_labels *ret);
 
 /* --- calibrate_verdict.c --- */
 
-/* The number of channels for BE that pays by these rows; 0: dividing does not pay. */
+/* Returns the number of BE channels that these rows show to be best; 0: dividing the memory does not pay. */
 uint32_t calibrate_verdict(const struct calibrate_channels *channels);
 
-/* Combine the rows of one number of channels and blocks: the worst for LS, the mean for BE. 0: there are no such
- * rows. */
+/* A number of BE channels with a bound on BE's blocks, and what its rows say together: the worst time of LS, the
+ * mean rate of BE. 0: there are no such rows. */
 struct calibrate_choice {
         uint32_t be_channels, be_blocks, ls_permille, be_permille;
 };
 int calibrate_choice(const struct calibrate_channels *channels, uint32_t be_channels, uint32_t be_blocks,
         struct calibrate_choice *ret);
-/* The best choice without divided memory, and the best with it (be_channels 0: none is better). 0: nothing was
- * measured. */
+/* *ret_plain: best choice without divided memory. *ret: best choice with divided memory; be_channels 0 if none is
+ * better. 0: nothing was measured. */
 int calibrate_best(
         const struct calibrate_channels *channels, struct calibrate_choice *ret_plain, struct calibrate_choice *ret);
 
 /* --- calibrate_show.c --- */
 
-/* "1.23x": how many times as long LS takes, with the interval if this process measured it (samples not 0). */
+/* text: how many times as long LS takes, for example "1.23x", with the interval if this process measured it (samples
+ * not 0). */
 void calibrate_times_text(uint32_t permille, uint32_t samples, uint32_t low, uint32_t high, char text[static 64]);
 
 int calibrate_show(const struct calibrate_rows *rows, int as_json);

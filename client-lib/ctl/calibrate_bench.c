@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "lut/probe/pages.h"
 
-#define QUEUE 96u             /* operations that have not been waited for; the probe has at most 64 */
+#define QUEUE 96u             /* most submitted operations that were not waited for; the probe submits at most 64 */
 #define ATTRIBUTE_CC_MAJOR 75 /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
 #define ATTRIBUTE_CC_MINOR 76
 #define KERNELS 4u
@@ -73,7 +73,8 @@ static int operation_end(ds_device *device, struct operation *o, int r)
         return 0;
 }
 
-/* Put something before the first launch of a batch: otherwise its time would include its way to the device. */
+/* Submits an operation before the first launch of a batch: otherwise the time of that launch would include its way
+ * to the device. */
 static int keep_busy(ds_device *device)
 {
         const struct dsc_memset to = {
@@ -136,7 +137,7 @@ static int bench_memset(ds_device *device, const struct ds_memset *memset, uint6
         return operation_end(device, o, dsc_memset(device->session, device->stream, &to));
 }
 
-/* An event's time stays in the page until another event takes its slot. */
+/* Reads the times of an operation's events. The page holds an event's time until another event takes its slot. */
 static int operation_times(ds_device *device, const struct operation *o, struct ds_completion *ret)
 {
         int64_t ns;
@@ -159,7 +160,7 @@ static void operation_tell(ds_device *device, const struct operation *o, struct 
                 snprintf(ret->message, sizeof(ret->message), "%s", dsc_message());
 }
 
-/* Wait for the oldest operation, because there is nothing else to do. */
+/* Waits for the oldest operation: the caller has nothing else to do. */
 static size_t bench_poll(ds_device *device, struct ds_completion *ret, size_t n)
 {
         if (!n || device->n_told == device->n_submitted)

@@ -26,16 +26,17 @@
 #define RATE_NS 500000u
 #define GRID_MAX (1u << 24)
 #define TRIES 5
-#define BOUNDS \
-        5 /* none, half as many blocks as the GPU has SMs, a quarter, an eighth; the last without colours only \
-           */
+/* bounds on the number of BE's blocks: none, then 1/2, 1/4, 1/8 and 1/16 of the GPU's SMs; the last one is measured
+ * without divided memory only */
+#define BOUNDS 5
 
 struct colours {
         struct calibrate_run *run;
         struct calibrate_coloured c;
         struct calibrate_times alone, beside;
         uint32_t samples, warm;
-        int small; /* a simulated device executes what is measured, so it gets few samples */
+        /* 1: the device is simulated and executes the measured kernels, which is slow, so it gets few samples */
+        int small;
         uint64_t cadence_ns;
         double rate[DSC_LOADS];
         unsigned n_cells;
@@ -52,7 +53,7 @@ static int set_policy(struct calibrate_run *run, uint32_t ls_sms, uint32_t be_sm
         return r ? ctl_fail(r, "cannot calibrate") : 0;
 }
 
-/* LS's launches, one after the other, until BE has ended if there is a BE kernel. */
+/* Launches LS's kernel again and again and records the times; if a BE kernel runs, until it has ended. */
 static int collect(struct colours *m, const struct calibrate_plan *plan, unsigned kind, uint32_t n, int beside,
         struct calibrate_times *t)
 {
@@ -73,7 +74,7 @@ static int alone(struct colours *m, unsigned kind)
         return collect(m, &m->c.plans[0], kind, m->samples / 2 + m->warm, 0, &m->alone);
 }
 
-/* LS beside one BE kernel. */
+/* Measures LS beside one BE kernel. */
 static int beside(struct colours *m, const struct calibrate_plan *plan, const struct dsc_channel_cell *cell,
         uint32_t grid, struct calibrate_span *ret_be)
 {
@@ -88,8 +89,8 @@ static int beside(struct colours *m, const struct calibrate_plan *plan, const st
         return code;
 }
 
-/* Number of blocks with which BE lasts for `ns`. Its rate is at most twice what its share of blocks and channels
- * gives. */
+/* Returns the number of blocks with which BE lasts for `ns`. BE's rate is assumed to be at most twice what its share
+ * of blocks and channels gives. */
 static uint32_t be_grid(
         const struct colours *m, const struct calibrate_plan *plan, const struct dsc_channel_cell *cell, double ns)
 {
@@ -140,7 +141,7 @@ static int measure_beside(struct colours *m, const struct calibrate_plan *plan, 
         return code;
 }
 
-/* A cell without BE: LS with its memory as the plan has it. */
+/* Measures a cell without BE: LS alone, with its memory placed by the plan. */
 static int measure_nobody(
         struct colours *m, const struct calibrate_plan *plan, unsigned kind, struct calibrate_median *ret)
 {
@@ -166,7 +167,7 @@ static int measure_cell(struct colours *m, const struct calibrate_plan *plan, co
         if (!code)
                 code = cell->be_load == DSC_LOAD_NONE ? measure_nobody(m, plan, cell->ls_load, &with)
                                                       : measure_beside(m, plan, cell, &with, &rate);
-        if (!code && !m->small) /* a simulated clock does not drift */
+        if (!code && !m->small) /* a simulated clock does not drift, so LS alone need not be measured again */
                 code = alone(m, cell->ls_load);
         detshare_clock_leave();
         if (code)
@@ -179,7 +180,7 @@ static int measure_cell(struct colours *m, const struct calibrate_plan *plan, co
 
 /* --- choice of cells -------------- */
 
-/* Is this bound measured with this plan? Only the most useful ones are if measuring takes long. */
+/* 1: this bound is measured with this plan. If measuring takes long, only the most useful bounds are. */
 static int is_tried(const struct colours *m, const struct calibrate_plan *plan, uint32_t bound)
 {
         if (bound && !(m->run->n_sms >> bound))
@@ -222,7 +223,7 @@ static int measure_plan(struct colours *m, const struct calibrate_plan *plan)
 
 /* --- rates and times before the cells --- */
 
-/* BE's blocks per second, alone on the whole GPU, without divided memory. */
+/* Measures the blocks per second of BE, alone on the whole GPU, without divided memory. */
 static int measure_rate(struct colours *m, unsigned kind)
 {
         struct calibrate_span span = {0};
@@ -243,7 +244,7 @@ static int measure_rate(struct colours *m, unsigned kind)
         return CTL_FAILED;
 }
 
-/* Time from one launch of LS to the next. */
+/* Measures the time from one launch of LS to the next. */
 static int measure_cadence(struct colours *m)
 {
         m->alone.n = 0;
@@ -283,7 +284,7 @@ static int measure_all(struct colours *m)
 static int open_and_measure(struct colours *m)
 {
         struct calibrate_channels *channels = &m->run->rows->channels;
-        /* during labelling the probe is LS and has the whole device */
+        /* while pages are labelled, this session is LS and has the whole device */
         int code = set_policy(m->run, m->run->n_sms, m->run->n_sms, 0);
         if (!code)
                 ctl_progress("looking for memory channels", -1);

@@ -27,13 +27,16 @@
 #define TURN_BYTES 65536u
 #define LS_TURNS 3u
 #define BE_TURNS 2u
-#define SECTOR_BITS_MIN 8u   /* the most that the daemon's coloured kernels can have */
-#define ATTRIBUTE_L2 38      /* CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE */
-#define LS_SPARE 5 / 2       /* in every plan at least two fifths of LS's pages are its sectors */
-#define BE_L2 2              /* memory of BE, times L2 */
-#define BE_L2_EXECUTED 8     /* a simulated device has all of L2 for each side, whatever its channels */
-#define BE_CHUNKS_MIN 11u    /* one for each block that can be resident */
-#define WORDS_MAX (1u << 20) /* bytes written in one operation */
+/* smallest sector size, as a power of two: the smallest that the daemon's coloured kernels can have */
+#define SECTOR_BITS_MIN 8u
+#define ATTRIBUTE_L2 38 /* CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE */
+/* LS's pages, times the memory that LS needs: in every plan LS has at least two fifths of its pages' sectors */
+#define LS_SPARE 5 / 2
+#define BE_L2 2 /* size of BE's memory in sizes of L2 */
+/* the same for a simulated device, which has a whole L2 for each side, whatever its channels */
+#define BE_L2_EXECUTED 8
+#define BE_CHUNKS_MIN 11u    /* least number of BE's chunks, one for each block that can be resident */
+#define WORDS_MAX (1u << 20) /* most words of a table that one operation writes */
 
 /* --- the kernels --- */
 
@@ -59,8 +62,8 @@
 #define STORE(at) FIND(at) " st.global.v4.u32 [%d8], {%r2, %r4, %r1, %r5};\n"
 #define ALL_OF(access) access("0") access("16384") access("32768") access("49152")
 #define NEXT " add.s64 %d3, %d3, 65536;\n sub.u32 %r1, %r1, 1;\n setp.ne.u32 %p0, %r1, 0;\n @%p0 bra AGAIN;\n"
-/* The result of the reads has to be used, or the compiler drops them. No result equals the first word, which is the
- * table's. */
+/* Uses the result of the reads, or the compiler drops them. No result equals this constant, because the first word
+ * is the table's. */
 #define KEEP " setp.eq.u32 %p1, %r5, 0x9e3779b9;\n @%p1 st.global.u32 [%d0], %r5;\n"
 
 static const char text[] = ".version 7.0\n.target sm_60\n.address_size 64\n"
@@ -114,8 +117,8 @@ static int allocate(struct calibrate_coloured *c)
 
 /* --- plans --- */
 
-/* The sectors of one side among its own pages, as a table. 0; -1: the side has too few; or an exit code after the
- * words. */
+/* Makes the table of one side's sectors, among its own pages. 0; -1: the side has too few sectors; else an exit code
+ * after an error message. */
 static int make_table(struct calibrate_coloured *c, struct calibrate_plan *plan, int is_ls, const uint8_t *classes,
         uint32_t chunks_wanted)
 {
@@ -147,7 +150,8 @@ static int make_table(struct calibrate_coloured *c, struct calibrate_plan *plan,
         return chunks < chunks_wanted ? -1 : 0;
 }
 
-/* 0 and another plan; -1: this share is impossible; or an exit code after an error message. */
+/* Adds the plan for one share of the channels. 0; -1: that share is impossible; else an exit code after an error
+ * message. */
 static int add_plan(struct calibrate_coloured *c, const struct ds_sectors_labels *labels, uint32_t of, uint32_t blocks)
 {
         struct calibrate_plan *plan = &c->plans[c->n_plans];
@@ -194,7 +198,7 @@ static int make_plans(
 
 /* --- labels --- */
 
-/* This process does not know which tables the daemon uses; it takes the installed ones. */
+/* Labels the pages. The installed tables of channels are used: this process does not know which ones the daemon has. */
 static int label(struct calibrate_coloured *c, struct calibrate_run *run, struct ds_pages_labels *ret)
 {
         struct calibrate_channels *channels = &run->rows->channels;
@@ -207,7 +211,7 @@ static int label(struct calibrate_coloured *c, struct calibrate_run *run, struct
         }
         for (uint64_t i = 0; i < n; i++)
                 pages[i] = c->first + i * PAGE;
-        /* otherwise simulated time passes between a launch and its events */
+        /* stop the clock: otherwise simulated time passes between a launch and its events */
         const int code = calibrate_hold_clock();
         if (code) {
                 free(pages);

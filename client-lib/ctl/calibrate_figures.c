@@ -24,7 +24,7 @@ struct calibrate_median calibrate_median_of(const struct calibrate_times *t, uin
                 if (t->spans[i].start_ns >= from && t->spans[i].end_ns <= until)
                         ns[m.n++] = t->spans[i].end_ns - t->spans[i].start_ns;
         qsort(ns, m.n, sizeof(*ns), by_value);
-        /* 1.96 * sqrt(n) / 2 from the middle */
+        /* the 95 % interval ends 1.96 * sqrt(n) / 2 places from the middle of the sorted times */
         while (10000 * off * off < 9604 * m.n)
                 off++;
         if (m.n) {

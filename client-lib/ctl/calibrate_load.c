@@ -21,10 +21,10 @@
 #include "detshare/detshare.h"
 
 #define THREADS 1024u
-#define TURN_BYTES 65536u /* bytes of a block's step: four times 16 bytes per thread */
+#define TURN_BYTES 65536u /* bytes that a block processes per step: four times 16 bytes per thread */
 #define LS_TURNS 3u
 #define BE_TURNS 6u
-#define LS_FMA_TURNS 37u /* in units of 16 bytes */
+#define LS_FMA_TURNS 37u /* turns of LS's computing kernel; a turn computes for 16 bytes per thread */
 #define BE_FMA_TURNS 68u
 #define BE_MEMORY_MIN (64ull << 20)
 #define BE_MEMORY_MAX (1ull << 30)
@@ -50,7 +50,7 @@ const char *const calibrate_loads[DSC_LOADS] = {"compute", "read", "write"};
 #define FMA4                                                                 \
         " fma.rn.f32 %f0, %f0, %f1, %f2;\n fma.rn.f32 %f0, %f0, %f1, %f2;\n" \
         " fma.rn.f32 %f0, %f0, %f1, %f2;\n fma.rn.f32 %f0, %f0, %f1, %f2;\n"
-/* The result has to be used, or the compiler drops the work. The memory is zero, so the result is never this value. */
+/* Uses the result, or the compiler drops the work. Memory is zero, so no result equals this constant. */
 #define KEEP(value) " setp.eq.u32 %p1, " value ", 0x9e3779b9;\n @%p1 st.global.u32 [%d0], " value ";\n ret;\n}\n"
 
 static const char text_format[] =
@@ -90,7 +90,7 @@ static int complain(int error, const char *what)
         return ctl_fail(error, "cannot calibrate: %s", what);
 }
 
-/* The loads ignore what the environment says about sessions. */
+/* Removes DetShare's variables that would change the load's session, and sets its class and name. */
 static void choose_environment(int is_ls)
 {
         static const char *const others[] = {"DETSHARE_SLO_MS", "DETSHARE_MEM_LIMIT", "DETSHARE_SM_PERCENT",
@@ -220,18 +220,18 @@ int calibrate_load_executes(struct calibrate_load *load, int *ret)
         if (code)
                 return code;
         const int r = dsc_read(load->session, 0, words, sizeof(words), load->memory, sizeof(words), sizeof(words), 1);
-        *ret = words[2] != 0; /* repetitions that are left; never 0 */
+        *ret = words[2] != 0; /* turns that were left when the kernel stored the word; 0 only if it did not run */
         return r ? complain(r, "no device memory") : 0;
 }
 
 /* --- the other process --- */
 
 struct be_order {
-        uint32_t kind, grid; /* grid 0: become a load for that many SMs (in `kind`) */
-        uint32_t again;      /* repeat the launch until the next order, which only ends the repetition */
+        uint32_t kind, grid; /* grid of the launch; 0: become a load for `kind` SMs */
+        uint32_t again;      /* 1: repeat the launch until the next order, which only ends the repetition */
 };
 
-/* Answers to an order: "submitted", then "ended". The first order has one answer. */
+/* Answer of the BE process to an order: first "submitted", then "ended". The first order has one answer. */
 struct be_report {
         int32_t code, ended;
         struct calibrate_span span;
@@ -244,7 +244,7 @@ static int report(int socket, int code, int ended, const struct calibrate_span *
 }
 
 /*
- * One launch waits behind the other, and a simulated clock stands still while this process works. So there is no gap
+ * Keeps one launch queued behind another. A simulated clock stands still while this process works. So there is no gap
  * between launches, however late this process runs.
  */
 static int again_and_again(struct calibrate_load *load, int socket, const struct be_order *order)
@@ -318,7 +318,8 @@ void calibrate_be_stop(struct calibrate_be *be)
         be->pid = -1;
 }
 
-/* 0 and the answer; -1: none yet; else an exit code, and the child has printed the reason. */
+/* Reads an answer of the BE process. 0: *ret has it; -1: there is none yet; else an exit code, and the child has
+ * printed the reason. */
 static int hear(struct calibrate_be *be, int flags, struct be_report *ret)
 {
         const ssize_t n = recv(be->socket, ret, sizeof(*ret), flags);

@@ -24,16 +24,17 @@
 #define CELLS (DSC_LOADS * DSC_LOADS * 2 * BOUNDS)
 #define SAMPLES_MIN 9u
 #define SAMPLES_MAX 1000u
-#define SAMPLES_WARM 4u /* samples before the first one that counts */
+#define SAMPLES_WARM 4u /* samples at the beginning of a cell that do not count */
 #define WARM_NS 20000u  /* time until all of BE's blocks are resident, ns */
-#define RATE_NS 500000u /* least duration from which a rate is computed, ns */
+#define RATE_NS 500000u /* least duration of a BE kernel from which a rate is computed, ns */
 #define GRID_MAX (1u << 24)
-#define LAUNCHES_PER_SAMPLE 5 /* duration of a cell, in launches of LS alone: alone, beside BE, and until BE ends */
+#define LAUNCHES_PER_SAMPLE 5 /* duration of a cell, in launches of LS alone: LS alone, beside BE, and until BE ends */
 #define TRIES 5
 
 /* --- other clients ---------------- */
 
-/* Compare names: a process has another number inside of a container. */
+/* 1: the client is part of this calibration. Compares names, because a process has another number inside of a
+ * container. */
 static int is_own(const struct dsc_client *client)
 {
         return client->control_only || !strcmp(client->name, CALIBRATE_LS) || !strcmp(client->name, CALIBRATE_BE);
@@ -47,7 +48,7 @@ static uint64_t launches_before(const struct calibrate_run *run, uint64_t sessio
         return 0;
 }
 
-/* 0, or an exit code after an error message. */
+/* Checks that no other client works. 0, or an exit code after an error message. */
 static int check_alone(struct calibrate_run *run, int after)
 {
         struct dsc_client *clients;
@@ -74,7 +75,7 @@ static int check_alone(struct calibrate_run *run, int after)
         return code;
 }
 
-/* The results are valid only if the worker was not restarted and nobody set another policy. */
+/* Checks that the worker was not restarted and that nobody set another policy: otherwise the results are invalid. */
 static int check_undisturbed(struct calibrate_run *run)
 {
         struct dsc_status status;
@@ -100,7 +101,8 @@ static int set_policy(struct calibrate_run *run, uint32_t be_sms, uint32_t be_bl
         return r ? ctl_fail(r, "cannot calibrate") : 0;
 }
 
-/* LS's launches, one after the other. With `beside`: until BE has ended; *ret_be is then BE's time. */
+/* Launches LS's kernel again and again and records the times. With `beside`: until BE has ended; *ret_be is then
+ * BE's time. */
 static int collect(struct calibrate_run *run, unsigned kind, size_t n, int beside, struct calibrate_times *t,
         struct calibrate_span *ret_be)
 {
@@ -124,13 +126,14 @@ static int collect(struct calibrate_run *run, unsigned kind, size_t n, int besid
 
 /* --- cells --- */
 
-/* Number of blocks that can be resident. */
+/* Returns the number of BE blocks that can be resident under this bound. */
 static uint32_t resident(uint32_t be_sms, uint32_t be_blocks)
 {
         return be_blocks && be_blocks < 2 * be_sms ? be_blocks : 2 * be_sms;
 }
 
-/* Number of blocks with which BE lasts for `ns`. Its rate is at most three times what its share of blocks gives. */
+/* Returns the number of blocks with which BE lasts for `ns`. BE's rate is assumed to be at most three times what its
+ * share of blocks gives. */
 static uint32_t be_grid(const struct calibrate_run *run, const struct dsc_calibration_cell *cell, double ns)
 {
         const double share = 3.0 * resident(cell->be_sms, cell->be_blocks) / resident(run->n_sms, 0);
@@ -138,7 +141,7 @@ static uint32_t be_grid(const struct calibrate_run *run, const struct dsc_calibr
         return grid < 1 ? 1 : grid > GRID_MAX ? GRID_MAX : (uint32_t)grid;
 }
 
-/* LS beside one BE kernel. */
+/* Measures LS beside one BE kernel. */
 static int beside(struct calibrate_run *run, const struct dsc_calibration_cell *cell, uint32_t grid,
         struct calibrate_times *t, struct calibrate_span *ret_be)
 {
@@ -149,7 +152,7 @@ static int beside(struct calibrate_run *run, const struct dsc_calibration_cell *
                 code = calibrate_be_launch(&run->be, cell->be_load, grid);
         if (!code)
                 code = collect(run, cell->ls_load, run->samples + SAMPLES_WARM, 1, t, ret_be);
-        /* a clock held by this process would keep BE from ending */
+        /* while this process stops the clock, BE cannot end */
         detshare_clock_leave();
         if (!code && !ret_be->end_ns)
                 code = calibrate_be_ended(&run->be, 1, ret_be);
@@ -205,13 +208,13 @@ static int measure_cell(struct calibrate_run *run, const struct dsc_calibration_
 
 /* --- rates and times before the cells --- */
 
-/* BE's blocks per second, alone on the whole GPU. */
+/* Measures the blocks per second of BE's kernels, alone on the whole GPU. */
 static int measure_rates(struct calibrate_run *run)
 {
         int code = set_policy(run, run->n_sms, 0);
         for (unsigned kind = 0; kind < DSC_LOADS && !code; kind++) {
                 struct calibrate_span span = {0};
-                /* do not count the first launch: the GPU may have to load the code */
+                /* ignore the first launch: the GPU may have to load the code */
                 for (uint32_t grid = 8 * run->n_sms, i = 0; !code && grid <= GRID_MAX; grid *= 2, i++) {
                         code = calibrate_be_launch(&run->be, kind, grid);
                         if (!code)
@@ -237,7 +240,7 @@ static uint64_t now_ns(void)
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Choose the number of samples per cell from the real time and the device time of a launch. */
+/* Chooses the number of samples per cell by the real time and the device time of a launch. */
 static int choose_samples(struct calibrate_run *run)
 {
         struct calibrate_span spans[32 + SAMPLES_WARM] = {{0}};
@@ -266,7 +269,7 @@ static int measure_load(struct calibrate_run *run, unsigned ls_load, unsigned be
                         .be_sms = i < BOUNDS ? run->half : run->n_sms,
                         .be_blocks = blocks,
                 };
-                if (bound && !blocks) /* the GPU has few SMs */
+                if (bound && !blocks) /* the GPU has too few SMs for this bound */
                         continue;
                 code = measure_cell(run, &cell, alone, t);
                 ctl_progress("calibrating", (double)run->rows->n / CELLS);
@@ -298,7 +301,7 @@ static int learn_device(struct calibrate_run *run)
                 return ctl_fail(r, "cannot calibrate");
         run->n_sms = status.n_sms;
         run->restarts = status.worker_restarts;
-        /* whole TPCs; the other half is at least as large */
+        /* half of the SMs, in whole TPCs; the other half is at least as large */
         run->half = status.n_tpcs ? status.n_tpcs / 2 * (status.n_sms / status.n_tpcs) : 0;
         if (run->half)
                 return 0;
@@ -307,9 +310,9 @@ static int learn_device(struct calibrate_run *run)
 }
 
 /*
- * A simulated device that executes kernels would need minutes for the matrix, which a GPU measures in seconds. One that
- * does not execute has no memory channels. Parts that cannot be measured are skipped, or refused if nothing else was
- * requested.
+ * Checks which parts this device can measure. A simulated device that executes kernels would need minutes for the
+ * matrix, which a GPU measures in seconds. One that does not execute has no memory channels. Parts that cannot be
+ * measured are skipped, or refused if nothing else was requested.
  */
 static int check_device(struct calibrate_run *run, int *ret_channels)
 {
@@ -349,7 +352,7 @@ static int measure(struct calibrate_run *run)
         if (!code)
                 code = check_alone(run, 0);
         if (!code)
-                /* fails without the right to do so, and while another process measures */
+                /* fails if the caller may not set policies, or while another process measures */
                 code = set_policy(run, run->n_sms, 0);
         if (!code && run->o->matrix)
                 code = calibrate_be_ready(&run->be, run->n_sms);
@@ -386,7 +389,7 @@ static int put_matrix(struct calibrate_run *run)
         return run->rows->n ? dsc_control_calibration_put(run->control, cells, run->rows->n) : 0;
 }
 
-/* Store the results after the previous policy is back, so that this policy gets the calibration. */
+/* Stores the results. The previous policy is in force again before, so that it gets the calibration. */
 static int keep(struct calibrate_run *run)
 {
         struct dsc_calibration kept;

@@ -2,10 +2,10 @@
 /*
  * Printing the interference matrix, and the bounds on BE that follow from it
  *
- * A bound is the largest number of BE blocks with which no kind of LS kernel exceeds its limit beside the BE kernels
- * that the bound is for: those that compute, or those that read or write. If no number is small enough, it is the
- * largest one that is as good as any other, which is also the rule of the policy `detshare`. A policy may have another
- * limit; this one is the default.
+ * A bound is the largest number of BE blocks beside which no kind of LS kernel exceeds its limit. There are two bounds:
+ * for BE kernels that compute, and for those that read or write. If no number is small enough, the bound is the largest
+ * number that is as good as any other. The policy `detshare` uses the same rule. A policy may have another limit; this
+ * one is the default.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "ctl/calibrate.h"
 
 struct bound {
-        uint32_t be_sms, blocks, ls_permille; /* blocks 0: no bound is needed */
+        /* blocks: bound on BE's blocks, 0: none is needed; ls_permille: LS's time under it */
+        uint32_t be_sms, blocks, ls_permille;
         int memory, good;
 };
 
@@ -36,7 +37,8 @@ static int is_about(const struct dsc_calibration_cell *cell, uint32_t be_sms, in
         return cell->be_sms == be_sms && (cell->be_load != DSC_LOAD_COMPUTE) == memory;
 }
 
-/* The most blocks that are good enough, or else as good as any other. No bound counts as the most. 0: not measured. */
+/* *ret: the largest number of blocks that is good enough, or else as good as any other; no bound counts as the
+ * largest. 0: not measured. */
 static int find_bound(const struct calibrate_rows *rows, uint32_t be_sms, int memory, struct bound *ret)
 {
         uint32_t best = UINT32_MAX, limit;
@@ -63,7 +65,7 @@ static int find_bound(const struct calibrate_rows *rows, uint32_t be_sms, int me
         return 1;
 }
 
-/* The bound of the i-th SM count and kind. 0: there are no more. */
+/* *ret: the bound of the i-th pair of SM count and kind of kernels. 0: there are no more pairs. */
 static int bound_at(const struct calibrate_rows *rows, size_t i, struct bound *ret)
 {
         uint32_t sms = 0;
@@ -95,7 +97,7 @@ static void bound_text(const struct bound *b, FILE *file)
 
 /* --- tables ----------------------- */
 
-/* The row for that LS kernel beside the BE of `of`; NULL: not measured. */
+/* Returns the row of this LS kernel beside the BE kernel of the cell `of`; NULL: not measured. */
 static const struct calibrate_row *row_of(
         const struct calibrate_rows *rows, const struct dsc_calibration_cell *of, unsigned ls_load)
 {
@@ -137,7 +139,7 @@ static int add_be(const struct calibrate_rows *rows, const struct dsc_calibratio
         return ctl_table_row(t, cells);
 }
 
-/* No row before this one has the same BE. */
+/* 1: no earlier row has the same BE kernel and bound. */
 static int is_first(const struct calibrate_rows *rows, size_t i)
 {
         for (unsigned ls = 0; ls < DSC_LOADS; ls++) {

@@ -16,7 +16,7 @@ static void part_text(const struct calibrate_channels *channels, uint32_t be, ch
 
 /* --- tables ----------------------- */
 
-/* The row for that LS kernel that is otherwise like `of`; NULL: not measured. */
+/* Returns the row of this LS kernel in a cell that is otherwise like `of`; NULL: not measured. */
 static const struct calibrate_channel_row *row_of(
         const struct calibrate_channels *channels, const struct dsc_channel_cell *of, unsigned ls_load)
 {

@@ -11,8 +11,8 @@
  */
 #include "ctl/calibrate.h"
 
-#define CALIBRATE_GAIN 100   /* permille of LS's time */
-#define CALIBRATE_BE_MIN 100 /* permille of BE's rate alone */
+#define CALIBRATE_GAIN 100   /* least gain in LS's time that pays, permille */
+#define CALIBRATE_BE_MIN 100 /* least rate of BE that counts, permille of its rate alone */
 
 int calibrate_choice(const struct calibrate_channels *channels, uint32_t be_channels, uint32_t be_blocks,
         struct calibrate_choice *ret)
@@ -38,13 +38,14 @@ static uint32_t felt(const struct calibrate_choice *c)
         return c->ls_permille < CALIBRATE_LIMIT ? CALIBRATE_LIMIT : c->ls_permille;
 }
 
-/* Is `more` greater than `less` by that many thousandths? */
+/* 1: `more` is greater than `less` by at least `permille` thousandths of it. */
 static int by(uint32_t more, uint32_t less, uint32_t permille)
 {
         return (uint64_t)more * 1000 >= (uint64_t)less * (1000 + permille);
 }
 
-/* LS's time under a bound between these two that leaves BE that rate. UINT32_MAX: it does not lie between them. */
+/* Returns LS's time under a bound between two measured ones that gives BE the rate be_permille, by interpolation.
+ * UINT32_MAX: the rate does not lie between theirs. */
 static uint32_t between(const struct calibrate_choice *less, const struct calibrate_choice *more, uint32_t be_permille)
 {
         if (less->be_permille > be_permille || more->be_permille < be_permille)
@@ -55,14 +56,14 @@ static uint32_t between(const struct calibrate_choice *less, const struct calibr
         return (uint32_t)(felt(less) + ((int64_t)felt(more) - felt(less)) * part / all);
 }
 
-/* The choice of the i-th row, if its memory is not divided. */
+/* *ret: the choice of the i-th row. 0: its memory is divided. */
 static int plain_at(const struct calibrate_channels *channels, size_t i, struct calibrate_choice *ret)
 {
         const struct dsc_channel_cell *cell = &channels->rows[i].cell;
         return !cell->be_channels && calibrate_choice(channels, 0, cell->be_blocks, ret);
 }
 
-/* The shortest time of LS without divided memory if BE has that rate, or the highest rate it can have. */
+/* Returns LS's shortest time without divided memory at this rate of BE, or at the highest rate that BE can have. */
 static uint32_t reached(const struct calibrate_channels *channels, uint32_t be_permille)
 {
         struct calibrate_choice more, less, most = {.be_permille = 0};
@@ -88,8 +89,8 @@ static int leads_out(const struct calibrate_channels *channels, const struct cal
         return c->be_permille >= CALIBRATE_BE_MIN && by(reached(channels, c->be_permille), felt(c), CALIBRATE_GAIN);
 }
 
-/* The best choice: of those that are good enough the one that leaves BE most; else the best for LS. Of equal ones it
- * is the one that leaves BE most. */
+/* 1: choice a is better than b. Of choices that are good enough, more rate for BE is better; of others, less time of
+ * LS; of equal ones, more rate for BE. */
 static int is_preferred(const struct calibrate_choice *a, const struct calibrate_choice *b)
 {
         if (by(felt(b), felt(a), CALIBRATE_SAME))

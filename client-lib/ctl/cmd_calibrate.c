@@ -9,7 +9,7 @@
 #define SECONDS 40
 #define SECONDS_QUICK 10
 
-/* 0, or CTL_USAGE after an error message. */
+/* Reads the options of `calibrate`. 0, or CTL_USAGE after an error message. */
 static int take_options(const struct ctl_args *args, struct calibrate_options *o)
 {
         const int quick = ctl_given(args, "quick"), channels = ctl_given(args, "channels");

@@ -16,7 +16,7 @@ static const struct {
         const char *name;
         int right;
         size_t wrap;
-        int drop; /* see ctl_table_may() */
+        int drop; /* rank in which the column is left out, see ctl_table_may() */
 } columns[] = {
         {"ID", 1, 0, 0},
         {"PID", 1, 0, 5},
@@ -62,7 +62,7 @@ static int is_number(const char *text)
         return text[0] && strspn(text, "0123456789") == strlen(text);
 }
 
-/* Print the numbers of the clients of that name on stderr. */
+/* Prints on stderr the numbers of the clients that have the same name. */
 static void say_ambiguous(const struct dsc_client *clients, size_t n, const char *name, size_t found)
 {
         char *ids = NULL;
@@ -82,7 +82,7 @@ static size_t find_name(const struct dsc_client *clients, size_t n, const char *
 {
         size_t found = 0;
         for (size_t i = 0; i < n; i++) {
-                /* a program that only asks the daemon has no work to look at or to end */
+                /* skip programs that only send requests to the daemon: they have no work to show or end */
                 if (clients[i].control_only || strcmp(clients[i].name, name) != 0)
                         continue;
                 *ret = clients[i];
@@ -102,7 +102,7 @@ static size_t find_id(const struct dsc_client *clients, size_t n, uint64_t id, s
         return 0;
 }
 
-/* "12" as a number. 0, or CTL_USAGE after an error message. */
+/* Parses a client's number, such as "12". 0, or CTL_USAGE after an error message. */
 static int parse_id(const char *text, uint64_t *ret)
 {
         errno = 0;
@@ -133,7 +133,7 @@ int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret)
 int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret)
 {
         struct dsc_client client;
-        /* The daemon checks a number: it knows clients that the caller may not see, and says so. */
+        /* the daemon checks a number, and reports if the caller may not see that client */
         if (is_number(text))
                 return parse_id(text, ret);
         const int code = ctl_find_client(s, text, &client);

@@ -96,15 +96,15 @@ int completion_fish(const struct ctl_args *args)
 
 /* --- candidates --------------------------------------------------------------------------------------------------- */
 
-/* The typed words, up to the one at the cursor. */
+/* The words that the user has typed, up to the one at the cursor. */
 struct typed {
-        const struct ctl_command *command;     /* NULL: none yet */
-        const struct ctl_command *subcommands; /* candidates for the next word; NULL: none */
-        const struct ctl_option *pending;      /* option whose value comes next; NULL: none */
+        const struct ctl_command *command;     /* subcommand that was typed; NULL: none yet */
+        const struct ctl_command *subcommands; /* subcommands that can come next; NULL: none */
+        const struct ctl_option *pending;      /* option whose value is the word at the cursor; NULL: none */
         const char *arguments[CTL_ARGUMENTS_MAX];
         size_t n;         /* number of arguments before the word at the cursor */
         int no_more;      /* "--" was typed: no more options */
-        int program;      /* the arguments belong to another program */
+        int program;      /* 1: the words at the cursor are arguments of another program */
         const char *word; /* the word at the cursor, may be "" */
 };
 
@@ -130,7 +130,7 @@ static const struct ctl_option *find_option(const struct ctl_option *options, si
         return NULL;
 }
 
-/* The option with that name; NULL if the subcommand has none. */
+/* Returns the subcommand's option with that name; NULL: it has none. */
 static const struct ctl_option *option_of(const struct typed *t, const char *word)
 {
         return t->command ? find_option(t->command->options, CTL_OPTIONS_MAX, word + 2)
@@ -157,7 +157,7 @@ static void take_argument(struct typed *t, const char *word)
         t->n++;
 }
 
-/* Process a word before the one at the cursor. */
+/* Processes one of the words before the cursor. */
 static void take_word(struct typed *t, const char *word)
 {
         const struct ctl_command *command = t->n ? NULL : find_command(t->subcommands, word);
@@ -199,7 +199,7 @@ static void offer_clients(const struct typed *t, dsc_session *s)
         free(clients);
 }
 
-/* Print "depth=" and so on, for the parameters of a policy. */
+/* Prints the policy's parameters as candidates, for example "depth=". */
 static void offer_parameters(const struct typed *t, const struct dsc_policy *policy)
 {
         const char *at = policy->params;
@@ -240,7 +240,7 @@ static void offer_from_daemon(const struct typed *t, enum ctl_kind kind)
         dsc_control_close(s);
 }
 
-/* words: "ls|be" if the kind is CTL_WORD. */
+/* Prints the candidates for a value or argument. words: "ls|be" if the kind is CTL_WORD. */
 static void offer_kind(const struct typed *t, enum ctl_kind kind, const char *words)
 {
         switch (kind) {

@@ -14,8 +14,8 @@
 #include "ctl/ctl.h"
 #include "ctl/demangle.h"
 
-#define KERNEL_SHOWN 48 /* characters of a kernel's name without --wide */
-#define SHOWN 10        /* requests in the table; JSON has all */
+#define KERNEL_SHOWN 48 /* most characters of a kernel's name without --wide */
+#define SHOWN 10        /* most requests in the table; JSON has all */
 
 static const struct {
         const char *key, *heading, *words;
@@ -82,7 +82,7 @@ static int add_row(const struct dsc_request *request, const char *what, struct c
         return ctl_table_row(table, cells);
 }
 
-/* All requests added up. */
+/* Returns the sums of all requests' figures. */
 static struct dsc_request sum_of(const struct dsc_request *requests, size_t n)
 {
         struct dsc_request sum = {0};
@@ -114,7 +114,7 @@ static int fill_table(const struct dsc_request *requests, size_t n, struct ctl_t
         return r || n == 1 ? r : add_row(&all, what, table);
 }
 
-/* The part that took the least time is the first to be left out; the one that took the most always stays. */
+/* Ranks the columns of the parts: if the table is too wide, parts that took the least time are left out first. */
 static void rank_parts(const struct dsc_request *requests, size_t n, struct ctl_table *table)
 {
         const struct dsc_request all = sum_of(requests, n);
@@ -206,7 +206,7 @@ static void say_waits(const struct dsc_request *request, FILE *f)
                 fprintf(f, " It borrowed the whole GPU %" PRIu32 " times.", request->loans);
 }
 
-/* Describe the last request that ended, or the current one if none has ended. */
+/* Describes in words the last request that ended, or the current one if none has ended. */
 static void say(const struct dsc_request *requests, size_t n, FILE *f)
 {
         const struct dsc_request *request = &requests[n > 1 && requests[n - 1].active ? n - 2 : n - 1];
@@ -336,7 +336,7 @@ static void json(const struct explained *e, struct ctl_text *text)
         ctl_json_end(text, '}');
 }
 
-/* The forms of a kernel, or the reason why it has no other. */
+/* Fills the cells of a kernel: its forms, or the reason why it has no other form; and how often they were used. */
 static void forms_cells(const struct dsc_forms *forms, char have[static 512], char used[static 256])
 {
         char native[32], evict[32];

@@ -49,7 +49,7 @@ static const char *share_text(const struct ds_lut_facts *facts, char buffer[stat
         return buffer;
 }
 
-/* 0 and the table, or an exit code after an error message. */
+/* Opens a table of channels. 0 and *ret, or an exit code after an error message. */
 static int open_table(const char *path, const char *model, struct ds_lut **ret)
 {
         char why[160];
@@ -88,7 +88,7 @@ static int is_table(const struct dirent *entry)
         return n > 4 && !strcmp(entry->d_name + n - 4, ".lut");
 }
 
-/* The folder of tables that the installed daemon reads. */
+/* *ret: the directory with the tables that the installed daemon reads. */
 int ctl_lut_dir(char *ret, size_t size)
 {
         static const char *const places[] = {"../share/detshare/lut", "../lut/tables", "../../lut/tables"};
@@ -127,7 +127,7 @@ static struct ctl_table *list_table(void)
         return t;
 }
 
-/* List the tables of a directory. A file that is no whole table gets a message on stderr. */
+/* Lists the tables of a directory. For a file that is no complete table, prints a message on stderr. */
 static int list(const char *directory, int as_json, struct ctl_text *text)
 {
         struct dirent **found = NULL;
@@ -190,7 +190,7 @@ int lut_list(const struct ctl_args *args)
         if (code)
                 return code;
         code = list(directory, as_json, &text);
-        /* print the whole tables, even if other files were refused */
+        /* print the list of valid tables even if some files were refused */
         return code == CTL_FAILED ? (ctl_text_close(&text, 0), code) : ctl_text_close(&text, code);
 }
 

@@ -42,7 +42,7 @@ static int list(const struct dsc_policy *policies, size_t n, struct ctl_text *te
 
 /* --- one policy --------------------------------------------------------------------------------------------------- */
 
-/* The values, and below them what the parameter means. */
+/* Prints a parameter's name, values and meaning. */
 static void put_param(const struct dsc_policy *p, const struct ctl_param *param, FILE *file)
 {
         char line[512], now[96] = "";

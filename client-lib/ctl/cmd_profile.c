@@ -24,7 +24,7 @@ static int fetch(const char *filter, struct dsc_profiles *ret)
         int code = ctl_open(&s);
         if (code)
                 return code;
-        /* The daemon compares only the names in images. The demangled ones are compared here. */
+        /* fetch all profiles: the daemon compares only mangled names; this program also compares demangled ones */
         const int r = dsc_control_profiles(s, "", 0, ret);
         if (r)
                 code = ctl_fail(r, "cannot list the profiles");

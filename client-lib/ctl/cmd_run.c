@@ -21,9 +21,9 @@
 
 struct run_options {
         int is_ls, has_class, has_slo, has_limit;
-        double slo_ms, gpu_request, gpu_limit; /* shares of the GPU's time; below 0: not given */
+        double slo_ms, gpu_request, gpu_limit; /* shares of the GPU's time; negative: not given */
         uint64_t memory_limit;
-        uint32_t sm_percent; /* 0: not given */
+        uint32_t sm_percent; /* share of the SMs, per cent; 0: not given */
         const char *name;
 };
 
@@ -75,7 +75,7 @@ static int find_installed(const char *own, char *ret, size_t size)
         return -1;
 }
 
-/* 0 and the directory of the drop-in, or -1. */
+/* *ret: the directory of the drop-in libcuda.so.1. 0, or -1 if it is not found. */
 static int find_drop_in(char *ret, size_t size)
 {
         char own[PATH_MAX];
@@ -116,7 +116,7 @@ static int set_library_path(void)
         return r;
 }
 
-/* The command may change its working directory, so the path must be absolute. */
+/* Sets DETSHARE_SOCKET to an absolute path, because the command may change its working directory. */
 static int set_socket(void)
 {
         const char *given = dsc_control_path(arg_socket);
@@ -124,7 +124,8 @@ static int set_socket(void)
         return set("DETSHARE_SOCKET", given[0] != '/' && realpath(given, path) ? path : given);
 }
 
-/* The library reads no exponents, and a decimal point. detsharectl sets no numeric locale, so printf writes a point. */
+/* Sets a variable to a share. The library needs a decimal point and reads no exponents; detsharectl sets no numeric
+ * locale, so printf writes a point. */
 static int set_share(const char *name, double share)
 {
         char number[64];
@@ -152,7 +153,7 @@ static int set_environment(const struct run_options *o)
                 r = set_socket();
         if (!r && o->has_class)
                 r = set("DETSHARE_CLASS", o->is_ls ? "ls" : "be");
-        snprintf(number, sizeof(number), "%.6f", o->slo_ms); /* the library reads no exponents */
+        snprintf(number, sizeof(number), "%.6f", o->slo_ms); /* without an exponent, which the library does not read */
         if (!r && o->has_slo)
                 r = set("DETSHARE_SLO_MS", number);
         snprintf(number, sizeof(number), "%" PRIu64, o->memory_limit);
@@ -163,7 +164,7 @@ static int set_environment(const struct run_options *o)
         return r ? r : set_shares(o);
 }
 
-/* On a machine of several GPUs the program must see only the daemon's. */
+/* Sets CUDA_VISIBLE_DEVICES on a machine of several GPUs, so that the program sees only the daemon's GPU. */
 static int set_visible(dsc_session *s)
 {
         const struct dsc_device *device;
@@ -175,11 +176,11 @@ static int set_visible(dsc_session *s)
         return set("CUDA_VISIBLE_DEVICES", text);
 }
 
-/* 0, or an exit code after an error message. */
+/* Checks that the daemon accepts a client with these options. 0, or an exit code after an error message. */
 static int ask_daemon(const struct run_options *o)
 {
         dsc_session *s = NULL;
-        /* the program runs without a daemon, and prints so itself */
+        /* with DETSHARE_FALLBACK=native the program runs without a daemon, and libcuda prints a message */
         if (dsc_fallback_native() && dsc_control_open(arg_socket, o->is_ls, &s))
                 return 0;
         int code = s ? 0 : ctl_open_as(o->is_ls, &s);

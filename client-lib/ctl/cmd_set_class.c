@@ -16,7 +16,7 @@ int cmd_set_class(const struct ctl_args *args)
                 return code;
         code = ctl_find_id(s, args->argv[0], &id);
         if (!code) {
-                /* to the daemon 0 is the caller's own session */
+                /* the daemon treats number 0 as the caller's own session, so refuse it here */
                 const int r = id ? dsc_control_set_class(s, id, ls) : DSC_CONTROL_NO_SUCH;
                 code = r ? ctl_fail(r, "cannot set the class of client %s", args->argv[0]) : CTL_OK;
         }

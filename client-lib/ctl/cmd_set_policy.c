@@ -9,7 +9,7 @@
 
 #include "ctl/ctl.h"
 
-/* Print the names of the policies on stderr. */
+/* Prints the names of all policies on stderr. */
 static void say_names(dsc_session *s)
 {
         struct dsc_policy *policies = NULL;

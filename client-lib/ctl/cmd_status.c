@@ -15,7 +15,7 @@ static int row(struct ctl_table *table, const char *key, const char *value)
         return ctl_table_row(table, (const char *const[]){key, value});
 }
 
-/* The SMs, and the memory that the daemon uses itself. */
+/* Appends rows about the SMs and about memory that the daemon uses itself. */
 static int topology(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], gpcs[32] = "", own[32];
@@ -28,7 +28,7 @@ static int topology(const struct dsc_status *s, struct ctl_table *table)
         return row(table, "GPU", value);
 }
 
-/* One byte of the topology, see StatusReply in detshare.proto. */
+/* Returns byte i of the GPU's topology, see StatusReply in detshare.proto. */
 static unsigned topology_byte(const struct dsc_status *s, size_t i)
 {
         char digits[3] = "ff";
@@ -38,7 +38,7 @@ static unsigned topology_byte(const struct dsc_status *s, size_t i)
         return (unsigned)strtoul(digits, NULL, 16);
 }
 
-/* The TPCs of each GPC. */
+/* Writes the list of GPCs with their TPCs as JSON. */
 static void gpcs_json(const struct dsc_status *s, struct ctl_text *text)
 {
         ctl_json_begin(text, "gpc_tpcs", '[');
@@ -52,7 +52,7 @@ static void gpcs_json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_end(text, ']');
 }
 
-/* How images of code were loaded and compiled since the daemon's start. */
+/* Appends rows about loading and compiling code since the daemon's start. */
 static int code_figures(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
@@ -72,7 +72,7 @@ static int code_figures(const struct dsc_status *s, struct ctl_table *table)
         return r;
 }
 
-/* How often other forms of kernels were made and used. */
+/* Appends rows about transformed kernels (forms): how many were made and used. */
 static int forms_figures(const struct dsc_status *s, struct ctl_table *table, const char *since)
 {
         char value[256];
@@ -88,7 +88,7 @@ static int forms_figures(const struct dsc_status *s, struct ctl_table *table, co
         return r ? r : row(table, "", value);
 }
 
-/* The memory whose channels are known. No rows if none is configured. */
+/* Appends rows about the pool of memory with known channels; none if no pool is configured. */
 static int channel_figures(const struct dsc_status *s, struct ctl_table *table)
 {
         char value[256], a[32];
@@ -108,7 +108,7 @@ static int channel_figures(const struct dsc_status *s, struct ctl_table *table)
 static int figures(const struct dsc_status *s, struct ctl_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
-        /* a new worker counts from 0 */
+        /* a restarted worker counts from 0 again */
         const char *since = s->worker_answers && s->worker_restarts ? " (since the restart)" : mark;
         char value[256], a[32], b[32], c[32];
         int r;

@@ -25,13 +25,13 @@ struct top {
         struct dsc_client *clients;
         struct dsc_activity *activities;
         size_t n_clients, n_activities;
-        struct entry *entries; /* clients that may have work, the busiest first */
+        struct entry *entries; /* clients that may have work, sorted: the busiest first */
         size_t n_entries;
 };
 
 struct entry {
         const struct dsc_client *client;
-        struct dsc_activity now; /* zeros if the worker does not know the session yet */
+        struct dsc_activity now; /* client's current figures; zeros if the worker does not know the session yet */
 };
 
 enum { COLUMN_CLASS = 2, COLUMN_SLO = 10 };
@@ -51,7 +51,7 @@ static int by_session(const void *a, const void *b)
         return (x->session > y->session) - (x->session < y->session);
 }
 
-/* The busiest first. */
+/* Compares two entries for qsort(): the busiest client comes first. */
 static int by_share(const void *a, const void *b)
 {
         const struct entry *x = a, *y = b;
@@ -94,7 +94,7 @@ static int join(struct top *top)
         return 0;
 }
 
-/* 0, or an exit code after an error message. */
+/* Requests the current figures. 0, or an exit code after an error message. */
 static int look(dsc_session *s, struct top *top)
 {
         forget(top);
@@ -143,7 +143,7 @@ static void slo_cell(const struct dsc_activity *now, char cell[static 32])
                 snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_requests);
 }
 
-/* Green if every recent request kept the objective, red if more than one in a hundred missed it. */
+/* Returns green if every recent request met the objective, red if more than one in a hundred missed it. */
 static enum ctl_colour slo_colour(const struct dsc_activity *now)
 {
         if (!now->slo_ns || !now->recent_requests)
@@ -184,7 +184,7 @@ static const struct {
         const char *name;
         int right;
         size_t wrap;
-        int drop; /* see ctl_table_may() */
+        int drop; /* rank in which the column is left out, see ctl_table_may() */
 } columns[] = {
         {"ID", 1, 0, 0},
         {"NAME", 0, 12, 0},
@@ -288,7 +288,7 @@ static int show_once(const struct top *top)
 
 /* --- live display ----------------- */
 
-/* Print as many lines as the terminal has. Clear the rest of each line, and the screen below. */
+/* Prints the first lines that fit the terminal. Clears the rest of each line, and the screen below the text. */
 static void draw(const char *bytes, size_t size)
 {
         struct winsize window = {0};
@@ -319,7 +319,7 @@ static int show_live(const struct top *top)
         return r;
 }
 
-/* 1: the user wants to end. */
+/* Waits for a key, at most that many seconds. 1: the user pressed q. */
 static int pause_for_keys(double seconds)
 {
         struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

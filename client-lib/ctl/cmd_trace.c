@@ -31,7 +31,7 @@ int trace_start(const struct ctl_args *args)
         return code;
 }
 
-/* Write the trace in fd as a timeline to `file`. 0, or CTL_FAILED after an error message. */
+/* Converts the trace in fd to a timeline in `file`. 0, or CTL_FAILED after an error message. */
 static int convert(int fd, const char *path, FILE *file)
 {
         struct ctl_timeline_figures figures;
@@ -47,7 +47,7 @@ static int convert(int fd, const char *path, FILE *file)
                 ctl_complain("cannot read the trace: %s", strerror(errno));
                 return CTL_FAILED;
         }
-        (void)!ftruncate(fileno(file), 0); /* fails for pipes and devices, which is fine */
+        (void)!ftruncate(fileno(file), 0); /* fails for pipes and devices, which cannot be truncated */
         r = ctl_timeline_write(memory, (size_t)st.st_size, file, &figures);
         munmap(memory, (size_t)st.st_size);
         if (r < 0)
@@ -66,7 +66,7 @@ static int convert(int fd, const char *path, FILE *file)
         return fflush(stdout) ? CTL_FAILED : CTL_OK;
 }
 
-/* Open the output without truncating it: its contents stay until there is a timeline to write. */
+/* Opens the output without truncating it: its old contents stay until a timeline is ready. */
 static FILE *open_file(const char *path, int *ret_made)
 {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

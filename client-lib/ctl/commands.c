@@ -5,7 +5,7 @@
 #include "ctl/ctl.h"
 #include "ctl/profile.h"
 
-/* clang-format off: a row per option and argument */
+/* clang-format off: one row per option and argument */
 
 #define FLAG(option, text)                                     \
         {                                                      \

@@ -33,16 +33,16 @@ extern int arg_wide;           /* --wide: tables and lines are as wide as they n
 
 /* Print an error, and the command that prints the help. Returns CTL_USAGE. */
 __attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
-/* Name the subcommand whose help ctl_usage() points to ("profile list"). */
+/* Sets the subcommand ("profile list") whose help ctl_usage() points to. */
 void ctl_usage_of(const char *path);
 /* Print an error. */
 __attribute__((format(printf, 1, 2))) void ctl_complain(const char *format, ...);
-/* Print the error of a request (a non-zero result of dsc_control_...). The format says what failed: "cannot kill
- * session 5". Returns the exit code. */
+/* Prints the error of a request (a non-zero result of dsc_control_...()). The format names the failed action:
+ * "cannot kill session 5". Returns the exit code. */
 __attribute__((format(printf, 2, 3))) int ctl_fail(int error, const char *format, ...);
-/* 0 and a control session, or an exit code after an error message. */
+/* Opens a control session with the daemon. 0, or an exit code after an error message. */
 int ctl_open(dsc_session **ret);
-int ctl_open_as(int ls, dsc_session **ret); /* class ls is requested */
+int ctl_open_as(int ls, dsc_session **ret); /* the same; ls: 1 requests class LS */
 
 /* --- text.c: the output is collected in memory and printed at once -------------------------- */
 
@@ -50,23 +50,25 @@ struct ctl_text {
         FILE *file;
         char *bytes;
         size_t size;
-        int depth, first; /* state of the JSON writer */
+        int depth, first; /* nesting depth, and 1 before the first member: state of the JSON writer */
 };
 
 int ctl_text_open(struct ctl_text *text); /* 0, or CTL_FAILED after an error message */
-/* Print the text to stdout if r is 0. Returns r, or CTL_FAILED after an error message if writing failed. */
+/* Prints the collected text to stdout if r is 0, and frees it. Returns r, or CTL_FAILED after an error message if
+ * writing failed. */
 int ctl_text_close(struct ctl_text *text, int r);
 
 void ctl_json_quote(FILE *file, const char *value); /* a JSON string with its quotes */
 void ctl_json_begin(
-        struct ctl_text *text, const char *key, char bracket); /* '{' or '['; key NULL in arrays and at the top */
-void ctl_json_end(struct ctl_text *text, char bracket);        /* '}' or ']' */
+        /* opens an object '{' or an array '['; key NULL in arrays and at the top */
+        struct ctl_text *text, const char *key, char bracket);
+void ctl_json_end(struct ctl_text *text, char bracket); /* closes an object '}' or an array ']' */
 void ctl_json_string(struct ctl_text *text, const char *key, const char *value);
 void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value);
 void ctl_json_signed(struct ctl_text *text, const char *key, int64_t value);
 void ctl_json_bool(struct ctl_text *text, const char *key, int value);
 
-/* "1.5 GiB" and "3:02:11", in the caller's buffer. */
+/* Write a size ("1.5 GiB") or a duration ("3:02:11") into the caller's buffer, and return the buffer. */
 const char *ctl_bytes(uint64_t bytes, char buffer[static 32]);
 const char *ctl_duration(uint64_t ns, char buffer[static 32]);
 
@@ -74,16 +76,17 @@ const char *ctl_duration(uint64_t ns, char buffer[static 32]);
 
 #define CTL_HELP_WIDTH 80
 
-/* Columns of the terminal; if stdout is none, COLUMNS or 80. SIZE_MAX with --wide. */
+/* Returns the width of the output in columns: the terminal's; if stdout is no terminal, COLUMNS or 80; SIZE_MAX with
+ * --wide. */
 size_t ctl_width(void);
-/* Columns that `bytes` bytes of text take on a terminal; colours take none. */
+/* Returns the columns that the text takes on a terminal; escape sequences of colours take none. */
 size_t ctl_display_width(const char *text, size_t bytes);
 /*
  * Print text in lines of at most `width` columns, broken at blanks where possible, and a newline at the end. The first
  * line begins in column `at`; the others are indented by `indent`. Control characters become '?'; newlines stay.
  */
 void ctl_wrap(FILE *file, const char *text, size_t at, size_t indent, size_t width);
-/* The same text as a string with newlines, for a cell of a table. NULL: out of memory. */
+/* As ctl_wrap(), but returns the text as a malloc'ed string for a cell of a table. NULL: out of memory. */
 char *ctl_wrapped(const char *text, size_t width);
 
 enum ctl_colour {
@@ -96,9 +99,10 @@ enum ctl_colour {
         CTL_FAINT,
 };
 
-/* Does the terminal behind fd show colours? No if it is no terminal, TERM is dumb, or NO_COLOR is not empty. */
+/* 1: the terminal behind fd shows colours. 0 if it is no terminal, TERM is dumb, or NO_COLOR is not empty. */
 int ctl_has_colours(int fd);
-/* The escape sequence that begins the colour on stdout, or ends it (CTL_PLAIN); "" where there are no colours. */
+/* Returns the escape sequence that begins the colour on stdout, or ends it (CTL_PLAIN); "" if stdout shows no
+ * colours. */
 const char *ctl_colour(enum ctl_colour colour);
 enum ctl_colour ctl_class_colour(const char *class_name);
 
@@ -110,9 +114,9 @@ struct ctl_table *ctl_table_new(int headings);
 void ctl_table_free(struct ctl_table *table);
 void ctl_table_column(struct ctl_table *table, const char *name, int right);
 /*
- * Set how the last column may change if the table is wider than ctl_width(). wrap: its cells may be broken into lines
- * of at least that many columns; 0 = never. drop: columns are left out in the order of this rank, the highest first; 0
- * = never.
+ * Sets what happens to the last added column if the table is wider than ctl_width(). wrap: its cells may be broken into
+ * lines of at least that many columns; 0 = never. drop: rank in which columns are left out, the highest first; 0 =
+ * never.
  */
 void ctl_table_may(struct ctl_table *table, size_t wrap, int drop);
 /* Change the drop rank of a column, counted from 0. */
@@ -121,7 +125,7 @@ void ctl_table_rank(struct ctl_table *table, size_t column, int drop);
 int ctl_table_row(struct ctl_table *table, const char *const *cells);
 /* Set the colour of a cell of the last row. */
 void ctl_table_colour(struct ctl_table *table, size_t column, enum ctl_colour colour);
-/* Append the table to the text, and a line with the names of the columns that were left out. 0, or CTL_FAILED after
+/* Appends the table to the text, and a line with the names of the columns that did not fit. 0, or CTL_FAILED after
  * an error message. */
 int ctl_table_draw(struct ctl_table *table, struct ctl_text *text);
 
@@ -130,24 +134,25 @@ int ctl_table_draw(struct ctl_table *table, struct ctl_text *text);
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 
-/* cmd_policies.c: print the names on stderr. */
+/* Prints the names of the policies on stderr (cmd_policies.c). */
 void ctl_say_policies(const struct dsc_policy *policies, size_t n);
 
-/* cmd_lut.c: the folder with the installed tables of memory channels. 0, or -1 if there is none. */
+/* *ret: the directory with the installed tables of memory channels (cmd_lut.c). 0, or -1 if there is none. */
 int ctl_lut_dir(char *ret, size_t size);
 
 /*
- * Find a client by number or name among those that the caller may see. 0, or an exit code after an error message:
- * CTL_NO_SUCH, or CTL_FAILED if several have that name.
+ * *ret: the client with that number or name, among those that the caller may see. 0, or an exit code after an error
+ * message: CTL_NO_SUCH, or CTL_FAILED if several clients have that name.
  */
 int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret);
-/* The number of the client with that name. A number is returned as it is, whether there is such a client or not. */
+/* *ret: the number of the client with that name. A number is returned unchanged, even if no client has it. */
 int ctl_find_id(dsc_session *s, const char *text, uint64_t *ret);
-/* fault_words.c: demangles the C++ name of the kernel in the line, if that succeeds within a second. */
+/* Replaces the mangled kernel name in the fault's line by the C++ name, if that succeeds within a second
+ * (fault_words.c). */
 void ctl_fault_demangle(struct dsc_fault *fault);
-/* "312 us", "2.31 ms" */
+/* Writes a time such as "312 us" or "2.31 ms" into the buffer and returns it. */
 const char *ctl_time(uint64_t ns, char buffer[static 32]);
-/* "12K" as a number of bytes. 0, or -1. */
+/* Parses a size such as "12K". 0 and *ret in bytes, or -1. */
 int ctl_parse_bytes(const char *text, uint64_t *ret);
 
 int cmd_calibrate(const struct ctl_args *args);

@@ -9,16 +9,17 @@
 #include "ctl/limited.h"
 
 #define NAME_MAX_BYTES CTL_LIMITED_BYTES
-/* Each reference can double the length of the name: with this many, the demangled name has at most some MiB. */
+/* limit for references() of a name: each can double the length of the demangled name, which then has at most some
+ * MiB */
 #define REFERENCES_MAX 8
 
-/* libstdc++ has it; its header <cxxabi.h> is for C++ only */
+/* function of libstdc++; its header <cxxabi.h> is for C++ only */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
 
 /* --- demangling --------------------------------------------------------------------------------------------------- */
 
 /*
- * Read namespaces and name from a mangled name without its end: "_ZN2at6native6kernelI..." becomes
+ * Demangles namespaces and name from a mangled name whose end was cut off: "_ZN2at6native6kernelI..." becomes
  * "at::native::kernel<...>". 0 if that fails.
  */
 static int demangle_cut(const char *mangled, char *ret, size_t size)
@@ -43,8 +44,9 @@ static int demangle_cut(const char *mangled, char *ret, size_t size)
 }
 
 /*
- * Parts that repeat what the name has already said: substitutions (S_, S0_), template arguments (T_, T0_) and pack
- * expansions (Dp, sp). The letters may also be part of an identifier, so this is an upper bound.
+ * Returns an upper bound of the parts that repeat earlier parts of the name: substitutions (S_, S0_), template
+ * arguments (T_, T0_) and pack expansions (Dp, sp). It is only a bound, because these letters may also be part of an
+ * identifier.
  */
 static size_t references(const char *mangled)
 {
@@ -57,7 +59,7 @@ static size_t references(const char *mangled)
         return n;
 }
 
-/* ret: the demangled name, "" if it is none. */
+/* ret: the demangled name; "" if the name cannot be demangled. */
 static void demangle_whole(const char *mangled, char *ret, size_t size)
 {
         int status = -1;
@@ -87,14 +89,15 @@ int ctl_kernel_contains(const char *name, const char *text)
 
 /* --- shortening --------------------------------------------------------------------------------------------------- */
 
-/* Parentheses outside of "<>" begin the parameters, but those of "(anonymous namespace)" and "operator()" do not. */
+/* 1: the parenthesis at `at` begins the parameters. Those within "<>", of "(anonymous namespace)" and of
+ * "operator()" do not. */
 static int begins_parameters(const char *name, const char *at)
 {
         const int is_operator = at - name >= 8 && !strncmp(at - 8, "operator()", 10);
         return *at == '(' && strncmp(at, "(anonymous namespace)", 21) != 0 && !is_operator;
 }
 
-/* Cut parameters and return type off. A name with an operator like "<" in it stays as it is. */
+/* Removes parameters and return type from a name. Leaves a name with an operator like "<" as it is. */
 static void cut_signature(char *name)
 {
         int depth = 0;
@@ -112,7 +115,7 @@ static void cut_signature(char *name)
         memmove(name, begin, strlen(begin) + 1);
 }
 
-/* "f<a, b<c> >::g<d>" becomes "f<...>::g<...>". */
+/* Shortens template arguments: "f<a, b<c> >::g<d>" becomes "f<...>::g<...>". */
 static void cut_templates(char *name)
 {
         char short_name[NAME_MAX_BYTES];
@@ -133,7 +136,8 @@ static void cut_templates(char *name)
         strcpy(name, short_name);
 }
 
-/* "at::native::f" becomes "...::f", or "...::native::f" if that is short enough. */
+/* Shortens namespaces to at most `most` characters: "at::native::f" becomes "...::f", or "...::native::f" if that
+ * fits. */
 static void cut_namespaces(char *name, size_t most)
 {
         char *rest = name;

@@ -9,12 +9,13 @@
 
 #include <stddef.h>
 
-/* Demangled, with template arguments and parameters. ret may be cut. Returns ret. */
+/* Writes the demangled name with template arguments and parameters to ret, cut to its size. Returns ret. */
 const char *ctl_demangle(const char *name, char *ret, size_t size);
 /*
- * For tables: demangled, without return type and parameters. If the name has more than `most` characters, template
- * arguments become "<...>". If it is still too long, "...::" replaces the first namespaces. Returns ret.
+ * Writes a name for tables to ret: demangled, without return type and parameters. If it has more than `most`
+ * characters, template arguments become "<...>". If it is still too long, "...::" replaces the first namespaces.
+ * Returns ret.
  */
 const char *ctl_kernel(const char *name, size_t most, char *ret, size_t size);
-/* Does the name, or the demangled one, contain the text? */
+/* 1: the mangled or the demangled name contains the text. */
 int ctl_kernel_contains(const char *name, const char *text);

@@ -8,9 +8,9 @@
 #include "ctl/ctl.h"
 #include "ctl/progress.h"
 
-static char usage_path[48]; /* name of the running subcommand */
+static char usage_path[48]; /* path of the running subcommand, for example "profile list" */
 
-/* "detsharectl: ", which is red on a terminal. */
+/* Prints "detsharectl: " on stderr, red on a terminal. */
 static void prefix(void)
 {
         ctl_progress_end();
@@ -81,7 +81,7 @@ int ctl_open_as(int ls, dsc_session **ret)
         switch (r) {
         case 0:
                 return 0;
-        case DSC_CONTROL_UNREACHABLE: /* dsc_message() names the path and the reason */
+        case DSC_CONTROL_UNREACHABLE: /* the message names the socket and the reason */
                 ctl_complain("%s; is detshared running?", dsc_message());
                 return CTL_UNREACHABLE;
         case DSC_CONTROL_DENIED: /* the socket's mode or the configuration forbids it */

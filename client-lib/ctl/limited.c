@@ -36,7 +36,7 @@ int ctl_limited(void (*work)(const char *text, char *ret, size_t size), const ch
         if (pid == 0)
                 child(work, text, pipes[1]);
         close(pipes[1]);
-        /* one write of less than PIPE_BUF bytes: it comes whole or not at all */
+        /* the child writes less than PIPE_BUF bytes at once, so the result arrives completely or not at all */
         const ssize_t n = pid > 0 ? read(pipes[0], result, sizeof(result) - 1) : -1;
         close(pipes[0]);
         if (pid > 0)

@@ -13,8 +13,8 @@
 
 const char *arg_socket;
 
-/* Open /dev/null as 0, 1 and 2 if they are closed: otherwise the socket would become standard output. Writes to a
- * descriptor that was closed still fail. */
+/* Opens /dev/null as descriptors 0, 1 and 2 if they are closed: otherwise the daemon's socket would get such a
+ * number. Writes to a descriptor that was closed still fail. */
 static void open_standard_fds(void)
 {
         int fd;
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
         static char *version[] = {(char *)"version", NULL};
         int c;
         open_standard_fds();
-        setlocale(LC_CTYPE, ""); /* LC_CTYPE only: scripts expect numbers in the C locale */
+        setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: scripts expect numbers in the C locale */
         while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
                 switch (c) {
                 case 's':

@@ -26,7 +26,7 @@ static int is_number(const char *text, double *ret)
         return end != text && !*end && !errno;
 }
 
-/* Is text one of "ls|be"? *ret: which one, from 0. */
+/* 1: the text is one of the words of a list like "ls|be"; *ret is its index, from 0. */
 static int is_word(const char *text, const char *words, double *ret)
 {
         const size_t n = strlen(text);
@@ -127,7 +127,7 @@ static int check_arguments(struct ctl_args *args)
 
 static void print_command_help(const struct ctl_command *command, const char *path);
 
-/* -1 to continue, else the exit code. */
+/* Parses options and arguments of the subcommand. -1: continue; else the exit code. */
 static int parse(struct ctl_args *args, int argc, char **argv)
 {
         const struct ctl_option *options = args->command->options;
@@ -206,7 +206,7 @@ static void extend_path(struct ctl_args *args, const char *name)
         ctl_usage_of(args->path);
 }
 
-/* Refuse a word that is no subcommand, where only subcommands may stand. */
+/* Prints an error for a word where only a subcommand is accepted. */
 static int no_subcommand(const struct ctl_args *args, const char *word)
 {
         char names[256] = "";

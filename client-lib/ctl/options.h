@@ -31,13 +31,14 @@ struct ctl_option {
         const char *name;  /* without "--" */
         const char *value; /* name of the value in the help; NULL for a flag */
         enum ctl_kind kind;
-        double min, max;     /* for numbers; max of CTL_TEXT: bytes at most, 0 = any */
-        const char *accepts; /* description of the value for errors: "a number of milliseconds"; for CTL_WORD "ls|be" */
+        double min, max; /* accepted range of numbers; max of CTL_TEXT: most bytes, 0 = any */
+        /* accepted values, in words, for error messages: "a number of milliseconds"; for CTL_WORD "ls|be" */
+        const char *accepts;
         const char *help;
 };
 
 struct ctl_argument {
-        const char *name; /* in the help */
+        const char *name; /* name of the argument in the help */
         enum ctl_kind kind;
         const char *words; /* CTL_WORD: "ls|be", else NULL */
         int optional, many;
@@ -50,42 +51,44 @@ struct ctl_args;
 
 struct ctl_command {
         const char *name, *summary;
-        const char *help; /* more help, NULL if none */
+        const char *help; /* longer description for the help; NULL: none */
         int (*run)(const struct ctl_args *args);
-        const struct ctl_command *subcommands;            /* the last has no name; NULL if there are none */
-        struct ctl_option options[CTL_OPTIONS_MAX];       /* the last has no name */
-        struct ctl_argument arguments[CTL_ARGUMENTS_MAX]; /* the last has no name */
+        /* table of subcommands, ended by an entry without a name; NULL: none */
+        const struct ctl_command *subcommands;
+        struct ctl_option options[CTL_OPTIONS_MAX];       /* ended by an entry without a name */
+        struct ctl_argument arguments[CTL_ARGUMENTS_MAX]; /* ended by an entry without a name */
 };
 
 /* The options and arguments of the command line. */
 struct ctl_args {
         const struct ctl_command *command;
-        char path[48];                     /* "profile list" */
-        const char *text[CTL_OPTIONS_MAX]; /* the option's value, "" for a flag; NULL if not given */
-        double number[CTL_OPTIONS_MAX];    /* the value of a number; for CTL_WORD the index of the word */
-        uint64_t bytes[CTL_OPTIONS_MAX];   /* the value of CTL_BYTES */
+        char path[48];                     /* names of the subcommand, for example "profile list" */
+        const char *text[CTL_OPTIONS_MAX]; /* value of each option, "" for a flag; NULL: not given */
+        double number[CTL_OPTIONS_MAX];    /* value of each numeric option; for CTL_WORD the index of the word */
+        uint64_t bytes[CTL_OPTIONS_MAX];   /* value of each CTL_BYTES option */
         char **argv;                       /* arguments without options, ended by NULL */
         int argc;
 };
 
-extern const struct ctl_command ctl_commands[];      /* the last has no name */
-extern const struct ctl_option ctl_global_options[]; /* before the subcommand; the last has no name */
+extern const struct ctl_command ctl_commands[]; /* table of subcommands, ended by an entry without a name */
+/* options that stand before the subcommand, ended by an entry without a name */
+extern const struct ctl_option ctl_global_options[];
 
 /*
- * Find the subcommand that argv names, check its options and arguments, and run it. argv[0] is the subcommand's name.
- * Returns the exit code; errors are printed.
+ * Runs the subcommand that argv names, after checking its options and arguments. argv[0] is the subcommand's name.
+ * Returns the exit code; prints errors.
  */
 int ctl_dispatch(int argc, char **argv);
-void ctl_print_help(void); /* help of detsharectl as a whole */
+void ctl_print_help(void); /* prints the help of detsharectl as a whole */
 
-/* Access to an option by its name; the command's row must have it. */
+/* Read an option by its name, which the subcommand's row must have. ctl_given() returns 1 if the user gave it. */
 int ctl_given(const struct ctl_args *args, const char *name);
-const char *ctl_value(const struct ctl_args *args, const char *name); /* NULL if not given */
+const char *ctl_value(const struct ctl_args *args, const char *name); /* value of the option; NULL: not given */
 double ctl_number(const struct ctl_args *args, const char *name, double otherwise);
-uint64_t ctl_value_bytes(const struct ctl_args *args, const char *name); /* 0 if not given */
+uint64_t ctl_value_bytes(const struct ctl_args *args, const char *name); /* number of bytes; 0: not given */
 
-/* A blank at which ctl_wrap() does not break a line. */
+/* A blank in a text at which ctl_wrap() does not break the line. */
 #define CTL_HARD_BLANK "\001"
 
-/* "[--json] [--wide] CLIENT": what stands behind the subcommand's name in its usage line. */
+/* *ret: options and arguments for the usage line, such as "[--json] [--wide] CLIENT". */
 void ctl_synopsis(const struct ctl_command *command, char *ret, size_t size);

@@ -17,7 +17,7 @@ int ctl_next_param(const char **at, struct ctl_param *ret)
         if (!*line)
                 return 0;
         *at = line + n + (line[n] == '\n');
-        /* "ls_percent=50 [10..90]: share of the SMs" */
+        /* form of a line: "ls_percent=50 [10..90]: share of the SMs" */
         if (sscanf(line, "%63[^= \n]=%lld [%lld..%lld]: %n", ret->name, &ret->def, &ret->min, &ret->max, &help) < 4)
                 return -1;
         snprintf(ret->help, sizeof(ret->help), "%.*s", help && (size_t)help <= n ? (int)(n - (size_t)help) : 0,

@@ -9,9 +9,10 @@ struct ctl_param {
         long long def, min, max;
 };
 
-/* Read the next line of dsc_policy.params. 1: *ret is filled; 0: no more lines; -1: the line has another format. */
+/* Reads the next line of dsc_policy.params. 1: *ret has the parameter; 0: no more lines; -1: the line has another
+ * format. */
 int ctl_next_param(const char **at, struct ctl_param *ret);
-/* The value of a parameter in dsc_policy.in_force. 1 and the value, or 0. */
+/* Reads a parameter's value from dsc_policy.in_force. 1: *ret is the value; 0: the parameter is not there. */
 int ctl_param_in_force(const char *in_force, const char *name, long long *ret);
-/* The unit that the name ends with ("us", "permille"), "0 or 1" for a flag, else "number". */
+/* Returns the unit with which the name ends ("us", "permille"), "0 or 1" for a flag, else "number". */
 const char *ctl_param_type(const struct ctl_param *param);

@@ -18,7 +18,7 @@
 
 #define HEADER "detshare-profiles 1"
 #define ROWS_MAX 65536u
-#define LINE_MAX_ 4096u /* most bytes of a line with its newline; a row with all its points is shorter */
+#define LINE_MAX_ 4096u /* most bytes of a line with its newline; a profile with all its points is shorter */
 
 /* --- export ----------------------- */
 
@@ -57,7 +57,7 @@ int profile_export(const struct dsc_profiles *profiles, const char *path)
 
 /* --- import ----------------------- */
 
-/* Read a number without a sign, up to `most`, and move *at behind it. */
+/* Reads a number without a sign, up to `most`, and moves *at behind it. 0, or -1. */
 static int read_number(const char **at, int base, uint64_t most, uint64_t *ret)
 {
         char *end;
@@ -78,7 +78,7 @@ static int read_word(const char **at, uint32_t *ret)
         return 0;
 }
 
-/* Read that character, and move *at behind it. */
+/* Moves *at behind the character c. 0, or -1: another character is there. */
 static int read_char(const char **at, char c)
 {
         if (**at != c)
@@ -110,7 +110,7 @@ static int read_points(struct dsc_profile *row, const char *at)
         return *at ? -1 : 0;
 }
 
-/* BOUND[/FOOTPRINT] */
+/* Reads the field BOUND[/FOOTPRINT]. */
 static int read_bound(struct dsc_profile *row, const char *at)
 {
         if (read_word(&at, &row->bound))
@@ -182,8 +182,8 @@ static int take_line(struct reader *reader, char *line)
 }
 
 /*
- * Read the next line without its newline: 1; 0 at the end of the file; -1 after an error message. A line with control
- * characters is an error, because error messages quote it on a terminal.
+ * Reads the next line without its newline. 1: there is one; 0: end of the file; -1: after an error message. A line with
+ * control characters is an error, because error messages quote it on a terminal.
  */
 static int next_line(struct reader *reader, FILE *f, char line[static LINE_MAX_])
 {

@@ -30,12 +30,15 @@
 #include "ctl/profile.h"
 
 #define KERNELS_MAX 65536u
-#define REQUESTS "100" /* requests; enough for every stair of a kernel that a request launches once */
-#define THRASHED 1200u /* time beside the load from which memory is the bound, permille of the time alone */
-/* duration of one kernel of the load, ns of the device; some hundred launches fit into it */
+/* number of requests to serve; enough for every stair of a kernel that a request launches once */
+#define REQUESTS "100"
+/* time beside the load from which a kernel counts as bound by memory, permille of its time alone */
+#define THRASHED 1200u
+/* device time of one kernel of the load, ns; some hundred launches fit into it */
 #define THRASH_NS 20000000.0
 #define THRASH_GRID_MAX (1u << 22)
-/* Real time of a kernel of less than 1 ms device time. If it takes longer, the device executes kernels on CPUs. */
+/* limit of the real time of a kernel with less than 1 ms device time, ns; beyond it the device executes kernels on
+ * CPUs */
 #define REAL_NS_MAX 300000000u
 
 struct timed {
@@ -47,7 +50,7 @@ struct timed {
 
 struct pack_run {
         const char *pack, *requests;
-        int as_json, file; /* file in memory with the kernels' times */
+        int as_json, file; /* file: memory file into which detshare-serve writes the kernels' times */
         char serve[PATH_MAX];
         struct calibrate_be be;
         dsc_session *control;
@@ -66,7 +69,7 @@ static uint64_t now_ns(clockid_t clock)
 
 /* --- the program --- */
 
-/* detshare-serve beside this program, else in PATH. */
+/* *ret: path of detshare-serve: beside this program, else in PATH. */
 static void find_serve(char ret[static PATH_MAX])
 {
         char own[PATH_MAX] = "";
@@ -78,7 +81,7 @@ static void find_serve(char ret[static PATH_MAX])
                 strcpy(ret, "detshare-serve");
 }
 
-/* Start detshare-serve so that it measures kernels. Its pid, or -1 after an error message. */
+/* Starts detshare-serve in its mode that measures kernels. Returns its pid, or -1 after an error message. */
 static pid_t start_timing(const struct pack_run *run)
 {
         const pid_t pid = fork();
@@ -99,7 +102,7 @@ static pid_t start_timing(const struct pack_run *run)
         _exit(CTL_NOT_FOUND);
 }
 
-/* Read the program's lines. The second time they must be about the same kernels. */
+/* Reads the times that detshare-serve wrote. The second run must list the same kernels as the first. */
 static int read_times(struct pack_run *run, int which)
 {
         const int fd = dup(run->file);
@@ -138,7 +141,7 @@ static int read_times(struct pack_run *run, int which)
 
 /* --- alone, and beside a load --- */
 
-/* The program's exit code. */
+/* Waits for detshare-serve and returns its exit code. */
 static int await(const struct pack_run *run, pid_t pid)
 {
         int status;
@@ -163,7 +166,7 @@ static int measure(struct pack_run *run, int beside)
         return code ? code : read_times(run, beside);
 }
 
-/* Choose the number of blocks with which the load lasts long enough. -1: the device executes kernels on CPUs. */
+/* Chooses the number of blocks with which the load lasts THRASH_NS. -1: the device executes kernels on CPUs. */
 static int choose_grid(struct pack_run *run)
 {
         struct calibrate_span span = {0};
@@ -180,7 +183,7 @@ static int choose_grid(struct pack_run *run)
         return code;
 }
 
-/* Half of the SMs, in whole TPCs. */
+/* Sets the policy that gives the program half of the SMs, in whole TPCs. */
 static int set_policy(struct pack_run *run)
 {
         struct dsc_status status;
@@ -203,7 +206,7 @@ static uint64_t permille(const struct timed *t)
         return t->ns[0] ? t->ns[1] * 1000 / t->ns[0] : 1000;
 }
 
-/* 1: compute, 2: memory, 0: not known. */
+/* Returns the kernel's bound: 1 compute, 2 memory, 0 not known. */
 static uint32_t bound_of(const struct timed *t)
 {
         if (!t->ns[1])
@@ -222,7 +225,7 @@ static const struct timed *find_timed(const struct pack_run *run, const struct d
         return NULL;
 }
 
-/* Store the results in the profiles of the kernels that were used since this process began. */
+/* Stores the results in the profiles of kernels that were used since this process began. */
 static int keep(struct pack_run *run)
 {
         struct dsc_profiles profiles;
@@ -324,7 +327,7 @@ static int find_bounds(struct pack_run *run)
         int code = ctl_open(&run->control);
         if (code)
                 return code;
-        /* detshare-serve opens the file by its descriptor's number */
+        /* detshare-serve opens this file by the descriptor's number */
         run->file = memfd_create("detshare-kernels", 0);
         if (run->file < 0) {
                 ctl_complain("cannot make a file in memory: %s", strerror(errno));
@@ -339,7 +342,7 @@ static int find_bounds(struct pack_run *run)
         return code;
 }
 
-/* Run `profile run -- detshare-serve PACK`. That leaves signals blocked, as a command that ends the process may. */
+/* Runs `profile run -- detshare-serve PACK`. Signals stay blocked afterwards, as `profile run` leaves them. */
 static int find_stairs(struct pack_run *run)
 {
         char *argv[10] = {(char *)"profile", (char *)"run"};
@@ -380,7 +383,7 @@ int profile_pack(const struct ctl_args *args)
                 return ctl_usage(
                         "profile: %s is neither a subcommand nor a folder with a model pack (pack.txt)", run.pack);
         find_serve(run.serve);
-        /* before this process has a session or a thread */
+        /* fork before this process has a session or a thread */
         int code = calibrate_be_start(&run.be);
         if (code)
                 return code;

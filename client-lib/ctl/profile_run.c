@@ -43,7 +43,7 @@ static void become(int gate, const sigset_t *mask, char **command)
         char *argv[256] = {(char *)"run", (char *)"--"};
         size_t n = 0;
         char go;
-        /* the parent closed the pipe: the daemon refused to measure */
+        /* the parent closed the pipe without a byte: the daemon refused to measure */
         if (read(gate, &go, 1) != 1)
                 _exit(CTL_FAILED);
         close(gate);
@@ -60,7 +60,8 @@ static void become(int gate, const sigset_t *mask, char **command)
         _exit(ctl_dispatch((int)n + 2, argv));
 }
 
-/* The child's pid, or -1 after an error message. A byte written to *ret_gate lets the child begin. */
+/* Forks the child. Returns its pid, or -1 after an error message. The child begins when a byte is written to
+ * *ret_gate. */
 static pid_t start(char **command, const sigset_t *mask, int *ret_gate)
 {
         int gate[2];
@@ -90,7 +91,8 @@ static uint64_t now_ms(clockid_t clock)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Wait for the program and return its exit code, as a shell has it. After `seconds` the daemon stops to measure. */
+/* Waits for the program and returns its exit code, as a shell computes it. After `seconds` the daemon stops
+ * measuring. */
 static int await(pid_t pid, dsc_session *s, unsigned seconds, const sigset_t *set)
 {
         const uint64_t begin = now_ms(CLOCK_MONOTONIC), until = begin + seconds * 1000ull;
@@ -101,7 +103,7 @@ static int await(pid_t pid, dsc_session *s, unsigned seconds, const sigset_t *se
                 const int signal = sigtimedwait(set, &info, &wait);
                 if (waitpid(pid, &status, WNOHANG) == pid)
                         break;
-                /* a terminal's signal reaches the program, too; one from kill() or sigqueue() does not */
+                /* a signal from a terminal reaches the program directly; pass on one from kill() or sigqueue() */
                 if (signal > 0 && signal != SIGCHLD && info.si_code <= 0)
                         kill(pid, signal);
                 if (over)
@@ -134,7 +136,7 @@ static int show(dsc_session *s, uint64_t since_ms, int as_json)
         return r;
 }
 
-/* 0 when the daemon measures; else the exit code after an error message. */
+/* Makes the daemon measure. 0, or an exit code after an error message. */
 static int begin(const struct run_options *o, dsc_session **ret)
 {
         const int code = ctl_open(ret);

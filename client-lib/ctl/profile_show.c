@@ -49,7 +49,7 @@ static const char *shape_text(const uint32_t n[3], char buffer[static 40])
         return buffer;
 }
 
-/* Is a, the time on fewer SMs, on the same stair as b? */
+/* 1: a, the time on fewer SMs, is on the same stair as b. */
 static int same(uint64_t a, uint64_t b)
 {
         const uint64_t more = b * PROFILE_TOLERANCE / 1000;
@@ -58,7 +58,7 @@ static int same(uint64_t a, uint64_t b)
 
 uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least)
 {
-        /* fewer SMs are never faster */
+        /* the last point has the most SMs, and fewer SMs are never faster */
         const uint64_t best = row->n_points ? row->points[row->n_points - 1].mean_ns : 0;
         *ret_least = 0;
         for (uint32_t i = 0; i < row->n_points && !*ret_least; i++)
@@ -111,7 +111,7 @@ static const struct {
         const char *name;
         int right;
         size_t wrap;
-        int drop; /* see ctl_table_may() */
+        int drop; /* rank in which the column is left out, see ctl_table_may() */
 } columns[] = {
         {"KERNEL", 0, 16, 0},
         {"BLOCKS", 1, 0, 3},

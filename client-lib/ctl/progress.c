@@ -7,12 +7,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EVERY_NS 100000000u /* between two pictures */
-#define BAR_MAX 40u         /* characters */
+#define EVERY_NS 100000000u /* least interval between two drawings of the bar, ns */
+#define BAR_MAX 40u         /* most characters of the bar */
 #define WIDTH 80u           /* columns if the terminal does not report any */
 
 static struct {
-        char what[64]; /* "" if no bar is shown */
+        char what[64]; /* text before the bar; "" if no bar is shown */
         uint64_t begin_ns, drawn_ns;
 } shown;
 
@@ -32,13 +32,13 @@ void ctl_progress_line(const char *what, double done, uint64_t elapsed_ns, size_
                 return;
         }
         const double part = done > 1 ? 1 : done;
-        const size_t text = strlen(what) + 22; /* with the percentage and the time */
+        const size_t text = strlen(what) + 22; /* length of the line without the bar: text, percentage and time */
         const size_t cells = width < text + 4 ? 4 : width - text < BAR_MAX ? width - text : BAR_MAX;
         const size_t full = (size_t)(part * (double)cells);
         memset(bar, '.', cells);
         memset(bar, '#', full);
         bar[cells] = '\0';
-        /* the first moments say nothing of the rest */
+        /* early estimates of the remaining time are useless */
         if (part > 0.01 && seconds > 0.5) {
                 const unsigned rest = (unsigned)(seconds * (1 - part) / part + 0.5);
                 snprintf(left, sizeof(left), "  %u:%02u left", rest / 60, rest % 60);

@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* done: 0 to 1; below 0: unknown, then only the time so far is shown. The time runs from the first call with that
- * text. */
+/* Draws the bar. done: 0 to 1; below 0: unknown, so only the elapsed time is shown. Time counts from the first call
+ * with the same `what`. */
 void ctl_progress(const char *what, double done);
-/* Erase the bar. */
+/* Erases the bar. */
 void ctl_progress_end(void);
 
-/* The line: "calibrating [####......]  42 %  0:12 left". */
+/* Writes the line into ret: "calibrating [####......] 42 % 0:12 left". */
 void ctl_progress_line(const char *what, double done, uint64_t elapsed_ns, size_t width, char *ret, size_t size);

@@ -11,7 +11,7 @@
 
 #include "ctl/ctl.h"
 
-#define WIDTH 80 /* columns if neither the terminal nor COLUMNS says how many */
+#define WIDTH 80 /* columns if neither the terminal nor COLUMNS gives a number */
 
 /* --- width -------------------------------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ size_t ctl_width(void)
         return columns_variable();
 }
 
-/* Bytes of the escape sequence of a colour at text, 0 if there is none. */
+/* Returns the length of a colour's escape sequence at the beginning of text, bytes; 0: there is none. */
 static size_t colour_length(const char *text, size_t bytes)
 {
         size_t n = 2;
@@ -44,7 +44,8 @@ static size_t colour_length(const char *text, size_t bytes)
         return n < bytes && text[n] == 'm' ? n + 1 : 0;
 }
 
-/* Bytes of the character at text, and the columns that it takes. A byte that is not UTF-8 takes one. */
+/* Returns the length of the first character, bytes; *ret_columns: columns that it takes. A byte that is not UTF-8
+ * takes one. */
 static size_t next_character(const char *text, size_t bytes, size_t *ret_columns)
 {
         mbstate_t state = {0};
@@ -73,7 +74,7 @@ size_t ctl_display_width(const char *text, size_t bytes)
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of text that fit into `room` columns: at least one character, up to the last blank if possible. */
+/* Returns how many bytes of text fit into `room` columns: at least one character, up to the last blank if possible. */
 static size_t line_length(const char *text, size_t bytes, size_t room)
 {
         size_t at = 0, width = 0, blank = 0;
@@ -137,7 +138,7 @@ char *ctl_wrapped(const char *text, size_t width)
         ctl_wrap(file, text, 0, 0, width);
         if (fclose(file))
                 return NULL;
-        ret[size - 1] = '\0'; /* the last newline */
+        ret[size - 1] = '\0'; /* replaces the last newline */
         return ret;
 }
 

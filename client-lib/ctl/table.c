@@ -15,15 +15,15 @@
 
 #include "ctl/ctl.h"
 
-#define SEPARATOR '\x1f' /* between cells; smartcols escapes it within a cell */
+#define SEPARATOR '\x1f' /* separator between cells; smartcols escapes it within a cell */
 #define COLUMNS_MAX 16
 
 struct ctl_table {
         struct libscols_table *scols;
-        struct libscols_line *row; /* the last one */
+        struct libscols_line *row; /* row that was added last */
         size_t n;
         struct {
-                size_t wrap; /* see ctl_table_may() */
+                size_t wrap; /* wrap, drop: see ctl_table_may() */
                 int drop;
                 bool hidden;
                 size_t width; /* width of the widest cell, columns */
@@ -32,7 +32,7 @@ struct ctl_table {
 
 struct box {
         const char *horizontal, *vertical;
-        const char *corners[3][3]; /* top, middle, bottom; left, between columns, right */
+        const char *corners[3][3]; /* corner characters: [top, middle, bottom][left, between columns, right] */
 };
 
 static const struct box lines = {"─", "│", {{"┌", "┬", "┐"}, {"├", "┼", "┤"}, {"└", "┴", "┘"}}};
@@ -117,7 +117,7 @@ void ctl_table_colour(struct ctl_table *table, size_t column, enum ctl_colour co
 
 /* --- what smartcols prints, cell by cell -------------------------------------------------------------------------- */
 
-/* Width of each cell of a line, without the blanks around the separators. Returns how many cells there are. */
+/* *widths: width of each cell of a line, without the blanks around separators. Returns the number of cells. */
 static size_t cell_widths(const char *line, size_t bytes, size_t *widths, size_t max)
 {
         size_t n = 0;
@@ -132,7 +132,7 @@ static size_t cell_widths(const char *line, size_t bytes, size_t *widths, size_t
         return n;
 }
 
-/* The width of the widest cell of each column. Returns the number of columns. */
+/* *widths: width of the widest cell of each column. Returns the number of columns. */
 static size_t widest(const char *printed, size_t widths[static COLUMNS_MAX])
 {
         size_t n = 0;
@@ -157,7 +157,7 @@ static void draw_rule(FILE *file, const struct box *box, int which, const size_t
         fputc('\n', file);
 }
 
-/* smartcols does not pad the last column. */
+/* Draws a line of cells; pads the last one, which smartcols does not do. */
 static void draw_line(FILE *file, const struct box *box, const char *line, size_t bytes, const size_t *widths, size_t n)
 {
         const char *end = line + bytes;
@@ -191,7 +191,7 @@ static void draw_box(const struct ctl_table *table, const char *printed, FILE *f
 
 /* --- making it fit ------------------------------------------------------------------------------------------------ */
 
-/* Columns that the table takes: with cells at their natural width, or wrapped as narrow as allowed. */
+/* Returns the table's width in columns: with cells at their natural width, or (wrapped) as narrow as allowed. */
 static size_t table_width(const struct ctl_table *table, bool wrapped)
 {
         size_t width = 1;
@@ -242,8 +242,8 @@ static int wrap_cells(struct ctl_table *table, size_t which, size_t width)
         return r;
 }
 
-/* Share the room that is left among the columns that may be wrapped. A column that needs less than its share leaves
- * the rest to the others. */
+/* Divides `room` among the columns that may be wrapped. A column that needs less than its share leaves the rest to
+ * the other columns. */
 static int wrap_columns(struct ctl_table *table, size_t room)
 {
         size_t fixed = 1, n = 0;
@@ -261,7 +261,7 @@ static int wrap_columns(struct ctl_table *table, size_t room)
                 settled[i] = true;
                 left -= table->columns[i].width;
                 n--;
-                i = SIZE_MAX; /* begin again: the shares of the others have changed */
+                i = SIZE_MAX; /* begin again, because the shares of the other columns have changed */
         }
         for (size_t i = 0; i < table->n; i++) {
                 if (settled[i])

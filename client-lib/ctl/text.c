@@ -37,8 +37,8 @@ int ctl_text_close(struct ctl_text *text, int r)
 
 /* --- JSON --- */
 
-/* Length of the UTF-8 sequence at s in bytes; 0 if it is none. Overlong forms, surrogates and code points above
- * U+10FFFF are none. */
+/* Returns the length of the UTF-8 sequence at s, bytes; 0 if it is invalid (overlong forms, surrogates, code points
+ * above U+10FFFF). */
 static int utf8_length(const unsigned char *s)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -30,8 +30,8 @@ struct session {
 
 /* A demangled name, kept because many operations have the same kernel. */
 struct shown {
-        uint32_t name; /* offset of the name in the trace */
-        char *text;    /* NULL: not used */
+        uint32_t name; /* offset of the kernel's name in the trace */
+        char *text;    /* demangled name; NULL: unused entry */
 };
 
 struct timeline {
@@ -42,12 +42,12 @@ struct timeline {
         uint64_t zero_ns;
         const struct ds_trace_record **operations;
         size_t n_operations;
-        struct session *sessions; /* by id */
+        struct session *sessions; /* sorted by id */
         size_t n_sessions;
         uint64_t next_flow;
         FILE *file;
         int comma;
-        struct shown shown[SHOWN_MAX]; /* by name modulo SHOWN_MAX */
+        struct shown shown[SHOWN_MAX]; /* cache of demangled names, indexed by name modulo SHOWN_MAX */
 };
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -90,7 +90,7 @@ static int by_stream(const void *a, const void *b)
                 return x->coroutine < y->coroutine ? -1 : 1;
         if (x->begin_ns != y->begin_ns)
                 return x->begin_ns < y->begin_ns ? -1 : 1;
-        /* a longer operation comes before the shorter ones inside of it */
+        /* a longer operation comes before shorter ones that begin at the same time */
         return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
@@ -121,7 +121,7 @@ static int is_operation(const struct timeline *t, const struct ds_trace_record *
                record->end_ns >= record->begin_ns;
 }
 
-/* Every session that a record names, once. */
+/* Collects every session that a record names, once, in t->sessions. */
 static void gather_sessions(struct timeline *t)
 {
         size_t n = 0;
@@ -174,7 +174,7 @@ static uint64_t pid_of(const struct timeline *t, uint64_t session)
         return found ? CLIENT_PID + (uint64_t)(found - t->sessions) : CLIENT_PID + t->n_sessions;
 }
 
-/* The beginning of an event: {"ph":..., "pid":..., "tid":..., "name":... */
+/* Writes the beginning of an event: {"ph":..., "pid":..., "tid":..., "name":... */
 static void event(struct timeline *t, char phase, uint64_t pid, uint64_t tid, const char *name)
 {
         fprintf(t->file, "%s\n{\"ph\":\"%c\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"name\":", t->comma ? "," : "",
@@ -267,7 +267,7 @@ static const char *operation_name(struct timeline *t, const struct ds_trace_reco
         return shown->text ? shown->text : name;
 }
 
-/* An arrow from an operation to the next one of its stream, which is on another rung. */
+/* Writes an arrow from an operation to the next one of its stream, which ran on another rung. */
 static void flow(struct timeline *t, const struct ds_trace_record *from, const struct ds_trace_record *to, uint64_t pid,
         uint64_t tid)
 {
@@ -291,8 +291,8 @@ static void write_clients(struct timeline *t)
         }
 }
 
-/* One thread per coroutine. Slices of a thread must not overlap partly, so an operation begins no earlier than the
- * one before it ends. */
+/* Writes one thread per coroutine. Slices of a thread must not overlap partly, so an operation begins no earlier
+ * than the previous one ends. */
 static void write_streams(struct timeline *t)
 {
         uint64_t tid = 0, end_ns = 0;
@@ -320,7 +320,7 @@ static void write_streams(struct timeline *t)
         }
 }
 
-/* "TPC 0-32, 40" */
+/* text: the TPCs of a rung, such as "TPC 0-32, 40". */
 static void name_tpcs(const struct ds_trace_rung *rung, char *text, size_t size)
 {
         size_t at = 0;
@@ -361,7 +361,7 @@ static void write_rungs(struct timeline *t)
                         lanes = 0;
                 for (lane = 0; lane < lanes && ends[lane] > begin_ns; lane++)
                         continue;
-                if (lane == LANES_MAX) /* more lanes than LANES_MAX at once share the last one */
+                if (lane == LANES_MAX) /* if more than LANES_MAX operations overlap, the rest share the last lane */
                         begin_ns = ends[--lane];
                 if (begin_ns > record->end_ns)
                         continue;
@@ -402,7 +402,7 @@ static void write_policy(struct timeline *t, const struct ds_trace_record *recor
         fprintf(t->file, ",\"cat\":\"policy\",\"s\":\"g\",\"ts\":%.3f}", us(t, record->begin_ns));
 }
 
-/* A change of the mask: the stream continues on other SMs. */
+/* Writes a mark where a stream moved to other SMs. */
 static void write_move(struct timeline *t, const struct ds_trace_record *record)
 {
         char name[96];

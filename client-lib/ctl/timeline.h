@@ -23,5 +23,5 @@ struct ctl_timeline_figures {
         int simulated;
 };
 
-/* 0; -EINVAL: the trace is damaged; -ENOMEM. ferror() reports failed writes. */
+/* Writes the timeline of a trace. 0; -EINVAL: the trace is damaged; -ENOMEM. ferror(file) reports failed writes. */
 int ctl_timeline_write(const void *trace, size_t bytes, FILE *file, struct ctl_timeline_figures *ret);

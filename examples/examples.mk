@@ -3,7 +3,7 @@
 # `make examples` builds the programs of examples/ as their users would; tests/e2e/examples.sh runs all of them.
 
 EXAMPLES := $(addprefix $(BUILD)/examples/,hello service job)
-# the shared runtime: DetShare's own libcudart.so.13 takes its place on a machine without NVIDIA's driver
+# link the shared CUDA runtime: DetShare's own libcudart.so.13 takes its place on a machine without NVIDIA's driver
 $(BUILD)/examples/%: examples/%.cu | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(NVCC) -arch=sm_90 -cudart shared -L$(BUILD)/cuda -o $@ $<

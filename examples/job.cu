@@ -48,7 +48,7 @@ int main(int argc, char **argv)
         int n;
 
         CHECK(cudaGetDeviceProperties(&properties, 0));
-        n = argc > 2 ? atoi(argv[2]) : 2048; // a simulated GPU computes on the CPU: take 256 there
+        n = argc > 2 ? atoi(argv[2]) : 2048; // a simulated GPU computes on the CPU, so pass 256 as N there
         if (seconds <= 0 || n < TILE || n % TILE) {
                 fprintf(stderr, "usage: job [SECONDS [N]], N a multiple of %d\n", TILE);
                 return 2;

@@ -11,8 +11,7 @@ $(BUILD)/obj/serve/%.o $(BUILD)/obj/tests/serve/%.o $(BUILD)/obj/tests/fuzz/fuzz
 $(SERVE): $(call obj,serve/main.c serve/options.c) $(serve_obj) $(BUILD)/libdetshare-client.so
 	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -ldl -lm
 
-# --- tests: unit tests beside the others, a pack of our own kernels for tests/e2e/serve.sh
-# --------------------------------
+# --- tests: unit tests beside the others, a pack of our own kernels for tests/e2e/serve.sh ----------------------------
 serve_tests := $(patsubst tests/serve/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/serve/test_serve_*.c))
 $(serve_tests): $(GATE_O)
 $(BUILD)/obj/tests/serve/%.o: override OPT := -O0
@@ -34,7 +33,7 @@ $(BUILD)/tests/fuzz/fuzz_pack: $(BUILD)/obj/tests/fuzz/fuzz_pack.o $(serve_fuzz_
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
-# Threads of detshare-serve under ThreadSanitizer, over a driver of the test's own.
+# detshare-serve's threads under ThreadSanitizer, over a driver that the test provides.
 serve_race_src := $(serve_src) $(addprefix daemon/util/,alloc.c fd.c sha256.c)
 $(BUILD)/tests/race/serve_race: race_extra := $(serve_race_src) -I$(CUDA_ROOT)/include -ldl -lm
 $(BUILD)/tests/race/serve_race: $(serve_race_src) $(wildcard serve/*.h)

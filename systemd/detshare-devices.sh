@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Create missing device nodes of the NVIDIA driver. NVIDIA's own program does it if installed; otherwise the numbers
-# come from /proc, as the driver's README describes. Without an NVIDIA GPU it ends quickly and prints nothing.
+# Creates missing device nodes of the NVIDIA driver. NVIDIA's own program does that if it is installed; otherwise this
+# script takes the numbers from /proc, as the driver's README describes. Without an NVIDIA GPU it ends quickly and
+# prints nothing.
 #
 # usage: detshare-devices [ROOT]     ROOT: for tests, replaces /; prints the nodes instead of making them
 set -eu
@@ -20,7 +21,7 @@ node() { # PATH MAJOR MINOR
         fi
 }
 
-# major NAME...: number of the first of these names in /proc/devices
+# major NAME...: prints the major device number of the first of these names that is in /proc/devices
 major() {
         for name in "$@"; do
                 awk -v name="$name" '$2 == name { print $1; found = 1; exit } END { exit !found }' "$root/proc/devices" && return

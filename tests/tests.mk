@@ -5,8 +5,8 @@
 
 ARCHS := sm_75 sm_90
 kernel_cu := $(wildcard tests/programs/kernels/*.cu)
-# With the older standard, the compiler's own headers are half as long. Files that include C++ of the toolkit need the
-# newer one.
+# Under the C++14 standard the compiler's own headers are half as long. Files that include C++ headers of the toolkit
+# need a newer standard.
 NVCC14 := $(NVCC) -std=c++14
 cu17 := $(shell grep -lE '^.include <(cooperative_groups|cuda|mma|thrust|cub)' tests/programs/kernels/*.cu \
 	tests/programs/kernels/corpus/*.cu tests/programs/runtime/*.cu tests/programs/runtime/parts/*.cu)
@@ -36,17 +36,17 @@ same-text: kernels
 .PHONY: kernels # internal
 kernels: $(kernel_ptx)
 
-# --- the corpus of the PTX front end: files of CUDA C by subject, and Triton kernels
-# ------------------------------------- A file names its targets: `// targets: sm_80 sm_90+lineinfo`. SHORT takes the
-# first one and the variants. The word after + is a variant: options for nvcc and for ptxas. The build keeps the
-# cubins of the compilers' own texts; a test compares them with the cubins of what the printer writes.
+# --- the corpus of the PTX front end: files of CUDA C by subject, and Triton kernels ----------------------------------
+# A file names its targets: `// targets: sm_80 sm_90+lineinfo`. The word after + is a variant: options for nvcc and for
+# ptxas. SHORT takes the first target and all variants. The build keeps the cubins of the PTX that the compilers wrote;
+# a test compares them with the cubins of the same PTX after DetShare has parsed and printed it.
 NVCC_debug := -G
 NVCC_lineinfo := -lineinfo
 NVCC_rdc := -rdc=true
 NVCC_fast := --use_fast_math
 NVCC_ftz := -ftz=true -prec-div=false -prec-sqrt=false -fmad=false
-# The suppressed sections quote the PTX and its line numbers, and nothing else. The round trip's test compares them
-# apart.
+# The option suppresses only sections of the cubin that quote the PTX and its line numbers. The round-trip test compares
+# these separately.
 PTXAS_debug := -g -suppress-debug-info
 PTXAS_lineinfo := -lineinfo -suppress-debug-info
 PTXAS_rdc := -c
@@ -99,8 +99,7 @@ $(BUILD)/bench/corpus_load: $(BUILD)/obj/tests/bench/corpus_load.o $(DAEMON_A)
 corpus-load: $(BUILD)/bench/corpus_load $(corpus) ## what of the corpus the simulated device loads, and what it refuses | as corpus
 	@find $(BUILD)/ptx/ -name '*.ptx' | sort | xargs $<
 
-# --- a libcuda.so.1 on the simulated device: a test tool, never installed
-# ------------------------------------------------
+# --- a libcuda.so.1 on the simulated device: a test tool, never installed ---------------------------------------------
 FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1
 fake_cuda_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/fake_cuda/*.c))
 fake_cuda_sim := $(call obj,$(filter-out %main.c,$(foreach l,util image ptx ptx/interp ptx/pass device/sim,$(wildcard daemon/$(l)/*.c))))
@@ -115,7 +114,7 @@ $(FAKE_PTXAS): tests/support/fake_cuda/ptxas
 	@mkdir -p $(@D)
 	printf '#!/bin/sh\nDETSHARE_REAL_PTXAS=%s exec %s "$$@"\n' $(CUDA_ROOT)/bin/ptxas $(abspath $<) >$@
 	chmod 755 $@
-# A preloaded library whose calls fail on request, in programs that know nothing of it.
+# A library for LD_PRELOAD whose calls fail on request, in unmodified programs.
 FAULTS := $(BUILD)/faults/faults.so
 $(FAULTS): tests/support/faults/faults.c tests/support/faults/faults.h
 	@mkdir -p $(@D)
@@ -174,7 +173,7 @@ endef
 $(foreach a,sm_75 sm_90 sm_90a,$(eval $(call image_ptx_rule,$(a))))
 .SECONDARY: $(foreach n,two.sm_75 two.sm_90 two.sm_90a waits.sm_75 waits.sm_90 plain.sm_75 plain.sm_90a talks.sm_75,$(IMAGE_PTX)/$(n).ptx)
 
-# Data files and defines that single tests need.
+# Data files and defines that only one test needs, in a file per test.
 -include $(wildcard tests/unit/*.mk)
 include tests/fuzz/fuzz.mk
 
@@ -194,10 +193,10 @@ endif
 # The parts of the interpreter that take long to compile: instructions that use only the registers of a warp.
 arithmetic := $(patsubst %,daemon/ptx/interp/%.c,tensor int select half float bits cvt)
 
-# --- the sanitizer gate and its proof
-# ------------------------------------------------------------------------------------ Compiled CUDA files and
-# generated sources are the same for every variant, so a variant links to those of the plain build. JOBS is one more
-# than the processors: compilers sometimes wait for files.
+# --- the sanitizer gate and its proof ---------------------------------------------------------------------------------
+# Compiled CUDA files and generated sources are the same for every variant of the build (plain, asan), so a variant uses
+# those of the plain build through links. JOBS is one more than the processors, because compilers sometimes wait for
+# files.
 JOBS := $(or $(shell echo $$(($$(nproc) + 1))),3)
 shared := gen ptx e2e fatbin cubin compile
 share = @mkdir -p $(1) $(shared:%=$(BUILD)/%); \
@@ -213,8 +212,8 @@ CFLAGS += -fno-sanitize=$(LESS)
 # Lanes are aligned by their type, and the interpreter checks each access of a kernel. Sanitized tests spend their
 # time there, so its checks are inlined.
 $(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += -fno-sanitize=alignment --param asan-instrumentation-with-call-threshold=7000
-# The same for policies, for the scheduler, which tests call thousands of times, for simulated time, and for the
-# learner, which reads a million measurements.
+# Inlined address checks also for policies and the scheduler, which tests call thousands of times, for simulated time,
+# and for the learner, which reads a million measurements.
 often := $(wildcard policies/*.c daemon/sched/*.c lut/learn/*.c) lut/match.c $(patsubst %,daemon/device/sim/%.c,blocks clock room share)
 $(often:%.c=$(BUILD)/obj/%.o): CFLAGS += --param asan-instrumentation-with-call-threshold=7000
 # Arithmetic on a warp's registers: its loops stay vectorised with checks of overflows and shifts; checks of addresses
@@ -232,15 +231,14 @@ $(BUILD)/tests/gate/race_proof: tests/gate/race_proof.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $<
 
-# --- race programs: the client core is compiled into the program, all of it under ThreadSanitizer
-# ------------------------
+# --- race programs: the client core is compiled into the program, all of it under ThreadSanitizer ---------------------
 TSAN_OPT := -O0
 TSAN_FLAGS = -g1 $(TSAN_OPT) -fsanitize=thread
 race_src := $(wildcard tests/race/*.c)
 race_bin := $(race_src:tests/race/%.c=$(BUILD)/tests/race/%)
 $(BUILD)/tests/race/libcuda_race: race_extra := $(cudaface_src) $(filter %.c,$(cudaface_gen)) -I$(CUDA_ROOT)/include
 $(BUILD)/tests/race/libcuda_race: $(cudaface_src) $(wildcard client-lib/cuda/*.h) $(cudaface_gen)
-# The runtime's table of names, over a driver of the test's own.
+# The race program of the Runtime API's table of kernel names, over a driver that the test provides.
 cudart_race_src := $(addprefix client-lib/cudart/,register.c init.c error.c)
 $(BUILD)/tests/race/cudart_race: race_extra := $(cudart_race_src) -I$(CUDA_ROOT)/include
 $(BUILD)/tests/race/cudart_race: $(cudart_race_src) $(wildcard client-lib/cudart/*.h)
@@ -251,8 +249,8 @@ $(BUILD)/tests/race/%: tests/race/%.c $(core_tsan) $(proto_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(TSAN_FLAGS) -o $@ $< $(race_extra) $(core_tsan) $(proto_obj) -lprotobuf-c
 
-# The devices and everything below them, object by object. Two parts are plain: arithmetic, which shares nothing, and
-# the readers of images, which run before any other thread has the image.
+# Objects of the devices and everything below them under ThreadSanitizer. Two parts are built without it: arithmetic,
+# which shares no data between threads, and the readers of images, which run before any other thread has the image.
 unshared := $(arithmetic) \
 	$(filter-out %main.c,$(foreach l,image ptx ptx/pass,$(wildcard daemon/$(l)/*.c)))
 tsan_src := $(filter-out %main.c $(unshared),$(foreach l,util ptx/interp device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
@@ -265,7 +263,7 @@ $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) $(TSAN_FLAGS) -MMD -MP -c -o $@ $<
 -include $(tsan_src:%.c=$(BUILD)/tsan/%.d)
-# The only part of the worker that has a thread.
+# pages.c is the only part of the worker that has a thread.
 $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
 -include $(BUILD)/tsan/daemon/worker/pages.d
 $(BUILD)/tests/race/pages_race: $(BUILD)/tsan/daemon/worker/pages.o
@@ -303,8 +301,7 @@ $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
 $(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills $(BUILD)/tests/e2e/kernel_kills: $(load_obj)
 
-# --- defects that show only after a while: `make soak MINUTES=60`
-# --------------------------------------------------------
+# --- defects that show only after a while: `make soak MINUTES=60` -----------------------------------------------------
 $(BUILD)/tests/soak: $(BUILD)/obj/tests/soak/soak.o $(BUILD)/obj/tests/e2e/harness.o $(load_obj) $(proto_obj) $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
@@ -335,8 +332,7 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 e2e: man $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA) \
 	$(BUILD)/gpu/interp/corpus_diff $(addprefix $(BUILD)/tests/policies/,cells.so slow.so chaos.so) | $(corpus_nvcc)
 
-# --- driver-API programs: linked as users link them, against the toolkit's stub library if there is one
-# -------------------
+# --- driver-API programs: linked as users link them, against the toolkit's stub library if there is one ---------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))
 $(program_bin): $(GATE_O)
 CUDA_STUB := $(firstword $(wildcard $(CUDA_ROOT)/lib64/stubs/libcuda.so) $(BUILD)/cuda/libcuda.so.1)
@@ -389,7 +385,7 @@ e2e-sanitized: $(filter $(sanitized:%=$(BUILD)/tests/e2e/%),$(e2e_bin)) $(exampl
 .PHONY: demo-build test-build # internal
 .PHONY: demo test test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
-# With this, the daemon of the runs below also finds ptxas in a toolkit that deps has fetched.
+# Environment for the runs below: with it the daemon also finds ptxas in a toolkit that `make deps` has fetched.
 WITH_TOOLKIT := CUDA_HOME="$${CUDA_HOME:-$(abspath $(CUDA_ROOT))}"
 .PHONY: demo-run # internal
 demo-run: demo-build
@@ -407,15 +403,15 @@ demo-spread: demo-build ## how much the figures of RUNS=5 runs of the demo diffe
 	@for part in kernels packs; do echo "$$part:"; tests/demo/spread.py $(BUILD)/demo/spread/$$part.*.json || exit 1; done
 
 test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
-# deps runs first, in a make of its own: its packages decide what the next make finds. WHOLE=1 adds all that SHORT
-# leaves out and the long forms of tests.
+# `make deps` runs first, in a make of its own: the packages that it installs decide what the next make finds. WHOLE=1
+# adds everything that SHORT leaves out, and the long forms of tests.
 test: SHORT_OR_WHOLE := $(if $(WHOLE),,SHORT=1 DEBUG=-g1)
 test: deps ## every test that needs no GPU (WHOLE=1: the long forms too) | 10 min on two cores
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) test-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) asan
 	@$(if $(WHOLE),DETSHARE_TEST_WHOLE=1) tests/run.sh $(BUILD)
-# Every unit test on the plain build, with all random rounds and the whole corpus.
+# Runs every unit test on the plain build, with all random rounds and the whole corpus.
 .PHONY: test-plain
 test-plain: deps ## every unit test on the plain build, with all random rounds and the whole corpus | 20 min
 	@.ci/deps.sh triton
@@ -428,8 +424,7 @@ test-orders: deps ## the builds of test, gpu-build and corpus in three orders: n
 	@.ci/deps.sh triton
 	@tests/e2e/orders.sh $(BUILD) full
 
-# --- coverage: which lines the tests execute, with a lower bound
-# ---------------------------------------------------------
+# --- coverage: which lines the tests execute, with a lower bound ------------------------------------------------------
 FLOOR ?= 85
 COV := $(BUILD)/cov
 .PHONY: coverage-build # internal
@@ -448,12 +443,12 @@ $(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/ha
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 
-# The speed at which profiles are replayed.
+# Measures the speed at which detshare-replay plays profiles.
 $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(POLICIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
-# all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation/simulated.md and a CSV file; ten minutes
+# Runs all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation/simulated.md and a CSV file; ten minutes
 .PHONY: replay-policies
 replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the scenarios of tests/eval, into docs/evaluation/simulated.md | 10 min
 	@mkdir -p $(BUILD)/eval
@@ -462,16 +457,16 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the s
 	@for t in --transform ""; do $(BUILD)/detshare-replay $$t --profiled --duration 2s --compare detshare,sgdrc,multistream \
 		--ls resnet34-b1@poisson:100 --be tests/data/replay/slabs.profile || exit 1; done
 
-# the measurements on GPUs as pages of tables, with a plot per group; a minute or two
+# Writes the measurements on GPUs as pages of tables, with a plot per group; takes a minute or two
 EVAL_STATE := docs/evaluation/h200.csv.xz
 .PHONY: eval-tables worth
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'
-# the table and the plots that README.md and docs/evaluation.md show of them
+# Writes the table and the plots of these measurements that README.md and docs/evaluation.md show
 worth: ## the table and the plots of them in README.md and docs/evaluation.md | 1 min
 	tests/eval/worth.py --state $(EVAL_STATE)
 
-# the pictures of the documents, and the tables of parameters in docs/policies.md
+# Write the pictures of the documents, and the tables of parameters in docs/policies.md
 .PHONY: pictures parameters
 EBB := docs/pictures/ebb.csv
 pictures: worth $(BUILD)/detshare-replay $(POLICIES) ## the pictures of the documents | 2 min
@@ -481,7 +476,7 @@ pictures: worth $(BUILD)/detshare-replay $(POLICIES) ## the pictures of the docu
 parameters: $(POLICIES) ## the tables of parameters in docs/policies.md
 	docs/parameters.py --build $(BUILD)
 
-# the evaluation's program without PyTorch
+# A program of the evaluation that needs no PyTorch
 EVAL_JOB := $(BUILD)/eval/job $(BUILD)/eval/job.ptx
 $(BUILD)/eval/job.ptx: tests/eval/job.cu
 	@mkdir -p $(@D)
@@ -504,7 +499,7 @@ $(BUILD)/bench/sass_scan: $(BUILD)/obj/tests/bench/sass_scan.o $(DAEMON_A)
 sass-scan: $(BUILD)/bench/sass_scan ## which kernels of FILES= wait for other blocks (SM=90)
 	@$< $(SM) $(FILES)
 
-# The speed at which PTX is parsed and printed, and whether time grows linearly.
+# Measures the speed at which PTX is parsed and printed, and whether time grows linearly with its size.
 $(BUILD)/bench/bench_ptx: $(BUILD)/obj/tests/bench/bench_ptx.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
@@ -520,7 +515,7 @@ bench: deps ## cost of a request, of replaying, of reading PTX; packs under poli
 	@$(BUILD)/bench/bench_ptx $(BUILD)
 	@$(WITH_TOOLKIT) tests/demo/demo.py packs --build $(BUILD) --policies $(BENCH_POLICIES) --json $(BUILD)/bench/packs.json
 
-# Driver API programs, run natively and under DetShare. Their kernels lie beside them.
+# Benchmarks with Driver API programs, run natively and under DetShare. Their kernels lie beside them.
 GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures graph load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)
 $(BUILD)/bench/%.fatbin: tests/bench/%.cu
 	@mkdir -p $(@D)
@@ -544,9 +539,8 @@ bench-gpu-run: bench-gpu-build
 bench-gpu: deps ## the same natively and under DetShare | a GPU
 	@$(MAKE) --no-print-directory -s -j2 bench-gpu-run
 
-# --- on a GPU
-# ------------------------------------------------------------------------------------------------------------- The
-# programs of this section need no package: only libc and files of the build.
+# --- on a GPU ---------------------------------------------------------------------------------------------------------
+# The programs of this section need no package: only libc and files of the build.
 SANDBOX := $(BUILD)/tests/gpu/sandbox
 $(SANDBOX): $(BUILD)/obj/tests/gpu/sandbox.o
 	@mkdir -p $(@D)

@@ -19,7 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 POLICIES = ("detshare", "sgdrc", "sgdrc-static", "multistream", "static", "fifo", "temporal", "orion", "tgs", "reef", "tally", "krisp", "paella", "gemini",
             "antman", "edf", "tpot-first")
 COMMAND = "make pictures"
-# parameters under which the rule shows in so short a window; the replay has the defaults otherwise
+# parameters other than the defaults, for policies whose rule does not show in a window of a few milliseconds
+# otherwise
 WITH = {"gemini": "quota_ms=2,min_quota_ms=1,window_ms=100", "temporal": "slice_ms=1", "tgs": "interval_ms=20"}
 OBJECTIVE = {"edf": ",slo=1.2ms"}  # a rule that orders by deadlines needs one
 DURATION_MS, WINDOW_MS = 2000, 10

@@ -7,7 +7,7 @@ script, no font and no other file. Its first comment names the command that wrot
 import pathlib
 from xml.sax.saxutils import escape
 
-# one hue per thing, in the light and in the dark theme
+# each colour name: the colour in the light theme, and in the dark theme
 HUES = {"blue": ("#1b6ca8", "#6cb6f0"), "red": ("#c2334d", "#ff8095"), "green": ("#2b8a3e", "#69d27c"),
         "orange": ("#c77700", "#f5b04c"), "violet": ("#6741a0", "#b89af0"), "teal": ("#00798c", "#4fcbdd"),
         "brown": ("#8d5524", "#d9a26c"), "grey": ("#6b7280", "#a3abb8")}

@@ -21,7 +21,7 @@ int main(void)
         struct detshare_stats stats = {.size = sizeof(stats)};
         uint64_t start, end;
 
-        /* Any call would connect. An explicit connection shows why it failed. */
+        /* Any call of the library would connect to the daemon. An explicit connection shows why it failed. */
         if (check(detshare_connect(NULL), "connect"))
                 return 1;
 

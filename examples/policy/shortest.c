@@ -15,7 +15,8 @@
 #include <detshare/detshare_policy.h>
 
 struct shortest {
-        uint64_t patience_ns; /* longest BE kernel to start, as far as durations are known */
+        /* longest expected duration of a BE kernel that may start, ns; applies to kernels of known duration */
+        uint64_t patience_ns;
 };
 
 static const struct detshare_policy_param params[] = {
@@ -34,7 +35,8 @@ static int shortest_init(void *state, const struct detshare_policy_config *confi
         return 0;
 }
 
-/* 0 when actions[] is full: the host then calls decide() again after it has applied what is there. */
+/* Adds a launch. Returns 0 if actions[] is full: the host then calls decide() again after it has applied the
+ * actions. */
 static int launch(struct detshare_decision *decision, uint64_t coroutine, uint32_t priority, uint32_t count)
 {
         if (decision->n == decision->capacity) {

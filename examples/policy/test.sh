@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The rule of `shortest`, held against a replay: a service keeps its tail better than under fifo, the job still gets
-# work done, and one BE kernel at most delays a request. Deterministic: virtual time, one seed.
+# Tests the rule of `shortest` with a replay: a service keeps its tail better than under fifo, the job still gets work
+# done, and one BE kernel at most delays a request. Deterministic: virtual time, one seed.
 # Prints `N passed, N failed` last.
 set -u
 cd "$(dirname "$0")" || exit
@@ -19,7 +19,7 @@ check() {
         fi
 }
 
-# run POLICY: the table of detshare-replay; field TABLE CLASS COLUMN: one figure of it
+# run POLICY: prints the table of detshare-replay. field TABLE CLASS COLUMN: prints one figure of that table
 run() {
         "$replay" --policy-dir . --policy "$1" --ls resnet34-b1@poisson:200 --be resnet152-train --duration 5s
 }

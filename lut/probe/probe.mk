@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The probe's kernels, as text and as machine code for the GPU architecture of DS_BENCH_BUILT_FOR (lut/probe/bench.h);
-# without an assembler only as text
+# The PTX kernels of the probe, embedded as text and, if the toolkit has an assembler, also as machine code for the
+# GPU architecture of DS_BENCH_BUILT_FOR (lut/probe/bench.h).
 PROBE_PTX := $(notdir $(basename $(wildcard lut/probe/*.ptx)))
 PROBE_HDR := $(foreach p,$(PROBE_PTX),$(BUILD)/gen/probe_$(p).ptx.h $(BUILD)/gen/probe_$(p).cubin.h)
 $(BUILD)/gen/probe_%.ptx.h: lut/probe/%.ptx

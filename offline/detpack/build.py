@@ -159,7 +159,7 @@ def merge(kernels, arch):
         head = text[:begin]
         left = re.sub(
             r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head)
-        # LLVM leaves names of compiler options in the text; nothing refers to them
+        # LLVM leaves strings with names of compiler options in the text, which no code uses
         left = re.sub(r"\.global \.align 1 \.b8 (_\$_str\S*)\[\d+\] = \{[^}]*\};",
                       lambda m: "" if m[1] not in text[begin:] else m[0], left).strip()
         if left:

@@ -98,7 +98,8 @@ class Fuser:
         for value in self.order:
             if value.op not in ROOTS or value.number in self.group_of:
                 continue
-            # an elementwise value waits until a user takes it into a group; otherwise it becomes its own group below
+            # an elementwise value waits until a group of a value that uses it takes it in; otherwise it becomes its
+            # own group below
             if value.op == "pw" and self.taken_later(value):
                 continue
             groups.append(self.take(value))

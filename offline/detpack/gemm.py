@@ -23,7 +23,8 @@ def header(c, m, n, tile, plain):
     c.line(f"rn = inner // rows * {tile.n} + tl.arange(0, {tile.n})")
     c.line(f"mm = rm < {m}")
     c.line(f"mn = rn < {n}")
-    # rows beyond the last one read the last one: no mask is needed, and their results are dropped
+    # rows beyond the last one of the matrix read the last row: loads need no mask, and results of these rows are
+    # dropped
     c.line(f"am = tl.minimum(rm, {m} - 1)")
     c.line(f"rk = tl.arange(0, {tile.k})")
     c.line(f"acc = tl.zeros(({tile.m}, {tile.n}), dtype=tl.float32)")

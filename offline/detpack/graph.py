@@ -58,14 +58,14 @@ def const(data, name=""):
     return Value("const", (), tuple(int(d) for d in data.shape), kind_of(data.dtype), {"data": data}, name)
 
 
-# fn: (type of the result or None for that of the operands, Triton's expression over f32 or integers)
+# per function: type of the result (None: that of the operands), and Triton's expression over f32 or integers
 FUNCTIONS = {
     "add": (None, "({0} + {1})"), "sub": (None, "({0} - {1})"), "mul": (None, "({0} * {1})"), "div": (None, "({0} / {1})"),
     "max": (None, "tl.maximum({0}, {1})"), "min": (None, "tl.minimum({0}, {1})"), "neg": (None, "(-{0})"),
     "relu": (None, "tl.maximum({0}, 0.0)"), "sigmoid": (None, "(1.0 / (1.0 + tl.exp(-({0}))))"),
     "exp": (None, "tl.exp({0})"), "log": (None, "tl.log({0})"), "sqrt": (None, "tl.sqrt({0})"), "abs": (None, "tl.abs({0})"),
     "rsqrt": (None, "(1.0 / tl.sqrt({0}))"), "erf": (None, "tl.erf({0})"), "reciprocal": (None, "(1.0 / {0})"),
-    # through exp, correct for every input: if exp(2|x|) is inf, this is 1
+    # tanh through exp is correct for every input: if exp(2|x|) is inf, the result is 1
     "tanh": (None, "(1.0 - 2.0 / (1.0 + tl.exp(2.0 * ({0}))))"),
     "hardsigmoid": (None, "tl.minimum(tl.maximum({0} * {alpha} + {beta}, 0.0), 1.0)"),
     "hardswish": (None, "({0} * tl.minimum(tl.maximum({0} * {alpha} + {beta}, 0.0), 1.0))"),

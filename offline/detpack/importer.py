@@ -274,7 +274,7 @@ def pool(im, node, ins, attrs):
     size = []
     for i in range(2):
         n = out_size(x.shape[2 + i], kernel[i], strides[i], dilations[i], pads[i], pads[2 + i], bool(attrs.get("ceil_mode", 0)))
-        # a window that begins beyond the input and its padding does not count
+        # ONNX does not count a pooling window that begins beyond the input and its padding
         size.append(n - 1 if (n - 1) * strides[i] >= x.shape[2 + i] + pads[i] else n)
     kind = "max" if node.op_type == "MaxPool" else "avg"
     return Value("window", (x,), (*x.shape[:2], *size), x.dtype, {

@@ -140,7 +140,7 @@ class Lower:
         strides = view(source.shape, source.strides, shape)
         if strides is not None:
             return Store(source.root, source.offset, shape, strides, source.dtype)
-        # channels-last if the source mostly is, and if the copy can be written in that order
+        # the copy lies channels-last if its source mostly does, and if the copy can be written in that order
         target = channels_last(shape)
         inside = view(shape, target, source.shape)
         if len(shape) != 4 or source.strides[-1] == 1 or inside is None:

@@ -47,7 +47,7 @@ def window(group, lower, out):
             c.line("acc = tl.maximum(acc, v)")
         else:
             c.line("acc += v")
-            # the part of a window beyond the padding does not count
+            # an average does not count the part of a window beyond the padding
             c.line("count += " + (f"((ih0 + {dy} < {name_h} + {at['pads'][2]}) & (iw0 + {dx} < {name_w} + {at['pads'][3]})).to(tl.float32)"
                                   if at["padded"] else "inside.to(tl.float32)"))
     if kind == "avg":

@@ -15,7 +15,7 @@
 #include "../programs/program.h"
 #include "detshare/coloured.h"
 
-#define N 50001 /* no multiple of a block, warp or sector */
+#define N 50001 /* elements of a test vector; not a multiple of a block, warp or sector */
 #define FINE(call) CHECK((call) == DETSHARE_OK)
 
 static CUmodule coloured_module(const char *file, const struct detshare_coloured_kernel *kernels, size_t n)
@@ -65,7 +65,7 @@ static void check_bytes(enum detshare_colour colour)
         FINE(detshare_coloured_write(stream, a, out, size));
         FINE(detshare_coloured_read(stream, in, a, size));
         SAME(in, out, size);
-        /* At unaligned places, between tensors and linear memory. */
+        /* copies at unaligned addresses, between tensors and linear memory */
         FINE(detshare_coloured_copy(stream, b + 3, a + 4095, 2050));
         FINE(detshare_coloured_copy(stream, linear, a, size));
         FINE(detshare_coloured_copy(stream, a + 1, linear, 1000));
@@ -76,7 +76,7 @@ static void check_bytes(enum detshare_colour colour)
         memmove(out + 1, out, 1000);
         memset(out + 5000, 0xa5, 100001);
         SAME(in, out, size);
-        /* Past the end, and at an address of no tensor. */
+        /* copies past the end of a tensor, and at an address of no tensor, must fail */
         CHECK(detshare_coloured_copy(stream, b, a, small + 1) == DETSHARE_E_INVALID);
         CHECK(detshare_coloured_read(stream, in, a + size - 1, 2) == DETSHARE_E_INVALID);
         CHECK(detshare_coloured_free(a + 256) == DETSHARE_E_NO_SUCH);
@@ -115,8 +115,8 @@ static void *free_it(void *user)
         return NULL;
 }
 
-/* One thread waits for its stream, which waits for this thread; another waits for all work. Meanwhile this thread
- * allocates tensors and copies. */
+/* Tests that waiting threads do not block others: one thread waits for its stream, which waits for this thread;
+ * another thread waits for all work. Meanwhile this thread allocates tensors and copies. */
 static void check_apart(CUcontext context)
 {
         enum { SIZE = 4096 };
@@ -212,7 +212,7 @@ static void check_saxpy(void)
         free(b);
 }
 
-/* Atomics, and tensors of both classes in one launch. */
+/* Tests a kernel with atomics, and tensors of both classes in one launch. */
 static void check_histogram(void)
 {
         static const struct detshare_coloured_kernel want = {"histogram_shared", 3};
@@ -347,7 +347,7 @@ static int hold(uint64_t bytes, enum detshare_colour colour)
         return program_end("hold");
 }
 
-/* A memory limit smaller than a slab. */
+/* Tests a memory limit that is smaller than a slab of the pool. */
 static int limit(uint64_t bytes)
 {
         CUcontext context = program_context();

@@ -31,7 +31,7 @@ static const struct sim_channels *find_model(const char *name)
         return NULL;
 }
 
-/* The channels of a sector, one bit each. */
+/* The channels that a sector touches, as a bitmap. */
 static uint64_t channels_of(const struct sim_channels *channels, uint64_t address, uint64_t bytes)
 {
         uint64_t set = 0;

@@ -158,7 +158,8 @@ def jobs(measured, cell, system, draws):
     shares, above, below, noises = 0.0, [], [], []
     for program in dict.fromkeys(row["program"] for row in together):
         beside = [steady_bins(row) for row in together if row["program"] == program]
-        # only the first of two jobs was measured alone; the capacity of the second one stands for it
+        # only the first of two jobs of the same program was measured alone; the second job's capacity stands for its
+        # rate alone
         own = alone.get(program.split(":", 1)[1]) or [[float(r["rate"])] for r in measured.rows if r["phase"] == "capacity" and r["program"] == program.split(":", 1)[1]]
         shares += statistics.fmean(v for s in beside for v in s) / statistics.fmean(v for s in own for v in s)
         above.append(stats.draws(beside, statistics.fmean, draws, seed=4))

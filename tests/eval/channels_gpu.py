@@ -264,7 +264,7 @@ def run(options):
     whole = True
     try:
         number, of = options.shard
-        # each share has its part of the time, so that the last ones get some
+        # each share gets an equal part of the time, so that time is left for the last shares
         shares = options.shares[number::of]
         for i, share in enumerate(shares):
             clock.limit = options.limit and clock.passed() + (options.limit - clock.passed()) / (len(shares) - i)

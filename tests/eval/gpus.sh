@@ -16,7 +16,7 @@ status=0
 shares=()
 meet=$(mktemp -d)
 for ((k = 0; k < n; k++)); do
-        # the ending tells whether it is compressed
+        # the output's ending tells whether the file is compressed
         share=$out/gpu$k.csv${state##*.csv}
         [ ! -e "$state" ] || cp "$state" "$share"
         shares+=("$share")

@@ -34,7 +34,7 @@
 #define TIMES_MAX 1000000
 #define FIRST_ROUNDS 256
 #define TRIES 8
-#define AHEAD_S 0.0003 /* end of a sleep that is spent polling the clock, s */
+#define AHEAD_S 0.0003 /* end of each sleep during which the program polls the clock instead, s */
 
 struct job {
         CUfunction blocks;
@@ -75,7 +75,7 @@ static void step(struct job *job)
         CHECK(cuStreamSynchronize(job->stream));
 }
 
-/* Time of one kernel by the GPU's clock, us. */
+/* Duration of one kernel with blocks of `rounds` rounds by the GPU's clock, us. */
 static double once_us(struct job *job, unsigned rounds)
 {
         CUevent begin, end;
@@ -93,7 +93,8 @@ static double once_us(struct job *job, unsigned rounds)
         return (double)ms * 1000;
 }
 
-/* Minimum of several runs, because other programs of the cell may be preparing themselves on the same GPU, us. */
+/* Minimum duration over several runs, us, because other programs of the cell may be preparing themselves on the same
+ * GPU. */
 static double kernel_us(struct job *job, unsigned rounds)
 {
         double least = once_us(job, rounds);
@@ -106,7 +107,7 @@ static double kernel_us(struct job *job, unsigned rounds)
         return least;
 }
 
-/* Derives the time of a round from two lengths, without the cost of a launch. */
+/* Derives the time of one round from kernels of two lengths, so that the cost of a launch cancels out. */
 static void calibrate(struct job *job, double block_us)
 {
         double low, high, round;

@@ -58,7 +58,7 @@ BEFORE_S = 0.5  # unmeasured shared phase of a system without phases alone, s
 SKIPPED = 0.1  # part of each phase that is left out
 LONGER = 1.25  # jobs run this many times a phase beside services; their steps after the phase do not count
 START_S, ANSWER_S = 240, 60
-# kernels of a step, length of a block in us, multiple of the blocks that the GPU holds
+# arguments of `job`: kernels of a step, length of a block in us, and (xN) blocks as a multiple of what the GPU holds
 C_JOBS = {"blocks-2ms": ("4", "2000"), "blocks-200us": ("4", "200", "x10"), "blocks-50us": ("4", "50", "x40")}
 
 
@@ -344,7 +344,7 @@ def keys_of(cell):
 def plan_of(keys, orders, alone, options):
     """The phases of one cell: a name ("" if its answers are not kept), and the order for each program."""
     services, jobs = [key for key in keys if key[0] == "ls"], [key for key in keys if key[0] == "be"]
-    # requests that still wait when the arrivals end keep the job beside them
+    # jobs run longer than services, so that requests still waiting when the arrivals end also run beside a job
     together = orders | {key: f"loop {LONGER * options.seconds}" for key in jobs}
     ls, be = {key: orders[key] for key in services}, {key: orders[key] for key in jobs[:1]}
     if not alone:

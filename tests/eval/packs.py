@@ -26,7 +26,8 @@ HALF = 0.5  # share of the data sheet's rate
 FULL = 256  # threads of a block that reach it
 LEAST_NS = 1500
 THRASHED = 1.2
-# from daemon/device/sim/model.c; flops: of an SM, from the vendors' data sheets; arch: the target of the packs
+# GPU models as in daemon/device/sim/model.c; flops: of one SM, from the vendors' data sheets; arch: target of the
+# packs
 MODELS = {
     "a2000": {"sms": 26, "threads": 1536, "blocks": 16, "shared": 102400, "sm_mbps": 76800, "kernel_mbps": 260000, "flops": 31.9e12 / 26,
               "channels": 6, "l2": 3 << 20, "arch": "sm_80"},

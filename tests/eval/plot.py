@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs/pictures"))
 import svg  # noqa: E402
 
-# the same hue for a system in every picture; others take those that are left
+# each system has the same colour in every picture; systems not listed take the remaining colours
 HUES = {"native": "grey", "mps": "red", "mps-priority": "orange", "orion": "violet", "sgdrc": "green", "detshare": "blue"}
 WIDE, HIGH, LEFT, TOP, GAP = 250, 200, 60, 60, 56
 TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -19,7 +19,8 @@ import pathlib
 import re
 import subprocess
 
-# from daemon/device/sim/model.c: SMs, threads and blocks on one SM, clock, bandwidth of a streaming kernel
+# GPU models as in daemon/device/sim/model.c: SMs, threads and blocks on one SM, clock, bandwidth of a streaming
+# kernel
 MODELS = {
     "h200": {"sms": 132, "threads": 2048, "blocks": 32, "clock_khz": 1980000, "kernel_mbps": 3500000},
     "a2000": {"sms": 26, "threads": 1536, "blocks": 16, "clock_khz": 1200000, "kernel_mbps": 260000},

@@ -12,7 +12,7 @@
 
 SECONDS ?= 60
 FUZZ ?=
-# replay_main.o; empty if -fsanitize=fuzzer brings its own main.
+# Object with the main function of the targets; empty if -fsanitize=fuzzer brings its own.
 FUZZ_MAIN ?= $(BUILD)/obj/tests/fuzz/replay_main.o
 FUZZ_ENGINE ?=
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
@@ -24,7 +24,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(DAEM
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS) $(SUPERVISOR_LIBS)
 
-# The client core is linked into the program, and the target answers the core's system calls.
+# The client core is linked into one target, and the target itself answers the core's system calls.
 fuzz_wrap := socket connect setsockopt poll clock_gettime nanosleep clock_nanosleep syscall sendmsg recvmsg fwrite
 $(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN) $(core_obj) $(BUILD)/obj/daemon/util/log.o $(BUILD)/obj/daemon/util/text.o $(proto_obj)
 	@mkdir -p $(@D)
@@ -33,7 +33,7 @@ $(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN
 .PHONY: fuzz-targets # internal
 .PHONY: fuzz fuzz-afl fuzz-coverage
 fuzz-targets: $(fuzz_bin)
-# A sanitized build includes these targets in its tests.
+# In a sanitized build the fuzz targets belong to the tests.
 ifneq ($(SAN),)
 unit: fuzz-targets
 endif

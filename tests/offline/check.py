@@ -357,7 +357,7 @@ def concatenations_are_written_in_place():
 @test("compiler", "numpy", "onnx")
 def attention_is_one_kernel_behind_one_product():
     kinds = [launch.code.kind for launch in lowered("tiny-bert").launches if launch.code.kind in ("gemm", "attention", "softmax")]
-    # one product for queries, keys and values; one for the output, two feed-forward, two in the head
+    # tiny-bert's products: one for queries, keys and values; one for the output, two feed-forward, two in the head
     assert kinds == ["gemm", "attention"] + ["gemm"] * 5, kinds
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused: it has no decide function. */
+/* The host must refuse this policy: it has no decide() function. */
 #define HOSTILE_NAME "bad-null"
 #define HOSTILE_DECIDE NULL
 #include "tests/policies/hostile.h"

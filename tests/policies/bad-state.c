@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused: it requests 4 GiB of state. */
+/* The host must refuse this policy: it requests 4 GiB of state. */
 #define HOSTILE_NAME "bad-state"
 #define HOSTILE_STATE UINT32_MAX
 #include "tests/policies/hostile.h"

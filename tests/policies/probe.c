@@ -5,7 +5,7 @@
 #include "policies/detshare_policy.h"
 
 int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
-/* Optional: only some tests define it. */
+/* Called by init() if the test program defines it; only some tests do. */
 __attribute__((__weak__)) int probe_begin(const struct detshare_policy_config *config);
 
 static int probe_init(void *state, const struct detshare_policy_config *config)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches everything, but uses 8 ms of processor time per decision, more than a policy may. */
+/* A policy that launches all ready work, but uses 8 ms of processor time per decision, more than a policy may. */
 #include <time.h>
 
 #include "policies/detshare_policy.h"

@@ -273,7 +273,7 @@ def main():
         begin = time.monotonic()
         print(f"{begin - BEGIN:8.3f}  {function.__name__} ...", flush=True)
         try:
-            # a stage that hangs prints where
+            # after 90 s a stage that hangs prints its traceback, and the program ends
             faulthandler.dump_traceback_later(90, exit=True)
             text = function(options.device)
             faulthandler.cancel_dump_traceback_later()

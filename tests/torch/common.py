@@ -29,7 +29,7 @@ import traceback
 BEGIN = time.monotonic()
 # a fixed workspace of cuBLAS for every stream, for equal results; must be set before cuBLAS is initialised
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-# no weights from the network
+# Hugging Face's libraries must not download weights
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 CASES = {}

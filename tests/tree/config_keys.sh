@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The configuration's keys are the same in the daemon's tables, in detshared.conf(5), in the installed example and in
-# the fuzzer's dictionary. The keys that the manual page lists for a reload are those that reload.c compares.
+# Checks that the configuration's keys are the same in the daemon's tables, in detshared.conf(5), in the installed
+# example and in the fuzzer's dictionary, and that the keys which the manual page lists for a reload are those that
+# reload.c compares.
 set -u
 cd "$(dirname "$0")/../.." || exit
 . tests/support/same.sh
@@ -11,7 +12,7 @@ source=daemon/supervisor/config.c page=docs/man/detshared.conf.5.scd example=sys
 keys=$(sed -n 's/^ *{"\([a-z]*\)", "\([a-z_]*\)", set_.*/\1.\2/p; s/^ *{"\([a-z_]*\)", DS_RULE_.*/user.\1/p' $source)
 [ "$(wc -l <<<"$keys")" -ge 27 ] || { echo "only $(wc -l <<<"$keys") keys in $source"; bad=1; }
 
-# section.key of each line with a key; $2: pattern of the beginning of such a line
+# keys_of: prints section.key of each line with a key; $2: pattern of the beginning of such a line
 keys_of() {
         awk -v mark="$2" '/^#* *\[(daemon|gpu|channels|limits|class|user|group|policy)/ { match($0, /\[[a-z]*/); section = substr($0, RSTART + 1, RLENGTH - 1) }
                 section == "policy" { next }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Folders are layers, and includes point down only: each row lists the prefixes that a folder's files may include with
-# quotes.
+# Checks that includes point down only. Folders are layers: each row below lists the prefixes that a folder's files
+# may include with quotes.
 #
 # usage: tests/tree/includes.sh [BUILD]
 set -u

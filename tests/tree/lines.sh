@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Limits of the tree: files have fewer than 1,000 lines and an SPDX line first; headers begin with an essay.
+# Checks limits of the tree: files have fewer than 1,000 lines and an SPDX line first; headers begin with an essay.
 set -u
 cd "$(dirname "$0")/../.."
 find client-lib daemon lut offline policies proto serve tests -type f \( -name "*.c" -o -name "*.h" -o -name "*.cu" \) -print0 | xargs -0 awk '

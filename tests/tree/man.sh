@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The manual pages agree with the programs. scdoc accepts every page. Each option of detshared, command of
+# Checks that the manual pages agree with the programs: scdoc accepts every page; each option of detshared, command of
 # detsharectl, message id and journal field is in its page, and the pages name no other.
 set -u
 cd "$(dirname "$0")/../.." || exit
@@ -28,7 +28,7 @@ if command -v scdoc >/dev/null; then
                 scdoc <"$page" >/dev/null || { echo "$page cannot be built"; bad=1; }
         done
 fi
-# References between DetShare's pages name existing pages.
+# references from one of DetShare's manual pages to another must name existing pages
 grep -ohE '\*(detshare[a-z.-]*|libdetshare[a-z-]*)\*\([0-9]\)' docs/man/*.scd systemd/*.in | sort -u | tr -d '*)' | while IFS='(' read -r name section; do
         [ -e "docs/man/$name.$section.scd" ] || echo "there is no page $name($section)"
 done | grep . && bad=1

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# docs/policies.md lists every parameter of the policies, and no other. detsharectl(1) names their defaults. If the
-# policies are built, the page's tables are those of the plug-ins.
+# Checks that docs/policies.md lists every parameter of the policies, and no other, and that detsharectl(1) names
+# their defaults. If the policies are built, the page's tables must be those of the plug-ins.
 #
 # usage: tests/tree/parameters.sh [BUILD]
 set -u
@@ -19,13 +19,13 @@ for name in $known; do
         grep -q "\`${name}[\`= ]" $page || { echo "$page does not know $name"; bad=1; }
 done
 
-# In the other direction: words with an underscore in the sections of policies.
+# the other direction: every word with an underscore in the page's sections of policies must be a parameter
 # shellcheck disable=SC2016
 for name in $(sed '1,/^## /d' $page | grep -oE '`[a-z]+_[a-z_]+(`|=)' | tr -d '`=' | sort -u); do
         grep -qx "$name" <<<"$known" || grep -rqw --include='*.h' "$name" daemon policies client-lib || { echo "$page: there is no $name"; bad=1; }
 done
 
-# *x* (N) in the manual page: N is the default of a policy's x
+# the manual page's *x* (N) must name the default N of a policy's parameter x
 rows=$(cat policies/*.c policies/*.h | tr -s ' \n' ' ')
 defaults=$(sed -n '/^# POLICIES/,$p' docs/man/detsharectl.1.scd | grep -oE '\*[a-z]+_[a-z_]+\* \([0-9]+\)' | tr -d '*()' | sort -u)
 [ -n "$defaults" ] || { echo "the manual page names no defaults"; bad=1; }

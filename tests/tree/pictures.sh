@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The pictures of the documents are well formed, name the command that wrote them, and are those that their commands write.
-# Pictures of policies are compared for rules that are fixed, where the replay is built: others change with the policy.
+# Checks that the pictures of the documents are well formed, name the command that wrote them, and are what their
+# commands write. If the replay is built, pictures of policies are compared too, but only for policies with fixed
+# rules: those of other policies change with the policy.
 #
 # usage: tests/tree/pictures.sh [BUILD]
 set -u

@@ -18,7 +18,7 @@ DOCUMENT_COLUMNS = 100
 HEADLESS = re.compile(r"(who|whom|whose|what|whatever|whoever|of|that|which|where)\b", re.I)
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(/\*.*?\*/|//[^\n]*)', re.S)
 HERE = os.path.dirname(os.path.abspath(__file__))
-# generated, data, or not ours
+# files that are generated, data, or not written by this project
 SKIPPED = re.compile(r"^(LICENSE|tests/(fuzz/corpus|golden|data|offline/packs|demo/packs)/|tests/tree/retired\.txt$)")
 # a glossary explains the words, so it must name them
 ALLOWED = {"docs/glossary.md"}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The documents point into the tree correctly: for every `path/file.c:function` that file defines the function, and
-# every `path/` or `path/file` in backquotes exists.
+# Checks that the documents point into the tree correctly: for every `path/file.c:function` that file defines the
+# function, and every `path/` or `path/file` in backquotes exists.
 set -u
 cd "$(dirname "$0")/../.."
 bad=0
@@ -13,7 +13,7 @@ for doc in README.md docs/ARCHITECTURE.md docs/gpu.md docs/tour.md; do
                 file=${ref%%:*}
                 if [ "$ref" != "$file" ]; then
                         function=${ref##*:}
-                        # A definition: the line with the name and its bracket does not end a statement.
+                        # a definition: a line with the function's name and its bracket that does not end a statement
                         grep -Eq "^[a-zA-Z_].*\b$function\(|^$function\(" "$file" 2>/dev/null ||
                                 { echo "$doc: $ref: no such function there"; bad=1; }
                 else

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Environment variables of programs: libdetshare-client(3) has those of client-lib/core/variables.def, with the same accepted
-# values, examples and defaults; README and the other manual pages name none that is not there.
+# Checks environment variables of programs: libdetshare-client(3) has those of client-lib/core/variables.def, with the
+# same accepted values, examples and defaults; README and the other manual pages name no variable that is not there.
 set -u
 cd "$(dirname "$0")/../.." || exit
 . tests/support/same.sh
@@ -17,7 +17,7 @@ while IFS='|' read -r name accepted example preset; do
         grep -A 2 -F "*$name*" <<<"$entries" | tr -d '\\*_' | grep -qF "$(tr -d '_' <<<"$text")" ||
                 { echo "$page: $name lacks: $text"; bad=1; }
 done <<<"$rows"
-# names in documents that are no variables: constants of detshare.h, fields of the journal
+# names in documents that look like variables but are none: constants of detshare.h, fields of the journal
 constants='^DETSHARE_(E_[A-Z_]+|OK|LS|BE|PREFILL|DECODE|NO_PHASE|CLIENT|CLIENT_PID|CLIENT_UID|GPU)$'
 known=$(sed -n 's/^\(VARIABLE\|FOREIGN\)("\(DETSHARE_[A-Z_]*\)".*/^\2$/p; s/^PREFIX("\(DETSHARE_[A-Z_]*\)")$/^\1/p' $table)
 unknown=$(grep -ohE '\bDETSHARE_[A-Z_]+' README.md docs/man/*.scd docs/*.md | sort -u | grep -vE "$constants" | grep -vf <(echo "$known"))

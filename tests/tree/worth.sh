@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The table and the plots of README.md and docs/evaluation.md agree with the measurements in docs/evaluation/h200.csv.xz.
+# Checks that the table and the plots of README.md and docs/evaluation.md agree with the measurements in
+# docs/evaluation/h200.csv.xz.
 set -u
 cd "$(dirname "$0")/../.." || exit
 PYTHONDONTWRITEBYTECODE=1 exec python3 tests/eval/worth.py --check

@@ -13,7 +13,7 @@ LIBS_OF_nvrtc := nvrtc
 LIBS_OF_jitlink := nvJitLink nvrtc
 LIBS_OF_fft := cufft
 LIBS_OF_nccl := nccl
-# Programs whose libraries the linker finds here
+# Programs whose libraries exist on this machine, so that they can be linked.
 libs_has = $(foreach l,$(LIBS_OF_$(1)),$(if $(wildcard $(addsuffix /lib$(l).so,$(LIBS_DIRS))),,no))
 LIBS_NAMES := $(foreach n,blas blaslt dnn rand sparse solver nvrtc jitlink fft nccl,$(if $(strip $(call libs_has,$(n))),,$(n)))
 LIBS_STATIC := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(LIBS_DIRS))))

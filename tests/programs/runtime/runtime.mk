@@ -35,7 +35,7 @@ TOGETHER_processes := forked reset ipc printing faulty asserting host_threads th
 TOGETHER_newer := cooperative clusters halves
 groups := $(patsubst TOGETHER_%,%,$(filter TOGETHER_%,$(.VARIABLES)))
 
-# The first program of a group is linked for all of them.
+# The first program of a group is linked from the whole group; the others are further names of it.
 $(foreach g,$(groups),$(eval GROUP_$(firstword $(TOGETHER_$(g))) := group/$(g)))
 runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(or $(GROUP_$(1)),$(1)).o $(PARTS_$(1):%=parts/%.o))
 other_members = $(wordlist 2,99,$(TOGETHER_$(1)))
@@ -44,7 +44,7 @@ runtime_linked := $(filter-out $(foreach g,$(groups),$(call other_members,$(g)))
 $(BUILD)/obj/tests/programs/runtime/%.o: tests/programs/runtime/%.cu $(wildcard tests/programs/runtime/*.h)
 	@mkdir -p $(@D)
 	$(NVCC_RUNTIME) $(nvcc_std) $(NVCC_$(notdir $*)) -c -o $@ $<
-# The newer standard is for groups with a member that needs it.
+# A group is compiled under the newer C++ standard if one of its members needs it.
 define group_rule
 $(BUILD)/gen/runtime/$(1).cu: tests/programs/runtime/together.sh tests/programs/runtime/runtime.mk $(TOGETHER_$(1):%=tests/programs/runtime/%.cu)
 	@mkdir -p $$(@D)
@@ -80,6 +80,6 @@ $(RUNTIME)/static/lib%.so: tests/programs/runtime/parts/lib%.cu
 	$(NVCC_RUNTIME) $(nvcc_std) -Xcompiler -fPIC -shared -cudart static -o $@ $<
 
 .PHONY: runtime runtime-static # internal
-# One program with the static runtime tests what that runtime reports here.
+# One program is also linked with the static runtime, to test what that runtime reports under DetShare.
 runtime: $(runtime_bin) $(RUNTIME)/static/vector_add
 runtime-static: $(runtime_static)

@@ -24,7 +24,7 @@
 #define TURN_BYTES 65536u /* bytes that a block processes per step: four times 16 bytes per thread */
 #define LS_TURNS 3u
 #define BE_TURNS 6u
-#define LS_FMA_TURNS 37u /* turns of LS's computing kernel; a turn computes for 16 bytes per thread */
+#define LS_FMA_TURNS 37u /* turns of LS's computing kernel; a turn is 16 FMAs per thread */
 #define BE_FMA_TURNS 68u
 #define BE_MEMORY_MIN (64ull << 20)
 #define BE_MEMORY_MAX (1ull << 30)

@@ -2,8 +2,8 @@
 /*
  * Arrays, textures and surfaces: not supported
  *
- * Making one returns cudaErrorNotSupported (gen/generate.py). Freeing NULL succeeds, because programs free whatever
- * they may have made.
+ * Functions that make one return cudaErrorNotSupported (gen/generate.py). Functions that free one accept NULL, because
+ * programs free handles that they may not have made.
  */
 #include "cudart/rt.h"
 

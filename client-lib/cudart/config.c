@@ -2,8 +2,9 @@
 /*
  * The launch configuration between <<< and >>>
  *
- * Compiled code pushes it before it evaluates the call's arguments, and the kernel's stub pops it. Arguments may
- * contain launches themselves, so each thread has a stack. More than one entry is rare; such entries lie on the heap.
+ * Compiled code pushes the configuration before it evaluates the call's arguments; the kernel's stub pops it. The
+ * arguments may contain launches themselves, so each thread has a stack. More than one entry is rare; further entries
+ * are malloc'ed.
  */
 #include <stdlib.h>
 

@@ -21,7 +21,7 @@ char __cudaInitModule(void **fatCubinHandle);
 unsigned int __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, struct CUstream_st *stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func);
-/* the compiler's header names the per-thread variant itself */
+/* with this macro the compiler's header declares the per-thread variant under its own name */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define __cudaLaunchKernel __cudaLaunchKernel_ptsz
 #endif

@@ -54,7 +54,7 @@ cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int fl
         return rt_error(r == CUDA_SUCCESS ? rt_retain(device) : r);
 }
 
-/* The order in which threads that chose no device take one. */
+/* The first device of the list becomes the device of threads that chose none. */
 cudaError_t cudaSetValidDevices(int *device_arr, int len)
 {
         cudaError_t e = rt_enter_process();
@@ -71,7 +71,7 @@ cudaError_t cudaSetValidDevices(int *device_arr, int len)
         return cudaSuccess;
 }
 
-/* Host memory can always be mapped, so the flag that requests it is ignored. */
+/* Ignores cudaDeviceMapHost, because host memory can always be mapped. */
 cudaError_t cudaSetDeviceFlags(unsigned int flags)
 {
         cudaError_t e = rt_enter_process();
@@ -245,7 +245,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevi
         return e ? e : rt_error(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
 }
 
-/* The primary context of a peer of the current device; `itself`: the error if the peer is that device. */
+/* *ret: primary context of a peer of the current device. itself: error to return if the peer is the current device. */
 static cudaError_t peer_context(int peer, cudaError_t itself, CUcontext *ret)
 {
         cudaError_t e = rt_enter();

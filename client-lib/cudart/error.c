@@ -2,7 +2,7 @@
 /*
  * Errors: driver errors as runtime errors, names and texts, the thread's last error
  *
- * Both lists use the same number for the same error. A code that only the driver has becomes cudaErrorUnknown.
+ * Driver and runtime use the same number for the same error. A code that only the driver has becomes cudaErrorUnknown.
  */
 #include "cudart/rt.h"
 
@@ -45,8 +45,8 @@ cudaError_t rt_error(CUresult r)
         return r == CUDA_SUCCESS ? cudaSuccess : rt_fail(rt_code(r));
 }
 
-/* The body of every function without an implementation; only the generated file calls it, whatever the function's
- * type. */
+/* The result of every function without an implementation. Only the generated file calls it, whatever the function's
+ * parameters and return type. */
 int rt_unsupported(const char *name);
 int rt_unsupported(const char *name)
 {

@@ -6,7 +6,7 @@
 
 #include "cudart/rt.h"
 
-/* The driver's function of a host address or a handle. */
+/* *ret: the driver's function of a kernel's host address or handle. */
 static cudaError_t function(const void *func, CUfunction *ret)
 {
         cudaError_t e = rt_enter();
@@ -19,7 +19,7 @@ static cudaError_t function(const void *func, CUfunction *ret)
                 return e;
         if (cuKernelGetFunction(ret, kernel) == CUDA_SUCCESS)
                 return cudaSuccess;
-        /* the handle may be a function already */
+        /* the handle is perhaps a function already */
         *ret = (CUfunction)kernel;
         return rt_error(cuFuncGetName(&name, *ret));
 }
@@ -115,7 +115,7 @@ cudaError_t cudaFuncGetParamInfo(const void *func, size_t paramIndex, size_t *pa
         return e ? e : rt_error(cuFuncGetParamInfo(f, paramIndex, paramOffset, paramSize));
 }
 
-/* The host address or the handle, for attributes that only a kernel has. */
+/* *ret: the driver's kernel of a host address or handle, for attributes that only a kernel has. */
 static cudaError_t kernel_of(const void *symbol, CUkernel *ret)
 {
         cudaError_t e = rt_enter();

@@ -171,7 +171,7 @@ cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t hGraphExec, cudaGraphNode_t 
         return e ? e : rt_error(cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled));
 }
 
-/* A printed graph shows the runtime's types; otherwise the flags are the driver's. */
+/* Prints with the runtime's types; the other flags have the driver's values. */
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, unsigned int flags)
 {
         cudaError_t e = rt_enter();

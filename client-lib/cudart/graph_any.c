@@ -13,7 +13,7 @@
 _Static_assert(sizeof(struct cudaGraphNodeParams) == sizeof(CUgraphNodeParams), "the same members around the union");
 _Static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == sizeof(CUDA_KERNEL_NODE_PARAMS_v3), "the same members");
 
-/* The reserved words of a copy must be zero. */
+/* *ret: the driver's description of a copy node. Refuses a description whose reserved words are not zero. */
 static cudaError_t copy_params(const struct cudaMemcpyNodeParams *p, CUcontext context, CUDA_MEMCPY_NODE_PARAMS *ret)
 {
         if (p->flags || p->reserved[0] || p->reserved[1] || p->reserved[2])
@@ -55,7 +55,8 @@ static cudaError_t convert(const struct cudaGraphNodeParams *p, CUgraphNodeParam
         }
 }
 
-/* Copies back the members that the driver writes: the address of an allocation, the bodies of a condition. */
+/* Copies members that the driver has written back to the program: the address of an allocation, the bodies of a
+ * condition. */
 static void tell(const CUgraphNodeParams *params, struct cudaGraphNodeParams *ret)
 {
         if (ret->type == cudaGraphNodeTypeMemAlloc)

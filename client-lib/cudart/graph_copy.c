@@ -8,7 +8,7 @@
 
 #include "cudart/params.h"
 
-/* Use of a description: add a node, set a node, set a node of an instance. */
+/* The node that a description is for: one to add, one to change, or one of an instance to change. */
 struct target {
         cudaGraphNode_t *add;
         cudaGraph_t graph;
@@ -54,7 +54,7 @@ static cudaError_t apply_row(const struct target *t, void *dst, const void *src,
         return e ? e : apply(t, &box);
 }
 
-/* The address of a part of a variable. */
+/* *ret: address of `count` bytes at `offset` in a variable; an error if they exceed the variable. */
 static cudaError_t part(const void *symbol, size_t count, size_t offset, void **ret)
 {
         CUdeviceptr address;

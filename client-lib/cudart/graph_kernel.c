@@ -23,7 +23,7 @@ cudaError_t rt_node_kernel(const struct cudaKernelNodeParamsV2 *p, CUDA_KERNEL_N
                 return rt_fail(cudaErrorInvalidResourceHandle);
         if (e != cudaSuccess)
                 return e;
-        /* a kernel handle that has no function is accepted as it is */
+        /* pass on a kernel handle that has no function */
         if (cuKernelGetFunction(&function, kernel) != CUDA_SUCCESS)
                 function = (CUfunction)kernel;
         *ret = (CUDA_KERNEL_NODE_PARAMS){

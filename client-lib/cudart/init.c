@@ -112,7 +112,7 @@ CUresult rt_use_device(CUdevice device)
         return cuCtxSetCurrent(rt_primary(device));
 }
 
-/* Accepts the thread's context. If it is a device's primary context, this library retains it once. */
+/* Accepts the thread's current context. If it is a device's primary context, retains that once per process. */
 static CUresult keep(CUcontext current)
 {
         unsigned int flags;
@@ -127,7 +127,7 @@ static CUresult keep(CUcontext current)
         r = cuCtxGetDevice(&device);
         if (r == CUDA_SUCCESS)
                 r = cuDevicePrimaryCtxGetState(device, &flags, &active);
-        /* no primary context: the program made this one itself */
+        /* if there is no primary context, the program made the current context itself */
         return r == CUDA_SUCCESS && active ? rt_retain(device) : r;
 }
 

@@ -61,7 +61,7 @@ static enum cudaMemoryType type_of(unsigned int type, unsigned int managed)
         return type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
 }
 
-/* For memory that the driver neither allocated nor registered it returns zeros. */
+/* Returns zeros for memory that the driver neither allocated nor registered. */
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {
         CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -94,7 +94,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
         return cudaSuccess;
 }
 
-/* A plain conversion that needs no driver. */
+/* Fills in a structure; needs no driver. */
 struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind f)
 {
         return (struct cudaChannelFormatDesc){.x = x, .y = y, .z = z, .w = w, .f = f};

@@ -62,7 +62,7 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent
         return e;
 }
 
-/* All pinned memory of the runtime is mapped and reports that flag. */
+/* All pinned memory of the runtime is mapped for the device, and its flags say so. */
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
         cudaError_t e = rt_enter();
@@ -83,7 +83,7 @@ cudaError_t cudaMallocHost(void **ptr, size_t size)
         return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
 }
 
-/* Freeing NULL succeeds. */
+/* As in CUDA, freeing NULL succeeds. */
 cudaError_t cudaFreeHost(void *ptr)
 {
         cudaError_t e = rt_enter();
@@ -150,7 +150,8 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
         return e ? e : rt_error(cuIpcCloseMemHandle((CUdeviceptr)devPtr));
 }
 
-/* Both devices must exist; all contexts of a device share its memory. */
+/* Checks that both devices exist. A copy between them needs no more, because all contexts of a device share its
+ * memory. */
 static cudaError_t check_devices(int a, int b)
 {
         cudaError_t e = rt_enter();

@@ -43,7 +43,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(
         return e ? e : rt_error(cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, f, numBlocks, blockSize));
 }
 
-/* Translates the shape of a launch for the driver. */
+/* *ret: the driver's description of a launch. */
 static cudaError_t config_of(const cudaLaunchConfig_t *config, CUlaunchConfig *ret)
 {
         if (!config || config->dynamicSmemBytes > UINT32_MAX)

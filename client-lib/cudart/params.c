@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Source and destination of each kind of copy. */
+/* Memory types of source and destination, by kind of copy. */
 static const CUmemorytype sides[][2] = {
         [cudaMemcpyHostToHost] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST},
         [cudaMemcpyHostToDevice] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE},
@@ -35,7 +35,7 @@ cudaError_t rt_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch,
         return cudaSuccess;
 }
 
-/* Checks for rows longer than their pitch, and for slices that overlap the next one. */
+/* 1: rows are longer than the pitch, or a slice overlaps the next one. */
 static int overlaps(const struct cudaPitchedPtr *p, const struct cudaExtent *extent)
 {
         if (!p->ptr)

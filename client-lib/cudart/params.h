@@ -14,5 +14,5 @@ cudaError_t rt_copy_1d(void *dst, const void *src, size_t count, enum cudaMemcpy
 cudaError_t rt_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
         enum cudaMemcpyKind kind, CUDA_MEMCPY2D *ret);
 cudaError_t rt_copy_3d(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *ret);
-/* The reverse translation, for reading the description of a node. */
+/* Translates the driver's description of a copy node to the runtime's. */
 void rt_copy_told(const CUDA_MEMCPY3D *copy, struct cudaMemcpy3DParms *ret);

@@ -8,7 +8,7 @@
 
 #include "cudart/rt.h"
 
-/* Two tables, of int and of size_t members: the member that gets each attribute. */
+/* Element of two tables (of int and of size_t members): the member of cudaDeviceProp that gets an attribute's value. */
 struct field {
         size_t offset;
         CUdevice_attribute attribute;
@@ -189,7 +189,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
         return e ? e : rt_error(cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
 }
 
-/* Rates how well a device fits the requested properties; 0 in a request means no preference. */
+/* Returns a score of how well the device fits the requested properties; a requested 0 means no preference. */
 static int suits(const struct cudaDeviceProp *has, const struct cudaDeviceProp *wish)
 {
         int capability = has->major > wish->major || (has->major == wish->major && has->minor >= wish->minor);

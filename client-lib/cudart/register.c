@@ -11,7 +11,7 @@
 
 #define BUCKETS 4096u
 
-/* Layout that nvcc writes. In version 2, `data` was linked from the containers at `parts`. */
+/* The structure that nvcc puts before a fatbin. In version 2, `data` was linked from the containers at `parts`. */
 struct wrapper {
         uint32_t magic, version;
         const void *data;
@@ -21,13 +21,13 @@ struct wrapper {
 struct container {
         uint32_t magic;
         uint16_t version, header_bytes;
-        uint64_t bytes; /* the bytes after the header */
+        uint64_t bytes; /* number of bytes after the header */
 };
 
 struct rt_binary {
         const struct wrapper *wrapper;
-        CUlibrary library;   /* set once loaded */
-        const char *managed; /* name of a managed variable, NULL if the binary has none */
+        CUlibrary library;   /* library in the driver; NULL until something of the binary is used */
+        const char *managed; /* name of a managed variable of the binary; NULL: it has none */
 };
 
 static struct rt_name *buckets[BUCKETS];
@@ -51,7 +51,7 @@ void __cudaRegisterFatBinaryEnd(void **fatCubinHandle)
 {
 }
 
-/* Reuses an unused record, or makes one. With the lock. */
+/* Returns a record for a host address: an unused one, or a new one. With the lock held. */
 static struct rt_name *take(const void *host)
 {
         struct rt_name **head = bucket(host), *name;
@@ -139,7 +139,7 @@ static CUresult load_image(CUlibrary *ret, const void *image)
         return cuLibraryLoadData(ret, image, NULL, NULL, 0, &option, &value, 1);
 }
 
-/* Lets the driver link code that was compiled separately. The result is a copy of its own. */
+/* Links separately compiled parts in the driver. *ret: the library of the result, which is a copy. */
 static CUresult link_parts(CUlibrary *ret, const void *const *parts)
 {
         CUlinkState state;
@@ -183,7 +183,7 @@ static CUresult load_linked(struct rt_binary *binary, const struct wrapper *wrap
         return CUDA_SUCCESS;
 }
 
-/* Loads the library of a binary. With the lock for writing. */
+/* Loads the binary's code, as a library of the driver. With the lock held for writing. */
 static CUresult load(struct rt_binary *binary)
 {
         const struct wrapper *wrapper = binary->wrapper;
@@ -197,7 +197,7 @@ static CUresult load(struct rt_binary *binary)
         return r == CUDA_SUCCESS && wrapper->version == 2 ? load_linked(binary, wrapper) : r;
 }
 
-/* The newest live record of a host address. With the lock. */
+/* Returns the newest record of a host address whose binary is still loaded; NULL: none. With the lock held. */
 static struct rt_name *find(const void *host)
 {
         for (struct rt_name *name = *bucket(host); name; name = name->next) {
@@ -267,7 +267,7 @@ cudaError_t rt_kernel(const void *func, CUkernel *ret)
         if (!func)
                 return rt_fail(cudaErrorInvalidDeviceFunction);
         if (!name || name->bytes) {
-                /* not registered: it is a handle of a kernel or a function, or invalid, which the driver finds out */
+                /* not a registered address: a handle of a kernel or function, or invalid, which the driver detects */
                 *ret = (CUkernel)func;
                 return cudaSuccess;
         }
@@ -293,7 +293,7 @@ cudaError_t rt_symbol(const void *symbol, CUdeviceptr *ret, size_t *ret_bytes)
         return r == CUDA_ERROR_NOT_FOUND ? rt_fail(cudaErrorInvalidSymbol) : rt_error(r);
 }
 
-/* Launches use this record from then on; nothing is loaded yet. */
+/* Returns the record of a kernel as its handle: compiled code passes it to later launches. Loads nothing. */
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 {
         struct rt_name *name = find_locked(func);
@@ -303,8 +303,9 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 }
 
 /*
- * Called before a program first uses a managed variable of this binary. They are not supported, and a binary that has
- * one does not load. The variable gets plain memory, so that the program runs as far as its own error checks.
+ * Compiled code calls this before a program first uses a managed variable of the binary. Managed variables are not
+ * supported, and a binary with one does not load. The variable gets plain memory, so that the program runs as far as
+ * its own error checks.
  */
 char __cudaInitModule(void **fatCubinHandle)
 {

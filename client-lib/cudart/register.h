@@ -20,15 +20,15 @@ struct rt_binary;
 
 struct rt_name {
         const void *host;
-        const char *_Atomic device;       /* string in the binary */
+        const char *_Atomic device;       /* name of the kernel or variable in device code, a string in the binary */
         struct rt_binary *_Atomic binary; /* NULL: the binary was unloaded */
-        _Atomic(CUkernel) kernel;         /* set at the first use */
-        _Atomic size_t bytes;             /* size of a variable; 0: a function */
-        void **_Atomic managed;           /* the program's pointer to this managed variable */
-        struct rt_name *next;             /* next with the same hash, newest first */
+        _Atomic(CUkernel) kernel;         /* kernel of the driver; NULL until it is first used */
+        _Atomic size_t bytes;             /* size of the variable, bytes; 0: the record is of a function */
+        void **_Atomic managed;           /* program's pointer to this managed variable; NULL: not managed */
+        struct rt_name *next;             /* next record with the same hash; the newest comes first */
 };
 
-/* The kernel of a record; loads its code if necessary. */
+/* *ret: the kernel of a record. Loads the binary's code if necessary. */
 CUresult rt_name_kernel(struct rt_name *name, CUkernel *ret);
-/* The program's name of a function: its host address if it has one, else the function itself. */
+/* Returns what a program passes as this function: its host address if it has one, else the function handle. */
 void *rt_function_host(CUfunction function);

@@ -38,43 +38,45 @@
 
 /* State of a thread. */
 struct rt_thread {
-        CUcontext context; /* context that was checked at `epoch` */
+        CUcontext context; /* current context when the thread was last checked, at `epoch` */
         uint64_t epoch;
-        int device, chosen; /* device of cudaSetDevice() */
-        cudaError_t last;   /* error for cudaGetLastError() */
+        int device, chosen; /* device that the thread chose by cudaSetDevice(), and 1 if it chose one */
+        cudaError_t last;   /* error that cudaGetLastError() returns */
 };
 
 extern __thread struct rt_thread rt_self;
 
-/* Initialises the process; makes no context. For calls that need none. */
+/* The check with which calls that need no context begin: initialises the process, but makes no context. */
 cudaError_t rt_enter_process(void);
-/* As above, and gives the thread a context: its current one, else its device's primary one, which is retained. */
+/* The check with which other calls begin: as rt_enter_process(), and makes sure that the thread has a context: its
+ * current one, else its device's primary context, which it retains. */
 cudaError_t rt_enter(void);
 /* Invalidates the checks of all threads, because the thread's device has another context (reset, other device). */
 void rt_contexts_changed(void);
 
-/* The return value of a call: a driver's result, or a runtime error that becomes the thread's last error. */
+/* Converts the driver's result to the call's return value, and records an error as the thread's last error.
+ * rt_fail() does the same with a runtime error. */
 cudaError_t rt_error(CUresult r);
 cudaError_t rt_fail(cudaError_t e);
-/* Translates a driver's result without recording it as the last error. */
+/* Converts a driver's result without recording it as the thread's last error. */
 cudaError_t rt_code(CUresult r);
 
-/* The number of devices; after rt_enter_process(). */
+/* Returns the number of devices. Call after rt_enter_process(). */
 int rt_device_count(void);
-/* The device of the thread's current context, else the one of cudaSetDevice(). */
+/* *ret: device of the thread's current context, else the device of cudaSetDevice(). */
 CUresult rt_device(CUdevice *ret);
 /* Makes the device the thread's device. */
 CUresult rt_use_device(CUdevice device);
-/* The device of threads that never chose one. */
+/* Sets the device of threads that did not choose one. */
 void rt_set_default_device(int device);
 /* Retains a device's primary context once per process, and returns its handle. */
 CUresult rt_retain(CUdevice device);
 CUcontext rt_primary(CUdevice device);
 
 /*
- * Objects behind the pointers that a program uses as names (register.h): the kernel of a function's address, the memory
- * of a variable's. The first use loads the code. Both need rt_enter. A CUkernel may be passed wherever the driver wants
- * a CUfunction, except to graph nodes.
+ * Find the object that a program names by a pointer (register.h): rt_kernel() the kernel of a function's address,
+ * rt_symbol() the memory of a variable's address. The first use loads the code. Both need rt_enter(). The driver
+ * accepts a CUkernel wherever it wants a CUfunction, except in graph nodes.
  */
 cudaError_t rt_kernel(const void *func, CUkernel *ret);
 cudaError_t rt_symbol(const void *symbol, CUdeviceptr *ret, size_t *ret_bytes);

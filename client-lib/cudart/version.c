@@ -4,7 +4,7 @@
  */
 #include "cudart/rt.h"
 
-/* Needs no initialisation. */
+/* Works before any initialisation. */
 cudaError_t cudaDriverGetVersion(int *driverVersion)
 {
         return rt_error(cuDriverGetVersion(driverVersion));
@@ -32,7 +32,7 @@ cudaError_t cudaProfilerStop(void)
         return e ? e : rt_error(cuProfilerStop());
 }
 
-/* NVIDIA's own libraries get undocumented tables by it. */
+/* Not supported: NVIDIA's own libraries get undocumented tables by this function. */
 cudaError_t cudaGetExportTable(const void **ppExportTable, const cudaUUID_t *pExportTableId)
 {
         if (ppExportTable)

@@ -2,8 +2,9 @@
 /*
  * Launches
  *
- * The driver checks a launch, and its error goes to the program. On an H200: a grid without blocks gives
- * cudaErrorInvalidValue, a pointer that is no kernel an invalid handle; shared memory is counted in 32 bits.
+ * The driver checks a launch, and its error goes to the program. Errors as on an H200: a grid without blocks gives
+ * cudaErrorInvalidValue, a pointer that is no kernel cudaErrorInvalidResourceHandle. The driver counts shared memory in
+ * 32 bits.
  */
 #include "cudart/crt.h"
 #include "cudart/register.h"
@@ -16,7 +17,7 @@ static cudaError_t launch(CUkernel k, dim3 g, dim3 b, void **args, size_t shared
                 cuLaunchKernel((CUfunction)k, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned int)shared, stream, args, NULL));
 }
 
-/* Called by compiled code for <<<>>>, with the result of __cudaGetKernel. */
+/* Compiled code calls this for <<<>>>, with the kernel that __cudaGetKernel returned. */
 cudaError_t __cudaLaunchKernel(
         cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem, cudaStream_t stream)
 {

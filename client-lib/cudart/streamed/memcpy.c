@@ -2,8 +2,8 @@
 /*
  * Copies
  *
- * For cudaMemcpyDefault the addresses decide what is copied; also from host to host, for which the driver has no copy
- * of its own. Copying 0 bytes between any addresses is no error.
+ * For cudaMemcpyDefault the addresses decide the direction; this includes host to host, for which the driver has no
+ * copy of its own. Copying 0 bytes between any addresses is no error.
  */
 #include "cudart/params.h"
 
@@ -112,7 +112,8 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t st
         return rt_error(cuMemcpy3DAsync(&box, stream));
 }
 
-/* Between devices. This process sees one, so this is a copy whose kind the addresses decide. */
+/* *ret: the driver's description of a copy between devices. This process has one device, so the addresses decide the
+ * direction. */
 static cudaError_t between(const struct cudaMemcpy3DPeerParms *p, CUDA_MEMCPY3D *ret)
 {
         struct cudaMemcpy3DParms same;

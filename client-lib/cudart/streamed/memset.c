@@ -22,7 +22,7 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
                                : rt_error(cuMemsetD8Async((CUdeviceptr)devPtr, (unsigned char)value, count, stream));
 }
 
-/* `stream` is NULL for blocking memsets. */
+/* Fills rows with a value. stream NULL: the call blocks. */
 static CUresult fill(CUdeviceptr dst, size_t pitch, int value, size_t width, size_t height, const cudaStream_t *stream)
 {
         if (stream)

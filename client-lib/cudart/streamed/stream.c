@@ -113,7 +113,7 @@ struct callback {
         void *arg;
 };
 
-/* The driver calls this once, with an error that is translated for the program. */
+/* Calls the program's callback with the runtime's error code. The driver calls this function once per callback. */
 static void call_back(CUstream stream, CUresult status, void *arg)
 {
         struct callback callback = *(struct callback *)arg;

@@ -4,7 +4,8 @@
  */
 #include "cudart/rt.h"
 
-/* The address of a part of a variable. `outward`: the copy reads the variable. */
+/* *ret: address of `count` bytes at `offset` in a variable. outward: 1 if the copy reads the variable. An error if
+ * the kind of copy does not fit. */
 static cudaError_t place(
         const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind, int outward, char **ret)
 {

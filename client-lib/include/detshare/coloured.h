@@ -46,7 +46,8 @@ extern "C" {
 enum detshare_colour {
         DETSHARE_COLOUR_BE = 0, /* sectors that lie wholly in channels of best-effort work */
         DETSHARE_COLOUR_LS = 1, /* sectors that lie wholly in the other channels */
-        /* sectors in order, whatever their channels: for comparison, the same kernels without colours */
+        /* sectors in the order of their addresses, whatever their channels; for comparison: the same kernels without
+         * colours */
         DETSHARE_COLOUR_ALL = 2,
 };
 
@@ -63,8 +64,8 @@ struct detshare_coloured_info {
         uint32_t slabs, slabs_free;
         uint64_t slab_bytes;
         uint64_t be_set[4]; /* bit i: channel i is one of best-effort work */
-        /* average number of sectors of a slab per colour, by enum detshare_colour; BE and LS do not add up to ALL,
-         * because some sectors lie in channels of both */
+        /* average number of sectors per slab that each colour can use, by enum detshare_colour; BE and LS together
+         * are fewer than ALL, because some sectors lie in channels of both */
         uint32_t sectors[DETSHARE_COLOURS];
         char why[128];        /* reason why there is no pool; "" if there is one */
         char provenance[128]; /* source of the channel table */
@@ -76,7 +77,7 @@ struct detshare_coloured_kernel {
         uint64_t mask;
 };
 
-/* The last parameter of coloured forms; the same one for all launches of a session. */
+/* The last parameter of coloured forms. All launches of a session pass the same one. */
 struct detshare_coloured_parameter {
         uint64_t word[2];
 };
@@ -84,9 +85,9 @@ struct detshare_coloured_parameter {
 int detshare_coloured_info(struct detshare_coloured_info *info);
 
 /*
- * Allocates a tensor of so many bytes. *ret_address is a multiple of 256 and lies in no other memory; the content is
- * undefined. DETSHARE_E_NO_MEMORY: the pool is full, or the session's limit is reached; DETSHARE_E_QUOTA: the user's
- * limit is reached.
+ * Allocates a tensor of so many bytes. *ret_address: its logical address, a multiple of 256, which no other memory has;
+ * the content is undefined. DETSHARE_E_NO_MEMORY: the pool is full, or the session's limit is reached;
+ * DETSHARE_E_QUOTA: the user's limit is reached.
  */
 int detshare_coloured_alloc(uint64_t bytes, enum detshare_colour colour, uint64_t *ret_address);
 /* Frees the tensor that begins at the address, after all work that the session has submitted. DETSHARE_E_NO_SUCH: no
@@ -102,13 +103,14 @@ int detshare_coloured_parameter(struct detshare_coloured_parameter *ret);
  */
 int detshare_coloured_image(const void *image, size_t size, const struct detshare_coloured_kernel *kernels, size_t n,
         void **ret_image, size_t *ret_size);
-/* Writes the name of a coloured form in its module. DETSHARE_E_INVALID: the buffer is too small, or the mask is 0. */
+/* Writes to `buffer` the name that a coloured form has in its module. DETSHARE_E_INVALID: the buffer is too small,
+ * or the mask is 0. */
 int detshare_coloured_name(const char *kernel, uint64_t mask, char *buffer, size_t size);
 
 /*
  * Copies and memset, ordered in the stream like cuMemcpyAsync and cuMemsetD8Async. dst and src of
- * detshare_coloured_copy() may each be a logical or a device address. write: the host buffer may be reused on return.
- * read: complete on return.
+ * detshare_coloured_copy() may each be a logical or a device address. detshare_coloured_write(): the caller may reuse
+ * the host buffer when it returns. detshare_coloured_read(): the bytes are in the host buffer when it returns.
  */
 int detshare_coloured_write(void *stream, uint64_t dst, const void *src, uint64_t bytes);
 int detshare_coloured_read(void *stream, void *dst, uint64_t src, uint64_t bytes);
@@ -116,9 +118,9 @@ int detshare_coloured_copy(void *stream, uint64_t dst, uint64_t src, uint64_t by
 int detshare_coloured_memset(void *stream, uint64_t dst, uint8_t value, uint64_t bytes);
 
 /*
- * 1: sessions of the other class have unfinished work, so channels are shared. 0: they have none, and tensors may as
- * well lie in all channels. The value is the daemon's last one; the call makes no request. For programs that hold a
- * tensor in two places.
+ * 1: sessions of the other class have unfinished work, so both classes use memory channels at the same time. 0: they
+ * have none, and tensors may lie in all channels. The value is the daemon's last one; the call makes no request. For
+ * programs that keep a tensor both with and without colours and choose one.
  */
 int detshare_coloured_beside(void);
 

@@ -76,14 +76,15 @@ struct detshare_stats {
         uint32_t class_;    /* enum detshare_client_class */
         uint64_t session;   /* number of the session, as detsharectl shows it */
         uint64_t slo_ns;    /* latency objective of a request, ns; 0: none */
-        uint64_t launches;  /* kernels that the device was given */
-        uint64_t completed; /* kernels, copies and memsets that ended */
-        uint64_t errors;    /* operations in `completed` that ended with an error */
-        uint64_t requests;  /* periods of work from idle to idle; counted for class LS only */
+        uint64_t launches;  /* number of kernels that the daemon gave to the device */
+        uint64_t completed; /* number of kernels, copies and memsets that ended */
+        uint64_t errors;    /* number of operations in `completed` that ended with an error */
+        uint64_t requests;  /* number of requests (periods of work from idle to idle); counted for class LS only */
         uint64_t device_ns; /* device time of the session's operations, summed, ns */
         uint64_t wait_ns;   /* time from the submission of an operation to its start, summed, ns */
-        uint64_t memory_used, memory_limit, memory_peak; /* device memory, bytes; limit 0: the user's */
-        uint32_t queued, in_flight; /* operations that wait in the daemon; operations that the device has */
+        /* device memory, bytes; memory_limit 0: only the user's limit holds */
+        uint64_t memory_used, memory_limit, memory_peak;
+        uint32_t queued, in_flight; /* number of operations that wait in the daemon; number that the device has */
 };
 
 /*
@@ -104,7 +105,7 @@ int detshare_connected(void);
 
 /* One sentence on the calling thread's last failure, "" if there was none. Never NULL; valid until its next call. */
 const char *detshare_last_error(void);
-/* The text of a DETSHARE_E_ code, for an unknown code a text that says so. Never NULL; valid for ever. */
+/* Returns the text of a DETSHARE_E_ code; "unknown error" for any other number. Never NULL; valid for ever. */
 const char *detshare_strerror(int error);
 /* The version of this library, for example "0.1.0". Never NULL; valid for ever. */
 const char *detshare_version(void);

@@ -293,16 +293,16 @@ def everything(rows, group):
         return []
     at = {(row["cell"], row["system"]): ratios_of(row) for row in own if "p99_over_alone" in row}
     names = list(dict.fromkeys(row["system"] for row in own if row["cell"] in cells))
-    return ["", "Some cells have more systems (the service's p99 over alone / the job's throughput over alone):", ""] + document.table(
+    return ["", "Some cells were measured with more systems (the service's p99 over its p99 alone / the job's throughput over its throughput alone):", ""] + document.table(
         ["system"] + [f"`{cell}`" for cell in cells], [[f"`{name}`"] + [at.get((cell, name), "-") for cell in cells] for name in names])
 
 
 def summary(rows, group):
     """The small tables of one group."""
-    lines = ["", "Cells show the service's p99 over alone / the job's throughput over alone:", ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
+    lines = ["", "Cells of the table show the service's p99 over its p99 alone / the job's throughput over its throughput alone:", ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
     own = [row for row in rows if "be_alone_p50_ms" in row]
     if any(row["group"] == group for row in own):
-        lines += ["", *document.paragraph("The next table has times alone under each system, in ms: the 10th and 99th percentile of a request, and the median step of the job. The 10th percentile of requests is the time of a request that found no queue."), ""
+        lines += ["", *document.paragraph("The next table has times of the service and the job alone under each system, in ms: the 10th and 99th percentile of the service's request time, and the median time of a job's step. The 10th percentile of the request time is the time of a request that did not wait for earlier requests."), ""
                   ] + by_cell(own, group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
     return lines
 
@@ -318,7 +318,7 @@ def coverage(rows):
         of = sum(cell.group == group for cell in scenarios.cells())
         line = f"* `{group}`: {len(cells)} of {of} cells." if of else f"* `{group}`: {len(cells)} cells."
         if noises:
-            line += " The p99 of the service alone was unsteady in " + ", ".join(f"`{cell}` (±{100 * value:.0f}%)" for cell, value in noises.items()) + ". A ratio of these cells counts only as far as it exceeds that noise."
+            line += " The p99 of the service alone was unsteady in " + ", ".join(f"`{cell}` (±{100 * value:.0f}%)" for cell, value in noises.items()) + ". In these cells, a ratio to the p99 alone says something only if it differs from 1 by more than the figure in brackets."
         lines += [("  " if i else "") + part for i, part in enumerate(document.paragraph(line, 98))]
     return lines
 
@@ -326,17 +326,17 @@ def coverage(rows):
 def preface(rows, device):
     """How to read the tables: the same words before each of them."""
     rounds = max((row["rounds"] for row in rows), default=0)
-    words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} of measurements per cell. *Alone* is the service natively, with the same arrivals, in the same run, before and after the shared phase.",
-             "Brackets hold 95% bootstrap intervals. The column *A/A* says how far repeated measurements of the same thing alone lie apart. `~` marks a ratio that the interval or A/A cannot tell from 1: such a ratio supports no claim.",
-             "The column *in SLO* is the share of requests within so many times the p99 of the service alone in a closed loop, where n is the number of programs. The column *BE of alone* is the throughput of the job over its throughput alone. The column *sum* is *BE of alone* plus the load served within n times that p99."]
+    words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} of measurements per cell. *Alone* is the service natively without other programs, with the same arrivals of requests, in the same run, before and after the phase with service and job together.",
+             "Figures in brackets are 95% bootstrap intervals. The column *A/A* has the noise between repeated measurements of the same program alone. The sign `~` marks a ratio whose difference from 1 is within its interval or within this noise: such a ratio supports no claim.",
+             "The column *in SLO* has the shares of requests that end within 1.2, 1.5, 2 and n times the p99 of the service alone in a closed loop; n is the number of programs on the GPU. The column *BE of alone* is the throughput of the job over its throughput alone. The column *sum* is *BE of alone* plus the load of the service times the last share of *in SLO*."]
     return [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
 
 
 def measured_page(rows, device, plots):
     """The page of goals and of one table per group."""
-    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", "[cells.md](cells.md) has all cells with intervals, [method.md](method.md) the method.", "", *coverage(rows)]
+    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", "[cells.md](cells.md) has the figures of all cells with intervals, and [method.md](method.md) says how they were measured.", "", *coverage(rows)]
     if any(row["system"] == "detshare:detshare" for row in rows):
-        lines += ["", "## The goals", "", "Goals that `detshare` meets in each cell; `~`: intervals or noise do not decide it.", ""] + goals(rows)
+        lines += ["", "## The goals", "", "The table shows which goals the policy `detshare` meets in each cell. The sign `~` means that the interval or the noise of the figure includes the goal's bound, so the measurement does not decide.", ""] + goals(rows)
     for group in dict.fromkeys(row["group"] for row in rows):
         lines += ["", f"## `{group}`"]
         if group in plots:

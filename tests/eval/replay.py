@@ -230,14 +230,12 @@ def claims(rows, device):
 def page(rows):
     """The whole page of tables."""
     devices = list(dict.fromkeys(row["device"] for row in rows))
-    words = ["All figures of this page are from a simulator (`sim`), none from a GPU. The scenarios are in `tests/eval/scenarios/`. `tests/eval/profiles.py` derives the profiles of other GPUs "
-             "from those of the H200 and names its assumptions about memory. [simulator.md](../simulator.md) lists the limits of the simulator. "
+    words = ["All figures of this page are from a simulator (`sim`), none from a GPU. The scenarios are in `tests/eval/scenarios/`. `tests/eval/profiles.py` computes the kernel profiles of the other GPUs from measured profiles of the H200; comments in that file name the assumptions about memory. [simulator.md](../simulator.md) lists the limits of the simulator. "
              "No constant of the simulator was chosen by looking at these results.",
-             "The column *p99 over alone* is the p99 latency of a service (with queueing) over that with the same arrivals and the GPU to itself. "
-             "It is the geometric mean over cells and services; the column *worst* is the greatest ratio. The entry *never* means that the service does not keep up.",
-             "The column *in SLO* is the share of all arrived requests that ended within their SLO. The SLO is n times the p99 alone without queueing, for n programs on the GPU. "
+             "The column *p99 over alone* is the p99 latency of a service over its p99 alone on the GPU with the same arrivals of requests. The latency includes the time in the service's queue. The column *p99 over alone* has the geometric mean over cells and services, the column *worst* the greatest ratio. The entry *never* means that the service does not keep up with the arrivals.",
+             "The column *in SLO* is the share of all arrived requests that ended within their SLO. The SLO of a service is n times its p99 alone without a queue of requests; n is the number of programs on the GPU. "
              "A service works on one request at a time, so even without a job some requests miss their SLO.",
-             "The column *BE of alone* is the work done by the job over its work alone. The column *sum* is *BE of alone* plus the load served within its SLO."]
+             "The column *BE of alone* is the work done by the job over its work alone. The column *sum* is *BE of alone* plus the load of the requests that ended within their SLO."]
     lines = ["# Simulated GPUs: every policy in every scenario"] + [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
     for path in scenarios.files():
         about = f"The scenario `{path.stem}` has {scenarios.about(path)}."
@@ -246,7 +244,7 @@ def page(rows):
                 lines += ["", f"## `{path.stem}` on {device}", "", *document.paragraph(about), ""] + summary(rows, device, path.stem)
     for device in devices:
         columns = [p for p in ("detshare", "sgdrc", "orion", "tally", "multistream", "sgdrc-static") if any(r["policy"] == p for r in rows)]
-        lines += ["", f"## Cell by cell on {device}", "", "Cells show the service's p99 over alone / the job's throughput over alone.", ""] + per_cell(rows, device, columns)
+        lines += ["", f"## Cell by cell on {device}", "", "Cells of the table show the service's p99 over its p99 alone / the job's throughput over its throughput alone.", ""] + per_cell(rows, device, columns)
     for device in devices:
         if device in ("sim:a2000", "sim:p40") and all(any(r["device"] == device and r["policy"] == p and r["group"] == "services" for r in rows) for p in PAPER):
             lines += ["", f"## Claims of the SGDRC paper on {device}", ""] + document.table(

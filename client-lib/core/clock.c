@@ -17,7 +17,7 @@
 #include "core/internal.h"
 
 #define SILENCE_NS 4900000000u
-#define SLEEP_MAX_NS 3600000000000u /* longest sleep in one request, device time */
+#define SLEEP_MAX_NS 3600000000000u /* longest sleep in one request, device time, ns */
 
 static __thread uint32_t my_epoch; /* value of clock.epoch in which the thread declared itself, 0 = not declared */
 static pthread_key_t at_thread_end;

@@ -224,7 +224,7 @@ int calibrate_load_executes(struct calibrate_load *load, int *ret)
         return r ? complain(r, "no device memory") : 0;
 }
 
-/* --- the other process --- */
+/* --- the process with the BE load --- */
 
 struct be_order {
         uint32_t kind, grid; /* grid of the launch; 0: become a load for `kind` SMs */

@@ -27,7 +27,7 @@ enum ctl_exit {
 };
 
 extern const char *arg_socket; /* --socket; NULL = DETSHARE_SOCKET or the default */
-extern int arg_wide;           /* --wide: tables and lines are as wide as they need to be */
+extern int arg_wide;           /* --wide: tables and lines may be wider than the terminal */
 
 /* --- error.c: errors and exit codes, and the connection to the daemon --- */
 
@@ -42,7 +42,8 @@ __attribute__((format(printf, 1, 2))) void ctl_complain(const char *format, ...)
 __attribute__((format(printf, 2, 3))) int ctl_fail(int error, const char *format, ...);
 /* Opens a control session with the daemon. 0, or an exit code after an error message. */
 int ctl_open(dsc_session **ret);
-int ctl_open_as(int ls, dsc_session **ret); /* the same; ls: 1 requests class LS */
+/* opens a control session with the daemon; ls: 1 requests class LS for it */
+int ctl_open_as(int ls, dsc_session **ret);
 
 /* --- text.c: the output is collected in memory and printed at once -------------------------- */
 
@@ -58,7 +59,7 @@ int ctl_text_open(struct ctl_text *text); /* 0, or CTL_FAILED after an error mes
  * writing failed. */
 int ctl_text_close(struct ctl_text *text, int r);
 
-void ctl_json_quote(FILE *file, const char *value); /* a JSON string with its quotes */
+void ctl_json_quote(FILE *file, const char *value); /* writes a JSON string with its quotes */
 void ctl_json_begin(
         /* opens an object '{' or an array '['; key NULL in arrays and at the top */
         struct ctl_text *text, const char *key, char bracket);

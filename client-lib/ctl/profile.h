@@ -12,7 +12,8 @@
 #include "ctl/ctl.h"
 
 #define PROFILE_TOLERANCE 30 /* difference up to which two times count as equal, permille */
-#define PROFILE_NOISE_NS 300 /* the same, ns: a difference up to the larger of the two */
+/* the same for short times, ns: two times are equal within the larger of both differences */
+#define PROFILE_NOISE_NS 300
 
 /* Returns the kernel's time on the most SMs; *ret_least: the fewest SMs that reach this time. 0: nothing was
  * measured. */

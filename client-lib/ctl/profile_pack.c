@@ -295,7 +295,7 @@ static int json(const struct pack_run *run, struct ctl_text *text)
         return 0;
 }
 
-/* --- both steps --- */
+/* --- both steps of the measurement --- */
 
 static int measure_bounds(struct pack_run *run)
 {

@@ -28,7 +28,7 @@ struct session {
         int is_ls;
 };
 
-/* A demangled name, kept because many operations have the same kernel. */
+/* Demangled name of a kernel, cached because many operations have the same kernel. */
 struct shown {
         uint32_t name; /* offset of the kernel's name in the trace */
         char *text;    /* demangled name; NULL: unused entry */

@@ -18,12 +18,12 @@ struct dcu_capture {
         struct dcu_capture *next;
         unsigned long long id;
         CUstreamCaptureMode mode;
-        const void *thread; /* thread that began it */
+        const void *thread; /* thread that began the capture */
         /* valid: 0 after a call that CUDA forbids during the capture; borrowed: 1 if the graph existed before the
          * capture and belongs to the program */
         int valid, borrowed;
         struct dcu_graph *graph;
-        uint32_t origin; /* slot of the stream that began it */
+        uint32_t origin; /* slot of the stream that began the capture */
 };
 
 /* A stream that takes part in a capture. */

@@ -11,6 +11,6 @@
 
 #include "cuda/code.h"
 
-/* Checks the requested size, and fills in the required one if none was requested. */
+/* Checks the cluster size that a launch requests. If it requests none, fills in the size that the kernel requires. */
 CUresult dcu_cluster_check(const struct dcu_entry *entry, const unsigned int grid[3], unsigned int cluster[3],
         const unsigned int preferred[3]);

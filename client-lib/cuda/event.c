@@ -170,7 +170,8 @@ CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
         return CUDA_SUCCESS;
 }
 
-/* Needs no current context: PyTorch's thread for pinned memory queries events without one. */
+/* The checks with which calls on events begin. They need no current context: PyTorch's thread for pinned memory
+ * queries events without one. */
 static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);

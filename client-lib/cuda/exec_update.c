@@ -12,7 +12,7 @@
 #include "cuda/exec.h"
 #include "cuda/range.h"
 
-/* --- one node --- */
+/* --- changes of one node ---------- */
 
 static int is_flat(const CUDA_MEMCPY3D *c)
 {

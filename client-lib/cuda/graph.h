@@ -192,8 +192,8 @@ struct dcu_graph_memory {
         uint64_t base, size;
         uint32_t references; /* number of nodes that allocate or free the memory, plus 1 while it is live */
         uint32_t epoch;
-        int instances; /* number of instantiated graphs that allocate it, 0 or 1 */
-        int live;      /* 1: a launch has allocated it and nothing has freed it yet */
+        int instances; /* number of instantiated graphs that allocate this memory, 0 or 1 */
+        int live;      /* 1: a launch has allocated the memory and nothing has freed it yet */
 };
 
 /* With dcu.lock held. */

@@ -2,8 +2,8 @@
 /*
  * User objects: objects of the program that are destroyed when no graph needs them any more
  *
- * They are reference-counted. The destructor of an object without references is queued, and runs in the thread that
- * dropped the last one, once no lock is held: it may do anything except call CUDA.
+ * They are reference-counted. The destructor of an object without references is queued. It runs in the thread that
+ * dropped the last reference, once that thread holds no lock: a destructor may do anything except call CUDA.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * Host functions and stream callbacks
  *
  * Both run on the client core's thread, in the order in which they become due, and block later work of their stream. A
- * host function is not called after an error. A callback is, with that error, once for each time it was added.
- * Callbacks whose context was reset, or whose daemon ended, are called too: with the error that their context is
- * destroyed.
+ * host function is not called after an error. A callback is called once for each time it was added, also after an
+ * error, which it gets as an argument. Callbacks whose context was reset, or whose daemon ended, get the error that
+ * their context is destroyed.
  *
  * CUDA calls from within either are refused (thread.h): waiting there for a stream would never end.
  */

@@ -84,7 +84,7 @@ static CUresult check_cooperative(const struct dcu_launch *l, const struct dcu_e
         return blocks > room || blocks * l->grid[2] > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
-/* Buffer and size of an `extra` list; NULL and 0 if it has none. */
+/* *ret_buffer, *ret_size: packed parameters of an `extra` list; NULL and 0 if it has none. */
 static CUresult read_extra(void **extra, const void **ret_buffer, size_t *ret_size)
 {
         const void *buffer = NULL;
@@ -133,7 +133,7 @@ static CUresult pack_params(const struct dsc_kernel *kernel, void **params, uint
 
 CUresult dcu_launch_pack(const struct dcu_launch *l, const struct dsc_kernel *kernel, uint8_t *packed)
 {
-        /* gaps between parameters go to the device: they must not contain old data */
+        /* the bytes between parameters also go to the device, so they must not contain old data */
         memset(packed, 0, kernel->params_size);
         if (l->params && l->extra)
                 return CUDA_ERROR_INVALID_VALUE;

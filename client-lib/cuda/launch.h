@@ -24,7 +24,7 @@ struct dcu_launch {
         unsigned int n_attributes;
 };
 
-/* Takes one attribute; hints about decisions of the daemon have no effect. */
+/* Applies one attribute to the launch. Hints about decisions of the daemon have no effect. */
 CUresult dcu_launch_attribute(struct dcu_launch *launch, const CUlaunchAttribute *attribute);
 /*
  * Checks handle, dimensions and shared memory, checks the cluster size, and fills it in if the kernel requires one.

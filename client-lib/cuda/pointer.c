@@ -89,7 +89,7 @@ static CUresult known_small(const struct dcu_range *range, CUpointer_attribute a
 {
         switch (attribute) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-                /* for CUDA, managed memory is the device's wherever it lies */
+                /* CUDA reports managed memory as device memory, wherever it lies */
                 put_u32(data, is_device(range) || range->kind == DCU_RANGE_MANAGED ? CU_MEMORYTYPE_DEVICE
                                                                                    : CU_MEMORYTYPE_HOST);
                 return CUDA_SUCCESS;

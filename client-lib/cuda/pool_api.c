@@ -270,7 +270,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, vo
         return r;
 }
 
-/* --- access: the one device always has it ---------- */
+/* --- access of devices to a pool: the only device always has it --- */
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {

@@ -81,7 +81,7 @@ void dcu_range_set_sync_memops(uint64_t address, int value);
 void dcu_range_advise(uint64_t address, enum dcu_advice advice, const CUmemLocation *location);
 /* Sets range->flags of the range of that kind that begins at base. 0: there is none. */
 int dcu_range_set_flags(uint64_t base, enum dcu_range_kind kind, unsigned int flags);
-/* Address and size of an image's global variable; adds a range for it. */
+/* *ret_address, *ret_bytes: an image's global variable. Adds a range for the variable. */
 CUresult dcu_range_global(struct dcu_image *image, struct dcu_context *owner, const char *name, uint64_t *ret_address,
         uint64_t *ret_bytes);
 /* Removes all ranges of an image. */

@@ -13,7 +13,7 @@
 #include "cuda/api.h"
 
 struct dcu_thread {
-        CUcontext *stack; /* malloc'ed; the last element is current */
+        CUcontext *stack; /* handles, malloc'ed; the last one is the current context */
         uint32_t depth, capacity;
         int per_thread;
         int in_host_function; /* 1: the thread runs a stream's host function and may not call CUDA */

@@ -2,8 +2,8 @@
 /*
  * Memsets
  *
- * A three-dimensional memset is one plane if slices follow each other without rows between them, else one plane per
- * slice.
+ * A three-dimensional memset fills one plane if each slice begins right after the rows of the previous one; otherwise
+ * it fills one plane per slice.
  */
 #include "cudart/rt.h"
 

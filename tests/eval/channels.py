@@ -263,10 +263,8 @@ def lines16(rows):
                 table.append([named(device, variant), what, str(len(gains)), f"{statistics.fmean(gains):.1f}", f"{quantile(gains, 0.1):.1f}", f"{quantile(gains, 0.5):.1f}",
                               f"{quantile(gains, 0.9):.1f}", f"{max(gains):.1f}", paper[device] if what == "all kernels" else ""])
     return ["## Figure 16: a kernel of a service beside a memory-bound kernel of a job", ""] + paragraphs(
-        "In this experiment a service's kernel and a job's kernel each run again and again on half of the SMs. The table shows by how many percent the p99 of the service's kernel is higher without "
-        "divided channels than with a third of them for the job. A negative figure means that dividing channels makes the service's kernel slower.",
-        f"The experiment covers all distinct kernels and sizes of the eight services. The kernels of the job are drawn at random from the upper quarter by bytes per second (seed {SEED}). The last "
-        "column has the mean and the maximum in the SGDRC paper.") + document.table(["GPU", "kernels", "pairs", "mean", "p10", "median", "p90", "most", "paper: mean / most"], table)
+        "In the experiment of figure 16, a service's kernel and a job's kernel each run again and again on half of the SMs. The table shows by how many percent the p99 of the service's kernel is higher if both use all memory channels than if the job has a third of the channels and the service the rest. A negative figure means that dividing channels makes the service's kernel slower.",
+        f"The experiment of figure 16 covers all different kernels and sizes of the eight services. The job's kernels are drawn at random from the quarter of the jobs' kernels with the most bytes per second (seed {SEED}). The last column of the table has the mean and the maximum of the percentage in the SGDRC paper.") + document.table(["GPU", "kernels", "pairs", "mean", "p10", "median", "p90", "most", "paper: mean / most"], table)
 
 
 def mib(value):
@@ -287,13 +285,11 @@ def lines17(rows):
                           f"{mib(row['weights_again'])}{' (moved)' if moves else ''} + {mib(row['arena_again'])}", f"{ratio(row, 'arena', 'arena_again'):.2f}", f"{ratio(other, 'arena', 'arena_again'):.2f}",
                           f"{(twice + other['arena_apart'] + other['arena_again_apart']) / apart:.2f}", f"{(twice + other['arena'] + other['arena_again']) / apart:.2f}"])
     return ["## Figure 17: memory of bimodal tensors", ""] + paragraphs(
-        f"The table shows memory in MiB (weights + intermediate tensors) of the model packs for `sim:{rows[0]['device']}`. `detshare-serve --show --bimodal` computes these amounts from the model packs; they are not measured.",
-        "The column *memory-bound* counts launches that take 1.2 times as long beside a kernel that thrashes L2 (sim). The column *again* is the memory of the tensors' second place; a service holds "
-        "one copy of its weights and moves it.",
-        "The column *times* is all memory over that of the model pack without second places, for the memory-bound kernels; *if all* is the same for all kernels. Intermediate tensors share memory in *times* and *if all*.",
-        "The column *apart* is the same ratio for all kernels if no intermediate tensors shared memory. The column *reused* is the memory with sharing in both places, over that of a model pack "
-        "without sharing and second places. The columns *apart* and *reused* count both copies of the weights of a service.",
-        "The SGDRC paper prints no numbers for this figure. The paper's text says \"nearly double\" for *apart*, and that reuse takes much of the increase away, most for the jobs with their larger batches.") + document.table(
+        f"The table shows memory in MiB (weights + intermediate tensors) of the model packs for `sim:{rows[0]['device']}`. `detshare-serve --show --bimodal` computes these amounts of memory from the model packs; they are not measured.",
+        "The column *memory-bound* counts launches that take 1.2 times as long beside a kernel that thrashes L2 (sim). A bimodal tensor has a place in memory of all channels and a second place in memory of some channels; the column *again* is the memory of the second places. A service holds only one copy of its weights and moves the copy between the two places.",
+        "The column *times* is the memory with second places for the tensors of memory-bound kernels, over the memory without second places. The column *if all* is the same ratio with second places for the tensors of all kernels. In the columns *times* and *if all*, intermediate tensors that are not in use at the same time share memory.",
+        "The column *apart* is the ratio *if all* without any sharing of memory among intermediate tensors. The column *reused* is the memory with second places and with sharing, over the memory without second places and without sharing. The columns *apart* and *reused* count both copies of the weights of a service.",
+        "The SGDRC paper prints no numbers for its figure 17. For the column *apart* the text of the paper says \"nearly double\". It also says that reuse of memory removes much of the increase, most of all for the jobs, which have larger batches.") + document.table(
                 ["model", "batch", "memory-bound", "plain", "intermediates apart", "again", "times", "if all", "apart", "reused"], table)
 
 
@@ -320,13 +316,12 @@ def windows18(rows):
     n, instances = len({row["window"] for row in rows}), rows[0]["instances"]
     arrived = sorted(row["arrived"] for row in rows)
     return ["# Memory channels on simulated GPUs: several instances of each service (sim)", ""] + paragraphs(
-        f"This page repeats figure 18 of the SGDRC paper, with the same requests with and without divided channels. Each service has {instances} instances, which take its requests in turn; {loads} "
+        f"This page simulates the experiment of figure 18 of the SGDRC paper, with the same requests with and without divided memory channels. Each service has {instances} instances, which take its requests in turn; {loads} "
         f"load; jobs: {', '.join(sorted({row['job'] for row in rows}))}. "
-        f"The run is repeated from {n} places of the trace, with about {arrived[len(arrived) // 2]} requests each.",
-        "Rows with the channels *all* have the services' p99 over alone (geometric mean over instances), the percentage of requests in their SLO, and the job's throughput over alone. The other rows "
-        "compare the same requests with *all* when the job has that part of the channels. They have the factor of p99, percentage points in SLO, and the factor of the job's throughput.",
-        "Each figure is the median of the windows (places of the trace), with [least, most]. A range that contains 1 (or 0 for points) supports no claim. [../channels/paper.md](../channels/paper.md) "
-        "says what these figures mean.") + document.table(
+        f"Each configuration runs {n} times, from different places of the Apollo trace, with about {arrived[len(arrived) // 2]} requests in each run.",
+        "In rows with *all* in the column *channels*, services and job use all memory channels. These rows have the services' p99 over their p99 alone (geometric mean over instances), the percentage of requests within their SLO, and the job's throughput over its throughput alone. In the other rows the job has only the named part of the channels. These rows compare with the row *all* above: the ratio of the p99s, the difference of the shares within the SLO in percentage points, and the ratio of the job's throughputs.",
+        "Each figure is the median over the runs from different places of the trace, with [least, most]. If the range from least to most contains 1 (for differences: 0), the figure supports no claim. [../channels/paper.md](../channels/paper.md) "
+        "discusses the figures of this page.") + document.table(
                 ["GPU", "policy", "load", "channels", "p99", "in SLO", "BE"], table)
 
 
@@ -338,14 +333,13 @@ def lines18(rows):
     if len({row.get("window", 0) for row in rows}) > 1:
         return windows18(rows)
     instances = rows[0].get("instances", 1)
-    works = "A service works on one request at a time (the paper has four instances of each service)." if instances == 1 else f"Each service has {instances} instances, which take its requests in turn."
+    works = "In the simulation of figure 18 a service works on one request at a time (the SGDRC paper has four instances of each service)." if instances == 1 else f"Each service has {instances} instances, which take its requests in turn."
     parts = " / ".join(parts18([row for row in rows if row["device"] == rows[0]["device"]]).values())
     lines = ["## Figure 18: the services beside a job", ""] + paragraphs(
-        f"In this experiment all eight services run beside one job at a time. Requests arrive as in the Apollo trace, in sum at a quarter (light) or half (heavy) of the capacity of the services. {works}",
-        "The columns *p99 over alone* have the geometric mean over services and jobs. The columns *in SLO* have the share of requests within nine times the p99 alone. The columns *BE* have the job's "
-        "throughput over alone, the mean over jobs.",
-        f"Each cell has two figures: {parts.replace('all', 'all channels for everybody').replace('1/3', 'a third')} of them for the memory-bound tensors of the job during requests, the others for those of the services.",
-        "The paper has an SLO attainment of 99.0% for SGDRC on average, and BE throughput up to 2.36 (P40) and 1.79 (A2000) times Orion's, all with divided channels. The paper has no SGDRC without divided channels for comparison.")
+        f"In the experiment of figure 18, all eight services run beside one job at a time. Requests arrive as in the Apollo trace. The load of all services together is a quarter (light) or half (heavy) of their capacity. {works}",
+        "The columns *p99 over alone* have the service's p99 over its p99 alone, as the geometric mean over services and jobs. The columns *in SLO* have the share of requests that end within nine times the service's p99 alone. The columns *BE* have the job's throughput over its throughput alone, as the mean over jobs.",
+        f"Each cell has two figures: {parts.replace('all', 'all channels for everybody').replace('1/3', 'a third')} of the channels for the memory-bound tensors of the job during requests, and the other channels for the memory-bound tensors of the services.",
+        "In the SGDRC paper, 99.0% of requests end within the SLO under SGDRC on average. The BE throughput under SGDRC in the paper is up to 2.36 (P40) and 1.79 (A2000) times that under Orion. All of these figures in the paper are with divided channels; the paper does not measure SGDRC without divided channels.")
     for device, variant in dict.fromkeys((row["device"], row["variant"]) for row in rows):
         table, here = [], [row for row in rows if (row["device"], row["variant"]) == (device, variant)]
         for policy in dict.fromkeys(row["policy"] for row in here):
@@ -356,7 +350,7 @@ def lines18(rows):
                 cells += [each(lambda g: f"{statistics.geometric_mean(r['p99_over_alone'] for r in g):.2f}"), each(lambda g: f"{statistics.fmean(r['in_slo'] for r in g):.1f}%"),
                           each(lambda g: f"{statistics.fmean(r['be'] for r in g):.3f}")]
             table.append(cells)
-        lines += [f"The next table is of {named(device, variant)}:", ""] + document.table(["policy"] + [f"{load}: {what}" for load in LOADS for what in ("p99 over alone", "in SLO", "BE")], table) + [""]
+        lines += [f"The next table has the results of figure 18 on {named(device, variant)}:", ""] + document.table(["policy"] + [f"{load}: {what}" for load in LOADS for what in ("p99 over alone", "in SLO", "BE")], table) + [""]
     return lines
 
 
@@ -369,11 +363,9 @@ def page(found):
     if any(row.get("window") for row in found.get("18", [])):
         return lines18(found["18"])
     lines = ["# Memory channels on simulated GPUs (sim)", ""] + paragraphs(
-        "Every figure of this page comes from a simulator (`sim`), except those of the SGDRC paper, which are of the paper's own GPUs. `tests/eval/packs.py` derives from the model packs how long "
-        "kernels take on these GPUs, by a rule that was fixed before the first simulation. No constant is tuned to the paper. In this simulation the address translation of coloured memory costs nothing, and no channel table is wrong.",
-        "On the devices `sim:MODEL`, a memory access that waits for a full channel delays accesses to other channels, as measured on an H200, whose constant all models have. On the devices "
-        "`sim:MODEL+apart` it does not, so that only channels matter. Which of the two behaviours a P40 or an A2000 has is unknown here; the gain in the paper points to `+apart`.",
-        "[../channels/paper.md](../channels/paper.md) says what these tables mean.")
+        "Every figure of this page comes from a simulator (`sim`), except figures from the SGDRC paper, which the paper's authors measured on their GPUs. `tests/eval/packs.py` computes from the model packs how long kernels take on the simulated GPUs, by a rule that was fixed before the first simulation. No constant of the simulation was chosen to match the SGDRC paper. In this simulation the address translation of coloured memory costs nothing, and the simulator knows the channel of every address without error.",
+        "On the devices `sim:MODEL`, a memory access that waits for a full channel also delays accesses to other channels. The size of this delay was measured on an H200 and is used for all GPU models. On the devices `sim:MODEL+apart`, a memory access that waits for a full channel does not delay accesses to other channels. It is unknown which of the two behaviours a P40 or an A2000 has; the gain from divided channels in the SGDRC paper suggests the behaviour of `+apart`.",
+        "[../channels/paper.md](../channels/paper.md) discusses the results of the tables on this page.")
     for name, write in (("16", lines16), ("17", lines17), ("18", lines18)):
         if found.get(name):
             lines += write(found[name]) + [""]

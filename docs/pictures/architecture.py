@@ -14,7 +14,7 @@ COMMAND = "make pictures"
 
 
 def group(x, y, width, height, title):
-    """A dashed frame around boxes of one process or user."""
+    """Draws a dashed frame around the boxes of one process or user."""
     return [svg.rect(x, y, width, height, "edge", 'fill="none" rx="8" stroke-dasharray="5 4"'), svg.text(x + 12, y + 18, title, 12, kind="dim")]
 
 
@@ -75,7 +75,7 @@ def launch():
 
 
 def fold(rows, columns):
-    """Rows of text wrapped at so many characters."""
+    """Wraps the text into rows of at most so many characters."""
     lines = [""]
     for word in " ".join(rows).split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > columns:

@@ -59,7 +59,7 @@ def requests(found, arrivals):
 
 
 def arrivals_ms():
-    """The first request arrives at once, and the gaps go round."""
+    """Arrival times of the requests, ms. The first request arrives at once; the list of gaps repeats."""
     gaps, found = json.loads((HERE / "policies-gaps.json").read_text(encoding="utf8")), [0.0]
     while found[-1] < DURATION_MS:
         found.append(found[-1] + 1000 * gaps[len(found) % len(gaps)])
@@ -78,7 +78,7 @@ def replay(build, policy):
 
 
 def summary(service, job):
-    """The tail and the throughput of the whole replay."""
+    """One line of text: the service's tail and the job's throughput in the whole replay."""
     text = f"{service['p99_ms']:.2f} ms" if service["arrived"] - service["ended"] <= 2 else "grows without end"
     return f"whole replay (2 s, sim:h200): p99 of the service {text} (alone 0.61 ms), throughput of the job {job['steps_per_s'] * STEP_ALONE_MS / 1000:.2f} of alone"
 

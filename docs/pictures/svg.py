@@ -57,7 +57,7 @@ def box(x, y, width, height, title, rows=(), kind="box"):
 
 
 def frame(width, height, command, title, lines):
-    """The whole file."""
+    """The text of the whole SVG file."""
     assert "--" not in command, "a comment in XML has no two hyphens"
     tip = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
            '<path d="M0,0L8,4L0,8z" class="dim"/></marker></defs>')

@@ -12,7 +12,8 @@ MOST_WIDTH = 128
 
 
 def parts(group, lower):
-    """The groups of the scores and of their softmax, if `group` is their product with the values and has the only use of both."""
+    """The groups of the scores and of their softmax, if `group` is the product of the softmax with the values and
+    nothing else uses the two. Else None."""
     root = group.root
     if root.op != "matmul" or root.inputs[1].op == "const" or len(root.shape) < 3:
         return None
@@ -45,7 +46,7 @@ def operand(c, store, down, across, z_axes):
 
 
 def attention(first, group, lower, out):
-    """`first`: the group of the scores; `group`: that of the product with the values."""
+    """Writes the attention kernel. `first`: the group of the scores; `group`: the group of the product with the values."""
     root, scores = group.root, first.root
     q, k, v = lower.half(scores.inputs[0]), lower.half(scores.inputs[1]), lower.half(root.inputs[1])
     rank = len(root.shape)

@@ -41,7 +41,7 @@ def divisor(number):
 
 
 def attributes(launch):
-    """The divisor of each parameter; 1 if a larger one has no use."""
+    """The known divisor of each parameter; 1 if a larger divisor has no use."""
     result = []
     for _, _, value in launch.code.params:
         result.append(divisor(value.offset * BYTES[value.dtype]) if isinstance(value, Store) else divisor(value))
@@ -67,7 +67,7 @@ PRODUCT = re.compile(r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f3
 
 
 def halves(found):
-    """A product of depth 16 as two of depth 8."""
+    """Replaces a product instruction of depth 16 by two of depth 8."""
     result, a, b, sums = ([word.strip() for word in found[i].split(",")] for i in range(1, 5))
     if set(result) & {*a, *b}:
         raise RuntimeError("a product's sum lies in its operands")
@@ -92,7 +92,7 @@ def stages_for(arch):
 
 
 def compile_one(job):
-    """One kernel; returns its key, PTX and shared memory."""
+    """Compiles one kernel; returns its key, PTX and shared memory."""
     key, name, source, params, attrs, warps, stages, arch = job
     import triton
     from triton.backends.compiler import GPUTarget
@@ -115,7 +115,7 @@ def compile_one(job):
 
 
 def compile_all(launches, arch, jobs, log):
-    """Fills the cache; returns key -> (name, PTX, shared memory) in the order of first use."""
+    """Compiles all kernels that the cache lacks; returns key -> (name, PTX, shared memory) in the order of first use."""
     wanted, result = {}, {}
     for launch in launches:
         key = launch.key = key_of(launch, arch)
@@ -139,7 +139,7 @@ def compile_all(launches, arch, jobs, log):
 
 
 class Alone:
-    """Replaces the pool of processes if there is one kernel."""
+    """Takes the place of the pool of processes if there is only one kernel to compile."""
     def __enter__(self):
         return self
 
@@ -151,7 +151,7 @@ class Alone:
 
 
 def merge(kernels, arch):
-    """One module of many: a header, shared memory declared once, every entry."""
+    """Joins the PTX of all kernels to one module: one header, one declaration of shared memory, every entry."""
     bodies = []
     for name, text, _ in kernels:
         text = re.sub(r"//[^\n]*", "", text)

@@ -58,7 +58,7 @@ def say_missing(packages):
 
 
 def shape_of(text):
-    """INPUT=A,B,C as a name and numbers."""
+    """Parses INPUT=A,B,C into a name and numbers."""
     name, _, dims = text.partition("=")
     if not name or not all(d.isdigit() and int(d) for d in dims.split(",")):
         raise ValueError(f"--shape {text}: not INPUT=A,B,C")

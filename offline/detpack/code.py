@@ -40,7 +40,8 @@ class Axis:
 
 
 def merge(terms):
-    """(size, stride) outer first -> the same addresses with fewer terms; positions are row-major over the sizes."""
+    """Merges dimensions (size, stride), outermost first, so that the same addresses need fewer terms. Positions are
+    row-major over the sizes."""
     result = []
     for size, stride in terms:
         if size == 1:
@@ -86,7 +87,7 @@ class Code:
         return f"t{self.temporaries}"
 
     def along(self, axis, strides):
-        """An axis's part of an address; None if it has none."""
+        """The part of an address that an axis adds; None if it adds nothing."""
         terms = merge([(size, strides[dim]) for dim, size in axis.dims])
         parts, inner = [], 1
         for i in range(len(terms) - 1, -1, -1):
@@ -111,7 +112,7 @@ class Code:
         return " + ".join(parts) or "0", " & ".join(masks)
 
     def load(self, store, shape, axes):
-        """Load an operand for the result's positions; f16 becomes f32."""
+        """Writes the load of an operand at the result's positions; f16 becomes f32."""
         lead = len(shape) - len(store.shape)
         strides = [0] * lead + [0 if d == 1 else s for d, s in zip(store.shape, store.strides)]
         where, mask = self.address(axes, strides)
@@ -121,7 +122,7 @@ class Code:
         return name
 
     def tail(self, group, root, axes, store_of):
-        """Writes the members after the root; returns the name of the group's result."""
+        """Writes the group's members that follow the root; returns the name of the group's result."""
         known = {group.root.number: root} if root else {}
         shape = group.result.shape
         for value in group.members:

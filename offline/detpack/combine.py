@@ -12,7 +12,7 @@ MOST_COLUMNS = 8192
 
 
 def biased(value, users):
-    """The sum of a product and a constant row, if the product has no other use."""
+    """The sum of this product and a constant row (its bias), if the product has no other use; else None."""
     if len(users[value.number]) == 1:
         user = users[value.number][0]
         if user.op == "pw" and user.attrs["fn"] == "add" and user.shape == value.shape:
@@ -23,7 +23,7 @@ def biased(value, users):
 
 
 def families(order, users):
-    """Lists of (product, sum, bias) with the same left side."""
+    """Lists of (product, sum, bias) whose products have the same left side."""
     found = {}
     for value in order:
         right = value.inputs[1] if value.op == "matmul" else None
@@ -35,7 +35,7 @@ def families(order, users):
 
 
 def combine(outputs):
-    """Rewrites the graph in place."""
+    """Joins products with the same left side, in place."""
     order = topological(outputs)
     users = users_of(order)
     kept = {v.number for v in outputs}

@@ -23,7 +23,7 @@ GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
 def seeded_inputs(values, seed, vocabulary):
-    """Standard normal floats; whole numbers below `vocabulary`, but masks, which are ones."""
+    """Example inputs from a seed: standard normal floats; whole numbers below `vocabulary`; ones for masks."""
     random = np.random.default_rng(seed)
     result = []
     for value in values:
@@ -50,7 +50,7 @@ def onnx_reference(model, feeds):
 
 
 def typed(model, values, arrays):
-    """The inputs in the types of the model."""
+    """Converts the inputs to the types that the model declares."""
     kinds = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
     return {v.name: a.astype(kinds[v.name]) for v, a in zip(values, arrays)}
 

@@ -44,7 +44,7 @@ class Fuser:
         return {s.number for v in members for s in v.inputs if s.number not in inside and not (s.op == "const" and s.size == 1)}
 
     def joins(self, value, members, mask):
-        """The members, `value` and all values that must join with it; None if it cannot join."""
+        """The group's members after `value` joins, with all values that must join too; None if `value` cannot join."""
         inside = {v.number for v in members}
         added = []
 
@@ -116,7 +116,7 @@ class Fuser:
         return group
 
     def taken_later(self, value):
-        """Its only users are one elementwise value of the same shape behind a root that comes later."""
+        """Whether the value's only user is an elementwise value of the same shape that follows a later root."""
         users = {u.number: u for u in self.users[value.number]}
         if len(users) != 1 or value.number in self.outputs:
             return False

@@ -12,7 +12,8 @@ from .tiles import choose
 
 
 def header(c, m, n, tile, plain):
-    """Positions rm, rn of the block's tile; blocks go down columns of eight rows of tiles, which reuses data in L2."""
+    """Writes the positions rm, rn of the block's tile. Blocks go down columns of eight rows of tiles, which reuses data
+    in L2."""
     c.line("pid = tl.program_id(0)")
     c.line(f"tiles_m = tl.cdiv({m}, {tile.m})")
     c.line(f"tiles_n = tl.cdiv({n}, {tile.n})")

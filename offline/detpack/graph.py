@@ -34,7 +34,7 @@ class Value:
 
     @property
     def data(self):
-        """A constant's array."""
+        """The array of a constant."""
         return self.attrs["data"]
 
     def __repr__(self):
@@ -42,7 +42,7 @@ class Value:
 
 
 def kind_of(dtype):
-    """The name in graph.py of a NumPy type."""
+    """The name that this module uses for a NumPy type."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return "f16"
@@ -106,7 +106,7 @@ def reshape(x, shape):
 
 
 def cut(x, starts, stops, steps):
-    """The elements start, start + step, ... before stop of each axis."""
+    """A slice: the elements start, start + step, ... before stop of each axis."""
     shape = tuple(max(0, -((a - b) // s)) for a, b, s in zip(starts, stops, steps))
     if shape == x.shape:
         return x

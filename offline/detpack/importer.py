@@ -29,7 +29,7 @@ def handles(*names):
 
 
 class Importer:
-    """One model: the names that are known so far, and how often each is used."""
+    """The import of one model: the names that are known so far, and how often each is used."""
 
     def __init__(self, model, batch, shapes):
         self.model, self.batch, self.shapes = model, batch, shapes
@@ -233,7 +233,7 @@ def batch_norm(im, node, ins, attrs):
 
 
 def matrix(a, b):
-    """NumPy's matmul, of at least two dimensions each."""
+    """A product of two operands by NumPy's rules for matmul, with at least two dimensions each."""
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise Unsupported("a product of vectors")
     if len(b.shape) == 2 and b.op == "const":

@@ -17,7 +17,8 @@ def channels_last(shape):
 
 
 def like(shape, strides):
-    """Dense strides in the order that the given ones have; dimensions of size 1 stay where row-major has them."""
+    """Dense strides with the dimensions in the same order as the given strides; dimensions of size 1 stay where
+    row-major has them."""
     order = sorted(range(len(shape)), key=lambda d: (-strides[d] if shape[d] > 1 else -(1 << 62), d))
     return dense(shape, order)
 
@@ -27,7 +28,7 @@ def is_dense(shape, strides):
 
 
 def view(shape, strides, new):
-    """Strides under which the same elements have the shape `new`, or None."""
+    """Strides that give the same elements the shape `new` without a copy; None if there are none."""
     old = merge(list(zip(shape, strides)))
     result, at = [], len(old) - 1
     left, step = old[at] if old else (1, 1)

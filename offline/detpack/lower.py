@@ -46,7 +46,7 @@ class Lower:
         self.place_concats()
 
     def shared(self, value):
-        """Whether more than one value reads it, or it is an output."""
+        """Whether more than one value reads this value, or it is an output of the model."""
         return len(self.users[value.number]) != 1 or value.number in self.output_numbers
 
     def find_attention(self):
@@ -65,7 +65,7 @@ class Lower:
         return Store(root, 0, tuple(shape), tuple(strides), dtype)
 
     def weight(self, key, make, dtype):
-        """A constant's bytes, stored once per key."""
+        """The weight with a constant's bytes, stored once per key."""
         if key not in self.packs:
             data = make()
             root = Weight(data)
@@ -82,7 +82,7 @@ class Lower:
         return self.weight((value.number, "i"), lambda: data.astype(np.int64), "i64")
 
     def half(self, value):
-        """One side of a product: f16, also if it is constant."""
+        """The place of one operand of a product: in f16, also if the operand is constant."""
         if value.op == "const":
             return self.constant(value, True)
         if value.op == "expand" and value.inputs[0].op == "const":
@@ -165,7 +165,7 @@ class Lower:
         return dense(value.shape)
 
     def permuted(self, value):
-        """The order of dimensions for the only reader of a product, if that permutes and then reshapes."""
+        """The order of dimensions in which a product is stored, if its only reader permutes and then reshapes it."""
         users = self.users[value.number]
         if len(users) != 1 or users[0].op != "permute":
             return None
@@ -212,7 +212,7 @@ class Lower:
         return Store(whole.root, whole.offset + begin * whole.strides[concat.attrs["axis"]], shape, whole.strides, whole.dtype)
 
     def fill(self, value):
-        """Copy the parts that were not written in place."""
+        """Copies the parts of a concatenation that their kernels did not write in place."""
         whole, begin = self.concat_store(value), 0
         step = whole.strides[value.attrs["axis"]]
         for part in value.inputs:
@@ -268,7 +268,7 @@ class Lower:
         return ins, self.finish(ins)
 
     def finish(self, ins):
-        """The outputs' own buffers, and when each buffer is in use."""
+        """Gives the outputs buffers of their own, and computes when each buffer is in use."""
         outs, taken = [], {id(s.root) for s in ins}
         for name, value in self.outputs:
             store = self.store(value)

@@ -99,7 +99,7 @@ def small_names():
 
 
 def settle(model, shape, torch):
-    """Sets the running statistics to those of one seeded batch."""
+    """Sets the running statistics of batch normalisation to those of one seeded batch."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.train()
@@ -186,7 +186,7 @@ def load_python(path, function):
 
 
 def torch_reference(model):
-    """The module's outputs for arrays, in f32 on the CPU."""
+    """The module's outputs for the input arrays, computed in f32 on the CPU."""
     import torch
 
     def reference(arrays):

@@ -36,7 +36,7 @@ def described(word, name, store):
 
 
 def clean(name):
-    """The model's name as a NAME of the format."""
+    """Turns the model's name into a NAME that the format allows."""
     text = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_" for c in name)[:120]
     return text if text and not text.startswith(".") else f"n{text}"
 

@@ -18,14 +18,14 @@ def mean_of(value):
 
 
 def centred(value):
-    """x, if the value is x minus its mean."""
+    """Returns x if the value is x minus the mean of x; else None."""
     if is_pw(value, "sub") and mean_of(value.inputs[1]) is value.inputs[0]:
         return value.inputs[0]
     return None
 
 
 def spelled_norm(value):
-    """(x, eps), if the value is (x - mean) / sqrt(mean((x - mean)^2) + eps)."""
+    """Returns (x, eps) if the value is (x - mean) / sqrt(mean((x - mean)^2) + eps); else None."""
     if not is_pw(value, "div") or not is_pw(value.inputs[1], "sqrt") or not is_pw(value.inputs[1].inputs[0], "add"):
         return None
     x, (variance, eps) = centred(value.inputs[0]), value.inputs[1].inputs[0].inputs
@@ -38,7 +38,7 @@ def spelled_norm(value):
 
 
 def recognise(outputs):
-    """Rewrites the graph in place; an output itself stays as it is."""
+    """Replaces spelled-out operators in the graph, in place; does not replace an output of the model."""
     order = topological(outputs)
     users = users_of(order)
     for value in order:

@@ -27,7 +27,7 @@ def up(n):
 
 
 def place_one(buffer, placed):
-    """The lowest end of the smallest gap that takes it."""
+    """The offset for one buffer: the begin of the smallest sufficient gap, or behind all placed buffers."""
     busy = sorted((b.offset, b.offset + up(b.bytes)) for b in placed if b.first <= buffer.last and buffer.first <= b.last)
     best, end = None, 0
     for begin, stop in busy:
@@ -38,7 +38,7 @@ def place_one(buffer, placed):
 
 
 def place(buffers):
-    """Sets the offsets, returns the arena's length."""
+    """Sets the offsets of all buffers, and returns the arena's length."""
     placed = []
     for buffer in sorted(buffers, key=lambda b: (-b.bytes, b.first, b.last)):
         buffer.offset = place_one(buffer, placed)
@@ -47,7 +47,7 @@ def place(buffers):
 
 
 def peak(buffers):
-    """The most bytes that are in use at one launch."""
+    """The maximum number of bytes that are in use at one launch."""
     events = sorted([(b.first, 1, up(b.bytes)) for b in buffers] + [(b.last + 1, 0, -up(b.bytes)) for b in buffers])
     most = now = 0
     for _, _, change in events:

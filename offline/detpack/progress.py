@@ -7,7 +7,7 @@ CELLS = 40
 
 
 def line(what, done, total, elapsed):
-    """The text of the bar."""
+    """The text of the progress bar."""
     full = CELLS * done // total
     text = f"{what} [{'#' * full}{'.' * (CELLS - full)}] {done} of {total}"
     if 0 < done < total:
@@ -17,7 +17,7 @@ def line(what, done, total, elapsed):
 
 
 def over(items, total, what, file=None):
-    """The items, with a bar while they come."""
+    """Yields the items, and shows a progress bar meanwhile."""
     file = file or sys.stderr
     begin = time.monotonic()
     shown = total > 1 and file.isatty()

@@ -172,7 +172,7 @@ def check_file(pack, file, size, digest):
 
 
 def check_buffers(pack):
-    """No two buffers that live at the same time share a byte."""
+    """Checks that no two buffers that live at the same time share a byte."""
     events = sorted([(first, 1, offset, size) for offset, size, first, _ in pack.buffers] +
                     [(last + 1, 0, offset, size) for offset, size, _, last in pack.buffers])
     alive = []
@@ -187,7 +187,7 @@ def check_buffers(pack):
 
 
 def check_module(pack):
-    """Every kernel is an entry of the module, with as many parameters."""
+    """Checks that every kernel is an entry of the module, with as many parameters as its launches have."""
     text = (pack.path / pack.module).read_text(encoding="ascii", errors="replace")
     entries = {found[1]: found[2].count(".param") for found in re.finditer(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)", text)}
     for kernel, _, _, count in pack.kernels:
@@ -196,7 +196,7 @@ def check_module(pack):
 
 
 def read(path):
-    """The pack in the folder `path`, or Bad."""
+    """Reads the pack in the folder `path`; raises Bad if it is not valid."""
     pack, at = Pack(pathlib.Path(path)), 0
     text = (pack.path / "pack.txt").read_bytes()
     counts = dict.fromkeys(ORDER, 0)

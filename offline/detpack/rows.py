@@ -9,7 +9,7 @@ from .graph import Unsupported
 
 
 def row_blocks(rows, columns, most=2048):
-    """Rows of a block, columns rounded up, warps."""
+    """Rows per block, columns rounded up, warps per block."""
     wide = power2(columns)
     if wide > 16384:
         raise Unsupported(f"rows of {columns} elements")
@@ -27,7 +27,7 @@ def row_header(c, rows, columns, tall, wide):
 
 
 def normalise(group, lower, out):
-    """softmax and layernorm over the last axis."""
+    """Writes the kernel of a softmax or a layer normalisation over the last axis."""
     root = group.root
     x, shape = lower.store(root.inputs[0]), root.shape
     columns, rows = shape[-1], root.size // shape[-1]
@@ -51,7 +51,7 @@ def normalise(group, lower, out):
 
 
 def reduce(group, lower, out):
-    """Sums, means, maxima over some axes."""
+    """Writes the kernel of a sum, mean or maximum over some axes."""
     root = group.root
     x, axes_in = lower.store(root.inputs[0]), root.attrs["axes"]
     kept = [d for d in range(len(x.shape)) if d not in axes_in]
@@ -90,7 +90,8 @@ def reduce(group, lower, out):
 
 
 def gather(group, lower, out):
-    """Rows of a table; an index beyond it takes the nearest row that exists, a negative one counts from the end."""
+    """Writes the kernel that reads rows of a table. An index beyond the table takes the nearest row; a negative index
+    counts from the end."""
     root = group.root
     table, index = lower.half(root.inputs[0]), lower.store(root.inputs[1])
     columns, rows = root.shape[-1], root.size // root.shape[-1]

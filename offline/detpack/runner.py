@@ -21,7 +21,7 @@ PARAMETER = {"a": ctypes.c_uint64, "w": ctypes.c_uint64, "null": ctypes.c_uint64
 
 
 class Driver:
-    """The functions of the driver API that a pack needs; an error of any ends the program with its name."""
+    """The functions of the driver API that a pack needs. If one fails, the program ends and prints the error's name."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -58,7 +58,7 @@ class Driver:
 
 
 class Instance:
-    """A pack on the device, with everything of its launches prepared."""
+    """A pack loaded on the device, with all of its launches prepared."""
 
     def __init__(self, driver, pack):
         self.driver, self.pack = driver, pack
@@ -131,7 +131,7 @@ def compare(pack, case, index, data):
 
 
 def check(path, repeats=0, slowest=0):
-    """All results of one pack, in types that JSON has."""
+    """Runs one pack, and returns all results in types that JSON has."""
     pack, driver = reader.read(path), Driver()
     device = driver.open()
     instance = Instance(driver, pack)

@@ -7,7 +7,7 @@ from .code import Axis, Code, Launch, cdiv, merge, power2
 
 
 def window(group, lower, out):
-    """Depthwise convolution, maximum or average over a window."""
+    """Writes the kernel of a depthwise convolution, or of a maximum or average over a window."""
     root = group.root
     x, at = lower.store(root.inputs[0]), root.attrs
     depthwise = root.op == "conv"
@@ -59,7 +59,7 @@ def window(group, lower, out):
 
 
 def inner_dims(order, strides):
-    """How many of the innermost dimensions are one run for all operands."""
+    """Number of innermost dimensions that lie contiguously in all operands."""
     count = 1
     while count < len(order):
         dims = order[-count - 1:]
@@ -70,7 +70,7 @@ def inner_dims(order, strides):
 
 
 def elementwise(group, lower, out, sources=None):
-    """An elementwise group, or, without one, a copy of the first source."""
+    """Writes the kernel of an elementwise group; without a group, a copy of the first source."""
     shape = out.shape
     stores = sources or [lower.store(s) for v in group.members for s in v.inputs
                          if all(s is not m for m in group.members) and not (s.op == "const" and s.size == 1)]

@@ -37,13 +37,14 @@ def numbers(text):
 
 
 def steady_latencies(row):
-    """Of requests that arrived after the warm-up."""
+    """Latencies of the requests that arrived after the warm-up."""
     skip = float(row["skip_s"] or 0)
     return [latency for latency, at in zip(numbers(row["latencies_ms"]), numbers(row["at_s"])) if at >= skip]
 
 
 def steady_bins(row, width_s=0.25):
-    """Steps per second in slices of the phase without its warm-up; a step counts to each slice by its part of it."""
+    """Steps per second in each time slice of the phase after its warm-up. A step counts in a slice with the part of its
+    time that lies there."""
     begin, end, last = float(row["skip_s"] or 0), float(row["seconds"]), 0.0
     n = max(1, int((end - begin) / width_s))
     width, counts = (end - begin) / n, [0.0] * n
@@ -57,7 +58,8 @@ def steady_bins(row, width_s=0.25):
 
 
 def whole(rows):
-    """Without what a run that was cut off left of a system's phases, whether or not they were measured again later."""
+    """The rows without incomplete sets of phases: an interrupted run leaves some phases of a system, which may have
+    been measured again later."""
     def of(row):
         return row["group"], row["cell"], row["system"], row["round"]
     ended = {of(row) for row in rows if row["phase"] == "end"}
@@ -67,7 +69,7 @@ def whole(rows):
 
 
 class Measured:
-    """The rows, by what they are of."""
+    """The measured rows, indexed by group, cell, system and phase."""
 
     def __init__(self, rows):
         self.rows, self.by = whole(rows), {}
@@ -75,7 +77,7 @@ class Measured:
             self.by.setdefault((row["group"], row["cell"], row["system"], row["phase"].rstrip("12")), []).append(row)
 
     def cells(self):
-        """In the order of the scenarios, others behind them."""
+        """The cells in the order of the scenario files; cells that are in none come last."""
         there = list(dict.fromkeys((row["group"], row["cell"]) for row in self.rows if row["cell"]))
         order = {(cell.group, cell.name): number for number, cell in enumerate(scenarios.cells())}
         return sorted(there, key=lambda cell: order.get(cell, len(order)))
@@ -90,7 +92,7 @@ class Measured:
         return next((row["error"] for row in self.by.get((*cell, system, "failed"), [])), "")
 
     def isolated_p99(self, program):
-        """Of a service in a closed loop; NaN where nobody looked."""
+        """99th percentile of a service alone in a closed loop; NaN if it was not measured."""
         rows = [row for row in self.rows if row["phase"] == "capacity" and row["program"] == program and not row["error"]]
         return stats.percentile([v for row in rows for v in numbers(row["latencies_ms"])[5:]], 0.99)
 
@@ -104,7 +106,8 @@ def p99(values):
 
 
 def in_slo(measured, rows, times):
-    """Percent of requests of all services within so many times their 99th percentile alone."""
+    """Percentage of the requests of all services with a latency of at most so many times the service's 99th percentile
+    alone."""
     met = total = 0
     for row in rows:
         bound, values = times * measured.isolated_p99(program_of(row)), steady_latencies(row)
@@ -115,7 +118,8 @@ def in_slo(measured, rows, times):
 
 
 def services(measured, cell, system, draws):
-    """The figures of a cell's services under one system; of several the geometric mean of ratios, the pooled latencies."""
+    """The figures of a cell's services under one system. For several services: the geometric mean of their ratios, and
+    their pooled latencies."""
     together = measured.of(cell, system, "together", "ls")
     if not together:
         return {}
@@ -148,7 +152,7 @@ def services(measured, cell, system, draws):
 
 
 def jobs(measured, cell, system, draws):
-    """The job's throughput against alone; of several, added up, each against itself alone, natively."""
+    """The job's throughput relative to its native throughput alone; for several jobs the sum of these ratios."""
     together = measured.of(cell, system, "together", "be")
     alone = {}
     for row in measured.of(cell, ALONE, "be", "be"):
@@ -171,7 +175,7 @@ def jobs(measured, cell, system, draws):
 
 
 def alone(measured, cell, system):
-    """What the system itself costs a service and a job that have the GPU to themselves."""
+    """The cost of the system itself: figures of a service and of a job that have the GPU to themselves."""
     requests = [v for row in measured.of(cell, system, "ls", "ls") for v in steady_latencies(row)]
     steps = [v for row in measured.of(cell, system, "be", "be") for v in numbers(row["latencies_ms"])]
     figures = {f"ls_alone_p{100 * part:.0f}_ms": stats.percentile(requests, part) for part in (0.1, 0.5, 0.99)} if requests else {}
@@ -229,7 +233,7 @@ def cell_tables(rows):
 
 
 def judged(ours, other, key, factor=1.0, less=False):
-    """yes, no, or ~ when intervals overlap, of ours against factor times the other's."""
+    """Whether our figure beats factor times the other system's: yes, no, or ~ if the intervals overlap."""
     if other is None or key not in ours or key not in other:
         return "-"
     low, high = ours[key + "_low"], ours[key + "_high"]
@@ -248,7 +252,7 @@ def below(row, key, bound):
 
 
 def goals(rows):
-    """detshare's cells against what it is to reach, as far as a measurement decides it."""
+    """Compares detshare's cells with the goals, as far as measurements decide them."""
     lines = []
     for row in (r for r in rows if r["system"] == "detshare:detshare" and not r["error"] and "p99_over_alone" in r):
         peer = {r["system"]: r for r in rows if r["cell"] == row["cell"] and r["group"] == row["group"] and not r["error"]}
@@ -259,7 +263,7 @@ def goals(rows):
 
 
 def by_cell(rows, group, systems, text):
-    """A row per cell, a column per system that is there; text says what of a row."""
+    """A table with a row per cell and a column per measured system; `text` makes the text of a table cell."""
     there = [system for system in systems if any(row["system"] == system and row["group"] == group for row in rows)]
     own = {(row["cell"], row["system"]): row for row in rows if row["group"] == group and not row["error"]}
     return document.table(["cell"] + [f"`{system}`" for system in there],
@@ -276,7 +280,8 @@ def ratios_of(row):
 
 
 def systems_of(rows, group):
-    """The systems that every cell of the group has, in the order of SHOWN, others after them."""
+    """The systems that were measured in every cell of the group, in the order of SHOWN; systems that are not in SHOWN
+    come last."""
     own = [row for row in rows if row["group"] == group]
     there = dict.fromkeys(row["system"] for row in own)
     cells = {row["cell"] for row in own}
@@ -308,7 +313,7 @@ def summary(rows, group):
 
 
 def coverage(rows):
-    """A line per group: how many of its cells are there, and in which of them the service alone was unsteady."""
+    """A line per group: how many of its cells were measured, and in which of them the service alone was unsteady."""
     lines = []
     for group in dict.fromkeys(row["group"] for row in rows):
         cells, noises = {row["cell"] for row in rows if row["group"] == group}, {}
@@ -324,7 +329,7 @@ def coverage(rows):
 
 
 def preface(rows, device):
-    """How to read the tables: the same words before each of them."""
+    """How to read the tables: the same text before each table."""
     rounds = max((row["rounds"] for row in rows), default=0)
     words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} of measurements per cell. *Alone* is the service natively without other programs, with the same arrivals of requests, in the same run, before and after the phase with service and job together.",
              "Figures in brackets are 95% bootstrap intervals. The column *A/A* has the noise between repeated measurements of the same program alone. The sign `~` marks a ratio whose difference from 1 is within its interval or within this noise: such a ratio supports no claim.",
@@ -346,7 +351,7 @@ def measured_page(rows, device, plots):
 
 
 def cells_page(rows, device):
-    """The page of every cell."""
+    """The page with the figures of every cell."""
     lines = ["# Measured on a GPU: every cell", *preface(rows, device)]
     for group in dict.fromkeys(row["group"] for row in rows):
         lines += ["", f"## `{group}`"] + cell_tables([row for row in rows if row["group"] == group])
@@ -354,7 +359,7 @@ def cells_page(rows, device):
 
 
 def draw(rows, folder):
-    """One SVG per group that has services: their names."""
+    """Draws one SVG file per group that has services; returns the names of the files."""
     names = {}
     for group in dict.fromkeys(row["group"] for row in rows):
         panels, shown = {}, systems_of(rows, group)

@@ -359,7 +359,7 @@ def paragraphs(*texts):
 
 
 def page(found):
-    """All tables; for several windows only theirs."""
+    """The page with all tables; if several windows were measured, only the tables of the windows."""
     if any(row.get("window") for row in found.get("18", [])):
         return lines18(found["18"])
     lines = ["# Memory channels on simulated GPUs (sim)", ""] + paragraphs(

@@ -64,7 +64,7 @@ class Rows:
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(self.rows[-1])
 
     def done(self, round_, share, pair):
-        """Whether the last phase of the pair is there, and so all of them."""
+        """Whether the pair's last phase has been measured, and so all of its phases."""
         return any(row["phase"] == "end" and (row["round"], row["share"], row["ls"], row["be"]) == (str(round_), share, *pair) for row in self.rows)
 
 
@@ -288,7 +288,8 @@ def mean_of(values):
 
 
 def alone_of(rows, key):
-    """A pair alone in one round and share: LS's p50 and p99, BE's rate, and A/A of LS."""
+    """Figures of a pair alone in one round and share: p50 and p99 of LS, rate of BE, and how far equal LS
+    measurements differ (A/A)."""
     own = [row for row in rows if (row["round"], row["share"], row["ls"], row["be"], row["colours"]) == (*key, "off") and row["phase"] in ALONE]
     ls, be = [row for row in own if row["phase"] == "ls"], [row for row in own if row["phase"] == "be"]
     if not ls or not be:

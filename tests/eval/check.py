@@ -166,7 +166,7 @@ class Analysis(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
-    """What State promises of a packed file."""
+    """Tests of state.State with a compressed file."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -102,7 +102,7 @@ class Program:
         return next((line.strip()[:150] for line in reversed(lines) if line.strip()), "no output")
 
     def dismiss(self):
-        """Closes its input: no more orders come. end() waits for its exit."""
+        """Closes the program's standard input, so that it exits; end() waits for that."""
         try:
             self.child.stdin.close()
         except OSError:  # it is gone, with the orders that it did not read
@@ -135,7 +135,7 @@ class Native:
         return env
 
     def policy(self, system):
-        """Nothing to set."""
+        """A native process has no policy to set."""
 
     def end(self):
         """Nothing of its own runs."""
@@ -310,7 +310,7 @@ class Company:
         return answers
 
     def attempt(self, orders):
-        """The same, without the programs that fail."""
+        """Like phase(), but leaves out the answers of programs that fail."""
         for key, order in orders.items():
             try:
                 self.programs[key].tell(order)
@@ -374,7 +374,7 @@ def run_system(cell, system, round_, company, state, options, folder):
 
 
 def unknown(cells, state):
-    """Programs without a known capacity."""
+    """The programs whose capacity has not been measured yet."""
     return list({key[1]: key for cell in cells for key in reversed(keys_of(cell)) if not state.capacity(key[1])}.values())
 
 
@@ -492,7 +492,7 @@ class Clock:
 
 
 def share(cells, shard):
-    """Every N-th cell, from the K-th on."""
+    """Share K of N of the cells: every N-th cell, from the K-th on."""
     number, of = shard
     return cells[number::of]
 

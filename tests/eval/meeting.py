@@ -33,7 +33,7 @@ class Meeting:
             fcntl.flock(self.lock, fcntl.LOCK_EX)
 
     def at(self, point):
-        """Waits until all others have reached the point. Further calls for the same point return at once."""
+        """Waits until all other members have reached this point. Further calls for the same point return at once."""
         if not self.passed(point):
             return
         try:
@@ -45,7 +45,8 @@ class Meeting:
             self.others = []
 
     def passed(self, point):
-        """Reports that the others need not wait at the point. Returns 0 if that was known, or there are no others."""
+        """Reports that the other members need not wait at this point. Returns 0 if that was reported before, or if
+        there are no other members."""
         if point in self.been or not self.others:
             return 0
         self.been.add(point)
@@ -56,7 +57,7 @@ class Meeting:
         return len(self.others)
 
     def says(self, point):
-        """Writes a file that the others read either whole or not at all."""
+        """Writes a file so that other members read either all of it or none."""
         new = self.folder / f"{self.number}.new"
         new.write_text(point, encoding="utf8")
         os.replace(new, self.folder / f"{self.number}.waits")

@@ -194,7 +194,7 @@ def summary(rows, device, group):
 
 
 def per_cell(rows, device, policies):
-    """p99 over alone / BE of alone, a column for each policy."""
+    """Table of p99 relative to alone / BE throughput relative to alone, with a column for each policy."""
     by_cell = {}
     for row in rows:
         if row["device"] == device and row["policy"] in policies and row["group"] == "core":
@@ -207,7 +207,8 @@ def cell_text(row):
 
 
 def claims(rows, device):
-    """Claims of the SGDRC paper about its two GPUs (section 9.3), and the simulation of one: (claim, figures, holds)."""
+    """Checks claims of the SGDRC paper about its two GPUs (section 9.3) against the simulation of one GPU: (claim,
+    figures, holds)."""
     own = {p: [r for r in rows if r["device"] == device and r["group"] == "services" and r["policy"] == p] for p in PAPER}
     slo, be, total = ({p: mean(own[p], key) for p in PAPER} for key in ("in_slo", "be_share", "sum"))
     p99 = {p: tail(own[p]) for p in PAPER}
@@ -257,7 +258,8 @@ def cells_of(line):
 
 
 def updated(old, new):
-    """The old page, with the cells that the new one, of fewer policies, has under the same heading, row and column."""
+    """Updates a page: replaces each table cell of the old page that the new page, made with fewer policies, has under
+    the same heading, row and column."""
     heading, tables = None, {}
     for line in new:
         heading = line if line.startswith("## ") else heading

@@ -69,7 +69,7 @@ class State:
             self.growing.unlink()
 
     def done(self, round_, cell, system):
-        """Whether the last phase is there, or a row with the reason for its absence."""
+        """Whether the file has a row of the last phase, or a row that says why the phase could not be measured."""
         return any(row["cell"] == cell.name and row["group"] == cell.group and row["system"] == system and row["round"] == str(round_)
                    and (row["phase"] == "end" or row["error"]) for row in self.rows)
 

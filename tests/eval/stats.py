@@ -14,7 +14,7 @@ DRAWS = 400
 
 
 def percentile(values, part):
-    """The smallest value that this part of all values does not exceed; NaN without values."""
+    """The smallest value that at least this part of all values does not exceed; NaN without values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else math.nan
 
@@ -31,7 +31,7 @@ def drawn(series, random_):
 
 
 def draws(rounds, figure, n=DRAWS, seed=1):
-    """The figure of n drawn samples; rounds: a list of series."""
+    """The figure for each of n samples drawn from the series in `rounds`, for a bootstrap interval."""
     random_ = random.Random(seed)
     rounds = [series for series in rounds if series]
     return [figure([value for series in rounds for value in drawn(series, random_)]) for _ in range(n)] if rounds else []
@@ -45,12 +45,13 @@ def interval(figures, level=LEVEL):
 
 
 def ratio_interval(above, below, level=LEVEL):
-    """Interval of a ratio of two figures that were measured apart, from the draws of both."""
+    """Interval of the ratio of two figures that were measured separately, from the bootstrap draws of both."""
     return interval([a / b for a, b in zip(above, below) if b], level)
 
 
 def spread(figures):
-    """Half the range over the middle, for figures that should be equal. NaN for fewer than two."""
+    """Half the range of the values over the middle of the range, as noise of figures that should be equal. NaN for
+    fewer than two values."""
     figures = [figure for figure in figures if not math.isnan(figure)]
     if len(figures) < 2 or max(figures) + min(figures) == 0:
         return math.nan

@@ -153,7 +153,7 @@ class Torch:
 
 
 def judge(name, native, shared, torch_times):
-    """The failures of one model."""
+    """Compares one model's results, and returns its failures as text."""
     bad = []
     for which, got in (("native", native), ("detshare", shared)):
         if got is not None and "error" in got:
@@ -171,7 +171,7 @@ def judge(name, native, shared, torch_times):
 
 
 def eager_us(torch_times):
-    """The faster of the two eager times."""
+    """The shorter time of the two eager forms, microseconds."""
     return min((v for k, v in torch_times.items() if k.startswith("eager_") and k.endswith("_us")), default=0)
 
 

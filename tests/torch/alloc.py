@@ -45,7 +45,7 @@ common.case("alloc.async", quick=True, environment=ASYNC, gpu=True)(churn)
 
 @common.case("alloc.empty_cache", fresh=True, gpu=True)
 def empty_cache(device):
-    """cudaMalloc and cudaFree of 64 MiB in each step: the cost of memory without a cache."""
+    """Times cudaMalloc and cudaFree of 64 MiB in each step: the cost of memory without PyTorch's cache."""
     import torch
     x = torch.randn(256, 256, device=device)
 

@@ -206,7 +206,7 @@ def copies(device):
 
 @common.case("graphs.broken_capture", gpu=True)
 def broken_capture(device):
-    """A synchronisation during a capture is an error and ends the capture; the process continues."""
+    """Tests that a synchronisation during a capture is an error and ends the capture, and that the process continues."""
     import torch
     x = torch.ones(1024, device=device)
     said = []

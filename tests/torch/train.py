@@ -38,7 +38,7 @@ class Trainer:
 
 
 def trained(trainer):
-    """The digest is taken after 20 steps; the timed steps follow."""
+    """Prepares a training: takes the digest of the state after 20 steps; the timed steps follow."""
     for _ in range(STEPS):
         trainer.losses.append(trainer.step())
     losses = [float(loss) for loss in trainer.losses]

@@ -95,7 +95,7 @@ def matmul(device):
 
 
 def matmul_descriptors(device):
-    """The same with tensor maps: cuTensorMapEncodeTiled, and the map as a kernel parameter of 128 bytes."""
+    """A matmul with tensor maps: cuTensorMapEncodeTiled, and the map as a kernel parameter of 128 bytes."""
     from triton.tools.tensor_descriptor import TensorDescriptor
     if torch.cuda.get_device_capability() < (9, 0):
         raise common.Skipped("tensor maps need compute capability 9.0")

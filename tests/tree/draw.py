@@ -19,7 +19,7 @@ SHOWN = 600
 
 
 def beside(lines, line, comment):
-    """The code that the comment is about: its own line's, or the first line of code below it."""
+    """The code that a comment is about: the code on the comment's line, or the first line of code below it."""
     here = re.sub(r"/\*.*?(\*/|$)|//.*", "", lines[line - 1]).strip()
     if here:
         return here

@@ -88,7 +88,7 @@ def prose_of_document(text):
 
 
 def words_of(piece):
-    """The piece on one line and without code in backquotes: names in it are not ours to choose."""
+    """The text on one line without code in backquotes, because the rules for words do not apply to names in code."""
     return re.sub(r"`[^`]*`", "``", piece.replace("\n", " "))
 
 
@@ -98,7 +98,7 @@ def too_long(line):
 
 
 def look(path, words):
-    """The complaints about one file."""
+    """Returns the complaints about one file."""
     with open(path, errors="replace") as file:
         text = file.read()
     found = []

@@ -22,10 +22,10 @@ COMMAND = "make pictures"
 # parameters other than the defaults, for policies whose rule does not show in a window of a few milliseconds
 # otherwise
 WITH = {"gemini": "quota_ms=2,min_quota_ms=1,window_ms=100", "temporal": "slice_ms=1", "tgs": "interval_ms=20"}
-OBJECTIVE = {"edf": ",slo=1.2ms"}  # a rule that orders by deadlines needs one
+OBJECTIVE = {"edf": ",slo=1.2ms"}  # a policy that orders by deadlines needs an objective
 DURATION_MS, WINDOW_MS = 2000, 10
 SMS, KERNELS = 132, 4
-STEP_ALONE_MS = 1.402  # of the job alone under fifo
+STEP_ALONE_MS = 1.402  # mean step of the job alone under fifo, ms
 WIDTH, LEFT, TOP, HIGH = 760, 92, 58, 132
 
 

@@ -21,7 +21,7 @@ import tempfile
 from . import progress
 from .code import BYTES, Store
 
-PTX_VERSION = 80  # drivers from CUDA 12.0 on read it
+PTX_VERSION = 80  # PTX ISA 8.0: drivers from CUDA 12.0 on read it
 FIRST = 80  # the first compute capability that Triton's passes know
 HEAD = "# made by detshare-pack\nimport triton\nimport triton.language as tl\n\n\n"
 

@@ -35,7 +35,7 @@ class Store:
 class Axis:
     var: str       # the name of the positions
     dims: list     # (dimension of the result, its size), outer ones first
-    spread: str    # how it broadcasts in the kernel's block: "[:, None]", "[None, :]" or "" for a scalar
+    spread: str    # how the axis broadcasts in the kernel's block: "[:, None]", "[None, :]" or "" for a scalar
     mask: str = ""  # the name of what says which positions exist
 
 
@@ -59,7 +59,7 @@ class Code:
     def __init__(self, kind):
         self.kind, self.params, self.lines, self.stores = kind, [], [], {}
         self.reads, self.writes, self.temporaries = [], [], 0
-        self.written = set()  # names of parameters that are stored through
+        self.written = set()  # names of parameters through which the kernel stores
 
     def pointer(self, store, writes=False):
         (self.writes if writes else self.reads).append(store.root)

@@ -16,9 +16,9 @@ from .graph import Unsupported
 from .lower import Lower
 from .patterns import recognise
 
-PEAK = 0.02  # of an output's largest value may be wrong
-CHANGE = 0.5  # of what another input changes (root mean square)
-ROUNDING = 0.002  # of each value: four steps of f16
+PEAK = 0.02  # largest tolerance, share of the output's largest value
+CHANGE = 0.5  # largest tolerance, share of the output's change with another input (root mean square)
+ROUNDING = 0.002  # relative tolerance of each value: four steps of f16
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 

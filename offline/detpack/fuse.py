@@ -18,8 +18,8 @@ MOST_OPERANDS = 12
 @dataclasses.dataclass
 class Group:
     root: object
-    members: list  # in order, the root first or, of elementwise groups, wherever
-    result: object  # the one value that others see
+    members: list  # in order of evaluation; the root comes first, except in elementwise groups
+    result: object  # the one value that other groups read
 
 
 class Fuser:

@@ -15,7 +15,7 @@ from .graph import Unsupported, topological, users_of
 from .layout import channels_last, dense, is_dense, like, view
 from .plan import Buffer
 
-MATRIX = 65536  # constants of at least so many elements are f16
+MATRIX = 65536  # number of elements from which on a constant is stored in f16
 
 
 class Weight:
@@ -31,7 +31,7 @@ def halved(data):
 
 class Lower:
     def __init__(self, inputs, outputs, plain=False):
-        self.plain = plain  # a GPU before sm_80: no asynchronous copies, little shared memory
+        self.plain = plain  # true for a GPU before sm_80: no asynchronous copies, little shared memory
         self.inputs, self.outputs = inputs, outputs
         values = [v for _, v in outputs]
         self.order = topological(values)

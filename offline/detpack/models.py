@@ -24,7 +24,7 @@ class Named:
     kind: str
     batch: int
     make: object  # () -> module
-    side: int  # of the image; 0: a language model
+    side: int  # width and height of the input image; 0: a language model
     text: str
 
 
@@ -67,7 +67,7 @@ def from_timm(name):
 
 
 def language(kind):
-    def make(attention="eager"):  # as single operators, which the exporter knows
+    def make(attention="eager"):  # eager attention: single operators, which the exporter knows
         import transformers
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         config = getattr(transformers, f"{kind}Config")(attn_implementation=attention)

@@ -12,14 +12,14 @@ from .code import cdiv, power2
 
 SMS = 132
 FMA_PER_CYCLE = 1024   # f16 products with f32 sums, tensor cores
-FMA_TURING = 512       # of those before sm_80
+FMA_TURING = 512       # the same rate of GPUs before sm_80
 L2_BYTES = 30
 SHARED_BYTES = 128
 MEMORY_BYTES = 20
-STEP_LATENCY = 160     # of one step along K
-START = 900            # beginning and end of a tile
+STEP_LATENCY = 160     # latency of one step along K, cycles
+START = 900            # beginning and end of a tile, cycles
 SHARED_OF_SM = 160 << 10
-MOST_SHARED = 96 << 10  # of a block: what every GPU from sm_80 on has
+MOST_SHARED = 96 << 10  # shared memory that a block may use, bytes: every GPU from sm_80 on has it
 MOST_TURING = 48 << 10
 
 

@@ -25,7 +25,7 @@ import stats
 SLO = (1.2, 1.5, 2)
 COMMAND = "make eval-tables"
 SHOWN = ("native", "mps", "mps-priority", "detshare:orion", "detshare:sgdrc", "detshare:detshare")  # first columns of the tables with a column per system
-NOISY = 0.1  # A/A of the service alone from which on the page mentions it, share
+NOISY = 0.1  # A/A difference of a service alone from which on the page mentions it, share
 ALONE = "native"  # the system whose phases alone are "alone"
 COLUMNS = ("group", "cell", "load", "system", "rounds", "requests", "p50_ms", "p99_ms", "p99_low_ms", "p99_high_ms", "p99_over_alone", "p99_over_alone_low",
            "p99_over_alone_high", "p99_noise", "p99_verdict", "in_slo_1.2", "in_slo_1.5", "in_slo_2", "in_slo_n", "in_slo_n_alone", "be_share", "be_share_low", "be_share_high", "be_noise",

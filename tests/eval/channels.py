@@ -35,12 +35,12 @@ import scenarios
 LS = ("mobilenet_v3", "squeezenet", "shufflenet", "efficientnet", "resnet34", "mobilebert", "mobilevit", "efficientformer")
 BE = ("resnet152", "densenet161", "bert")
 POLICIES = ("multistream", "orion", "sgdrc-static", "sgdrc", "detshare")
-LOADS = {"light": 25, "heavy": 50}  # percent of the capacity of all services together
+LOADS = {"light": 25, "heavy": 50}  # load of all services together, percent of their capacity
 VARIANTS = ("", "+apart")
 COMMAND, COMMAND_WINDOWS = "make eval-channels", "make eval-channels-windows"
 SOURCES = 2  # conflicting kernels per GPU
 SEED = 16
-BE_QUEUE = 4  # launches submitted ahead, before the state is known in which they run
+BE_QUEUE = 4  # BE launches submitted ahead, before it is known whether LS work will run beside them
 
 
 class Bench:

@@ -44,7 +44,7 @@ from measure import Failed, Program, daemon_end
 from stats import percentile
 
 COLUMNS = ("round", "share", "channels", "ls", "be", "colours", "bound", "phase", "program", "seconds", "items", "n", "p50_ms", "p99_ms", "error")
-SKIPPED = 0.1  # share of each phase's latencies that is left out
+SKIPPED = 0.1  # share of each phase's latencies, from its beginning, that does not count
 START_S, PROGRAM_S = 120, 240
 ALONE = ("ls", "be")
 PROFILE_REQUESTS = "20"
@@ -101,7 +101,7 @@ class Daemon:
         print(f"be = {share}: serves after {time.monotonic() - begin:.1f} s: {self.channels}", flush=True)
 
     def control(self, *words):
-        env = dict(os.environ, **({"CUDA_VISIBLE_DEVICES": "0"} if os.environ.get("CUDA_VISIBLE_DEVICES") else {}))  # its children see only the daemon's device
+        env = dict(os.environ, **({"CUDA_VISIBLE_DEVICES": "0"} if os.environ.get("CUDA_VISIBLE_DEVICES") else {}))  # child processes see only the daemon's GPU
         done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), *words], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, env=env, timeout=60)
         text = done.stdout.decode(errors="replace")

@@ -120,7 +120,7 @@ class Analysis(unittest.TestCase):
         self.assertAlmostEqual(ours["be_share"], 0.5, places=2)
         self.assertLessEqual(ours["p99_over_alone_low"], ours["p99_over_alone"])
         self.assertLessEqual(ours["p99_over_alone"], ours["p99_over_alone_high"])
-        self.assertEqual(ours["requests"], 360)  # a tenth is warm-up
+        self.assertEqual(ours["requests"], 360)  # of 400 requests a tenth is warm-up
         self.assertAlmostEqual(ours["in_slo_n"], 1, delta=0.3)  # percent: of 2.00, 2.02, ... 3.98 ms one is within 2 x 1 ms
         self.assertAlmostEqual(ours["sum"], ours["be_share"] + 0.5 * ours["in_slo_n"] / 100)
         self.assertEqual(rows["mps"]["error"], "MPS cannot start: no")
@@ -154,7 +154,7 @@ class Analysis(unittest.TestCase):
 
     def test_alone_and_beside_in_a_row_per_cell(self):
         rows = measured(2, 2, ls2=1.5)
-        self.assertAlmostEqual(rows["detshare:detshare"]["ls_alone_p10_ms"], 1.19)  # a fifth of the quicker half
+        self.assertAlmostEqual(rows["detshare:detshare"]["ls_alone_p10_ms"], 1.19)  # a fifth of the quicker half is a tenth of all
         self.assertEqual(rows["detshare:detshare"]["be_alone_p50_ms"], 10)
         text = pages(measured(2, 2).values())
         self.assertIn("| `a+b@50` | ~1.00 / ~1.000 | - | 2.00 / 0.500 |", text)
@@ -327,14 +327,14 @@ class Writing(unittest.TestCase):
             third.at("a")
             time.sleep(0.3)
             self.assertEqual(sorted(said), [(0, "a"), (0, "a"), (1, "a")])
-            third.leave()  # two wait for each other at different points then
+            third.leave()  # then two members wait for each other at different points
             for thread in (first, second):
                 thread.join(10)
                 self.assertFalse(thread.is_alive())
         with tempfile.TemporaryDirectory() as folder:
             one, two = meeting.Meeting(folder, 0, 2), meeting.Meeting(folder, 1, 2)
             two.passed("a")
-            one.at("a")  # which nobody comes to
+            one.at("a")  # no other member reaches this point
             first = threading.Thread(target=one.at, args=("b",))
             first.start()
             for path in pathlib.Path(folder).iterdir():

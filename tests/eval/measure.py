@@ -55,7 +55,7 @@ CAPACITY_S = 3  # closed loop of one program, s
 ALONE = "native;detshare:detshare"
 WARM_S = 2  # time in which all programs run together under the default policy before the first phase, s
 BEFORE_S = 0.5  # unmeasured shared phase of a system without phases alone, s
-SKIPPED = 0.1  # part of each phase that is left out
+SKIPPED = 0.1  # share of each phase, from its beginning, that does not count
 LONGER = 1.25  # jobs run this many times a phase beside services; their steps after the phase do not count
 START_S, ANSWER_S = 240, 60
 # arguments of `job`: kernels of a step, length of a block in us, and (xN) blocks as a multiple of what the GPU holds
@@ -105,7 +105,7 @@ class Program:
         """Closes the program's standard input, so that it exits; end() waits for that."""
         try:
             self.child.stdin.close()
-        except OSError:  # it is gone, with the orders that it did not read
+        except OSError:  # the program has ended without reading its orders
             pass
 
     def end(self):
@@ -405,7 +405,7 @@ def run_cells(todo, world, company, round_, state, options, clock, folder):
         if not why:
             try:
                 world.policy(system)
-            except Failed as error:  # only this system fails
+            except Failed as error:  # the other systems are still measured
                 why = str(error)
         if why:
             failed(state, round_, cell, system, why)
@@ -448,7 +448,7 @@ def run_world(cells, name, round_, state, options, folder, clock):
             if not done:
                 return False
         except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
-            gone = todo[:1] if reached else list(todo)  # one cell, or all in this world
+            gone = todo[:1] if reached else list(todo)  # drop one cell, or all cells of this world
             for cell, system in gone:
                 failed(state, round_, cell, system, error)
             del todo[:len(gone)]
@@ -587,7 +587,7 @@ def main():
     if options.list or not left:
         print(f"{left} of {options.rounds * len(cells) * len(options.systems)} to be measured")
         if not options.list:
-            Meeting(options.meet, *options.shard).leave()  # so that no other shard waits for this one
+            Meeting(options.meet, *options.shard).leave()  # no other shard must wait for this one
         return 0
     folder = pathlib.Path(tempfile.mkdtemp(prefix="detshare-measure."))
     folder.chmod(0o755)

@@ -22,8 +22,8 @@ import re
 import shutil
 import subprocess
 
-HALF = 0.5  # share of the data sheet's rate
-FULL = 256  # threads of a block that reach it
+HALF = 0.5  # share of the data sheet's rate that a kernel reaches
+FULL = 256  # threads of a block from which on a kernel reaches that rate
 LEAST_NS = 1500
 THRASHED = 1.2
 # GPU models as in daemon/device/sim/model.c; flops: of one SM, from the vendors' data sheets; arch: target of the
@@ -44,7 +44,7 @@ class Launch:
     shared: int
     flops: int
     bytes: int
-    writes: int  # bytes that it writes at most
+    writes: int  # maximum number of bytes that the launch writes
     regs: int = 32
 
 

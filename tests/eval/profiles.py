@@ -26,7 +26,7 @@ MODELS = {
     "a2000": {"sms": 26, "threads": 1536, "blocks": 16, "clock_khz": 1200000, "kernel_mbps": 260000},
     "p40": {"sms": 30, "threads": 2048, "blocks": 32, "clock_khz": 1531000, "kernel_mbps": 300000},
 }
-REGISTERS = 65536  # per SM on all three GPUs
+REGISTERS = 65536  # registers per SM on all three GPUs
 STREAMED = 3.0 / 3.5  # share of kernel_mbps
 WORKLOADS = {
     "resnet34": "resnet34-b1", "mobilenetv3": "mobilenetv3-b1", "efficientnet": "efficientnet-b0-b1", "mobilevit": "mobilevit-s-b1",
@@ -34,7 +34,7 @@ WORKLOADS = {
     "densenet161-b64": "densenet161-b64", "resnet152-train": "resnet152-train",
 }
 KERNEL = re.compile(r"^kernel (?P<name>\S+) grid=(?P<grid>\d+) block=(?P<block>\d+) regs=(?P<regs>\d+) ns=(?P<ns>\d+)$")
-BLOCKS_2MS = 16  # kernels per step
+BLOCKS_2MS = 16  # kernels of the 2-ms-blocks job per step
 
 
 def per_sm(model, threads, registers):

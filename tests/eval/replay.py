@@ -28,7 +28,7 @@ import profiles
 import scenarios
 
 DEVICES = ("h200", "a2000", "p40")
-NOT_COMPARED = {"profile", "calibrate"}  # they measure and serve nobody
+NOT_COMPARED = {"profile", "calibrate"}  # policies that measure and do not serve
 PAPER = ("sgdrc", "sgdrc-static", "orion", "multistream", "tgs")
 ALONE = "(no job)"  # the services without a job: the effect of the load itself
 CHUNK = 8  # policies per process

@@ -21,7 +21,7 @@ class Cell:
     group: str
     ls: tuple
     be: tuple
-    load: int  # percent of the capacity of all services together
+    load: int  # load of all services together, percent of their capacity
     arrivals: str  # poisson, apollo, closed (no services)
 
     @property

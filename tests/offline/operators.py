@@ -82,7 +82,7 @@ def attentions(n, x):
     plain = n.op("MatMul", n.op("Softmax", n.op("MatMul", flat, other), axis=-1), n.op("Transpose", other, perm=[0, 1, 3, 2]))
     scores = n.op("Add", n.op("Mul", n.op("MatMul", flat, other), n.const(np.float32(0.3))), n.normal(2, 1, 90))
     masked = n.op("MatMul", n.op("Softmax", scores, axis=-1), n.normal(1, 1, 90, 33))
-    scores = n.op("Softmax", n.op("MatMul", flat, other), axis=-1)  # read twice, so not fused: three kernels
+    scores = n.op("Softmax", n.op("MatMul", flat, other), axis=-1)  # the softmax is read twice, so it is not fused: three kernels
     return [plain, n.op("Relu", n.op("Add", masked, n.normal(33))),
             n.op("MatMul", scores, n.normal(90, 20)), n.op("ReduceMax", scores, n.const([3]))]
 

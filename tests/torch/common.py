@@ -44,7 +44,7 @@ class Prepared:
     """The result of preparing a case: step(), if any, is timed; output() returns tensors, arrays or bytes."""
     output: object
     step: object = None
-    stable: bool = True  # output() is the same after any number of steps
+    stable: bool = True  # true: output() is the same after any number of steps
     info: dict = dataclasses.field(default_factory=dict)
 
 
@@ -53,10 +53,10 @@ class Case:
     name: str
     function: object
     quick: bool
-    seconds: int  # time limit of its preparation
-    fresh: bool  # needs a process of its own
+    seconds: int  # time limit for preparing the case, s
+    fresh: bool  # true: the case needs a process of its own
     environment: dict
-    gpu: bool  # needs a GPU
+    gpu: bool  # true: the case needs a GPU
 
 
 def case(name, quick=False, seconds=90, fresh=False, environment=None, gpu=False):

@@ -36,7 +36,7 @@ def loaded(device, **options):
 def passes(**options):
     def prepare(device):
         import torch
-        torch.ones(1, device=device)  # the context is there before the workers are forked
+        torch.ones(1, device=device)  # creates the CUDA context before the workers are forked
         first = loaded(device, **options)
         second = loaded(device, **options)
         return common.Prepared(output=lambda: [first, second])

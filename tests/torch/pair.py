@@ -29,7 +29,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve()
 TRAIN_STEPS, REPLAYS = 60, 300
-BESIDE = 4  # times as long as alone, so that at least one best-effort process completes
+BESIDE = 4  # length of the shared phase over the phase alone: long enough for one best-effort process to complete
 
 
 # --- the service --------------------------------------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ def page(rows):
              "The column *p99 over alone* is the p99 latency of a service over its p99 alone on the GPU with the same arrivals of requests. The latency includes the time in the service's queue. The column *p99 over alone* has the geometric mean over cells and services, the column *worst* the greatest ratio. The entry *never* means that the service does not keep up with the arrivals.",
              "The column *in SLO* is the share of all arrived requests that ended within their SLO. The SLO of a service is n times its p99 alone without a queue of requests; n is the number of programs on the GPU. "
              "A service works on one request at a time, so even without a job some requests miss their SLO.",
-             "The column *BE of alone* is the work done by the job over its work alone. The column *sum* is *BE of alone* plus the load of the requests that ended within their SLO."]
+             "The column *BE of alone* is the work that the job does beside the service over its work alone in the same time. The column *sum* is *BE of alone* plus the load of the requests that ended within their SLO."]
     lines = ["# Simulated GPUs: every policy in every scenario"] + [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
     for path in scenarios.files():
         about = f"The scenario `{path.stem}` has {scenarios.about(path)}."

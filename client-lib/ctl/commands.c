@@ -87,7 +87,8 @@ static const struct ctl_command profile_commands[] = {
         {
                 .name = "forget",
                 .summary = "delete the profiles of the kernels whose names contain NAME",
-                .help = "The daemon measures these kernels again.",
+                .help = "The daemon measures these kernels again. It compares NAME with the names in the images only: "
+                        "profile list --json shows them as \"kernel\".",
                 .run = profile_cmd_forget,
                 .options = {FLAG("all", "delete all profiles; without NAME")},
                 .arguments = {OPTIONAL("NAME", CTL_TEXT)},

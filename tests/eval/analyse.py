@@ -332,7 +332,7 @@ def preface(rows, device):
     """How to read the tables: the same text before each table."""
     rounds = max((row["rounds"] for row in rows), default=0)
     words = [f"{device + '. ' if device else ''}{'One round' if rounds == 1 else f'Up to {rounds} rounds'} of measurements per cell. *Alone* is the service natively without other programs, with the same arrivals of requests, in the same run, before and after the phase with service and job together.",
-             "Figures in brackets are 95% bootstrap intervals. The column *A/A* has the noise between repeated measurements of the same program alone. The sign `~` marks a ratio whose difference from 1 is within its interval or within this noise: such a ratio supports no claim.",
+             "Figures in brackets are 95% bootstrap intervals. The column *A/A* has the noise between repeated measurements of the same program alone. The sign `~` marks a ratio whose difference from 1 is within its interval or within the A/A noise: such a ratio supports no claim.",
              "The column *in SLO* has the shares of requests that end within 1.2, 1.5, 2 and n times the p99 of the service alone in a closed loop; n is the number of programs on the GPU. The column *BE of alone* is the throughput of the job over its throughput alone. The column *sum* is *BE of alone* plus the load of the service times the last share of *in SLO*."]
     return [line for paragraph in words for line in ["", *document.paragraph(paragraph)]]
 

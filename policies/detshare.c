@@ -39,9 +39,9 @@
  * beside BE take: a busier one would never get through its queue. Otherwise BE waits, for at most `starve_ms`. Kernels
  * whose blocks must all be resident are launched in any pause.
  *
- * Parts have a price where the device says so (`mask_permille`): on an H200, after kernels ran on a part of the SMs,
- * every later kernel begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h). So
- * a kernel goes to a part only if half of its time exceeds the loss of the next few requests.
+ * Price of a part (`mask_permille`). On an H200, after kernels ran on a part of the SMs, every later kernel begins
+ * later, until the GPU has had another context for a moment (daemon/supervisor/settle.h). Where the device reports such
+ * a cost, a kernel goes to a part of the SMs only if half of its time exceeds the loss of the next few requests.
  *
  * Bounds. A BE coroutine gets the next operation when its work on the device should end within `be_ahead_us`
  * (`be_alone_us` with no LS for a second), not earlier, and with LS within its slack: queued work delays the next
@@ -52,11 +52,12 @@
  * A kernel whose blocks must all be resident and do not fit BE's SMs borrows the whole GPU if every running LS request
  * would still keep its slack. Otherwise it waits, for at most `starve_ms`.
  *
- * Felt. Prices are predictions. felt.h times a session's requests with and without BE. If they lose more than the
- * slack, all of BE keeps to a half, a quarter or an eighth of the SMs while they run: the largest part that they do not
- * feel. Now and then a more generous part is tried, until that request has taken twice its usual time. A kernel goes
- * there only if it ends sooner there than on all SMs after the requests. If requests feel even the smallest part, BE is
- * held: none of its kernels is launched, except after `starve_ms`.
+ * Felt cost. Prices are predictions, so felt.h times a session's requests with and without BE. If requests lose more
+ * than the slack, all of BE keeps to a half, a quarter or an eighth of the SMs while they run: the largest part at
+ * which they keep the slack. Now and then BE tries a larger part during one request, until that request has taken twice
+ * its usual time. A kernel runs on such a part only if it ends sooner there than on all SMs after the requests. If
+ * requests lose more than the slack even beside the smallest part, BE is held: none of its kernels is launched, except
+ * after `starve_ms`.
  *
  * Evicting. A BE kernel of long blocks is launched in an evictable form (daemon/sched/forms.h), so no request waits for
  * its end, and no SMs stay free for a request that may come. When a request comes and BE runs where it would not be
@@ -70,8 +71,8 @@
  * Several LS sessions go by deadline. The earliest may have `ls_depth` operations on the device, others
  * `ls_late_depth`.
  *
- * The state is bounded: it holds the LS and BE sessions seen last, so many of each. Of more sessions the one not seen
- * for longest is forgotten and learned again.
+ * The state is bounded: it holds the LS sessions and the BE sessions seen last, a fixed number of each. If there are
+ * more sessions, the policy forgets the one that it has not seen for longest, and learns it again when it returns.
  */
 #include "policies/interference.h"
 #include "policies/tide.h"

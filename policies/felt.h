@@ -2,36 +2,37 @@
 /*
  * Felt: measures what BE costs the requests of an LS session
  *
- * Prices from blocks and stairs know nothing of caches, memory and the order in which an SM takes blocks: on an H200 a
- * BERT with a predicted loss of 5% beside another one lost 50%. So requests are timed under several regimes of BE, each
- * stricter than the previous one:
+ * The prices of detshare.c come from blocks and stairs. They ignore caches, memory and the order in which an SM takes
+ * blocks: on an H200 a BERT with a predicted loss of 5% beside another one lost 50%. So this file times requests under
+ * several regimes of BE, each stricter than the previous one:
  *
  *      EBB                       BE goes where the prices send it
  *      HALF, QUARTER, EIGHTH     all kernels of BE keep to that part of the SMs during the request
  *      HELD                      no kernel of BE is launched
  *
- * One regime is in force. The caller chooses the first one (`first`), and a new BE session is treated no more
- * generously than that. With HELD first, a few requests of many find what BE costs; with EBB first, all of the first
- * requests pay for it.
+ * One regime is in force. The caller chooses the first one (`first`); after a new BE session has appeared, the regime
+ * in force is at least as strict as that. With HELD first, a few requests of many measure what BE costs; with EBB
+ * first, all of the first requests suffer from it.
  *
- * A regime whose requests surely lose more than the slack is left for the most generous one that surely keeps it, or
- * for HELD if none is known to. A more generous regime comes into force as soon as it surely keeps the slack. Sure
- * means outside of twice the standard error (estimated from the mean deviation). In between nothing changes, so
- * requests that vary by themselves decide nothing. A request of more than twice the mean counts as twice, so one that
- * another program delayed does not decide either.
+ * The regime in force changes in two cases. If its requests surely lose more than the slack, the most generous regime
+ * that surely keeps the slack replaces it (HELD if none is known to). If a more generous regime surely keeps the slack,
+ * that one replaces it. Sure means: by more than twice the standard error, estimated from the mean deviation. So
+ * requests that vary by themselves change nothing. A request of more than twice the mean counts as twice the mean, so a
+ * single request that another program delayed changes nothing either.
  *
- * Only neighbours are compared, because a session's own speed may change by more than the slack for seconds (clocks,
- * memory, its own program). Most requests run under the regime in force; the mean of the last few is the base. One of
- * RENEW is HELD: with the base it makes a pair, requests with BE and without. One of TRIAL runs under a more generous
- * regime; with the base (and the known cost of that regime) it makes a pair of that regime. It is one of SOON while too
- * little is known of the regime, or after a trial that cost far less than earlier ones. These are fewer than the one in
- * a hundred that a p99 sees, because a request that takes twice as long may delay others. (The caller ends such a trial
- * early.)
+ * A request is compared only with requests shortly before it, because a session's own speed may change by more than the
+ * slack for seconds (clocks, memory, its own program). Most requests run under the regime in force; the mean of the
+ * last few is the base. One request in FELT_RENEW runs under HELD. With the base it makes a pair: a request with BE and
+ * one without. One in FELT_TRIAL runs under a more generous regime. With the base, and the known cost of the regime in
+ * force, it makes a pair of that regime. It is one in FELT_SOON while too little is known of the more generous regime,
+ * or after a trial that cost far less than earlier ones. Trials are rarer than the one request in a hundred that a p99
+ * shows, because a request that takes twice as long may delay others. (The caller ends such a trial early.)
  *
- * The means of a regime's pairs are compared, and only the last FELT_SAMPLES or so count. If the base has become longer
- * than the slack, BE may or may not be the cause, so pairs come as often as at first. Requests that met no BE count as
- * HELD. Time is per operation: where requests have several sizes, or follow each other so closely that they look like
- * one, their lengths say little. Requests longer than FELT_PIECE_NS are measured in pieces of that.
+ * A regime's cost is the difference of the means over its pairs, of which the last FELT_SAMPLES or so count. If the
+ * base becomes longer by more than the slack, BE may or may not be the cause, so pairs are made as often as at first.
+ * Requests that met no BE count as HELD. Times are per operation, because the length of a request says little where
+ * requests have several sizes, or follow each other so closely that they look like one. Requests longer than
+ * FELT_PIECE_NS are measured in pieces of that length.
  */
 #pragma once
 
@@ -39,7 +40,7 @@
 
 #define FELT_PIECE_NS 5000000u
 #define FELT_SAMPLES 16u
-#define FELT_KNOWN 4u /* pairs from which on the mean of a regime counts */
+#define FELT_KNOWN 4u /* pairs of a regime, or requests of the base, from which on their mean counts */
 #define FELT_BASE 8u  /* number of last requests in the base */
 #define FELT_NEAR 32u /* distance in requests from which on a request is not compared with the base */
 #define FELT_RENEW 64u
@@ -51,7 +52,7 @@
 
 enum felt_regime {
         FELT_EBB,
-        FELT_HALF, /* from here on: BE keeps to 1 / 2^regime of the SMs */
+        FELT_HALF, /* HALF to EIGHTH: BE keeps to 1 / 2^regime of the SMs */
         FELT_QUARTER,
         FELT_EIGHTH,
         FELT_HELD,

@@ -6,23 +6,25 @@
  * has it (scheduler.cpp). One session at a time holds the GPU, for a quota of time. Its gpu_request and gpu_limit are
  * shares of the time in the last 10 s; the time for which it held the token counts.
  *
- * - A session at its limit gets no token. If all sessions with work are, the GPU is idle until the window has slid.
- * - A session that never had the token goes first. Then one below its request, the one that misses most of it first.
- *   Then the one that had least.
+ * - A session at its limit gets no token. If all sessions with work are at their limits, the GPU is idle until the
+ *   window has moved far enough.
+ * - Order of the others: first sessions that never had the token; then sessions below their request, the one that
+ *   misses the largest part first; then the session that had the least time.
  * - After each turn the quota becomes half of its old value plus half of the session's longest burst in the last 3 s.
  *   The first one is 250 ms; none is shorter than 100 ms or longer than the limit in a window. A burst is a time of
  *   kernels less than 2 ms apart.
  * - A kernel cannot be stopped: the token returns when everything in flight has ended, and that time counts, too.
  *
- * A session without settings has no request and no limit. Requests may add up to more than the GPU: then none is met,
- * and all miss the same part. The third word of the code's lines, memory, is the session's memory limit here.
+ * A session without settings has no request and no limit. If requests add up to more than the GPU, none is met, and all
+ * sessions miss the same part. A line of the code's configuration has memory as its third word; here that is the
+ * session's memory limit.
  *
  * Differences. A session without work for 2 ms (`gap_ms`) gives up the token; the code lets its quota run out. A
- * session that waits for each of its steps has nothing ready when its turn ends; in the middle of a burst it wants the
- * next turn all the same, otherwise its request could not be met. No turn is longer than the time left below the limit,
- * so the limit is one. A session with less left than the shortest quota waits until it has that. Queued operations are
- * sent ahead as far as they should begin within the turn. The window slides in steps of a hundredth, the oldest
- * weighted.
+ * session that waits for each of its steps has nothing ready when its turn ends. If it is in the middle of a burst it
+ * claims the next turn all the same, otherwise its request could not be met. A turn is never longer than the time that
+ * the session has left below its limit, so no session exceeds the limit. A session with less time left than the
+ * shortest quota waits until it has that much. Queued operations are sent ahead if they should begin within the turn.
+ * The window moves in steps of a hundredth of its length; the oldest step counts in part.
  *
  * No session below its limit starves: having had the token moves a session to the end of the line.
  */

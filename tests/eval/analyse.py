@@ -298,13 +298,13 @@ def everything(rows, group):
         return []
     at = {(row["cell"], row["system"]): ratios_of(row) for row in own if "p99_over_alone" in row}
     names = list(dict.fromkeys(row["system"] for row in own if row["cell"] in cells))
-    return ["", "Some cells were measured with more systems (the service's p99 over its p99 alone / the job's throughput over its throughput alone):", ""] + document.table(
+    return ["", *document.paragraph("Some cells were measured with more systems (the service's p99 over its p99 alone / the job's throughput over its throughput alone):"), ""] + document.table(
         ["system"] + [f"`{cell}`" for cell in cells], [[f"`{name}`"] + [at.get((cell, name), "-") for cell in cells] for name in names])
 
 
 def summary(rows, group):
     """The small tables of one group."""
-    lines = ["", "Cells of the table show the service's p99 over its p99 alone / the job's throughput over its throughput alone:", ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
+    lines = ["", *document.paragraph("Cells of the table show the service's p99 over its p99 alone / the job's throughput over its throughput alone:"), ""] + by_cell(rows, group, systems_of(rows, group), ratios_of) + everything(rows, group)
     own = [row for row in rows if "be_alone_p50_ms" in row]
     if any(row["group"] == group for row in own):
         lines += ["", *document.paragraph("The next table has times of the service and the job alone under each system, in ms: the 10th and 99th percentile of the service's request time, and the median time of a job's step. The 10th percentile of the request time is the time of a request that did not wait for earlier requests."), ""
@@ -339,9 +339,9 @@ def preface(rows, device):
 
 def measured_page(rows, device, plots):
     """The page of goals and of one table per group."""
-    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", "[cells.md](cells.md) has the figures of all cells with intervals, and [method.md](method.md) says how they were measured.", "", *coverage(rows)]
+    lines = ["# Measured on a GPU: tables", *preface(rows, device), "", *document.paragraph("[cells.md](cells.md) has the figures of all cells with intervals, and [method.md](method.md) says how they were measured."), "", *coverage(rows)]
     if any(row["system"] == "detshare:detshare" for row in rows):
-        lines += ["", "## The goals", "", "The table shows which goals the policy `detshare` meets in each cell. The sign `~` means that the interval or the noise of the figure includes the goal's bound, so the measurement does not decide.", ""] + goals(rows)
+        lines += ["", "## The goals", "", *document.paragraph("The table shows which goals the policy `detshare` meets in each cell. The sign `~` means that the interval or the noise of the figure includes the goal's bound, so the measurement does not decide."), ""] + goals(rows)
     for group in dict.fromkeys(row["group"] for row in rows):
         lines += ["", f"## `{group}`"]
         if group in plots:

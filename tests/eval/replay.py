@@ -245,7 +245,7 @@ def page(rows):
                 lines += ["", f"## `{path.stem}` on {device}", "", *document.paragraph(about), ""] + summary(rows, device, path.stem)
     for device in devices:
         columns = [p for p in ("detshare", "sgdrc", "orion", "tally", "multistream", "sgdrc-static") if any(r["policy"] == p for r in rows)]
-        lines += ["", f"## Cell by cell on {device}", "", "Cells of the table show the service's p99 over its p99 alone / the job's throughput over its throughput alone.", ""] + per_cell(rows, device, columns)
+        lines += ["", f"## Cell by cell on {device}", "", *document.paragraph("Cells of the table show the service's p99 over its p99 alone / the job's throughput over its throughput alone."), ""] + per_cell(rows, device, columns)
     for device in devices:
         if device in ("sim:a2000", "sim:p40") and all(any(r["device"] == device and r["policy"] == p and r["group"] == "services" for r in rows) for p in PAPER):
             lines += ["", f"## Claims of the SGDRC paper on {device}", ""] + document.table(

@@ -232,7 +232,7 @@ def page(rows):
     """The whole page of tables."""
     devices = list(dict.fromkeys(row["device"] for row in rows))
     words = ["All figures of this page are from a simulator (`sim`), none from a GPU. The scenarios are in `tests/eval/scenarios/`. `tests/eval/profiles.py` computes the kernel profiles of the other GPUs from measured profiles of the H200; comments in that file name the assumptions about memory. [simulator.md](../simulator.md) lists the limits of the simulator. "
-             "No constant of the simulator was chosen by looking at these results.",
+             "No constant of the simulator was chosen to improve the results of this page.",
              "The column *p99 over alone* is the p99 latency of a service over its p99 alone on the GPU with the same arrivals of requests. The latency of a request includes its time in the service's queue. The column *p99 over alone* has the geometric mean over cells and services, the column *worst* the greatest ratio. The entry *never* means that the service does not keep up with the arrivals.",
              "The column *in SLO* is the share of all arrived requests that ended within their SLO. The SLO of a service is n times its p99 alone without a queue of requests; n is the number of programs on the GPU. "
              "A service works on one request at a time, so even without a job some requests miss their SLO.",

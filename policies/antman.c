@@ -53,7 +53,7 @@ struct antman {
         double harm, forget;
         int64_t step, percent;
         uint32_t depth;
-        uint32_t is_watched; /* 1: there is guaranteed work */
+        uint32_t is_watched; /* 1: a guaranteed job had work within the last `gone_ms` */
         uint64_t seen_ns, last_ns, next_ns;
         uint64_t decision;
         uint32_t n_active; /* guaranteed jobs at work at the last decision */

@@ -515,7 +515,8 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
         struct be *oldest = &d->be[0], *last = &d->be[d->be_last];
         int crowd;
 
-        /* the coroutines of a session come one after the other */
+        /* the coroutines of a session follow each other in the snapshot, so the same session is usually looked up
+         * again */
         if (last->seen && last->id == view->id)
                 return last;
         for (uint32_t i = 0; i < BE_MAX; i++) {

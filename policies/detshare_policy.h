@@ -105,12 +105,12 @@ struct detshare_op_view {
         uint32_t sms_needed;    /* SMs that hold all blocks at once, at most n_sms */
         /* number of measured runs that expected_ns is the mean of; 0: unknown, and expected_ns is 0 */
         uint32_t samples;
-        uint32_t all_resident; /* 1: runs only where all its blocks are resident at once (cooperative) */
+        uint32_t all_resident; /* 1: cooperative: the kernel runs only where all its blocks are resident at once */
         uint64_t expected_ns;  /* running mean of the duration on any rung, ns */
         uint64_t bytes;
         uint64_t submitted_ns; /* time at which the client submitted the operation, ns */
         uint32_t phase;        /* enum detshare_phase at submission */
-        uint32_t idempotent;   /* 1: proven idempotent: running all or a part of it twice does no harm */
+        uint32_t idempotent;   /* 1: the kernel is proven idempotent: running all or a part of it twice does no harm */
         uint32_t n_points;     /* number of points[]; time over SM count is a staircase, so one mean is not enough */
         const struct detshare_profile_point *points; /* points ascending by n_sms; valid during the call of decide() */
         uint32_t forms;                              /* DETSHARE_FORM_ bits that the host may choose from at launch */
@@ -159,10 +159,11 @@ struct detshare_session_view {
         uint64_t device_ns;   /* device time of its operations so far, summed */
         uint32_t sm_percent;  /* SM limit of the user, percent, 100 = none; the host applies it, see LAUNCH */
         uint32_t in_flight;
-        uint32_t synchronised; /* 1: its client has waited for everything it submitted, so it has the results */
-        uint32_t phase;        /* enum detshare_phase that the client stated last */
-        uint32_t gpu_request;  /* share of the GPU's time that the session gets at least, permille; 0 = not set */
-        uint32_t gpu_limit;    /* share of the GPU's time that the session gets at most, permille; 0 = not set */
+        /* 1: the session's client has waited for everything it submitted, so it has the results */
+        uint32_t synchronised;
+        uint32_t phase;       /* enum detshare_phase that the client stated last */
+        uint32_t gpu_request; /* share of the GPU's time that the session gets at least, permille; 0 = not set */
+        uint32_t gpu_limit;   /* share of the GPU's time that the session gets at most, permille; 0 = not set */
         uint64_t memory_used, memory_limit; /* bytes of device memory; limit 0 = no limit of its own */
 };
 

@@ -201,8 +201,8 @@ static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, u
 }
 
 /*
- * The regime in force, from the known costs. slack_permille: slowdown that BE may cause. steps: number of regimes
- * besides HELD, from EBB on, at least 1.
+ * The regime that is in force from now on, chosen by the known costs. slack_permille: slowdown that BE may cause.
+ * steps: number of regimes besides HELD that may be used, from EBB on, at least 1.
  */
 static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille, uint32_t steps)
 {
@@ -250,8 +250,8 @@ static inline int felt_suspects(const struct felt *felt, uint64_t slack_permille
 }
 
 /*
- * The more generous regime that needs trials soon; FELT_HELD: none. EBB comes first, then the strictest one: if that
- * breaks the slack, those in between probably do too, and have the regular trials.
+ * The more generous regime that needs trials soon; FELT_HELD if none does. EBB is tried first, then the strictest of
+ * them: if that one breaks the slack, those in between probably do too, and get only the regular trials.
  */
 static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permille, uint32_t generous)
 {

@@ -51,7 +51,7 @@ struct flight {
 
 struct reef {
         uint32_t cap, padding, ls_depth;
-        uint32_t real_time; /* 1: there was LS work at the last decision */
+        uint32_t real_time; /* 1: there was LS work at the last decision, so best-effort work was held */
         uint32_t padded;    /* 1: a best-effort kernel runs beside the LS kernel in flight */
         uint32_t n;
         struct flight flights[FLIGHTS]; /* sorted by coroutine id, ascending */
@@ -248,7 +248,7 @@ static void launch_padded(struct reef *reef, const struct detshare_snapshot *sna
 
 /* --- the two modes ------------------------------------------------------------------------------------------------ */
 
-/* The only LS coroutine with work; NULL: there are several. */
+/* The only LS coroutine with work; NULL if several have work. */
 static const struct detshare_coroutine_view *only_ls(const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *only = NULL;

@@ -97,7 +97,7 @@ static inline const struct detshare_coroutine_view *sgdrc_next(
         }
         if (!turn->owner)
                 return behind ? behind : first;
-        /* the owner may continue while it is alone; while others wait, only until its turn is over */
+        /* alone, the owner may launch more kernels; while other coroutines wait, only until its turn is over */
         return owner && owner->in_flight < turn->depth && (n == 1 || turn->n < turn->most) ? owner : NULL;
 }
 

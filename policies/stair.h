@@ -91,7 +91,7 @@ static inline uint32_t stair_lowest(
         return high;
 }
 
-/* The least number of SMs on which the kernel has its best latency. */
+/* The least number of SMs on which the kernel takes no longer than on all SMs, within a tolerance of `permille`. */
 static inline uint32_t stair_need(const struct detshare_op_view *op, uint32_t n_all, uint32_t permille)
 {
         return stair_lowest(op, n_all, n_all, permille);

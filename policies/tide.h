@@ -20,7 +20,7 @@
 #define LS_MAX 32u
 #define BE_MAX 64u
 #define NEEDS 32u /* buckets of the histogram of SM needs; each stands for an equal share of the GPU's SMs */
-/* an LS operation longer than this counts as one more delay by BE per this much of its duration, ns */
+/* each full multiple of this in an LS operation's duration counts as one more delay by BE, ns */
 #define DELAY_NS 10000ull
 #define ALONE_NS 1000000000ull
 #define RECENT_PERCENT 99u /* quantile of a session's pauses that counts as its long pause, percent */
@@ -195,7 +195,7 @@ struct ended {
 /* Time of the last eviction of a BE coroutine. */
 struct evicted {
         uint64_t coroutine, ns;
-        uint32_t back; /* 1: evicted so that it can resume on all SMs */
+        uint32_t back; /* 1: evicted to resume on all SMs, after the LS requests */
 };
 
 /* Resident blocks that BE may have on n_sms SMs beside LS; 0: no bound. */
@@ -400,7 +400,7 @@ static inline void ls_piece(const struct detshare *d, struct ls *ls)
                         &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
 }
 
-/* The session has work again after it had none. */
+/* Updates the session when it gets work again after having none. */
 static inline void ls_wake(struct detshare *d, struct ls *ls)
 {
         uint64_t gap = d->now_ns - ls->empty_ns;

@@ -64,7 +64,7 @@ struct server {
         uint64_t slo_ns;         /* objective per token, ns */
         uint64_t begin_ns;       /* begin of the running sequence + 1, ns; 0: it has no operation yet */
         uint64_t end_ns;         /* end of the last sequence, ns */
-        struct sketch now, last; /* the running sequence and the last one */
+        struct sketch now, last; /* kernels of the running sequence, and of the last one */
         struct sketch decode;    /* last sequence that was a decode step; its ns is a running mean, (old + new) / 2 */
 };
 
@@ -298,7 +298,7 @@ static int64_t decode_slack(const struct server *server, uint64_t now_ns)
 struct look {
         int is_answering;    /* 1: a decode step runs or is due */
         int64_t slack_ns;    /* least slack of all servers, ns */
-        uint32_t kernels;    /* most kernels that a decode step still has to run */
+        uint32_t kernels;    /* maximum number of kernels that a decode step still has to run, over all servers */
         uint32_t decoding;   /* streams with decode operations on the device */
         uint32_t prefilling; /* prefill operations on the device */
         uint64_t prefill_ns; /* expected time of the prefill operations on the device, ns */

@@ -219,7 +219,7 @@ struct ds_graph_node {
 
 #define DS_GRAPH_NODES_MAX 65536u
 #define DS_GRAPH_BYTES_MAX (64u << 20)
-#define DS_GRAPH_NODE_DISABLED 1u /* the node is skipped like an empty one */
+#define DS_GRAPH_NODE_DISABLED 1u /* the node does nothing, like an empty node, but keeps its place in the order */
 
 /*
  * Facts about the pool of memory with known channels: the sealed memory file of GetChannels' reply. It has a header,

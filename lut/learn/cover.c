@@ -186,7 +186,8 @@ static bool join_tables(struct covering *c, uint8_t *told)
                                 dots[n++] = (struct dot){y, told[table << c->cover->dims | y]};
                 if (!lay(c, dots, n, table, told, &into, &constant))
                         continue;
-                /* the last table moves to the index of the merged one */
+                /* pages of the merged table move to table `into`; pages of the last table move to the merged table's
+                 * index */
                 for (size_t page = 0; page < c->set->n_pages; page++) {
                         if (c->table[page] == table) {
                                 c->table[page] = (uint8_t)into;

@@ -88,7 +88,7 @@ int ds_bench_load(ds_bench *bench, const struct ds_bench_code *code, const ds_de
 /* Launches the kernel and waits for its end. 0 or a negative errno. ret_ns, if not NULL: its duration on the device. */
 int ds_bench_launch(ds_bench *bench, const ds_device_kernel *kernel, uint32_t blocks, uint32_t threads,
         const void *params, uint32_t params_size, uint64_t *ret_ns);
-/* The bench's own device memory, DS_BENCH_DATA bytes, and functions to write and read it; `at` and size in bytes. */
+/* Writes and reads the bench's own device memory of DS_BENCH_DATA bytes; `at` and size in bytes. */
 #define DS_BENCH_DATA (UINT64_C(16) << 20)
 uint64_t ds_bench_data(const ds_bench *bench);
 int ds_bench_write(ds_bench *bench, uint64_t at, const void *bytes, size_t size);

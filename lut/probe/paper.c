@@ -29,7 +29,7 @@
 #define POOL_PAGES 144u /* pages of the memory in which the KiB of a bank are searched */
 #define MARK_LINES 3u   /* lines per KiB that are read to mark it */
 #define MARK_AT_ONCE 64u
-#define REFRESH_TIMES 5u /* to refresh L2, memory of this many halves of its size is read */
+#define REFRESH_TIMES 5u /* a refresh of L2 reads memory of this many times half of L2's size */
 
 /* offsets in the bench's data, bytes */
 #define AT_SCRIPT 0u

@@ -70,7 +70,8 @@ if ! have_triton; then
                 echo "deps: the Triton wheel cannot be fetched: the tests' corpus of PTX needs it" >&2
                 exit 1
         }
-        # Keep what compiles without a GPU. Remove Triton's own assembler and profilers, and other vendors' parts.
+        # keeps the parts of Triton that compile without a GPU; removes its assembler and profilers, and parts of
+        # other vendors
         cd build/triton/triton
         rm -rf backends/amd backends/nvidia/bin backends/nvidia/lib/cupti* backends/nvidia/include _C/libproton.so instrumentation \
                 plugins profiler tools/ptx* FileCheck include

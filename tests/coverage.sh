@@ -21,7 +21,7 @@ counts=$(mktemp -d /tmp/detshare-coverage.XXXXXX)
 trap 'rm -rf "$counts"' EXIT
 chmod 755 "$counts"
 
-# Every counter file exists before the first process, whichever user starts first.
+# creates every counter file before the first process starts, because processes of several users write them
 objects=$(realpath "$build")/obj
 find "$objects" -name '*.gcda' -delete
 find "$objects" -name '*.gcno' | while read -r note; do
@@ -38,7 +38,7 @@ find "$counts" -name '*.gcda' -size +0 | while read -r counter; do
 done
 rm -rf "$report"
 mkdir -p "$report"
-# The interpreter counts without locks, so gcov's sums can be negative.
+# the interpreter's threads count without locks, so gcov's sums can be negative
 gcovr -r . -j "$(nproc)" -f daemon/ -f client-lib/ -f policies/ -e '.*gen/.*' --exclude-unreachable-branches --gcov-ignore-parse-errors \
         --json "$report/coverage.json" --json-summary "$report/summary.json" --html-details "$report/index.html" \
         --txt "$report/files.txt" "$build"/obj/{daemon,client-lib,policies} >"$report/gcovr.log" 2>&1 || { tail "$report/gcovr.log"; exit 1; }

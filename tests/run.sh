@@ -33,7 +33,7 @@ shift
 suites=${*:-tree plain sanitize race e2e}
 logs=$build/test-logs
 mkdir -p "$build"
-# two runs would remove each other's logs
+# a lock, because two runs would remove each other's logs
 exec 8>"$build/test-logs.lock"
 flock -n 8 || { echo "tests/run.sh: another run writes $logs: wait until it has ended" >&2; exit 2; }
 rm -rf "$logs"
@@ -41,10 +41,10 @@ mkdir -p "$logs"
 place=$(tests/support/place.sh "$build" 8>&-) || exit
 [ -z "$place" ] || trap 'rm -rf "$place"' EXIT
 export DETSHARE_TEST_PLACE=$place
-# random histories and texts: some here each time, more by `make test-plain` and `make test WHOLE=1`
+# number of random histories and texts: a few in each run, more in `make test-plain` and `make test WHOLE=1`
 [ -z "${DETSHARE_TEST_WHOLE:-}" ] || : "${DETSHARE_TEST_ROUNDS:=60}" "${PTX_FUZZ_ROUNDS:=20000}"
 export DETSHARE_TEST_ROUNDS=${DETSHARE_TEST_ROUNDS:-10} PTX_FUZZ_ROUNDS=${PTX_FUZZ_ROUNDS:-4000}
-# bounded: what one machine's temporary folder, memory and process table bear
+# limit of tests at a time: what the temporary folder, memory and process table of one machine can bear
 slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
 waiting="asan-test_supervisor_life asan-test_supervisor_deaths asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
@@ -56,7 +56,8 @@ asan-test_cuda_device race-device_race e2e-hostile_crowd e2e-hostile_contents te
 e2e-bimodal asan-test_cuda_forms asan-test_device_errors asan-test_ptx_tool asan-test_ptx_colour_trace e2e-runtime asan-test_worker_random_quiesce
 asan-test_cuda_load asan-test_worker_random test_lut_learn asan-test_sim_share"
 
-# note NAME PASSED FAILED [FILE]: the test's line and the end of what it said, at once: others write here too
+# note NAME PASSED FAILED [FILE]: prints the test's line and the end of its output in one write, because other tests
+# print here too
 note() {
         local seconds=$(((${EPOCHREALTIME/[.,]/} - started) / 100000)) text
         seconds=$((seconds / 10)).$((seconds % 10))
@@ -72,7 +73,8 @@ note() {
         times >"$logs/$1.times"
 }
 
-# Criterion's last line, e.g. "Synthesis: Tested: 5 | Passing: 4 | Failing: 1 | Crashing: 0"
+# criterion NAME COMMAND...: runs a Criterion program and counts its tests by its last line, e.g. "Synthesis: Tested:
+# 5 | Passing: 4 | Failing: 1 | Crashing: 0"
 criterion() {
         local name=$1 log ok all status
         log=$logs/$name.log
@@ -89,7 +91,7 @@ criterion() {
         fi
 }
 
-# Scripts end with "N passed, N failed".
+# script NAME COMMAND...: runs a test and counts its checks; its output ends with "N passed, N failed"
 script() {
         local name=$1 line
         shift
@@ -119,7 +121,7 @@ plain() {
         fi
 }
 
-# queue KIND NAME COMMAND...: one test; KIND is criterion, script or plain
+# queue KIND NAME COMMAND...: adds one test to the suite; KIND is criterion, script or plain
 names=()
 declare -A commands
 queue() {
@@ -131,7 +133,7 @@ suite_tree() {
         for t in tests/tree/*.sh; do
                 queue plain "$(basename "$t" .sh)" "$t" "$build"
         done
-        # checks in Python say in their manual that they end with a count
+        # a Python check that counts says so in its essay
         for t in tests/tree/*.py; do
                 [ -x "$t" ] && grep -q 'N passed, N failed' "$t" &&
                         queue script "$(basename "$t" .py)" "$t"
@@ -152,7 +154,7 @@ plain_names() {
         done <tests/unit/plain.txt
 }
 
-# one_of NAME PATTERN...
+# one_of NAME PATTERN...: succeeds if one of the patterns matches the name
 one_of() {
         local name=$1 pattern
         shift
@@ -202,14 +204,14 @@ suite_e2e() {
         done
 }
 
-# a suite that has no test is one that was not built, or whose name is wrong
+# a suite without tests was not built, or its name is wrong
 for suite in $suites; do
         before=${#names[@]}
         "suite_$suite"
         [ ${#names[@]} -gt "$before" ] || queue plain "$suite" false
 done
 
-# lane NAME...: so many at a time, in this order, those that there are
+# lane NAME...: runs those of the named tests that exist, in this order, at most $slots at a time
 lane() {
         for name; do
                 [ -n "${commands[$name]:-}" ] || continue
@@ -221,7 +223,7 @@ lane() {
         wait
 }
 
-# longest first, so that none is left over at the end
+# the longest tests start first, so that none of them runs alone at the end
 read -r -d '' -a first <<<"$slow"
 read -r -d '' -a beside <<<"$waiting"
 rest=()

@@ -11,7 +11,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$1/asan
-# The worker and the helper run as unprivileged users and write here too.
+# a directory that the unprivileged worker and helper can write to, for their reports
 [ -n "${DETSHARE_TEST_PLACE+set}" ] || DETSHARE_TEST_PLACE=$(tests/support/place.sh "$1")
 reports=${DETSHARE_TEST_PLACE:-$(realpath "$build")}/reports
 shift
@@ -25,8 +25,8 @@ once() {
         rm -rf "$dir"
         mkdir -p "$dir"
         chmod 1777 "$dir"
-        # Freed memory is not reused for 32 MiB, which causes a third of the page faults of 256 MiB. 12 callers of an
-        # allocation are kept.
+        # 32 MiB of freed memory are kept from reuse; that causes a third of the page faults that the default of 256
+        # MiB causes. Reports show 12 callers of an allocation.
         ASAN_OPTIONS="quarantine_size_mb=32:malloc_context_size=12:log_path=$dir/asan:log_exe_name=1:detect_leaks=1:abort_on_error=1:allocator_may_return_null=1" \
                 UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1" DETSHARE_UBSAN_LOG="$dir/ubsan" \
                 timeout 600 "$@" >"$dir.log" 2>&1 || return 1
@@ -51,7 +51,7 @@ gate() {
         undecided "$1" && once "$@"
 }
 
-# result WHAT STATUS
+# result WHAT STATUS: counts a check; STATUS 0 is a pass, otherwise WHAT is printed
 result() {
         if [ "$2" = 0 ]; then
                 passed=$((passed + 1))
@@ -61,7 +61,7 @@ result() {
         fi
 }
 
-# reported DEFECT: each of the processes has reported it
+# reported DEFECT: checks that each of DetShare's processes has reported this planted defect
 reported() {
         local program report
         for program in detshared detshare-worker detshare-helper detsharectl saxpy; do
@@ -81,7 +81,7 @@ proof() {
                 result "it did not see the deliberate $error of any process" $?
                 reported "$error"
         done
-        # Assertions are DetShare's own: their message must appear, and the test must fail.
+        # failed assertions are reported by DetShare itself: their message must appear, and the test must fail
         for error in assertion expectations; do
                 ! gate "proof-$error" env DETSHARE_PROOF="$error" "$build/tests/gate/proof"
                 result "it did not see the deliberate $error of a test" $?
@@ -95,7 +95,7 @@ proof() {
         result "a clean test did not pass" $?
         gate processes-clean tests/gate/processes.sh "$build"
         result "clean processes did not pass" $?
-        # Without a verdict the first time; then one run of each kind.
+        # LeakSanitizer fails the first time, so there is no verdict; the repeated run is clean or has a leak
         for word in "LeakSanitizer has encountered a fatal error." "Unable to get registers from thread 1."; do
                 gate proof-undecided tests/gate/undecided.sh "$reports/tried" "$word" true
                 result "it did not ask again where there was no verdict: $word" $?
@@ -105,7 +105,7 @@ proof() {
         ! gate proof-undecided tests/gate/undecided.sh "$reports/tried" "ERROR: AddressSanitizer: Unable to get registers from thread 1." true
         result "it took a verdict for none" $?
         rm -f "$reports/tried"
-        # ThreadSanitizer's gate is its exit status.
+        # for ThreadSanitizer the gate is the exit status, not report files
         "${build%/asan}/tests/gate/race_proof" >"$build/race-proof.log" 2>&1
         [ $? = 66 ]
         result "ThreadSanitizer did not see a race" $?
@@ -120,7 +120,7 @@ if [ "$1" = --proof ]; then
         exit
 fi
 if gate "$@"; then
-        # The number of tests, if the log has one.
+        # prints the number of tests, if the log has one
         grep -a 'Synthesis: ' "$reports/$1.log" | tail -n 1
         grep -a '^SKIP ' "$reports/$1.log"
         exit 0

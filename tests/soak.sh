@@ -25,7 +25,7 @@ failed=0
 start=$(date +%s)
 
 run() {
-        # run NAME COMMAND...
+        # run NAME COMMAND...: runs one part, prints its line and counts its result
         local name=$1 line status log=$logs/$1.log
         shift
         printf '== %s\n' "$name"
@@ -57,13 +57,14 @@ part_hostile() {
                 [ -x "$t" ] && DETSHARE_SOAK=1 run "$(basename "$t")" "$t" "$build"
         done
 }
-# Every call that a client makes the daemon execute, instead of the first two.
+# the part `failures` tests every call that a client makes the daemon execute; `make test` tests the first two calls
+# only
 part_failures() { DETSHARE_SOAK=1 run failures "$build/tests/e2e/failures" "$build"; }
 part_endless() { run endless "$build/tests/e2e/endless_kernel" "$build" long; }
 part_churn() { run churn "$build/tests/soak" "$build" churn 60; }
 part_idle() { run idle "$build/tests/soak" "$build" idle 1000; }
 part_deaths() { run deaths "$build/tests/soak" "$build" deaths $((minutes < 5 ? minutes * 12 : 60)); }
-# The steady load gets the rest of the time.
+# the part `steady` gets the rest of the time
 part_steady() {
         local left=$((minutes * 60 - ($(date +%s) - start)))
         run steady "$build/tests/soak" "$build" steady $((left < 30 ? 30 : left))

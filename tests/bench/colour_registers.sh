@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 layouts="regular:2048:2 regular:1024:4 table:1024"
 
-# options FILE: prints the options of the file's compiler, which the folder's name tells
+# options FILE: prints the compiler options for the file, from the name of its folder
 options() {
         case $1 in
         */sm_*+debug/*) echo "-g -suppress-debug-info" ;;

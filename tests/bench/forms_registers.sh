@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
-# options FILE: prints the options of the file's compiler, which the folder's name tells
+# options FILE: prints the compiler options for the file, from the name of its folder
 options() {
         case $1 in
         */sm_*+debug/*) echo "-g -suppress-debug-info" ;;

@@ -46,7 +46,8 @@ set_policy() {
 
 # --- figures ----------------------------------------------------------------------------------------------------------------
 
-# goals of DetShare's figures: NAME KIND NUMBER; kinds: below (a number), of (a fraction of the native figure)
+# goals of DetShare's figures: NAME KIND NUMBER. KIND below: the figure is below NUMBER; of: at least this fraction of
+# the native figure
 goals="launch_p50 below 1
 launch_sync_p50 below 20
 pinned_h2d_256MiB of 0.9
@@ -144,7 +145,7 @@ rows_head() {
         echo "+------------------------------------+----------+------------+------------+------------+--------+--------+-------------------+"
 }
 
-# be_start WHERE: starts the program that holds every SM; be_stop ends it and prints its progress
+# be_start WHERE: starts a best-effort program that holds every SM. be_stop: ends it and prints its progress
 be_start() {
         : >"$tmp/be.out"
         rm -f "$tmp/stop"
@@ -195,7 +196,8 @@ part_delay() {
 # --- short-lived programs -------------------------------------------------------------------------------------
 
 churn() {
-        # churn WHERE: runs one program after the other until $tmp/stop exists; counts them in $tmp/churn
+        # churn WHERE: runs short-lived programs one after the other until $tmp/stop exists; writes their number to
+        # $tmp/churn
         local n=0 bad=0
         while [ ! -e "$tmp/stop" ]; do
                 if "$1" 30 be "$build/bench/gpu_load" churn >/dev/null 2>>"$tmp/churn.err"; then n=$((n + 1)); else bad=$((bad + 1)); fi
@@ -203,7 +205,7 @@ churn() {
         echo "$n $bad" >"$tmp/churn"
 }
 
-# beside_churn WHERE NAME: measures while short-lived programs run
+# beside_churn WHERE NAME: measures the latency-sensitive program while short-lived programs run
 beside_churn() {
         rm -f "$tmp/stop"
         churn "$1" &
@@ -246,7 +248,7 @@ part_nativeloop() {
         sed 's/^/| /' "$tmp/churn.rows"
 }
 
-# part_forms: needs the device alone, without a daemon
+# part_forms: the part `forms`; needs the device alone, without a daemon
 part_forms() {
         if timeout -k 5 100 "$build/tests/gpu/forms"; then
                 passed=$((passed + 1))
@@ -255,7 +257,7 @@ part_forms() {
         fi
 }
 
-# part_colour: needs the device alone, without a daemon
+# part_colour: the part `colour`; needs the device alone, without a daemon
 part_colour() {
         # shellcheck disable=SC2086
         if timeout -k 5 300 "$build/tests/gpu/colour" ${PACKS-}; then

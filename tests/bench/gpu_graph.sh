@@ -20,7 +20,7 @@ shift $(($# < 2 ? $# : 2))
 needs_gpu gpu_graph
 program=$build/bench/gpu_graph
 
-# row TEXT: prints the output of a program
+# row TEXT: prints a table row with the figures of the program's output
 row() {
         local status=$1 text=$2
         result "$text" "$status" "$tmp/err"
@@ -37,7 +37,7 @@ shared() {
         row $? "$2, $1"
 }
 
-# beside POLICY PERIOD_MS TEXT: measures the graph beside a neighbour
+# beside POLICY PERIOD_MS TEXT: measures the graph beside a latency-sensitive neighbour with one request per period
 beside() {
         local neighbour
         "$build/detsharectl" --socket "$tmp/sock" set-policy "$1" >/dev/null || result "set-policy $1" 1

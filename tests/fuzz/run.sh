@@ -18,12 +18,13 @@ rm -f "$logs"/*
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
-# An input may take a second on an idle machine; at low priority beside other work the limit is much higher.
+# The time limit of an input is a second on an idle machine; fuzzing runs at low priority beside other work, so the
+# limit here is much higher.
 one() {
         local name=$1 dict more=
         mkdir -p "$build/corpus/$name" "tests/fuzz/corpus/$name"
         dict=$(tests/fuzz/dict.sh "$name" "$logs")
-        # The other PTX targets' corpora are useful for passes, too.
+        # the corpora of the other PTX targets are useful inputs for the target `pass`, too
         [ "$name" != pass ] || more="tests/fuzz/corpus/interp tests/fuzz/corpus/ptx"
         # shellcheck disable=SC2086
         nice -n 19 "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=65536 -timeout=60 -rss_limit_mb=512 \

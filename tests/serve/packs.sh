@@ -37,7 +37,7 @@ finish() {
 }
 trap finish EXIT
 
-# Prints the value of the Python EXPRESSION ($2) for the JSON (d) in FILE ($1).
+# `of FILE EXPRESSION` prints the value of a Python expression for the JSON in FILE, which it calls d
 of() {
         python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
@@ -47,7 +47,7 @@ digests_of() {
         of "$tmp/$1.$2.json" "'\n'.join('$2 %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$tmp/$1.$2.digests"
 }
 
-# one WAY PACK ARGUMENT...: runs a pack and checks its outputs; digests and times go to $tmp/WAY.NAME.*
+# one WAY PACK ARGUMENT...: runs a pack and checks its outputs; writes digests and times to $tmp/WAY.NAME.*
 one() {
         local at name status devices=${CUDA_VISIBLE_DEVICES:-}
         name=$(basename "$2")
@@ -61,7 +61,7 @@ one() {
 }
 
 same() {
-        # same WAY PACK FILE: the digests of WAY are those of FILE
+        # same WAY PACK FILE: checks that the digests of WAY are those in FILE
         local name status
         name=$(basename "$2")
         [ -s "$3" ] && cmp -s "$tmp/$1.$name.digests" "$3"

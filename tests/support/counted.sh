@@ -5,7 +5,7 @@
 passed=0
 failed=0
 
-# result NAME STATUS [LOG]: STATUS 0 is a pass; otherwise prints the end of LOG
+# result NAME STATUS [LOG]: counts a check. STATUS 0 is a pass; otherwise prints the end of LOG
 result() {
         if [ "$2" = 0 ]; then
                 passed=$((passed + 1))
@@ -17,12 +17,12 @@ result() {
         fi
 }
 
-# skip NAME NEEDS: a check that this machine or user cannot run; tests/run.sh lists and counts these lines
+# skip NAME NEEDS: notes a check that this machine or user cannot run; tests/run.sh lists and counts these lines
 skip() {
         echo "SKIP $1: needs $2"
 }
 
-# check NAME COMMAND...: the command succeeds; its output goes to $tmp/check
+# check NAME COMMAND...: counts a check that passes if the command succeeds; the command's output goes to $tmp/check
 check() {
         local name=$1
         shift

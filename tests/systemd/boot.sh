@@ -45,11 +45,11 @@ bad() {
         failed=$((failed + 1))
         echo "FAIL $*"
 }
-# is WHAT PATTERN TEXT
+# is WHAT PATTERN TEXT: counts a check that passes if TEXT matches PATTERN
 is() {
         if grep -qE -- "$2" <<<"$3"; then ok; else bad "$1: $3"; fi
 }
-# equals WHAT WANTED GOT
+# equals WHAT WANTED GOT: counts a check that passes if GOT equals WANTED
 equals() {
         if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' and not '$2'"; fi
 }
@@ -60,7 +60,7 @@ inside() {
 property() {
         inside systemctl show -P "$1" detshared.service
 }
-# A minimal root has no procps.
+# pid_of NAME: finds a process without pgrep, because a minimal root has no procps
 pid_of() {
         inside sh -c 'for p in /proc/[0-9]*; do [ "$(cat "$p/comm" 2>/dev/null)" != "$1" ] || echo "${p#/proc/}"; done' sh "$1"
 }

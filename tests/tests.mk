@@ -78,12 +78,14 @@ $(triton_stamp): $(wildcard tests/programs/triton/*.py)
 		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton) $(if $(filter %-short.stamp,$@),-O0 --short)
 	@touch $@
 
-# The assembler writes beside the target, and the output is renamed: X.O0.cubin and X.cubin of one text never touch
-# each other. SHORT does not optimise, which halves the assembler's time.
+# The assembler writes the names of its text and its cubin into a cubin with debug information. It therefore works in a
+# directory of its own, where the names are X.ptx and X.cubin; X.O0.cubin and X.cubin of one text never touch each
+# other. SHORT does not optimise, which halves the assembler's time.
 define ptxas
-@cd $(@D) && { $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) $(1) \
-	-o $(@F).new $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F).new $(@F).log; exit 1; }; } && \
-	rm -f $(@F).log && mv $(@F).new $(@F)
+@cd $(@D) && rm -rf $(@F).dir && mkdir $(@F).dir && ln -s ../$(<F) $(@F).dir/$(<F) && cd $(@F).dir && \
+	{ $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) $(1) \
+	-o $(<F:.ptx=.cubin) $(<F) >log 2>&1 || { cat log >&2; cd ..; rm -rf $(@F).dir; exit 1; }; } && \
+	cd .. && mv $(@F).dir/$(<F:.ptx=.cubin) $(@F) && rm -rf $(@F).dir
 endef
 $(BUILD)/ptx/%.O0.cubin: $(BUILD)/ptx/%.ptx
 	$(call ptxas,-O0)

@@ -70,7 +70,7 @@ for what; do
         printf '%s\n' '[channels]' "pool_mib = ${what%%+*}" "be = ${SHARE:-1/3}" "tables = $tables" >"$tmp/conf"
         rm -rf "$tmp/state"
         if start "$name" >"$tmp/seconds"; then
-                "$build/detsharectl" --socket "$tmp/sock" status >"$logs/$name.status" 2>&1
+                "$build/detsharectl" --socket "$tmp/sock" status --wide >"$logs/$name.status" 2>&1
                 printf '%-12s serves after %6s s  %s\n' "$what" "$(cat "$tmp/seconds")" "$(grep -i -m 1 channels "$logs/$name.status" | tr -s ' ')"
         else
                 failed=1

@@ -238,7 +238,7 @@ Test(core_output, an_assertions_text_comes_before_its_error, .timeout = 20)
         fake_worker_dies(&fake, 710);
         cr_assert_eq(dsc_sticky_error(s), 710);
         let_go(&caught);
-        cr_assert_str_eq(caught.text[1], "words\n");
+        cr_assert_str_eq(caught.text[1], "words\ndetshare: device-side assert triggered (CUDA_ERROR_ASSERT)\n");
         cr_assert_eq(dsc_wait(s, 0, 1), 710);
 }
 

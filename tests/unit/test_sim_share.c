@@ -258,11 +258,11 @@ Test(sim_share, a_paused_kernel_can_be_cancelled)
         pass(&ts, 50 * US);
         cr_assert_eq(ds_sim_ops.advance(ts.t->device, UINT64_MAX), -ETIME, "nothing can happen");
         ds_sim_ops.abort(ts.t->device, DT_SPACE);
-        dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "given up");
+        dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "aborted before its end");
         token = submit(&ts, "spin", ts.all, 264, 0);
         cr_assert_eq(bound(&ts, token, 0), 0, "on its way when the kernel begins");
         ds_sim_ops.abort(ts.t->device, DT_SPACE);
-        dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "given up");
+        dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "aborted before its end");
         about(lasted(&ts, submit(&ts, "busy", ts.all, 132, 0)), 20 * US, "the SMs are free");
         dt_close(ts.t);
 }
@@ -300,8 +300,8 @@ Test(sim_share, copies_on_the_device_share_vram)
         second = move(&ts, ts.right);
         pass(&ts, 10 * US);
         ds_sim_ops.abort(ts.t->device, DT_SPACE);
-        dt_expect_fault(ts.t, first, DS_CUDA_LAUNCH_FAILED, "given up");
-        dt_expect_fault(ts.t, second, DS_CUDA_LAUNCH_FAILED, "given up");
+        dt_expect_fault(ts.t, first, DS_CUDA_LAUNCH_FAILED, "aborted before its end");
+        dt_expect_fault(ts.t, second, DS_CUDA_LAUNCH_FAILED, "aborted before its end");
         first = move(&ts, ts.left);
         dt_wait_all(ts.t);
         about(ts.t->seen[first].end_ns - ts.t->seen[first].start_ns, alone, "afterwards");

@@ -42,7 +42,7 @@
 #define FELT_SAMPLES 16u
 #define FELT_KNOWN 4u /* pairs of a regime, or requests of the base, from which on their mean counts */
 #define FELT_BASE 8u  /* number of last requests in the base */
-#define FELT_NEAR 32u /* distance in requests from which on a request is not compared with the base */
+#define FELT_NEAR 32u /* largest age, in requests, of a base that requests are compared with */
 #define FELT_RENEW 64u
 #define FELT_FIRST 4u /* interval of pairs while the regime in force is unknown, requests */
 #define FELT_TRIAL 1000u

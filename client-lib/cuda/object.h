@@ -48,7 +48,8 @@ struct dcu_object {
 extern uintptr_t dcu_cells;              /* address of the first cell; 0 before cuInit */
 extern _Atomic uintptr_t dcu_cells_used; /* size of the part of the reserved range that was used so far, bytes */
 
-/* Reserves the address range of the cells. 0: the process cannot reserve it. Does nothing at later calls. */
+/* Reserves the address range of the cells, the memory of objects. 0: the process cannot reserve it. Later calls do
+ * nothing. */
 int dcu_objects_start(void);
 /*
  * dcu_object_new() returns a zeroed object of `size` <= DCU_CELL_BYTES bytes, on owner's list unless owner is NULL;

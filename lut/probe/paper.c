@@ -27,7 +27,7 @@
 #define HELD 8u           /* collected KiB that are held back: they do not fill L2, but show what was evicted */
 #define COLLECT_FIRST 128u
 #define POOL_PAGES 144u /* pages of the memory in which the KiB of a bank are searched */
-#define MARK_LINES 3u   /* lines per KiB that are read to mark it */
+#define MARK_LINES 3u   /* lines of a KiB that are timed, to see whether L2 still has the KiB */
 #define MARK_AT_ONCE 64u
 #define REFRESH_TIMES 5u /* a refresh of L2 reads memory of this many times half of L2's size */
 

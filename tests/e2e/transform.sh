@@ -87,7 +87,7 @@ waits() {
         done
 }
 
-# goes_on FILE WHAT: lets the program continue; it ends with 0
+# goes_on FILE WHAT: removes FILE, for which the program waits. Counts the check WHAT: the program ends with status 0.
 goes_on() {
         rm -f "$1"
         wait "$program"

@@ -145,7 +145,6 @@ static inline double bounds_error(const char *text, double x, double y, double r
         if (r != r)
                 return INFINITY;
         off = fabsl((long double)r - want);
-        /* subtracts the rounding of a format that is coarser than the bound, which is no error of the approximation */
         return (double)off / allowed;
 }
 

@@ -6,7 +6,7 @@
  * under a graph, and the worker on top.
  */
 #define DT_SLAB DS_MIB(16) /* clearing a larger slab would take longer than most of these tests */
-#define DT_HOST DS_MIB(8)  /* making pages of a larger one would too */
+#define DT_HOST DS_MIB(8)  /* allocating the pages of more memory would take longer than most of these tests */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_graph.h"
 

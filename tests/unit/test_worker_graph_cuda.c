@@ -13,7 +13,8 @@
 static uint32_t whole, singles;
 static ds_worker *watched; /* asserts that BE graphs are not launched whole while this worker's LS sessions have work */
 static uint32_t watched_space;
-static struct side *then; /* a client that launches then_graph while the next launch of another graph is on its way */
+/* NULL, or the client that launches then_graph at the next launch of a whole graph, before the device has that graph */
+static struct side *then;
 static uint32_t then_stream;
 static uint64_t then_graph;
 static struct ds_device_ops counting;

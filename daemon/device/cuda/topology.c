@@ -27,8 +27,8 @@
 #define RUNG_MAX DS_MIB(256)
 #define RESERVE DS_MIB(512)
 #define GROUP_SMS 8u
-/* value of info.mask_permille, measured on an H200: its services lost 95 (MobileNetV3) to 125 (BERT) permille;
- * unknown for other GPUs */
+/* value of info.mask_permille: services became slower by 95 (MobileNetV3) to 125 permille (BERT) on an H200; not
+ * measured on other GPUs */
 #define MASK_PERMILLE 110u
 #define RESERVE_SHARE 16 /* the reserve takes at most 1 / this of all memory, which matters on small GPUs */
 

@@ -569,7 +569,7 @@ struct ds_device {
         struct sim_fifo ending;  /* jobs ENDING, in the order in which they were given up, linked by ready_next */
         /* copies whose time passes before they have been executed, linked by moving_next, see copy.c */
         struct sim_job *moving;
-        struct sim_fifo put_off; /* jobs PUT_OFF without their effect, linked by ready_next */
+        struct sim_fifo put_off; /* PUT_OFF jobs under execution, linked by ready_next */
         struct sim_fifo urgent, ended;
         uint64_t issue_ns;                /* earliest begin of the next kernel on the device */
         uint64_t engine_ns[_DS_COPY_MAX]; /* time at which each copy engine is free; not used for on-device copies: */

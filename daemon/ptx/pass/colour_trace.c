@@ -520,7 +520,7 @@ static void see_answer(void *user, uint32_t *reg, unsigned use)
         a->predicate |= (use & DS_PTX_USE_WRITE) && a->t->function->regs[*reg].type == DS_PTX_TYPE_PRED;
 }
 
-/* Checks arithmetic whose result is traced */
+/* Refuses arithmetic on a parameter's address that writes a predicate or a carry: its result depends on the address */
 static void check_arithmetic(trace *t, const struct ds_ptx_instr *instr, uint64_t found)
 {
         struct answers a = {.t = t};

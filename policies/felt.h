@@ -281,7 +281,7 @@ static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, u
 {
         const uint32_t number = ++felt->requests;
         const uint32_t now = number > 1 ? felt_now(felt, slack_permille, steps) : (felt->now = felt->first);
-        const uint32_t generous = now < steps ? now : steps; /* number of more generous regimes */
+        const uint32_t generous = now < steps ? now : steps; /* number of regimes that give BE more than `now` does */
         const uint32_t wanted = felt_wanted(felt, slack_permille, generous);
         const int uncertain =
                 now < FELT_HELD && (felt_is_unknown(felt, now, slack_permille) || felt_suspects(felt, slack_permille));

@@ -147,7 +147,7 @@ int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, con
 
 struct gpcs {
         uint32_t sms[SIM_GPCS_MAX];  /* number of SMs that are candidates or full */
-        uint64_t room[SIM_GPCS_MAX]; /* blocks that fit on the candidates */
+        uint64_t room[SIM_GPCS_MAX]; /* blocks that fit on the candidate SMs of each GPC */
 };
 
 /* GPC that counts this SM for clusters of n blocks; SIM_GPCS_MAX: none. */

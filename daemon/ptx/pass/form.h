@@ -103,7 +103,7 @@ void ds_ptx_form_preempt(
 /* Runs a pass that replaces kernels by their form. */
 int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form);
 
-/* Name of the board in the module; the first call declares it. */
+/* Name of the board, the variable in shared memory with the form's values. The first call declares it in the module. */
 const char *ds_ptx_form_board(struct ds_ptx_form_run *run);
 /* Declares a variable that keeps dynamic shared memory aligned as in the native kernel. */
 void ds_ptx_form_align(struct ds_ptx_form_run *run);

@@ -158,7 +158,7 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 #define WITHOUT_NAME 32 /* granules that may contradict before the share of agreeing granules is tested */
 /* least number of n granules that must agree to stop the search for better names */
 #define MOST(n) ((n) - (n) / 10)
-/* most examined pairs of a granule and a probe, which takes one or two seconds; naming on an H200 examines 16 million */
+/* most examined pairs of a granule and a probe: one or two seconds; naming on an H200 examines 16 million */
 #define WORK_MAX (INT64_C(1) << 28)
 #define LEAST(n) ((n) - (n) / 4) /* least number of n granules that must agree for the page to fit this table */
 

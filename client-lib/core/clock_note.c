@@ -4,7 +4,8 @@
  *
  * A simulated device has a clock of its own: the times of the model. Executing kernels on the CPU takes far longer, so
  * a program that measures with the wall clock measures the simulator. When both clocks differ more than tenfold over a
- * second or more, one line on standard error says so, once per session. Programs that read the device's clock
+ * second or more, one line on standard error says so, once per process: a program that opens a new session after an
+ * error of the daemon gets no second line. Programs that read the device's clock
  * (detshare_now()) know it and get no note; neither do programs on a GPU, nor over DETSHARE_TRANSPORT=rpc, which
  * have no page to read the clock from.
  */
@@ -14,6 +15,8 @@
 
 #define WALL_MIN_NS 1000000000u
 #define TIMES 10u
+
+static atomic_bool told; /* true: this process has got the line */
 
 void dsc__clock_note_begin(dsc_session *s)
 {
@@ -40,6 +43,6 @@ void dsc__clock_note(dsc_session *s)
         const uint64_t device_ns = now_ns > s->note.device_ns ? now_ns - s->note.device_ns : 0;
         if (wall_ns < WALL_MIN_NS || !device_ns || (wall_ns <= TIMES * device_ns && device_ns <= TIMES * wall_ns))
                 return;
-        if (!atomic_exchange(&s->note.over, true) && dsc__notes())
+        if (!atomic_exchange(&s->note.over, true) && !atomic_exchange(&told, true) && dsc__notes())
                 say(device_ns, wall_ns);
 }

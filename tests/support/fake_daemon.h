@@ -73,8 +73,9 @@ struct fake {
         uint64_t head;
         _Atomic uint64_t synchronised; /* value of the ring header's `synchronised` when the worker last woke */
         _Atomic bool worker_runs, worker_stop;
-        uint64_t done[DS_STREAMS_MAX]; /* last completed operation of each stream; survives the worker's death */
-        int sticky;
+        /* The worker's thread and its death write these two, and the thread that answers Query reads them. */
+        _Atomic uint64_t done[DS_STREAMS_MAX]; /* last completed operation of each stream; a new worker goes on there */
+        _Atomic int sticky;
         uint8_t *device;
         uint64_t device_used, pinned_used, event_id;
         uint32_t streams;

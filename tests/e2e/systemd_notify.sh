@@ -163,7 +163,7 @@ given() { # what is 3 -> exec
 }
 daemon=("$build/detshared" --device sim:h200 --socket "$dir/sock2")
 refuses "passed as 'detshared' is not a socket" bash -c "exec 3</dev/null; $(given)" bash "${daemon[@]}"
-refuses "gave as 'detshared' does not listen" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_STREAM, 0) or die; dup2(fileno(S), 3);
+refuses "passed as 'detshared' does not listen" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_STREAM, 0) or die; dup2(fileno(S), 3);
         %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"
 refuses "passed as 'detshared' is not a stream socket" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_DGRAM, 0) or die; dup2(fileno(S), 3);
         %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"

@@ -316,7 +316,7 @@ Test(worker_waits, events_have_times, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
         struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        uint64_t module, null, start, end, seq;
+        uint64_t module, null, start, end, seq, now;
         wt_answer *answer;
 
         wt_attach(t, &client);
@@ -354,11 +354,15 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 WT_REQUEST(leave, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
 
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
-                cr_assert_eq(wt_call_status(t, &client, &join), 0);
-                /* the first event ends at once because nothing is before it; the second one has a kernel before it */
+                now = clock_now(wt_call(t, &client, &join));
                 wt_push_event(&client, 0, start);
                 wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
                 wt_push_event(&client, 0, start);
+                wt_settle(t);
+                cr_assert_eq(atomic_load(&client.page->stream_done[0]), 12, "decided while a declared thread ran");
+                /* nothing is before the first event, so it ends at once; the kernel before the second event takes
+                 * longer than the declared thread sleeps */
+                cr_assert_eq(clock_now(wt_wait(t, send_sleep(t, &client, now + 1))), now + 1);
                 wt_settle(t);
                 cr_assert_eq(atomic_load(&client.page->stream_done[0]), 13);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_NOT_READY);

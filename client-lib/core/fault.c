@@ -21,20 +21,19 @@
 #define LINE_MAX_BYTES 512u
 #define NAME_MAX_BYTES 256u /* longer names are not demangled */
 
-static const struct {
+struct text {
         int error;
         const char *name, *text;
-} faults[] = {
-        {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-        {702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
-        {710, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
-        {714, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error"},
-        {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction was encountered"},
-        {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
-        {717, "CUDA_ERROR_INVALID_ADDRESS_SPACE", "operation not supported on global/shared address space"},
-        {718, "CUDA_ERROR_INVALID_PC", "invalid program counter"},
-        {DSC__LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
 };
+
+static const struct text texts[] = {
+#define X(constant, value, text) {value, #constant, text},
+#include "core/errors.def"
+#undef X
+};
+
+/* numbers of the errors that end a context */
+static const int faults[] = {700, 702, 710, 714, 715, 716, 717, 718, DSC__LAUNCH_FAILED};
 
 static char *demangled(const char *name)
 {
@@ -76,15 +75,24 @@ static void ask(dsc_session *s, char *ret, size_t size)
         }
 }
 
+/* Returns the text of a fault's error; NULL: the error is not a fault's. */
+static const struct text *fault_text(int error)
+{
+        size_t i = 0, k = 0;
+        while (i < sizeof(faults) / sizeof(faults[0]) && faults[i] != error)
+                i++;
+        while (k < sizeof(texts) / sizeof(texts[0]) && texts[k].error != error)
+                k++;
+        return i < sizeof(faults) / sizeof(faults[0]) && k < sizeof(texts) / sizeof(texts[0]) ? &texts[k] : NULL;
+}
+
 void dsc__fault(dsc_session *s, int error)
 {
         char fault[LINE_MAX_BYTES] = "", words[LINE_MAX_BYTES];
-        size_t i = 0;
-        while (i < sizeof(faults) / sizeof(faults[0]) && faults[i].error != error)
-                i++;
-        if (i == sizeof(faults) / sizeof(faults[0]) || atomic_exchange(&s->fault_told, true) || !dsc__notes())
+        const struct text *text = fault_text(error);
+        if (!text || atomic_exchange(&s->fault_told, true) || !dsc__notes())
                 return;
         ask(s, fault, sizeof(fault));
         dsc_fault_words(fault, words, sizeof(words));
-        fprintf(stderr, "detshare: %s (%s)%s%s\n", faults[i].text, faults[i].name, words[0] ? ": " : "", words);
+        fprintf(stderr, "detshare: %s (%s)%s%s\n", text->text, text->name, words[0] ? ": " : "", words);
 }

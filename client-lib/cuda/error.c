@@ -12,10 +12,14 @@ struct words {
 };
 
 static const struct words all[] = {
-#define X(code, text) {code, #code, text},
-#include "cuda/errors.def"
+#define X(code, value, text) {code, #code, text},
+#include "core/errors.def"
 #undef X
 };
+
+#define X(code, value, text) _Static_assert(code == (value), #code);
+#include "core/errors.def"
+#undef X
 
 static const struct words *words_of(CUresult error)
 {

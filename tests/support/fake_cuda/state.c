@@ -198,8 +198,8 @@ static const struct {
         CUresult result;
         const char *name, *text;
 } errors[] = {
-#define X(constant, sentence) {constant, #constant, sentence},
-#include "client-lib/cuda/errors.def"
+#define X(constant, value, sentence) {constant, #constant, sentence},
+#include "client-lib/core/errors.def"
 #undef X
 };
 

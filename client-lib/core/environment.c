@@ -65,23 +65,32 @@ static uint64_t scaled(const char *text)
         return (uint64_t)n << shift;
 }
 
-/* Parses milliseconds as ns, in any locale: "2.5" is 2,500,000. 0: not such a number, or too large. */
-static uint64_t milliseconds(const char *text)
+/*
+ * Parses a decimal number, in any locale, as a number of 1 / unit; later digits are ignored: with the unit 1000 "2.5"
+ * is 2500. 0: not such a number, or a digit follows a number that is larger than `most`.
+ */
+static uint64_t decimal(const char *text, uint64_t unit, uint64_t most)
 {
-        uint64_t ns = 0, unit = 1000000;
+        uint64_t n = 0;
         bool point = false;
         for (const char *c = text; *c; c++) {
                 if (*c == '.' && !point) {
                         point = true;
                         continue;
                 }
-                if (*c < '0' || *c > '9' || ns > UINT64_MAX / 100)
+                if (*c < '0' || *c > '9' || n > most)
                         return 0;
                 const uint64_t digit = (uint64_t)(*c - '0');
                 unit /= point ? 10 : 1;
-                ns = point ? ns + digit * unit : ns * 10 + digit * unit;
+                n = point ? n + digit * unit : n * 10 + digit * unit;
         }
-        return ns;
+        return n;
+}
+
+/* Parses milliseconds as ns: "2.5" is 2,500,000. 0: not such a number, or too large. */
+static uint64_t milliseconds(const char *text)
+{
+        return decimal(text, 1000000, UINT64_MAX / 100);
 }
 
 /* Parses a whole number. The daemon refuses values above 100, and names the accepted range. */
@@ -96,20 +105,7 @@ static uint64_t whole(const char *text)
 /* Parses a share as thousandths: "0.5" is 500; digits after the third are ignored. 0: not such a number, or above 1. */
 static uint64_t thousandths(const char *text)
 {
-        uint64_t n = 0;
-        unsigned unit = 1000;
-        bool point = false;
-        for (const char *c = text; *c; c++) {
-                if (*c == '.' && !point) {
-                        point = true;
-                        continue;
-                }
-                if (*c < '0' || *c > '9' || n > DSC__SHARE_ALL)
-                        return 0;
-                const unsigned digit = (unsigned)(*c - '0');
-                unit /= point ? 10 : 1;
-                n = point ? n + digit * unit : n * 10 + digit * unit;
-        }
+        const uint64_t n = decimal(text, 1000, DSC__SHARE_ALL);
         return n > DSC__SHARE_ALL ? 0 : n;
 }
 

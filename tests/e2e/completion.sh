@@ -11,14 +11,14 @@ build=$(realpath "$1")
 tmp=$(mktemp -d /tmp/detshare-completion.XXXXXX)
 export DETSHARE_SOCKET=$tmp/sock
 . tests/support/counted.sh
-daemon=
+. tests/support/daemon.sh
 holder=
 
 # shellcheck disable=SC2317
 finish() {
         exec 9>&-
         [ -z "$holder" ] || kill -KILL "$holder" 2>/dev/null
-        [ -z "$daemon" ] || kill -KILL "$daemon" 2>/dev/null
+        daemon_end
         rm -rf "$tmp"
 }
 trap finish EXIT
@@ -71,12 +71,7 @@ has ls run -- l
 is "$tmp/unique-file" run -- cat "$tmp/uni"
 is "" policies ''
 
-"$build/detshared" --device sim:h200 --socket "$tmp/sock" --policy fifo --foreground >"$tmp/out" 2>"$tmp/log" &
-daemon=$!
-for _ in $(seq 2000); do
-        grep -q serving "$tmp/out" && break
-        sleep 0.05
-done
+daemon_start --device sim:h200 --policy fifo
 check "the daemon serves" grep -q serving "$tmp/out"
 mkfifo "$tmp/pipe"
 "$build/detsharectl" run --name "a client" -- "$build/tests/examples/hold" <"$tmp/pipe" >"$tmp/held" 2>&1 9>&- &
@@ -115,10 +110,8 @@ if command -v fish >/dev/null; then
 fi
 
 exec 9>&-
-kill -TERM "$daemon"
-wait "$daemon"
+daemon_stop
 result "the daemon stops" $?
-daemon=
 
 printf '%d passed, %d failed\n' $passed $failed
 exit $((failed > 0))

@@ -13,15 +13,16 @@ export DETSHARE_SOCKET=$tmp/sock
 unset COLUMNS NO_COLOR
 export TERM=xterm
 . tests/support/counted.sh
-daemon=
+. tests/support/daemon.sh
 pids=()
 
 # shellcheck disable=SC2317
 finish() {
         exec 9>&-
-        for pid in "${pids[@]}" $daemon; do
+        for pid in "${pids[@]}"; do
                 kill -KILL "$pid" 2>/dev/null
         done
+        daemon_end
         rm -rf "$tmp"
 }
 trap finish EXIT
@@ -45,12 +46,7 @@ fits() {
         [ -s "$2" ] && [ "$n" -le "$1" ] || { echo "the longest line has $n columns:"; cat "$2"; return 1; }
 }
 
-"$build/detshared" --device sim:h200 --socket "$tmp/sock" --policy detshare --foreground >"$tmp/out" 2>"$tmp/log" &
-daemon=$!
-for _ in $(seq 2000); do
-        grep -q serving "$tmp/out" && break
-        sleep 0.05
-done
+daemon_start --device sim:h200 --policy detshare
 check "the daemon serves" grep -q serving "$tmp/out"
 
 service=inference-service-of-the-recommendation-team-with-a-long-name
@@ -152,10 +148,8 @@ check "errors begin in red" grep -q $'^\033\\[31mdetsharectl:' "$tmp/pty"
 
 exec 9>&-
 touch "$tmp/stop"
-kill -TERM "$daemon"
-wait "$daemon"
+daemon_stop
 result "the daemon stops" $?
-daemon=
 
 printf '%d passed, %d failed\n' $passed $failed
 exit $((failed > 0))

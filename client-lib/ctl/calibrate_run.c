@@ -17,6 +17,7 @@
 
 #include "core/control_profile.h"
 #include "ctl/calibrate.h"
+#include "ctl/clock.h"
 #include "ctl/progress.h"
 #include "detshare/detshare.h"
 
@@ -233,24 +234,17 @@ static int measure_rates(struct calibrate_run *run)
         return code ? code : CTL_FAILED;
 }
 
-static uint64_t now_ns(void)
-{
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Chooses the number of samples per cell by the real time and the device time of a launch. */
 static int choose_samples(struct calibrate_run *run)
 {
         struct calibrate_span spans[32 + SAMPLES_WARM] = {{0}};
         struct calibrate_times t = {.spans = spans};
-        const uint64_t since = now_ns();
+        const uint64_t since = ctl_clock_ns(CLOCK_MONOTONIC);
         const int code = collect(run, DSC_LOAD_READ, 32, 0, &t, NULL);
         detshare_clock_leave();
         if (code)
                 return code;
-        const uint64_t real_ns = (now_ns() - since) / 32 + 1,
+        const uint64_t real_ns = (ctl_clock_ns(CLOCK_MONOTONIC) - since) / 32 + 1,
                        n = run->o->seconds * 1000000000ull / (real_ns * LAUNCHES_PER_SAMPLE * CELLS);
         run->cadence_ns = (spans[t.n - 1].end_ns - spans[0].start_ns) / t.n + 1;
         run->samples = n < SAMPLES_MIN ? SAMPLES_MIN : n > SAMPLES_MAX ? SAMPLES_MAX : (uint32_t)n;

@@ -12,12 +12,7 @@
 
 enum { COLUMN_CLASS = 3, COLUMN_ERRORS = 7 };
 
-static const struct {
-        const char *name;
-        int right;
-        size_t wrap;
-        int drop; /* rank in which the column is left out, see ctl_table_may() */
-} columns[] = {
+static const struct ctl_column columns[] = {
         {"ID", 1, 0, 0},
         {"PID", 1, 0, 5},
         {"USER", 0, 0, 3},
@@ -30,8 +25,6 @@ static const struct {
         {"DEVICE TIME", 1, 0, 4},
         {"CONNECTED", 1, 0, 7},
 };
-
-#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 static const char *class_name(const struct dsc_client *c)
 {
@@ -149,10 +142,7 @@ int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_tex
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
-        for (size_t i = 0; i < N_COLUMNS; i++) {
-                ctl_table_column(table, columns[i].name, columns[i].right);
-                ctl_table_may(table, columns[i].wrap, columns[i].drop);
-        }
+        ctl_table_columns(table, columns, sizeof(columns) / sizeof(columns[0]));
         for (size_t i = 0; i < n && !r; i++)
                 r = add_client(&clients[i], table);
         if (!r && n > 0)

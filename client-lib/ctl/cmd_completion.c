@@ -114,27 +114,10 @@ static void offer(const struct typed *t, const char *word, const char *meaning)
                 printf("%s\t%s\n", word, meaning);
 }
 
-static const struct ctl_command *find_command(const struct ctl_command *commands, const char *name)
-{
-        for (; commands && commands->name; commands++)
-                if (!strcmp(commands->name, name))
-                        return commands;
-        return NULL;
-}
-
-static const struct ctl_option *find_option(const struct ctl_option *options, size_t max, const char *name)
-{
-        for (size_t i = 0; i < max && options[i].name; i++)
-                if (!strcmp(options[i].name, name))
-                        return &options[i];
-        return NULL;
-}
-
 /* Returns the subcommand's option with that name; NULL: it has none. */
 static const struct ctl_option *option_of(const struct typed *t, const char *word)
 {
-        return t->command ? find_option(t->command->options, CTL_OPTIONS_MAX, word + 2)
-                          : find_option(ctl_global_options, CTL_OPTIONS_MAX, word + 2);
+        return ctl_find_option(t->command ? t->command->options : ctl_global_options, word + 2);
 }
 
 static const struct ctl_argument *argument_of(const struct typed *t)
@@ -160,7 +143,7 @@ static void take_argument(struct typed *t, const char *word)
 /* Processes one of the words before the cursor. */
 static void take_word(struct typed *t, const char *word)
 {
-        const struct ctl_command *command = t->n ? NULL : find_command(t->subcommands, word);
+        const struct ctl_command *command = t->n ? NULL : ctl_find_command(t->subcommands, word);
         if (t->pending) {
                 if (!strcmp(t->pending->name, "socket"))
                         arg_socket = word;

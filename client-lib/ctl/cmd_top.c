@@ -180,12 +180,7 @@ static int add_row(const struct entry *entry, struct ctl_table *table)
         return r;
 }
 
-static const struct {
-        const char *name;
-        int right;
-        size_t wrap;
-        int drop; /* rank in which the column is left out, see ctl_table_may() */
-} columns[] = {
+static const struct ctl_column columns[] = {
         {"ID", 1, 0, 0},
         {"NAME", 0, 12, 0},
         {"CLASS", 0, 0, 0},
@@ -208,10 +203,7 @@ static int rows(const struct top *top, struct ctl_text *text)
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
-        for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-                ctl_table_column(table, columns[i].name, columns[i].right);
-                ctl_table_may(table, columns[i].wrap, columns[i].drop);
-        }
+        ctl_table_columns(table, columns, sizeof(columns) / sizeof(columns[0]));
         for (size_t i = 0; i < top->n_entries && !r; i++)
                 r = add_row(&top->entries[i], table);
         if (!r && top->n_entries)

@@ -109,8 +109,7 @@ static const struct ctl_command profile_commands[] = {
                 .name = "run",
                 .summary = "run a program and measure its kernels",
                 .help = "Until the program ends, the GPU runs one kernel at a time, whoever launched it. Afterwards "
-                        "the daemon "
-                        "sets the policy again that was in force. Exits like the program.",
+                        "the daemon sets the policy again that was in force. Exits like the program.",
                 .run = profile_run,
                 .options =
                         {
@@ -177,8 +176,7 @@ static const struct ctl_command completion_commands[] = {
                 .name = "candidates",
                 .summary = "what may stand in place of the last WORD; the scripts use it",
                 .help = "Prints a word and its meaning per line, with a tab between; :files or :programs stand for "
-                        "what the shell "
-                        "completes itself.",
+                        "what the shell completes itself.",
                 .run = completion_candidates,
                 .arguments = {{.name = "WORD", .kind = CTL_PROGRAM, .many = 1}},
         },
@@ -223,9 +221,8 @@ const struct ctl_command ctl_commands[] = {
                 .name = "run",
                 .summary = "run a program under DetShare",
                 .help = "The program needs no change: detsharectl sets DETSHARE_ variables and puts the drop-in "
-                        "libcuda.so.1 "
-                        "first in LD_LIBRARY_PATH. Exits like the program; 127 if it is not found, 126 if it cannot be "
-                        "executed.",
+                        "libcuda.so.1 first in LD_LIBRARY_PATH. Exits like the program; 127 if it is not found, 126 "
+                        "if it cannot be executed.",
                 .run = cmd_run,
                 .options =
                         {
@@ -270,8 +267,7 @@ const struct ctl_command ctl_commands[] = {
                 .name = "profile",
                 .summary = "what the daemon knows of kernels, and measuring it",
                 .help = "PACK is a folder with a model pack. detsharectl measures its kernels like profile run -- "
-                        "detshare-serve "
-                        "PACK --requests N, and then what bounds them.",
+                        "detshare-serve PACK --requests N, and then what bounds them.",
                 .run = profile_pack,
                 .subcommands = profile_commands,
                 .options =
@@ -287,10 +283,9 @@ const struct ctl_command ctl_commands[] = {
                 .name = "calibrate",
                 .summary = "measure how much kernels slow each other down on this GPU",
                 .help = "Policies bound BE work by the result. No other client may have work on the GPU meanwhile, "
-                        "unless --force "
-                        "is given. Afterwards the daemon sets the policy again that was in force.\n"
-                        "--quick goes with neither --seconds nor --channels. --show and --forget go with no option but "
-                        "--json.",
+                        "unless --force is given. Afterwards the daemon sets the policy again that was in force.\n"
+                        "--quick goes with neither --seconds nor --channels. --show and --forget go with no option "
+                        "but --json.",
                 .run = cmd_calibrate,
                 .options =
                         {

@@ -111,6 +111,13 @@ enum ctl_colour ctl_class_colour(const char *class_name);
 
 struct ctl_table;
 
+struct ctl_column {
+        const char *name;
+        int right;   /* 1: cells are aligned to the right */
+        size_t wrap; /* wrap, drop: see ctl_table_may() */
+        int drop;
+};
+
 struct ctl_table *ctl_table_new(int headings);
 void ctl_table_free(struct ctl_table *table);
 void ctl_table_column(struct ctl_table *table, const char *name, int right);
@@ -120,6 +127,8 @@ void ctl_table_column(struct ctl_table *table, const char *name, int right);
  * never.
  */
 void ctl_table_may(struct ctl_table *table, size_t wrap, int drop);
+/* Appends n columns. */
+void ctl_table_columns(struct ctl_table *table, const struct ctl_column *columns, size_t n);
 /* Change the drop rank of a column, counted from 0. */
 void ctl_table_rank(struct ctl_table *table, size_t column, int drop);
 /* Append a row: one string per column. 0, or CTL_FAILED after an error message. */

@@ -157,13 +157,20 @@ static int parse(struct ctl_args *args, int argc, char **argv)
         return code ? code : -1;
 }
 
-static size_t find_option(const struct ctl_args *args, const char *name)
+const struct ctl_option *ctl_find_option(const struct ctl_option *options, const char *name)
 {
-        const struct ctl_option *options = args->command->options;
-        size_t i = 0;
-        while (i < CTL_OPTIONS_MAX && options[i].name && strcmp(options[i].name, name))
-                i++;
-        return i < CTL_OPTIONS_MAX && options[i].name ? i : CTL_OPTIONS_MAX;
+        for (size_t i = 0; i < CTL_OPTIONS_MAX && options[i].name; i++)
+                if (!strcmp(options[i].name, name))
+                        return &options[i];
+        return NULL;
+}
+
+/* Returns the index of an option that the subcommand's row has and the user gave, else CTL_OPTIONS_MAX. */
+static size_t find_given(const struct ctl_args *args, const char *name)
+{
+        const struct ctl_option *option = ctl_find_option(args->command->options, name);
+        const size_t i = option ? (size_t)(option - args->command->options) : CTL_OPTIONS_MAX;
+        return i < CTL_OPTIONS_MAX && args->text[i] ? i : CTL_OPTIONS_MAX;
 }
 
 int ctl_given(const struct ctl_args *args, const char *name)
@@ -173,25 +180,25 @@ int ctl_given(const struct ctl_args *args, const char *name)
 
 const char *ctl_value(const struct ctl_args *args, const char *name)
 {
-        const size_t i = find_option(args, name);
+        const size_t i = find_given(args, name);
         return i < CTL_OPTIONS_MAX ? args->text[i] : NULL;
 }
 
 double ctl_number(const struct ctl_args *args, const char *name, double otherwise)
 {
-        const size_t i = find_option(args, name);
-        return i < CTL_OPTIONS_MAX && args->text[i] ? args->number[i] : otherwise;
+        const size_t i = find_given(args, name);
+        return i < CTL_OPTIONS_MAX ? args->number[i] : otherwise;
 }
 
 uint64_t ctl_value_bytes(const struct ctl_args *args, const char *name)
 {
-        const size_t i = find_option(args, name);
-        return i < CTL_OPTIONS_MAX && args->text[i] ? args->bytes[i] : 0;
+        const size_t i = find_given(args, name);
+        return i < CTL_OPTIONS_MAX ? args->bytes[i] : 0;
 }
 
 /* --- dispatch ----------------------------------------------------------------------------------------------------- */
 
-static const struct ctl_command *find(const struct ctl_command *commands, const char *name)
+const struct ctl_command *ctl_find_command(const struct ctl_command *commands, const char *name)
 {
         for (; commands && commands->name; commands++)
                 if (!strcmp(commands->name, name))
@@ -220,12 +227,12 @@ static int no_subcommand(const struct ctl_args *args, const char *word)
 
 int ctl_dispatch(int argc, char **argv)
 {
-        struct ctl_args args = {.command = find(ctl_commands, argv[0])};
+        struct ctl_args args = {.command = ctl_find_command(ctl_commands, argv[0])};
         if (!args.command)
                 return ctl_usage("unknown command %s", argv[0]);
         extend_path(&args, argv[0]);
-        while (argc > 1 && find(args.command->subcommands, argv[1])) {
-                args.command = find(args.command->subcommands, argv[1]);
+        while (argc > 1 && ctl_find_command(args.command->subcommands, argv[1])) {
+                args.command = ctl_find_command(args.command->subcommands, argv[1]);
                 argc--;
                 argv++;
                 extend_path(&args, argv[0]);

@@ -74,6 +74,10 @@ extern const struct ctl_command ctl_commands[]; /* table of subcommands, ended b
 /* options that stand before the subcommand, ended by an entry without a name */
 extern const struct ctl_option ctl_global_options[];
 
+/* Return the row with that name, or NULL. commands: such a table, or NULL for an empty one. */
+const struct ctl_command *ctl_find_command(const struct ctl_command *commands, const char *name);
+const struct ctl_option *ctl_find_option(const struct ctl_option *options, const char *name);
+
 /*
  * Runs the subcommand that argv names, after checking its options and arguments. argv[0] is the subcommand's name.
  * Returns the exit code; prints errors.

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "ctl/calibrate.h"
+#include "ctl/clock.h"
 #include "ctl/profile.h"
 
 #define KERNELS_MAX 65536u
@@ -59,13 +60,6 @@ struct pack_run {
         struct timed *kernels;
         size_t n;
 };
-
-static uint64_t now_ns(clockid_t clock)
-{
-        struct timespec t;
-        clock_gettime(clock, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* --- the program --- */
 
@@ -170,12 +164,12 @@ static int measure(struct pack_run *run, int beside)
 static int choose_grid(struct pack_run *run)
 {
         struct calibrate_span span = {0};
-        const uint64_t begin = now_ns(CLOCK_MONOTONIC);
+        const uint64_t begin = ctl_clock_ns(CLOCK_MONOTONIC);
         double grid = 8.0 * run->n_sms;
         int code = calibrate_be_launch(&run->be, DSC_LOAD_WRITE, (uint32_t)grid);
         if (!code)
                 code = calibrate_be_ended(&run->be, 1, &span);
-        if (!code && now_ns(CLOCK_MONOTONIC) - begin > REAL_NS_MAX)
+        if (!code && ctl_clock_ns(CLOCK_MONOTONIC) - begin > REAL_NS_MAX)
                 return -1;
         if (!code && span.end_ns > span.start_ns)
                 grid *= THRASH_NS / (double)(span.end_ns - span.start_ns);
@@ -377,7 +371,7 @@ int profile_pack(const struct ctl_args *args)
                 .pack = args->argv[0],
                 .requests = ctl_given(args, "requests") ? ctl_value(args, "requests") : REQUESTS,
                 .as_json = ctl_given(args, "json"),
-                .since_ms = now_ns(CLOCK_REALTIME) / 1000000u,
+                .since_ms = ctl_clock_ns(CLOCK_REALTIME) / 1000000u,
         };
         if (!is_pack(run.pack))
                 return ctl_usage(

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ctl/clock.h"
 #include "ctl/profile.h"
 #include "ctl/progress.h"
 
@@ -86,9 +87,7 @@ static pid_t start(char **command, const sigset_t *mask, int *ret_gate)
 
 static uint64_t now_ms(clockid_t clock)
 {
-        struct timespec t;
-        clock_gettime(clock, &t);
-        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+        return ctl_clock_ns(clock) / 1000000u;
 }
 
 /* Waits for the program and returns its exit code, as a shell computes it. After `seconds` the daemon stops

@@ -107,12 +107,7 @@ static int add_row(const struct dsc_profile *row, struct ctl_table *t)
         return ctl_table_row(t, cells);
 }
 
-static const struct {
-        const char *name;
-        int right;
-        size_t wrap;
-        int drop; /* rank in which the column is left out, see ctl_table_may() */
-} columns[] = {
+static const struct ctl_column columns[] = {
         {"KERNEL", 0, 16, 0},
         {"BLOCKS", 1, 0, 3},
         {"THREADS", 1, 0, 4},
@@ -132,10 +127,7 @@ static int draw(const struct dsc_profiles *profiles, int measured, struct ctl_te
                 ctl_complain("out of memory");
                 return CTL_FAILED;
         }
-        for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-                ctl_table_column(t, columns[i].name, columns[i].right);
-                ctl_table_may(t, columns[i].wrap, columns[i].drop);
-        }
+        ctl_table_columns(t, columns, sizeof(columns) / sizeof(columns[0]));
         for (size_t i = 0; i < profiles->n && !r; i++) {
                 if (measured && !profiles->rows[i].n_points)
                         continue;

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "ctl/clock.h"
 
 #define EVERY_NS 100000000u /* least interval between two drawings of the bar, ns */
 #define BAR_MAX 40u         /* most characters of the bar */
@@ -15,13 +16,6 @@ static struct {
         char what[64]; /* text before the bar; "" if no bar is shown */
         uint64_t begin_ns, drawn_ns;
 } shown;
-
-static uint64_t now_ns(void)
-{
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void ctl_progress_line(const char *what, double done, uint64_t elapsed_ns, size_t width, char *ret, size_t size)
 {
@@ -55,7 +49,7 @@ static size_t terminal_width(void)
 void ctl_progress(const char *what, double done)
 {
         char line[256];
-        const uint64_t now = now_ns();
+        const uint64_t now = ctl_clock_ns(CLOCK_MONOTONIC);
         if (!isatty(STDERR_FILENO))
                 return;
         if (strcmp(shown.what, what) != 0) {

@@ -92,6 +92,14 @@ void ctl_table_may(struct ctl_table *table, size_t wrap, int drop)
         table->columns[table->n - 1].drop = drop;
 }
 
+void ctl_table_columns(struct ctl_table *table, const struct ctl_column *columns, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                ctl_table_column(table, columns[i].name, columns[i].right);
+                ctl_table_may(table, columns[i].wrap, columns[i].drop);
+        }
+}
+
 void ctl_table_rank(struct ctl_table *table, size_t column, int drop)
 {
         table->columns[column].drop = drop;

@@ -11,8 +11,6 @@
 #include "sched/internal.h"
 #include "util/macro.h"
 
-#define GRAPH_PIECE_AWAY 4u
-
 /* --- a graph's attributes as one operation ------------------------------------------------------------------------ */
 
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch)
@@ -54,13 +52,13 @@ int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch)
  * A policy divides an operation's duration by its waves to estimate for how long one block of it occupies an SM. A
  * piece takes as long as all its kernels, so it has the sum of their waves.
  */
-void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns)
+void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns, uint64_t away_ns)
 {
         uint64_t slots = (uint64_t)graph->blocks_per_sm * sched->info->n_sms, blocks;
         struct ds_kstat_row *row;
 
         graph->piece = 1;
-        graph->piece_ns = expected_ns;
+        graph->away_ns = away_ns;
         if (graph->blocks >= slots && !graph->all_resident) {
                 if (__builtin_mul_overflow(slots, graph->waves, &blocks))
                         blocks = UINT64_MAX;
@@ -106,17 +104,15 @@ int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph 
                 sched->device, graph->device, sched->ladder.device_rung[graph_rung(session, graph)]);
 }
 
-/*
- * While LS has work, and shortly after, the policy must decide about every kernel, because LS work that returns would
- * wait for a whole piece. So a piece runs as a whole only if LS has been idle for GRAPH_PIECE_AWAY times its duration.
- */
+/* While LS has work, and shortly after, the policy must decide about every kernel, because LS work that returns would
+ * wait for a whole piece. */
 static int graph_piece_may_be_whole(const ds_sched *sched, const struct ds_sched_graph *piece)
 {
         uint64_t left_ns = sched->class_left_ns[DETSHARE_CLASS_LS];
 
         if (sched->n_class_ops[DETSHARE_CLASS_LS])
                 return 0;
-        return !left_ns || (sched->now_ns - left_ns) / GRAPH_PIECE_AWAY >= piece->piece_ns;
+        return !left_ns || sched->now_ns - left_ns >= piece->away_ns;
 }
 
 static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op *op)

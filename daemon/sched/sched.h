@@ -79,8 +79,8 @@ struct ds_sched_graph {
         uint32_t all_resident;
         /* sum over the graph's kernels: waves of blocks, each of which fills the GPU or part of it */
         uint64_t waves;
-        uint8_t piece;     /* 1: a piece, see ds_sched_graph_piece() */
-        uint64_t piece_ns; /* expected duration of a piece, ns */
+        uint8_t piece;    /* 1: a piece, see ds_sched_graph_piece() */
+        uint64_t away_ns; /* time for which LS must have been idle before the piece is launched as a whole, ns */
 };
 
 /* Other forms of a kernel (ptx/pass/forms.h); NULL: there is none. The caller owns them and keeps them valid as long
@@ -352,9 +352,10 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine);
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch);
 /*
  * Makes the graph a piece: consecutive nodes of another graph that take expected_ns in total, to be unfolded from that
- * graph. Called after all kernels are added. See graph.h.
+ * graph. It is launched as a whole only while LS has been idle for away_ns. Called after all kernels are added. See
+ * graph.h.
  */
-void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns);
+void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns, uint64_t away_ns);
 /* Mean duration of a launch, copy or memset, including the device's cost of launching it; 0: not known. */
 uint64_t ds_sched_expected_ns(ds_sched *sched, const struct ds_op *op);
 /* Whether all blocks of the launch must be resident at the same time. */

@@ -745,7 +745,7 @@ int dsw_graph_unfold(void *user, struct ds_op *op, struct ds_op **ret)
                 whole->graph_next++;
         if (whole->graph_next == end)
                 return 0;
-        piece = whole->piece ? NULL : dsw_pieces_at(graph->pieces, whole->graph_next);
+        piece = dsw_pieces_at(graph->pieces, whole->piece, whole->graph_next);
         part = dsw_op_new(whole->session, piece ? DS_OP_GRAPH : part_kind(node_record(graph, whole->graph_next)), 0);
         if (!part)
                 return -ENOMEM;

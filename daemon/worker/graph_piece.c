@@ -5,23 +5,34 @@
 #include "worker/graph_piece.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "sched/kstat.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 #include "worker/internal.h"
 
+/* Pieces of one length. */
+struct layer {
+        uint32_t n;
+        struct dsw_piece *at;         /* array of the pieces, sorted by their first node */
+        struct ds_device_node *nodes; /* all nodes of the graph, by index; the pieces need dependencies of their own */
+        uint32_t *deps;               /* dependencies of all nodes, one node after another */
+};
+
 struct dsw_pieces {
-        uint32_t n, n_used;
+        uint32_t n_used;
         struct dsw_pieces **home, *prev, *next; /* in the session's list, ordered by the latest launch of a piece */
-        struct dsw_piece *at;                   /* array of the pieces, sorted by their first node */
-        struct ds_device_node *nodes;           /* all nodes of the graph, by index */
-        uint32_t *deps;                         /* dependencies of all nodes, one node after another */
+        struct layer layers[_DSW_PIECE_LENGTHS];
         uint64_t charge;
 };
 
 /* A run of nodes that grows during the walk over the graph. */
 struct cut {
+        struct dsw_pieces *pieces;
+        enum dsw_piece_length length;
+        uint64_t least_ns, most_ns;   /* expected duration of a piece */
+        uint32_t *deps;               /* room for dependencies of nodes of later pieces */
         uint32_t first, end, n_works; /* end: index after its last node with work */
         uint64_t ns;
 };
@@ -53,11 +64,9 @@ static uint64_t node_expected_ns(
         return ds_sched_expected_ns(session->worker->sched, &op);
 }
 
-static int node_is_alone(
-        const ds_worker *worker, const struct ds_device_node *node, const struct dsw_kernel *kernel, uint64_t ns)
+/* Whether a node with work can be in no piece, however long. */
+static int node_is_alone(const ds_worker *worker, const struct ds_device_node *node, const struct dsw_kernel *kernel)
 {
-        if (ns > worker->piece_ns)
-                return 1;
         if (node->kind != DS_NODE_LAUNCH)
                 return 0;
         if (worker->transform != DS_SCHED_TRANSFORM_NEVER && (kernel->sched.sliced || kernel->sched.persistent))
@@ -66,6 +75,21 @@ static int node_is_alone(
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
+
+static const struct dsw_piece *layer_at(const struct layer *layer, uint32_t node)
+{
+        uint32_t low = 0, high = layer->n;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (layer->at[middle].first < node)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low < layer->n && layer->at[low].first == node ? &layer->at[low] : NULL;
+}
 
 /* Collects a node's dependencies on nodes of the same piece. Nodes outside the piece have ended before the piece
  * begins. */
@@ -98,11 +122,14 @@ static int pieces_give_way(struct dsw_session *session)
         return 0;
 }
 
-static void piece_describe(struct dsw_session *session, struct dsw_pieces *pieces, struct dsw_piece *piece, uint64_t ns)
+static void piece_describe(struct dsw_session *session, struct dsw_piece *piece, const struct cut *cut)
 {
+        const struct ds_device_node *nodes = cut->pieces->layers[cut->length].nodes;
+        const uint64_t away_ns = DSW_PIECE_AWAY * cut->ns;
+
         piece->sched.key = 2; /* base of the keys of pieces, which must differ from the keys of whole graphs */
         for (uint32_t i = piece->first; i < piece->end; i++) {
-                const struct ds_device_node *node = &pieces->nodes[i];
+                const struct ds_device_node *node = &nodes[i];
 
                 piece->sched.n_works += node->kind != DS_NODE_NOTHING;
                 if (node->kind == DS_NODE_LAUNCH)
@@ -110,31 +137,34 @@ static void piece_describe(struct dsw_session *session, struct dsw_pieces *piece
                 else if (node->kind != DS_NODE_NOTHING)
                         piece->sched.key = ds_kstat_mix(piece->sched.key, node->kind);
         }
-        ds_sched_graph_piece(session->worker->sched, &piece->sched, ns);
+        ds_sched_graph_piece(session->worker->sched, &piece->sched, cut->ns,
+                cut->length == DSW_PIECE_LONG ? DS_MAX(away_ns, DSW_PIECE_LONG_AWAY_NS) : away_ns);
 }
 
 /* Makes a piece of the collected nodes if there are enough of them and the device accepts it. Otherwise these nodes
  * run singly. */
-static void cut_close(struct dsw_session *session, struct dsw_pieces *pieces, struct cut *cut, uint32_t **deps)
+static void cut_close(struct dsw_session *session, struct cut *cut)
 {
-        struct dsw_piece *piece = &pieces->at[pieces->n];
+        struct layer *layer = &cut->pieces->layers[cut->length];
+        struct dsw_piece *piece = &layer->at[layer->n];
         ds_worker *worker = session->worker;
         uint32_t n_works = cut->n_works;
 
         cut->n_works = 0;
-        if (n_works < 2)
+        if (n_works < 2 || cut->ns < cut->least_ns)
                 return;
         while (session->n_pieces >= DSW_SESSION_PIECES_MAX)
                 if (!pieces_give_way(session))
                         return;
-        *piece = (struct dsw_piece){.first = cut->first, .end = cut->end, .of = pieces};
+        *piece = (struct dsw_piece){
+                .first = cut->first, .end = cut->end, .length = cut->length, .of = cut->pieces};
         for (uint32_t i = piece->first; i < piece->end; i++)
-                *deps += piece_deps(piece, &pieces->nodes[i], *deps);
-        if (worker->ops->graph_new(worker->device, session->space, &pieces->nodes[piece->first],
+                cut->deps += piece_deps(piece, &layer->nodes[i], cut->deps);
+        if (worker->ops->graph_new(worker->device, session->space, &layer->nodes[piece->first],
                     piece->end - piece->first, &piece->sched.device))
                 return;
-        piece_describe(session, pieces, piece, cut->ns);
-        pieces->n++;
+        piece_describe(session, piece, cut);
+        layer->n++;
         session->n_pieces++;
 }
 
@@ -149,27 +179,59 @@ static void cut_add(struct cut *cut, uint32_t node, uint64_t ns)
         cut->ns += ns;
 }
 
-static void cut_all(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces *pieces,
-        const uint64_t *expected_ns)
+/* Whether no piece may cross the beginning of this node, because a longer piece begins or ends there. */
+static int cut_is_bounded(const struct cut *cut, uint32_t node, const struct dsw_piece **around)
 {
-        const ds_worker *worker = session->worker;
-        uint32_t *deps = pieces->deps;
-        struct cut cut = {0};
+        const struct dsw_piece *begins = NULL;
 
+        if (cut->length != DSW_PIECE_LONG)
+                begins = layer_at(&cut->pieces->layers[DSW_PIECE_LONG], node);
+        if (!begins && (!*around || node != (*around)->end))
+                return 0;
+        *around = begins;
+        return 1;
+}
+
+static void cut_all(
+        struct dsw_session *session, const struct dsw_graph *graph, struct cut *cut, const uint64_t *expected_ns)
+{
+        struct layer *layer = &cut->pieces->layers[cut->length];
+        const struct dsw_piece *around = NULL;
+
+        cut->deps = layer->deps;
         for (uint32_t i = 0; i < dsw_graph_n_nodes(graph); i++) {
                 enum dsw_node_class class_ = dsw_graph_node_class(graph, i);
                 int alone = class_ == DSW_NODE_ODD ||
-                            (class_ == DSW_NODE_WORK && node_is_alone(worker, &pieces->nodes[i],
-                                                                dsw_graph_node_kernel(graph, i), expected_ns[i]));
+                            (class_ == DSW_NODE_WORK &&
+                                    (expected_ns[i] > cut->most_ns ||
+                                            node_is_alone(session->worker, &layer->nodes[i],
+                                                    dsw_graph_node_kernel(graph, i))));
 
+                if (cut_is_bounded(cut, i, &around))
+                        cut_close(session, cut);
                 if (class_ == DSW_NODE_EMPTY)
                         continue;
-                if (alone || cut.ns + expected_ns[i] > worker->piece_ns)
-                        cut_close(session, pieces, &cut, &deps);
+                if (alone || cut->ns + expected_ns[i] > cut->most_ns)
+                        cut_close(session, cut);
                 if (!alone)
-                        cut_add(&cut, i, expected_ns[i]);
+                        cut_add(cut, i, expected_ns[i]);
         }
-        cut_close(session, pieces, &cut, &deps);
+        cut_close(session, cut);
+}
+
+/* Cuts into long pieces first: the short ones keep within them. */
+static void cut_lengths(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces *pieces,
+        const uint64_t *expected_ns)
+{
+        const uint64_t most_ns = session->worker->piece_ns;
+        struct cut longer = {.pieces = pieces,
+                .length = DSW_PIECE_LONG,
+                .least_ns = most_ns + 1,
+                .most_ns = DSW_PIECE_LONG_TIMES * most_ns};
+        struct cut shorter = {.pieces = pieces, .length = DSW_PIECE_SHORT, .most_ns = most_ns};
+
+        cut_all(session, graph, &longer, expected_ns);
+        cut_all(session, graph, &shorter, expected_ns);
 }
 
 /* --- cutting a graph ---------------------------------------------------------------------------------------------- */
@@ -217,23 +279,37 @@ static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces,
 
 /* Allocates arrays for the largest number of pieces that this many nodes can give. Returns 0; anything else: there
  * is no room. */
-static int pieces_reserve(struct dsw_session *session, struct dsw_pieces *pieces, uint32_t n_nodes, size_t n_deps)
+static int pieces_reserve(
+        struct dsw_session *session, struct dsw_pieces *pieces, const struct ds_device_node *nodes, uint32_t n, size_t n_deps)
 {
-        uint32_t most = n_nodes / 2;
+        const uint32_t most = n / 2;
+        const size_t bytes = most * sizeof(*pieces->layers->at) + n * sizeof(*nodes) + n_deps * sizeof(uint32_t);
 
-        if (!pieces_charge(session, pieces,
-                    sizeof(*pieces) + most * sizeof(*pieces->at) + n_nodes * sizeof(*pieces->nodes) +
-                            n_deps * sizeof(*pieces->deps)))
+        if (!pieces_charge(session, pieces, sizeof(*pieces) + _DSW_PIECE_LENGTHS * bytes))
                 return -1;
-        pieces->at = ds_alloc0(DS_MAX(most, 1u), sizeof(*pieces->at));
-        pieces->deps = ds_alloc0(DS_MAX(n_deps, (size_t)1), sizeof(*pieces->deps));
-        return pieces->at && pieces->deps ? 0 : -1;
+        for (size_t i = 0; i < _DSW_PIECE_LENGTHS; i++) {
+                struct layer *layer = &pieces->layers[i];
+
+                layer->at = ds_alloc0(DS_MAX(most, 1u), sizeof(*layer->at));
+                layer->nodes = ds_alloc0(n, sizeof(*layer->nodes));
+                layer->deps = ds_alloc0(DS_MAX(n_deps, (size_t)1), sizeof(*layer->deps));
+                if (!layer->at || !layer->nodes || !layer->deps)
+                        return -1;
+                memcpy(layer->nodes, nodes, n * sizeof(*nodes));
+        }
+        return 0;
+}
+
+static uint32_t pieces_n(const struct dsw_pieces *pieces)
+{
+        return pieces->layers[DSW_PIECE_SHORT].n + pieces->layers[DSW_PIECE_LONG].n;
 }
 
 void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces **home)
 {
         uint32_t n = dsw_graph_n_nodes(graph);
         ds_cleanup(ds_freep) uint64_t *expected_ns = NULL;
+        ds_cleanup(ds_freep) struct ds_device_node *nodes = NULL;
         struct dsw_pieces *pieces;
         size_t n_deps;
 
@@ -246,12 +322,12 @@ void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, 
         DL_APPEND(session->pieces, pieces);
         pieces->home = home;
         pieces->n_used = 1; /* marks these pieces as in use, so that making room for them does not free them */
-        pieces->nodes = ds_alloc0(n, sizeof(*pieces->nodes));
-        if (expected_ns && pieces->nodes && graph_is_known(session, graph, pieces->nodes, expected_ns, &n_deps) &&
-                !pieces_reserve(session, pieces, n, n_deps))
-                cut_all(session, graph, pieces, expected_ns);
+        nodes = ds_alloc0(n, sizeof(*nodes));
+        if (expected_ns && nodes && graph_is_known(session, graph, nodes, expected_ns, &n_deps) &&
+                !pieces_reserve(session, pieces, nodes, n, n_deps))
+                cut_lengths(session, graph, pieces, expected_ns);
         pieces->n_used = 0;
-        if (pieces->n)
+        if (pieces_n(pieces))
                 *home = pieces;
         else
                 dsw_pieces_free(session, pieces);
@@ -264,17 +340,21 @@ void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces)
         if (!pieces)
                 return;
         assert(!pieces->n_used);
-        for (uint32_t i = 0; i < pieces->n; i++)
-                worker->ops->graph_free(worker->device, pieces->at[i].sched.device);
-        if (pieces->n)
+        if (pieces_n(pieces))
                 dsw_quiesce_chore(worker);
         DL_DELETE(session->pieces, pieces);
-        session->n_pieces -= pieces->n;
+        session->n_pieces -= pieces_n(pieces);
         session->piece_bytes -= pieces->charge;
         session->user->piece_bytes -= pieces->charge;
-        ds_free(pieces->at);
-        ds_free(pieces->nodes);
-        ds_free(pieces->deps);
+        for (size_t i = 0; i < _DSW_PIECE_LENGTHS; i++) {
+                struct layer *layer = &pieces->layers[i];
+
+                for (uint32_t k = 0; k < layer->n; k++)
+                        worker->ops->graph_free(worker->device, layer->at[k].sched.device);
+                ds_free(layer->at);
+                ds_free(layer->nodes);
+                ds_free(layer->deps);
+        }
         ds_free(pieces);
 }
 
@@ -291,17 +371,14 @@ void dsw_piece_unuse(const struct dsw_piece *piece)
         piece->of->n_used--;
 }
 
-const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, uint32_t node)
+const struct dsw_piece *dsw_pieces_at(
+        const struct dsw_pieces *pieces, const struct dsw_piece *around, uint32_t node)
 {
-        uint32_t low = 0, high = pieces ? pieces->n : 0;
+        const struct dsw_piece *piece = NULL;
 
-        while (low < high) {
-                uint32_t middle = low + (high - low) / 2;
-
-                if (pieces->at[middle].first < node)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return pieces && low < pieces->n && pieces->at[low].first == node ? &pieces->at[low] : NULL;
+        if (!pieces || (around && around->length == DSW_PIECE_SHORT))
+                return NULL;
+        if (!around)
+                piece = layer_at(&pieces->layers[DSW_PIECE_LONG], node);
+        return piece ? piece : layer_at(&pieces->layers[DSW_PIECE_SHORT], node);
 }

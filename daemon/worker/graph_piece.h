@@ -9,7 +9,12 @@
  * Everything that may happen between two kernels (the policy's choice of rung, a time bound, other sessions' work) is
  * thus never delayed by more than the length of a piece.
  *
- * Guarantees. Every node is in at most one piece. Pieces and single nodes run one after another in the client's order,
+ * A graph is cut twice. Short pieces are for the pauses between requests. Long ones are for LS sessions that have been
+ * idle for DSW_PIECE_LONG_AWAY_NS, because each piece costs the GPU 3 us (docs/gpu/measured.md). A long piece that may
+ * not be launched is unfolded into the short pieces in it.
+ *
+ * Guarantees. Every node is in at most one piece of each length, and a short piece is within one long piece or outside
+ * of all. Pieces and single nodes run one after another in the client's order,
  * and dependencies inside a piece hold, so the results are those of the graph. A node stays single if it takes longer
  * than a piece may, if all its blocks must be resident (it needs a place of its own), if it has forms that can be
  * evicted when the graph is cut, or if no device launches it (events, host functions, values). A graph is not cut if
@@ -36,13 +41,19 @@ struct dsw_session;
 struct dsw_pieces;
 
 #define DSW_PIECE_NS (150 * 1000ULL)
+#define DSW_PIECE_LONG_TIMES 4u /* length of a long piece, in lengths of a short one */
+#define DSW_PIECE_AWAY 4u       /* shortest idle time of LS before a piece is launched, in lengths of that piece */
+#define DSW_PIECE_LONG_AWAY_NS DS_NS_PER_S
 #define DSW_PIECE_NODES_MAX 4096u    /* largest graph that is cut, in nodes: the worker serves nobody during the cut */
 #define DSW_SESSION_PIECES_MAX 1024u /* pieces of all graphs of a session */
 #define DSW_SESSION_PIECE_BYTES DS_MIB(32)
 #define DSW_USER_PIECE_BYTES DS_MIB(128)
 
+enum dsw_piece_length { DSW_PIECE_SHORT, DSW_PIECE_LONG, _DSW_PIECE_LENGTHS };
+
 struct dsw_piece {
         struct ds_sched_graph sched; /* the piece as a small graph; its device graph is never NULL */
+        enum dsw_piece_length length;
         uint32_t first, end;         /* the piece has nodes [first, end) of the graph */
         struct dsw_pieces *of;
 };
@@ -70,8 +81,10 @@ const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, ui
 void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces **home);
 /* NULL is allowed; no piece may be in use */
 void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces);
-/* The piece whose first node has this index, or NULL. `pieces` may be NULL. */
-const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, uint32_t node);
+/* The longest piece that begins at this node, among those within the piece `around` if that is not NULL. NULL: there
+ * is none. `pieces` may be NULL. */
+const struct dsw_piece *dsw_pieces_at(
+        const struct dsw_pieces *pieces, const struct dsw_piece *around, uint32_t node);
 /* Marks a piece as used by an operation until dsw_piece_unuse(). Meanwhile no piece of the same graph is freed. */
 void dsw_piece_use(struct dsw_session *session, const struct dsw_piece *piece);
 void dsw_piece_unuse(const struct dsw_piece *piece);

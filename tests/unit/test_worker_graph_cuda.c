@@ -322,10 +322,12 @@ Test(worker_graph_pieces, one_after_the_other_in_order, .timeout = 60)
         pair_close(&pair);
 }
 
-/* Ten kernels of 10 us run in pieces of at most 35 us: three, three, three kernels, and one alone. */
+/* Ten kernels of 10 us run in one long piece after a second without LS work. Sooner they run in pieces of at most 35 us:
+ * three, three, three kernels, and one alone. */
 Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
 {
         struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct dsw_piece *longer;
         uint32_t before, before_singles;
         uint64_t graph;
 
@@ -334,7 +336,19 @@ Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
         run(pair.t, &pair.be, graph, 3);
         steps_take(&pair, 10 * DS_NS_PER_US);
         run_until_cut(&pair, graph);
-        cr_assert_eq(session_of(&pair)->n_pieces, 3);
+        cr_assert_eq(session_of(&pair)->n_pieces, 4);
+        before = whole;
+        before_singles = singles;
+        run(pair.t, &pair.be, graph, 1);
+        cr_assert_eq(whole - before, 1, "LS has never had work");
+        cr_assert_eq(singles, before_singles);
+        longer = (struct dsw_piece *)dsw_pieces_at(session_of(&pair)->pieces, NULL, 0);
+        cr_assert_eq(longer->sched.away_ns, DS_NS_PER_S);
+        cr_assert_eq(dsw_pieces_at(session_of(&pair)->pieces, longer, 0)->sched.away_ns, 120 * DS_NS_PER_US);
+        /* LS has been idle for longer than a short piece demands, and for less than the long one does */
+        pair.t->worker->sched->class_left_ns[DETSHARE_CLASS_LS] = 1;
+        longer->sched.away_ns = UINT64_MAX;
+        run_until_cut(&pair, graph); /* the first launch only requests the short pieces */
         before = whole;
         before_singles = singles;
         run(pair.t, &pair.be, graph, 1);
@@ -359,10 +373,13 @@ static uint64_t cut_graph(struct pair *pair, uint32_t n)
         return graph;
 }
 
+/* pieces of 30 kernels of 10 us, if a piece takes at most 30 us: ten short ones, and long ones of 12, 12 and 6 kernels */
+#define PIECES_OF_30 (10 + 3)
+
 /* The limit on a session's graphs does not count pieces. */
 Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
 {
-        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct pair pair = pair_open(30 * DS_NS_PER_US);
         struct dsw_session *session = session_of(&pair);
         uint64_t graph, one, rest;
 
@@ -372,7 +389,7 @@ Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
         cr_assert_eq(destroy(pair.t, &pair.be, graph), 0);
         one -= session->graph_bytes;
         cut_graph(&pair, 200);
-        cr_assert_eq(session->n_pieces, 67);
+        cr_assert_eq(session->n_pieces, 67 + 17);
         /* the session's graphs and pieces leave exactly enough room for two more graphs */
         rest = DSW_SESSION_GRAPH_BYTES - 3 * one - (session->graph_bytes - one);
         session->graph_bytes += rest;
@@ -388,7 +405,7 @@ Test(worker_graph_pieces, pieces_do_not_count_as_graphs, .timeout = 60)
 /* When the room is full, the pieces with the oldest launch are removed, without any other effect. */
 Test(worker_graph_pieces, give_way, .timeout = 60)
 {
-        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct pair pair = pair_open(30 * DS_NS_PER_US);
         struct dsw_session *session = session_of(&pair);
         uint64_t graphs[3], one, rest;
         uint32_t before;
@@ -396,28 +413,28 @@ Test(worker_graph_pieces, give_way, .timeout = 60)
         graphs[0] = cut_graph(&pair, 30);
         one = session->piece_bytes;
         graphs[1] = cut_graph(&pair, 30);
-        cr_assert_eq(session->n_pieces, 20);
+        cr_assert_eq(session->n_pieces, 2 * PIECES_OF_30);
         rest = DSW_SESSION_PIECE_BYTES - 2 * one;
         session->piece_bytes += rest;
         session->user->piece_bytes += rest;
         run(pair.t, &pair.be, graphs[0], 1);
         graphs[2] = cut_graph(&pair, 30);
-        cr_assert_eq(session->n_pieces, 20);
+        cr_assert_eq(session->n_pieces, 2 * PIECES_OF_30);
         before = whole;
         run(pair.t, &pair.be, graphs[1], 1);
         cr_assert_eq(whole, before, "it was the last one to be launched");
         run(pair.t, &pair.be, graphs[0], 1);
         run(pair.t, &pair.be, graphs[2], 1);
-        cr_assert_eq(whole, before + 20);
+        cr_assert_eq(whole, before + 2 * 3);
         session->piece_bytes -= rest;
         session->user->piece_bytes -= rest;
         /* pieces beyond the limit on their number are removed too */
-        session->n_pieces += DSW_SESSION_PIECES_MAX - 20;
+        session->n_pieces += DSW_SESSION_PIECES_MAX - 2 * PIECES_OF_30;
         run(pair.t, &pair.be, graphs[1], 2);
         steps_take(&pair, 10 * DS_NS_PER_US);
         run_until_cut(&pair, graphs[1]); /* the last launch without pieces is the eighth */
-        session->n_pieces -= DSW_SESSION_PIECES_MAX - 20;
-        cr_assert_eq(session->n_pieces, 20);
+        session->n_pieces -= DSW_SESSION_PIECES_MAX - 2 * PIECES_OF_30;
+        cr_assert_eq(session->n_pieces, 2 * PIECES_OF_30);
         before = whole;
         run(pair.t, &pair.be, graphs[0], 1);
         cr_assert_eq(whole, before);
@@ -427,7 +444,7 @@ Test(worker_graph_pieces, give_way, .timeout = 60)
 /* No pieces are removed for a graph that would not fit even then. */
 Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
 {
-        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct pair pair = pair_open(30 * DS_NS_PER_US);
         struct dsw_session *session = session_of(&pair);
         uint64_t first = cut_graph(&pair, 30), second, rest;
         uint32_t before;
@@ -442,9 +459,9 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
         before = whole;
         run(pair.t, &pair.be, second, 1); /* at the fourth launch `second` would be cut */
         cr_assert_eq(whole, before, "it goes kernel by kernel");
-        cr_assert_eq(session->n_pieces, 10);
+        cr_assert_eq(session->n_pieces, PIECES_OF_30);
         run(pair.t, &pair.be, first, 1);
-        cr_assert_eq(whole, before + 10, "they are there");
+        cr_assert_eq(whole, before + 3, "they are there");
         session->user->piece_bytes -= rest;
         pair_close(&pair);
 }
@@ -452,7 +469,7 @@ Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
 /* Pieces whose launch is in progress are not removed, so the other graph is not cut. */
 Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
 {
-        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct pair pair = pair_open(30 * DS_NS_PER_US);
         struct dsw_session *session = session_of(&pair);
         uint64_t first = cut_graph(&pair, 30), rest;
         uint32_t before;
@@ -470,10 +487,10 @@ Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
         run(pair.t, &pair.be, first, 1);
         cr_assert_null(then);
         cr_assert_eq(singles, before + 30);
-        cr_assert_eq(session->n_pieces, 10);
+        cr_assert_eq(session->n_pieces, PIECES_OF_30);
         before = whole;
         run(pair.t, &pair.be, first, 1);
-        cr_assert_eq(whole, before + 10, "they are there");
+        cr_assert_eq(whole, before + 3, "they are there");
         session->piece_bytes -= rest;
         session->user->piece_bytes -= rest;
         pair_close(&pair);
@@ -482,13 +499,13 @@ Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
 /* A kernel longer than a piece may be runs alone. */
 Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
 {
-        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct pair pair = pair_open(30 * DS_NS_PER_US);
         uint64_t graph;
 
         steps(&pair.be, 10);
         cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
         run(pair.t, &pair.be, graph, 3);
-        steps_take(&pair, 36 * DS_NS_PER_US);
+        steps_take(&pair, 4 * 30 * DS_NS_PER_US + 1);
         run(pair.t, &pair.be, graph, 1);
         cr_assert_eq(session_of(&pair)->n_pieces, 0);
         cr_assert_eq(whole, 0);
@@ -630,8 +647,12 @@ Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
                 steps_take(&pair, 10 * DS_NS_PER_US);
                 /* at the eighth launch the graph is cut if two of its nodes can run concurrently */
                 run(pair.t, &pair.be, graph, 1);
+                pair.t->worker->sched->class_left_ns[DETSHARE_CLASS_LS] = 1; /* LS has been idle for long */
                 if (session_of(&pair)->n_pieces)
                         run_until_cut(&pair, graph);
+                /* every second graph runs as if LS had just ended its work, so that its short pieces are built too */
+                pair.t->worker->sched->class_left_ns[DETSHARE_CLASS_LS] = round % 2 ? pair.t->worker->now_ns : 1;
+                run(pair.t, &pair.be, graph, 8);
                 words_clear(&pair);
                 in_pieces -= whole;
                 for (int i = 0; i < 6; i++) {

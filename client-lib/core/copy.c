@@ -4,7 +4,9 @@
  *
  * The daemon cannot access pageable memory, so bytes go through the arena: pinned memory of the session, cut into
  * pieces. A write fills one piece after another and lets the device copy, so that filling and copying overlap; it
- * returns when all bytes are in the arena. A read keeps a few pieces in flight and empties them in order.
+ * returns when all bytes are in the arena. A read keeps a few pieces in flight and empties them in order. While it waits
+ * for the work before it, it has the kernel allocate the pages of its destination: a program often reads into memory
+ * that it has just allocated, and each first access to a page would cost as much as copying the page.
  *
  * There are large and small pieces, so that a thousand four-byte copies do not wait for each other. A piece is free, in
  * flight (free again when its operation has ended), or owned by a thread that fills or empties it. No lock is held
@@ -14,7 +16,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/internal.h"
 
@@ -26,6 +30,10 @@
 #define READ_AHEAD 4u
 #define CALL_BYTES 61440u
 #define OWNER_NAP_NS 50000
+#define ALLOCATE_BYTES (256u << 10) /* pages that a read allocates between two looks at its operation */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 _Static_assert(N_LARGE *LARGE_BYTES + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "pieces do not fit the arena");
 
@@ -287,15 +295,36 @@ static int read_ahead(
         return 0;
 }
 
+/*
+ * Allocates the whole pages in [from, end) until the part's operation has ended. Changes no byte. Where the kernel cannot
+ * do that (before Linux 5.14), or refuses it for this memory, the copy allocates them.
+ */
+static void allocate_pages(dsc_session *s, const struct job *job, const struct part *part, uintptr_t from, uintptr_t end)
+{
+        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+        uintptr_t at = (from + page - 1) / page * page;
+        end = end / page * page;
+        while (at < end && !dsc__ended(s, job->stream, part->seq)) {
+                const uintptr_t bytes = end - at < ALLOCATE_BYTES ? end - at : ALLOCATE_BYTES;
+                if (madvise((void *)at, bytes, MADV_POPULATE_WRITE))
+                        return;
+                at += bytes;
+        }
+}
+
 static int read_staged(dsc_session *s, struct job *job)
 {
         struct part parts[READ_AHEAD];
         uint64_t started = 0, finished = 0;
         int r = 0;
         const uint64_t limit = job->height ? part_limit(job) : 0;
+        const bool large = limit == LARGE_BYTES && job->height == 1;
+        const uintptr_t from = (uintptr_t)job->host, end = from + job->width;
         while (!r && (r = read_ahead(s, job, parts, &started, finished, limit)) == 0 && finished < started) {
                 const struct part *part = &parts[finished++ % READ_AHEAD];
                 const uint8_t *staged = (const uint8_t *)(uintptr_t)piece_address(s->memory.arena, part->piece);
+                if (large && finished == 1)
+                        allocate_pages(s, job, part, from, end);
                 r = dsc_wait(s, job->stream, part->seq);
                 if (!r)
                         copy_rows(part->host, job->host_pitch, staged, part->width, part);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "core/internal.h"
+#include "core/uncached.h"
 
 #define LARGE_BYTES (1u << 20)
 #define N_LARGE 12u
@@ -220,7 +221,10 @@ static bool next_part(struct job *job, uint64_t limit, struct part *ret)
 static void copy_rows(uint8_t *to, uint64_t to_pitch, const uint8_t *from, uint64_t from_pitch, const struct part *part)
 {
         for (uint64_t i = 0; i < part->rows; i++)
-                memcpy(to + i * to_pitch, from + i * from_pitch, part->width);
+                if (part->width >= DSC__UNCACHED_BYTES)
+                        dsc__copy_uncached(to + i * to_pitch, from + i * from_pitch, part->width);
+                else
+                        memcpy(to + i * to_pitch, from + i * from_pitch, part->width);
 }
 
 /* --- through the arena --- */

@@ -303,7 +303,8 @@ static int read_ahead(
  * Allocates the whole pages in [from, end) until the part's operation has ended. Changes no byte. Where the kernel cannot
  * do that (before Linux 5.14), or refuses it for this memory, the copy allocates them.
  */
-static void allocate_pages(dsc_session *s, const struct job *job, const struct part *part, uintptr_t from, uintptr_t end)
+static void allocate_pages(
+        dsc_session *s, const struct job *job, const struct part *part, uintptr_t from, uintptr_t end)
 {
         const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         uintptr_t at = (from + page - 1) / page * page;

@@ -156,8 +156,7 @@ static void cut_close(struct dsw_session *session, struct cut *cut)
         while (session->n_pieces >= DSW_SESSION_PIECES_MAX)
                 if (!pieces_give_way(session))
                         return;
-        *piece = (struct dsw_piece){
-                .first = cut->first, .end = cut->end, .length = cut->length, .of = cut->pieces};
+        *piece = (struct dsw_piece){.first = cut->first, .end = cut->end, .length = cut->length, .of = cut->pieces};
         for (uint32_t i = piece->first; i < piece->end; i++)
                 cut->deps += piece_deps(piece, &layer->nodes[i], cut->deps);
         if (worker->ops->graph_new(worker->device, session->space, &layer->nodes[piece->first],
@@ -203,9 +202,8 @@ static void cut_all(
                 enum dsw_node_class class_ = dsw_graph_node_class(graph, i);
                 int alone = class_ == DSW_NODE_ODD ||
                             (class_ == DSW_NODE_WORK &&
-                                    (expected_ns[i] > cut->most_ns ||
-                                            node_is_alone(session->worker, &layer->nodes[i],
-                                                    dsw_graph_node_kernel(graph, i))));
+                                    (expected_ns[i] > cut->most_ns || node_is_alone(session->worker, &layer->nodes[i],
+                                                                              dsw_graph_node_kernel(graph, i))));
 
                 if (cut_is_bounded(cut, i, &around))
                         cut_close(session, cut);
@@ -279,8 +277,8 @@ static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces,
 
 /* Allocates arrays for the largest number of pieces that this many nodes can give. Returns 0; anything else: there
  * is no room. */
-static int pieces_reserve(
-        struct dsw_session *session, struct dsw_pieces *pieces, const struct ds_device_node *nodes, uint32_t n, size_t n_deps)
+static int pieces_reserve(struct dsw_session *session, struct dsw_pieces *pieces, const struct ds_device_node *nodes,
+        uint32_t n, size_t n_deps)
 {
         const uint32_t most = n / 2;
         const size_t bytes = most * sizeof(*pieces->layers->at) + n * sizeof(*nodes) + n_deps * sizeof(uint32_t);
@@ -371,8 +369,7 @@ void dsw_piece_unuse(const struct dsw_piece *piece)
         piece->of->n_used--;
 }
 
-const struct dsw_piece *dsw_pieces_at(
-        const struct dsw_pieces *pieces, const struct dsw_piece *around, uint32_t node)
+const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, const struct dsw_piece *around, uint32_t node)
 {
         const struct dsw_piece *piece = NULL;
 

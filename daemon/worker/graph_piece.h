@@ -54,7 +54,7 @@ enum dsw_piece_length { DSW_PIECE_SHORT, DSW_PIECE_LONG, _DSW_PIECE_LENGTHS };
 struct dsw_piece {
         struct ds_sched_graph sched; /* the piece as a small graph; its device graph is never NULL */
         enum dsw_piece_length length;
-        uint32_t first, end;         /* the piece has nodes [first, end) of the graph */
+        uint32_t first, end; /* the piece has nodes [first, end) of the graph */
         struct dsw_pieces *of;
 };
 
@@ -83,8 +83,7 @@ void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, 
 void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces);
 /* The longest piece that begins at this node, among those within the piece `around` if that is not NULL. NULL: there
  * is none. `pieces` may be NULL. */
-const struct dsw_piece *dsw_pieces_at(
-        const struct dsw_pieces *pieces, const struct dsw_piece *around, uint32_t node);
+const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, const struct dsw_piece *around, uint32_t node);
 /* Marks a piece as used by an operation until dsw_piece_unuse(). Meanwhile no piece of the same graph is freed. */
 void dsw_piece_use(struct dsw_session *session, const struct dsw_piece *piece);
 void dsw_piece_unuse(const struct dsw_piece *piece);

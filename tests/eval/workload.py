@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import pathlib
+import statistics
 import sys
 import time
 
@@ -57,6 +58,9 @@ class Inference:
 
     def step(self):
         self.run()
+        self.copy()
+
+    def copy(self):
         output = self.prepared.output()
         (output[0] if isinstance(output, tuple) else output).cpu()
 
@@ -119,6 +123,29 @@ def loop(program, seconds):
     return {"items": len(latencies), "seconds": time.perf_counter() - begin, "latencies_ms": latencies}
 
 
+def parts(program, seconds):
+    """Medians over the steps of a captured model, ms: a step as `loop` times it, its graph by the GPU's own clock, and the copy of its
+    output to the host after the GPU has ended."""
+    import torch
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    rows, until = [], time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        at = time.perf_counter()
+        program.step()
+        step = time.perf_counter() - at
+        begin.record()
+        program.run()
+        end.record()
+        end.synchronize()
+        at = time.perf_counter()
+        program.copy()
+        rows.append((step * 1000, begin.elapsed_time(end), (time.perf_counter() - at) * 1000))
+    return {name: statistics.median(row[i] for row in rows) for i, name in enumerate(("step", "graph", "copy"))}
+
+
+ORDERS = {"serve": serve, "loop": lambda program, text: loop(program, float(text)), "parts": lambda program, text: parts(program, float(text))}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
@@ -138,7 +165,7 @@ def main():
     say({"ready": {"name": options.name, "torch": torch.__version__}})
     for line in sys.stdin:
         word, argument = line.split()
-        say(serve(program, argument) if word == "serve" else loop(program, float(argument)))
+        say(ORDERS[word](program, argument))
     return 0
 
 

@@ -23,6 +23,9 @@
 #define ATTRIBUTE_MEMORY_BITS 37
 /* fraction of the memory bandwidth from which a kernel counts as memory-bound, as in Orion */
 #define MEMORY_BOUND 0.6
+/* time that a server needs to take the next request from its queue, ns: real ones need 10 to 60 us, and a request that
+ * begins at the moment at which the previous one ends would look like a part of it */
+#define RUN_TURN_NS 10000u
 #define PROFILED_SAMPLES 100 /* samples that a stored profile claims to have */
 #define BUSY_MAX 4096        /* most spans of busy time that are kept, because later kernels can still change them */
 
@@ -51,11 +54,12 @@ struct session {
         uint32_t next_slot, n_free;
         int closed;     /* 1: a closed session, which submits step after step without waiting */
         int serving;    /* 1: a request is being submitted */
-        int waiting;    /* 1: the session waits for the arrival of its next request */
+        int waiting;    /* 1: the session waits for the time of its next request */
         int has_result; /* 1: the request has ended, and the policy does not know it yet */
         /* kernels of each part of the request: total number, and number submitted so far */
         uint64_t todo[2], at[2];
         struct ds_replay_arrival arrival; /* arrival of the current request, or of the next one */
+        uint64_t begin_ns;                /* time at which the server begins it, ns */
         uint64_t *latencies;
         size_t n_latencies, capacity;
 };
@@ -78,7 +82,7 @@ struct run {
         struct session sessions[DS_REPLAY_SESSIONS_MAX];
         const char *names[DS_REPLAY_SESSIONS_MAX];
         uint32_t n_sessions;
-        uint64_t now, next_arrival_ns;
+        uint64_t now, next_begin_ns;
         int stopping; /* 1: the simulated time is over */
         int error;
         struct busy busy;
@@ -218,11 +222,14 @@ static void request_follow(struct session *session)
                 session->arrival.ns = run->now;
         else
                 session->arrival = ds_replay_arrivals_next(session->config->arrivals);
-        session->waiting = session->arrival.ns > run->now;
+        session->begin_ns = session->arrival.ns;
+        if (session->has_result && !ds_replay_arrivals_closed(session->config->arrivals))
+                session->begin_ns = DS_MAX(session->begin_ns, run->now + RUN_TURN_NS);
+        session->waiting = session->begin_ns > run->now;
         if (!session->waiting)
                 request_begin(session);
         else
-                run->next_arrival_ns = DS_MIN(run->next_arrival_ns, session->arrival.ns);
+                run->next_begin_ns = DS_MIN(run->next_begin_ns, session->begin_ns);
 }
 
 static void latency_add(struct session *session, uint64_t ns)
@@ -501,15 +508,15 @@ static void take_arrivals(struct run *run)
 {
         struct session *session;
 
-        if (run->now < run->next_arrival_ns)
+        if (run->now < run->next_begin_ns)
                 return;
-        run->next_arrival_ns = UINT64_MAX;
+        run->next_begin_ns = UINT64_MAX;
         for (uint32_t i = 0; i < run->n_sessions; i++) {
                 session = &run->sessions[i];
                 if (!session->waiting)
                         continue;
-                if (session->arrival.ns > run->now) {
-                        run->next_arrival_ns = DS_MIN(run->next_arrival_ns, session->arrival.ns);
+                if (session->begin_ns > run->now) {
+                        run->next_begin_ns = DS_MIN(run->next_begin_ns, session->begin_ns);
                         continue;
                 }
                 request_begin(session);
@@ -529,7 +536,7 @@ static int run_loop(struct run *run, uint64_t end_ns)
                 tell_results(run);
                 take_arrivals(run);
                 r = ds_sched_step(run->sched, run->now);
-                until = DS_MIN(DS_MIN(ds_sched_next_timer(run->sched), run->next_arrival_ns), end_ns);
+                until = DS_MIN(DS_MIN(ds_sched_next_timer(run->sched), run->next_begin_ns), end_ns);
                 if (!r)
                         r = run->ops->advance(run->device, until);
                 r = r == -ETIME ? 0 : r;
@@ -645,7 +652,7 @@ int ds_replay_run(
         memset(ret, 0, sizeof(*ret));
         run->config = config;
         run->result = ret;
-        run->next_arrival_ns = UINT64_MAX;
+        run->next_begin_ns = UINT64_MAX;
         for (uint32_t i = 0; i < config->n_sessions; i++)
                 run->names[i] = config->sessions[i].name;
         r = device_open(run, message, message_size);

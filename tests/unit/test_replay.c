@@ -364,8 +364,8 @@ Test(replay, a_server_that_cannot_keep_up_falls_behind)
         session(workload(0, TEN), DETSHARE_CLASS_LS, "uniform:100000", 0)->slo_ns = 20 * US;
         rig_run();
         cr_assert_geq(rig.result.sessions[0].arrived, 99998);
-        /* the requests run one after the other, 15.5 us each */
-        cr_assert(abs((int)rig.result.sessions[0].ended - 1000000 * 10 / 155) < 3, "%llu",
+        /* the requests run one after the other, 15.5 us each, and the server takes the next one 10 us later */
+        cr_assert(abs((int)rig.result.sessions[0].ended - 1000000 * 10 / 255) < 3, "%llu",
                 (unsigned long long)rig.result.sessions[0].ended);
         cr_assert_lt(rig.result.sessions[0].in_slo, 5);
         cr_assert_gt(rig.result.sessions[0].max_ns, 300 * MS);

@@ -15,8 +15,8 @@
  * Prices. A BE kernel beside LS need not give way: where its blocks are short, priority alone lets LS in within
  * microseconds. Its harm is the mean rest of a block that LS finds on full SMs, less the gap that LS makes anyway,
  * times the LS kernels of a request (a long one counts once more per 10 us, because it may be a graph). While that is
- * within the slack, the kernel stays on the whole GPU. The slack is `slo_permille` of the time that the objective
- * leaves of a request, or without an objective `slack_permille` of the request's own length. Otherwise the kernel goes
+ * within the slack, the kernel stays on the whole GPU. The slack is `slack_permille` of the request's length, or what the
+ * session's objective leaves (see Objectives). Otherwise the kernel goes
  * to the upper rung with the lowest SM count of its own stair (stair.h) that leaves the reserve: below the first
  * missing SM the next ones cost nothing.
  *
@@ -58,6 +58,12 @@
  * its usual time. A kernel runs on such a part only if it ends sooner there than on all SMs after the requests. If
  * requests lose more than the slack even beside the smallest part, BE is held: none of its kernels is launched, except
  * after `starve_ms`.
+ *
+ * Objectives. A session that states a latency has a budget (budget.h): `attain_permille` of its requests must meet the
+ * latency, the others may miss it. While the budget lasts, BE may cost a request all that the objective leaves, and is
+ * held once the request needs the rest for itself. A request that waited in its client for others gets BE only while the
+ * budget has a whole miss in reserve: each delay would also delay those behind it. When the budget is spent, the session
+ * is treated as one without an objective.
  *
  * Evicting. A BE kernel of long blocks is launched in an evictable form (daemon/sched/forms.h), so no request waits for
  * its end, and no SMs stay free for a request that may come. When a request comes and BE runs where it would not be
@@ -221,7 +227,7 @@ static int be_may_borrow(const struct detshare *d, uint64_t ns)
                 if (!ls->open)
                         continue;
                 rest = ls->length_ns > since ? ls->length_ns - since : 0;
-                if (ls->slo_ns ? d->now_ns + rest + ns > ls->deadline_ns : ns > ls_slack(d, ls))
+                if (ls_buys(ls) ? d->now_ns + rest + ns > ls->deadline_ns : ns > ls_slack(d, ls))
                         return 0;
         }
         return 1;
@@ -724,9 +730,11 @@ static void be_launch_all(
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
-        const uint64_t until = ls->piece_ns + TRIAL_TIMES * max_u64(ls->length_ns, ls->mean_length_ns);
+        uint64_t until = ls->piece_ns + TRIAL_TIMES * max_u64(ls->length_ns, ls->mean_length_ns);
 
-        if (ls->regime >= ls->felt.now || !ls->length_ns)
+        if (ls->bought)
+                until = ls_until(ls);
+        else if (ls->regime >= ls->felt.now || !ls->length_ns)
                 return 0;
         if (d->now_ns < until)
                 wake_at(d, until);
@@ -762,7 +770,7 @@ static void tide_regime(struct detshare *d)
                 struct ls *ls = &d->ls[i];
 
                 ls->cut |= ls->open && ls_trial_is_over(d, ls);
-                trial |= ls->open && !ls->cut && ls->regime == FELT_EBB && ls->felt.now == FELT_HELD;
+                trial |= ls->open && !ls->cut && !ls->bought && ls->regime == FELT_EBB && ls->felt.now == FELT_HELD;
         }
         d->regime = FELT_EBB;
         for (uint32_t i = 0; i < LS_MAX; i++)

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "policies/budget.h"
 #include "policies/felt.h"
 #include "policies/gaps.h"
 #include "policies/stair.h"
@@ -29,6 +30,9 @@
 #define ENDED 128u
 #define CAME_BACK UINT64_MAX /* value of free_ns: BE left the device during this request and came back */
 #define BLOCKS_MAX 32u       /* maximum number of SM counts in the calibration */
+/* One of this many requests beside which the budget allows BE has no more of it than without an objective. */
+#define BUY_NOT 64u
+#define SLACK_MOST_NS (UINT64_MAX / 4) /* objectives may be any number, and other times are added to the slack */
 #define LS_LOOK 256u /* operations of all LS queues that one decision looks at for their SM needs, to bound its time */
 
 /* requests of a busy session that pay for one BE kernel on a part of the GPU, at least: those until the GPU switches
@@ -46,7 +50,7 @@ enum param {
         P_LS_TOLERANCE,
         P_BE_TOLERANCE,
         P_SLACK,
-        P_SLO,
+        P_ATTAIN,
         P_SHORT,
         P_WINDOW,
         P_NEED,
@@ -91,8 +95,7 @@ static const struct detshare_policy_param params[PARAMS] = {
                 1000},
         {"slack_permille", "time that BE may cost a request without an objective, permille of its length", 20, 0,
                 10000},
-        {"slo_permille", "time that BE may cost a request with an objective, permille of what the objective leaves",
-                100, 0, 1000},
+        {"attain_permille", "requests of a session with an objective that must meet it, permille", 990, 0, 1000},
         {"short_us", "BE kernels whose blocks last at most this long never give up SMs, us", 5, 0, 1000000},
         {"window", "operations at the head of an LS queue that decide the SMs reserved for it", 8, 1,
                 DETSHARE_AHEAD_MAX},
@@ -162,8 +165,10 @@ struct ls {
         uint8_t mixed;               /* 1: during this piece another regime than the session's own was in force, too */
         uint8_t beside;              /* 1: BE was on the device during this piece */
         uint8_t cut;                 /* 1: the trial of a more generous regime was ended in this piece */
+        uint8_t bought;              /* 1: the objective's budget allows BE beside the running request */
         struct gaps inside, between; /* gaps inside requests, and between them */
         uint32_t delays, idle_ns;    /* kernels of this request, and its time without work, ns */
+        uint32_t n_bought;           /* requests beside which the budget allowed BE */
         uint32_t need;               /* SMs that the first operations of the session's queues need now */
         uint32_t needs[NEEDS];       /* total time of kernels per bucket of SM need, us */
         /* length of a request without BE, near the shortest lengths seen, ns; 0: unknown */
@@ -173,6 +178,7 @@ struct ls {
         uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns;
         uint32_t mean_delays, mean_gap; /* kernels of a request; gap between two kernels, ns */
         struct felt felt;
+        struct budget budget;
         /* time since when no BE is on the device during this request, ns; 0: BE is there; or CAME_BACK */
         uint64_t free_ns;
         /* begin of the present piece of the request, ns; felt.h measures each piece by itself */
@@ -321,12 +327,13 @@ static inline uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
 }
 
 /* Learns the duration of a piece of a request. After a trial that was cut short the piece counts only if it took at
- * least twice the usual time, which proves that the trial failed. */
+ * least twice the usual time, which proves that the trial failed. Beside BE that only the objective allowed, nothing is
+ * learned: that is no regime of felt.h. */
 static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 {
         const uint64_t ns = end_ns - ls->piece_ns;
 
-        if (!ls->operations || (ls->mixed && ls->beside))
+        if (ls->bought || !ls->operations || (ls->mixed && ls->beside))
                 return;
         if (!ls->cut || !ls->beside || felt_is_bad(&ls->felt, ns, ls->operations))
                 felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, ns, ls->operations);
@@ -348,10 +355,12 @@ static inline void ls_learn_length(struct ls *ls, uint64_t length)
                 learn_low(&ls->length_ns, alone);
 }
 
-static inline void ls_close(struct ls *ls)
+static inline void ls_close(const struct detshare *d, struct ls *ls)
 {
         const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
 
+        if (ls->slo_ns)
+                budget_end(&ls->budget, length, ls->bought, ls->slo_ns, number(d, P_ATTAIN));
         ls->open = 0;
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
@@ -364,14 +373,29 @@ static inline void ls_close(struct ls *ls)
         learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
 }
 
+/* Whether the budget allows BE beside the session's running request. Between two requests a session has the same slack
+ * as without an objective, because it is not known whether the next one will have waited. */
+static inline int ls_buys(const struct ls *ls)
+{
+        return ls->open && ls->bought && !ls->cut && ls->slo_ns > ls->length_ns;
+}
+
+/* Time at which BE must leave the running request of a session with an objective, ns; 0: it may not run beside it. */
+static inline uint64_t ls_until(const struct ls *ls)
+{
+        const uint64_t may = ls->slo_ns ? budget_until(&ls->budget, ls->slo_ns) : 0;
+
+        return may ? ls->begin_ns + min_u64(may, UINT64_MAX - ls->begin_ns) : 0;
+}
+
 /* Time that BE may cost one request of the session, ns. */
 static inline uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
 {
         if (!ls->length_ns)
                 return 0;
-        if (!ls->slo_ns)
-                return ls->length_ns / 1000 * (uint64_t)d->p[P_SLACK];
-        return ls->slo_ns > ls->length_ns ? (ls->slo_ns - ls->length_ns) / 1000 * (uint64_t)d->p[P_SLO] : 0;
+        if (ls_buys(ls))
+                return min_u64(ls->slo_ns - ls->length_ns, SLACK_MOST_NS);
+        return ls->length_ns / 1000 * (uint64_t)d->p[P_SLACK];
 }
 
 static inline uint64_t ls_slack_permille(const struct detshare *d, const struct ls *ls)
@@ -395,9 +419,18 @@ static inline void ls_piece(const struct detshare *d, struct ls *ls)
         ls->regime = FELT_EBB;
         if (!ls->felt.requests)
                 ls->felt.first = d->p[P_FEEL] && d->p[P_HELD_FIRST] ? FELT_HELD : FELT_EBB;
-        if (d->p[P_FEEL])
+        if (ls->bought)
+                ls->felt.requests++; /* the base of felt.h must not look newer than it is */
+        else if (d->p[P_FEEL])
                 ls->regime = felt_choose(
                         &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
+}
+
+/* Whether the objective's budget allows BE beside the request that begins now. One request in BUY_NOT has what it would
+ * have without an objective, to learn how long such a request takes. */
+static inline uint8_t ls_buy(const struct detshare *d, struct ls *ls)
+{
+        return d->now_ns < ls_until(ls) && ls->n_bought++ % BUY_NOT;
 }
 
 /* Updates the session when it gets work again after having none. */
@@ -416,11 +449,14 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
                         learn_slowly(&ls->mean_idle_ns, max_u64(gap, 1));
                         gaps_learn(&ls->between, gap);
                 }
+                if (ls->slo_ns)
+                        waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap, ls->slo_ns);
                 ls->open = 1;
                 ls->begin_ns = d->now_ns;
                 ls->gapped = 0;
                 ls->delays = ls->idle_ns = 0;
                 ls->free_ns = 0;
+                ls->bought = ls_buy(d, ls);
                 ls_piece(d, ls);
         }
         ls->busy = 1;
@@ -452,7 +488,7 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
         if (!busy && view && view->synchronised)
                 ls->synchronised = 1;
         if (!busy && ls->open && (ls->synchronised || d->now_ns >= ls->empty_ns + ls_hold(d, ls)))
-                ls_close(ls);
+                ls_close(d, ls);
         if (!busy && ls->open)
                 wake_at(d, ls->empty_ns + ls_hold(d, ls));
 }

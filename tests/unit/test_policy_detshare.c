@@ -368,7 +368,7 @@ Test(policy_detshare, an_slo_that_leaves_time_lets_best_effort_keep_its_sms)
 {
         struct ph_client *ls, *be;
 
-        OPEN("explore_permille=0");
+        OPEN("explore_permille=0", "standing_permille=0");
         ph_know(&block30, 0);
         ls = taught(50 * MS, &small, 50, 0);
         be = ph_be();

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Budget: what the objective of a latency-sensitive (LS) session allows best effort (BE) to do
+ *
+ * An objective is a latency, and the share of requests that must meet it (`attain_permille`). The other requests may
+ * miss it: that is a budget. Each request that ends adds its share to the budget, and a request that misses the
+ * objective takes 1 from it. While the budget is not negative, BE may run beside the next request, for as long as that
+ * request would still meet its objective if BE left. While it is negative, BE has only what it would have beside a
+ * session without an objective. So misses in the past decide about BE, whatever their cause.
+ *
+ * A request that has waited in its client delays those behind it, so BE runs beside it only while a whole miss is left
+ * in the budget. How long it has waited is an estimate (waits.h); a probable miss counts with its probability.
+ */
+#pragma once
+
+#include "policies/waits.h"
+
+#define BUDGET_MISS 4000 /* cost of a miss */
+#define BUDGET_SHARE 3   /* share of a request per permille that may miss: 4 without a reserve for wrong estimates */
+#define BUDGET_MOST 8000 /* largest budget: two misses */
+#define BUDGET_RICH 4000 /* budget from which BE may also run beside requests that have waited: one miss */
+#define BUDGET_LEAST (-48000) /* smallest budget: older misses do not count any more */
+#define BUDGET_SAMPLES 16u
+#define BUDGET_KNOWN 8u        /* samples from which on their mean counts */
+#define BUDGET_DEVIATIONS 2u   /* mean deviations by which a request may be longer than the mean */
+#define BUDGET_WAIT_PERCENT 90 /* quantile of the wait that a request is taken to have waited, percent */
+/* time that a client needs for a request before its first launch and after its last result, ns; at most a
+ * BUDGET_CLIENT_PART-th of the objective */
+#define BUDGET_CLIENT_NS 150000ull
+#define BUDGET_CLIENT_PART 16u
+#define BUDGET_NOT_USED 32u /* this part of the objective is a reserve */
+
+struct budget {
+        struct waits waits;
+        uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
+        uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
+        int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
+};
+
+/* The part of the objective that the device may use, ns. */
+static inline uint64_t budget_may(uint64_t slo_ns)
+{
+        return slo_ns - slo_ns / BUDGET_NOT_USED - min_u64(BUDGET_CLIENT_NS, slo_ns / BUDGET_CLIENT_PART);
+}
+
+/* Counts the present request, which took ns. attain_permille: share of requests that must meet the objective. */
+static inline void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, uint32_t attain_permille)
+{
+        const uint64_t may_ns = budget_may(slo_ns);
+        const uint32_t missed = ns > may_ns ? WAITS_ONE : waits_over(&budget->waits, may_ns - ns);
+        const int32_t share = (int32_t)(1000 - attain_permille) * BUDGET_SHARE;
+        const int32_t cost = attain_permille ? (int32_t)((uint64_t)missed * BUDGET_MISS / WAITS_ONE) : 0;
+        const int32_t left = budget->left + share - cost;
+
+        budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
+}
+
+/* Learns the length of a request that had no more BE beside it than without an objective. */
+static inline void budget_learn(struct budget *budget, uint64_t ns)
+{
+        const uint64_t mean = budget->mean_ns;
+
+        budget->samples += budget->samples < BUDGET_SAMPLES;
+        learn_part(&budget->mean_ns, ns, budget->samples);
+        if (budget->samples > 1)
+                learn_part(&budget->deviation_ns, ns > mean ? ns - mean : mean - ns, budget->samples - 1);
+}
+
+/* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that. */
+static inline void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns, uint32_t attain_permille)
+{
+        if (!bought)
+                budget_learn(budget, ns);
+        if (budget->waits.row) /* the objective may be newer than the request */
+                budget_count(budget, ns, slo_ns, attain_permille);
+}
+
+/* Time for which BE may run beside the present request from its begin on, ns: the request would then still meet its
+ * objective if BE left. 0: BE may not run beside it. */
+static inline uint64_t budget_until(const struct budget *budget, uint64_t slo_ns)
+{
+        const uint64_t need = budget->mean_ns + BUDGET_DEVIATIONS * budget->deviation_ns +
+                              waits_quantile(&budget->waits, BUDGET_WAIT_PERCENT);
+        const uint64_t may = budget_may(slo_ns);
+
+        if (budget->samples < BUDGET_KNOWN || budget->left < (budget->waits.row > 1 ? BUDGET_RICH : 0) || may <= need)
+                return 0;
+        return may - need;
+}

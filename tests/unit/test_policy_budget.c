@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The budget of an objective (policies/budget.h): estimated waits against a real queue, and when BE may run
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "policies/budget.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define TURN (40 * US) /* time that the client needs between two requests of its queue, ns */
+
+/* A client with random arrivals that answers one request after the other, as a policy sees it. */
+struct client {
+        unsigned seed;
+        uint64_t arrival_ns, begin_ns, end_ns, interval_ns;
+};
+
+/* The next request: returns its latency from its arrival on. *ret_since and *ret_gap: time since the begin and the end
+ * of the request before it. */
+static uint64_t serve(struct client *client, uint64_t ns, uint64_t *ret_since, uint64_t *ret_gap)
+{
+        const double u = (rand_r(&client->seed) + 1.0) / (RAND_MAX + 2.0);
+        uint64_t begin;
+
+        client->arrival_ns += (uint64_t)(-log(u) * (double)client->interval_ns);
+        begin = max_u64(client->arrival_ns, client->end_ns + TURN);
+        *ret_since = begin - client->begin_ns;
+        *ret_gap = begin - client->end_ns;
+        client->begin_ns = begin;
+        client->end_ns = begin + ns;
+        return client->end_ns - client->arrival_ns;
+}
+
+/* Serves n requests of 1 ms. Returns the estimated number of latencies above slo_ns; *ret_missed: the true one. */
+static double estimate(uint32_t load_percent, uint64_t slo_ns, uint32_t n, uint32_t *ret_missed)
+{
+        struct client client = {.seed = 1, .interval_ns = 100 * MS / load_percent, .end_ns = 1};
+        static struct waits waits;
+        double estimated = 0;
+
+        waits = (struct waits){0};
+        *ret_missed = 0;
+        for (uint32_t i = 0; i < n; i++) {
+                uint64_t since, gap, latency = serve(&client, MS, &since, &gap);
+
+                waits_begin(&waits, since, gap, slo_ns);
+                *ret_missed += latency > slo_ns;
+                estimated += (double)waits_over(&waits, slo_ns - MS) / WAITS_ONE;
+        }
+        return estimated;
+}
+
+/* At a high load a small error of the mean interval is a large one of the waits. */
+Test(policy_budget, estimates_the_latencies_of_a_queue_that_it_does_not_see)
+{
+        static const struct {
+                uint32_t load_percent;
+                uint64_t slo_ns;
+        } cases[] = {{10, 3 * MS / 2}, {25, 2 * MS}, {50, 3 * MS}, {75, 6 * MS}};
+
+        for (size_t i = 0; i < 4; i++) {
+                uint32_t missed;
+                const double estimated = estimate(cases[i].load_percent, cases[i].slo_ns, 40000, &missed);
+
+                cr_assert_gt(missed, 400);
+                cr_assert(estimated > missed * 0.7 && estimated < missed * 1.6, "load %u: %.0f instead of %u",
+                        cases[i].load_percent, estimated, missed);
+        }
+}
+
+static struct budget known(uint64_t ns)
+{
+        struct budget budget = {.left = 0};
+
+        for (int i = 0; i < 20; i++) {
+                waits_begin(&budget.waits, 10 * MS, 10 * MS - ns, 8 * MS);
+                budget_end(&budget, ns, 0, 8 * MS, 990);
+        }
+        return budget;
+}
+
+/* BE leaves early enough for a whole request: 8 ms less a thirty-second, the client's time and the request. */
+Test(policy_budget, lets_best_effort_run_until_the_request_needs_the_rest_of_its_objective)
+{
+        struct budget budget = known(MS);
+
+        cr_assert_eq(budget_until(&budget, 8 * MS), 8 * MS - 250 * US - BUDGET_CLIENT_NS - MS);
+        cr_assert_eq(budget_until(&budget, MS), 0);
+        cr_assert_eq(budget_until(&(struct budget){0}, 8 * MS), 0, "how long a request takes is not known");
+}
+
+/* With 990 of 1000, and a reserve of a quarter, a miss costs the shares of 133 requests. */
+Test(policy_budget, a_miss_holds_best_effort_until_enough_requests_have_met_the_objective)
+{
+        struct budget budget = known(MS);
+        uint32_t n;
+
+        budget.left = 0;
+        waits_begin(&budget.waits, 10 * MS, 9 * MS, 8 * MS);
+        budget_end(&budget, 9 * MS, 1, 8 * MS, 990);
+        for (n = 0; !budget_until(&budget, 8 * MS); n++) {
+                waits_begin(&budget.waits, 10 * MS, 9 * MS, 8 * MS);
+                budget_end(&budget, MS, 1, 8 * MS, 990);
+        }
+        cr_assert_eq(n, 133);
+}
+
+/* Requests of a queue get BE only from a whole miss in reserve on, and less of it the longer they have waited. */
+Test(policy_budget, holds_best_effort_beside_requests_that_waited)
+{
+        struct budget budget = known(MS);
+        const uint64_t first = budget_until(&budget, 8 * MS);
+
+        waits_begin(&budget.waits, 10 * MS, 9 * MS, 8 * MS);
+        waits_begin(&budget.waits, 3 * MS, 20 * US, 8 * MS);
+        budget.left = BUDGET_RICH - 1;
+        cr_assert_eq(budget_until(&budget, 8 * MS), 0);
+        budget.left = BUDGET_RICH;
+        cr_assert_lt(budget_until(&budget, 8 * MS), first);
+        cr_assert_gt(budget_until(&budget, 8 * MS), 0);
+        waits_begin(&budget.waits, 10 * MS, 9 * MS, 8 * MS);
+        cr_assert_eq(waits_over(&budget.waits, US), 0, "after a pause nothing waits");
+}
+
+/* An objective may come while a request runs: that request does not count. */
+Test(policy_budget, an_objective_may_be_newer_than_the_request)
+{
+        struct budget budget = {.left = 0};
+
+        budget_end(&budget, 9 * MS, 0, 8 * MS, 990);
+        cr_assert_eq(budget.left, 0);
+        cr_assert_eq(budget_until(&budget, 8 * MS), 0);
+        cr_assert_eq(waits_over(&budget.waits, MS), 0);
+}
+
+/* If all requests may miss the objective, BE may always run. */
+Test(policy_budget, with_a_share_of_0_misses_cost_nothing)
+{
+        struct budget budget = known(MS);
+
+        for (int i = 0; i < 10; i++) {
+                waits_begin(&budget.waits, 20 * MS, 10 * MS, 8 * MS);
+                budget_end(&budget, 10 * MS, 1, 8 * MS, 0);
+        }
+        cr_assert_eq(budget.left, BUDGET_MOST);
+}
+
+/* Any times and objectives: nothing overflows, and probabilities stay probabilities. */
+Test(policy_budget, bears_any_times)
+{
+        struct budget budget = {.left = 0};
+        unsigned seed = 7;
+
+        for (int i = 0; i < 20000; i++) {
+                const uint64_t slo = 1ull << (rand_r(&seed) % 64), ns = (uint64_t)rand_r(&seed) << (rand_r(&seed) % 33);
+                const uint64_t gap = (uint64_t)rand_r(&seed) >> (rand_r(&seed) % 31);
+
+                waits_begin(&budget.waits, ns + gap, gap, slo);
+                budget_end(&budget, ns, i % 2, rand_r(&seed) % 8 ? slo : 2 * slo, 990);
+                cr_assert_leq(waits_over(&budget.waits, 0), WAITS_ONE + WAITS);
+                cr_assert(budget.left >= BUDGET_LEAST && budget.left <= BUDGET_MOST);
+                cr_assert_leq(budget_until(&budget, slo), slo);
+        }
+}

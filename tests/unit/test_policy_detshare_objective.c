@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `detshare` with objectives (policies/budget.h): what BE gets beside requests that state a latency, on the virtual
+ * clock
+ *
+ * The scripted GPU has 66 TPCs of two SMs. An LS kernel takes 1.5 times as long beside BE, which no price predicts.
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 132
+#define KERNELS 20u
+#define KERNEL_NS (50 * US)
+
+static const struct ph_client *job;
+
+static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        (void)kernel;
+        (void)n_others;
+        return ph_in_flight(job) ? alone_ns * 3 / 2 : alone_ns;
+}
+
+static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = KERNEL_NS, .beside = half_more};
+static struct ph_kernel shorts = {.name = "shorts", .blocks = 32 * SMS, .block_ns = 4 * US};
+
+/* Result of the second half of a run, for the service and the job. */
+struct outcome {
+        uint64_t busy;      /* time for which BE ran, permille */
+        uint32_t n, missed; /* requests, and those that took longer than the objective */
+        uint64_t p99_ns;
+        uint64_t request_ns; /* time for which requests ran, permille */
+};
+
+/* 2,000 requests of 20 kernels and 1.1 ms, one every `period_us`, beside a closed loop of BE. */
+static struct outcome outcome_of(uint64_t slo_ns, uint32_t period_us)
+{
+        struct outcome outcome = {.n = 1000};
+        struct ph_client *ls;
+        uint64_t half, sum = 0;
+
+        PH_KERNELS_ARE(&touchy, &shorts);
+        ph_open(SMS / 2, "detshare", "explore_permille=0", "standing_permille=0", NULL);
+        ls = ph_ls(slo_ns);
+        ls->synchronises = 1;
+        ls->gap_us = 55; /* the client launches a kernel when the one before it should have ended */
+        job = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop((struct ph_client *)job, &shorts, 4);
+        ph_every(ls, &touchy, KERNELS, period_us * US, 2000);
+        ph_run_for((uint64_t)period_us * US * 1000);
+        half = ph_now();
+        ph_run_for((uint64_t)period_us * US * 1000);
+        outcome.busy = ph_busy(job, half, ph_now());
+        for (uint32_t i = ls->n_latency - outcome.n; i < ls->n_latency; i++) {
+                outcome.missed += slo_ns && ls->latency[i] > slo_ns;
+                sum += ls->latency[i];
+        }
+        outcome.request_ns = sum / outcome.n / period_us;
+        outcome.p99_ns = ph_latency(ls, 990);
+        ph_close();
+        return outcome;
+}
+
+/* Without an objective BE is held beside requests that it costs half of their time. With one of twice their time it
+ * runs beside them. */
+Test(policy_detshare_objective, an_objective_buys_throughput, .timeout = 60)
+{
+        const struct outcome without = outcome_of(0, 2000), with = outcome_of(2500 * US, 2000);
+
+        cr_assert_leq(without.busy, 550, "%llu", (unsigned long long)without.busy);
+        cr_assert_geq(with.busy, 800, "%llu", (unsigned long long)with.busy);
+        cr_assert_leq(with.missed, 10, "%u", with.missed);
+}
+
+/* BE leaves in time: requests meet an objective that they would miss if it stayed. */
+Test(policy_detshare_objective, requests_meet_an_objective_that_they_would_miss_beside_best_effort, .timeout = 60)
+{
+        const struct outcome with = outcome_of(1450 * US, 4000), beside = outcome_of(10 * MS, 4000);
+
+        cr_assert_gt(beside.p99_ns, 1450 * US, "the objective could not be missed");
+        cr_assert_leq(with.missed, 5, "%u", with.missed);
+        cr_assert_lt(with.p99_ns, 1450 * US);
+        cr_assert_gt(with.busy, outcome_of(0, 4000).busy + 10, "%llu", (unsigned long long)with.busy);
+}
+
+/* An objective that requests miss even alone buys nothing, and costs neither side anything. */
+Test(policy_detshare_objective, an_objective_that_cannot_be_met_changes_nothing, .timeout = 60)
+{
+        const struct outcome without = outcome_of(0, 2000), with = outcome_of(500 * US, 2000);
+
+        cr_assert_eq(with.missed, with.n);
+        cr_assert(with.busy + 20 > without.busy && with.busy < without.busy + 20, "%llu instead of %llu",
+                (unsigned long long)with.busy, (unsigned long long)without.busy);
+        cr_assert_leq(with.p99_ns, without.p99_ns + 50 * US);
+}

@@ -23,7 +23,7 @@
 #define ATTRIBUTE_MEMORY_BITS 37
 /* fraction of the memory bandwidth from which a kernel counts as memory-bound, as in Orion */
 #define MEMORY_BOUND 0.6
-/* time that a server needs to take the next request from its queue, ns: real ones need 10 to 60 us, and a request that
+/* time that a server needs to take the next request from its queue, ns: real ones need 10 to 200 us, and a request that
  * begins at the moment at which the previous one ends would look like a part of it */
 #define RUN_TURN_NS 10000u
 #define PROFILED_SAMPLES 100 /* samples that a stored profile claims to have */

@@ -9,8 +9,8 @@
  *  - In pieces: as in parts, but some parts are graphs again, of consecutive nodes that take a few hundred microseconds
  *    together (the caller that unfolds decides, see worker/graph_piece.h). BE uses this beside an idle LS session: a
  *    GPU loses some microseconds between two launches, and less inside a graph. While LS has work, and until LS has
- *    been idle for four times the piece's duration, a piece is itself launched in parts; also on any rung other than
- *    the one it is instantiated for. The policy is then called again for its kernels. A piece has no profile: profiles
+ *    been idle for four times the piece's duration (a long piece: for a second), a piece is launched in parts; also on
+ *    any rung other than the one it is instantiated for. The policy is then called again for its kernels. A piece has no profile: profiles
  *    are of kernels and whole graphs.
  *  - In parts: when the graph is the head, its parts replace it in the coroutine's list, a window of them at a time.
  *    They are operations like any other: the policy sees each, may stop between any two, and learns each duration. The
@@ -21,7 +21,7 @@
  * A graph that has begun in parts continues so.
  *
  * Parts run in the order in which the caller supplies them, one after another. They count as operations of the
- * coroutine, and may exceed its queue's bound by at most two windows and the operations in flight. They have no
+ * coroutine, and may exceed its queue's bound by at most three windows and the operations in flight. They have no
  * sequence numbers: the graph has one.
  */
 #pragma once

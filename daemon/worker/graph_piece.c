@@ -311,7 +311,8 @@ void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, 
         struct dsw_pieces *pieces;
         size_t n_deps;
 
-        if (!session->worker->ops->graph_new || n < 2 || n > DSW_PIECE_NODES_MAX)
+        if (!session->worker->ops->graph_new || n < 2 || n > DSW_PIECE_NODES_MAX ||
+                session->worker->piece_ns <= DSW_PIECE_LEAST_NS)
                 return;
         expected_ns = ds_alloc0(n, sizeof(*expected_ns));
         pieces = ds_alloc0(1, sizeof(*pieces));
@@ -334,14 +335,14 @@ void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, 
 void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces)
 {
         ds_worker *worker = session->worker;
+        uint32_t n;
 
         if (!pieces)
                 return;
+        n = pieces_n(pieces);
         assert(!pieces->n_used);
-        if (pieces_n(pieces))
-                dsw_quiesce_chore(worker);
         DL_DELETE(session->pieces, pieces);
-        session->n_pieces -= pieces_n(pieces);
+        session->n_pieces -= n;
         session->piece_bytes -= pieces->charge;
         session->user->piece_bytes -= pieces->charge;
         for (size_t i = 0; i < _DSW_PIECE_LENGTHS; i++) {
@@ -353,6 +354,8 @@ void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces)
                 ds_free(layer->nodes);
                 ds_free(layer->deps);
         }
+        if (n)
+                dsw_quiesce_chore(worker);
         ds_free(pieces);
 }
 

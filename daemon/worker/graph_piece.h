@@ -4,7 +4,7 @@
  *
  * While an LS session is connected, a best-effort graph runs kernel by kernel. That costs the GPU some microseconds
  * between two kernels, which a whole graph would not. So the worker cuts the graph once the durations of all its nodes
- * are known: consecutive nodes in the client's order that take at most `piece_ns` together become one graph of the
+ * are known: consecutive nodes in the client's order that take at most some length together become one graph of the
  * device. It is an operation of its own when the graph is unfolded (sched/graph.h says when it is launched as such).
  * Everything that may happen between two kernels (the policy's choice of rung, a time bound, other sessions' work) is
  * thus never delayed by more than the length of a piece.
@@ -41,8 +41,9 @@ struct dsw_session;
 struct dsw_pieces;
 
 #define DSW_PIECE_NS (150 * 1000ULL)
-#define DSW_PIECE_LONG_TIMES 4u /* length of a long piece, in lengths of a short one */
-#define DSW_PIECE_AWAY 4u       /* shortest idle time of LS before a piece is launched, in lengths of that piece */
+#define DSW_PIECE_LEAST_NS 1000u /* up to this length no graph is cut: administrators choose 1 us to have none */
+#define DSW_PIECE_LONG_TIMES 4u  /* length of a long piece, in lengths of a short one */
+#define DSW_PIECE_AWAY 4u        /* shortest idle time of LS before a piece is launched, in lengths of that piece */
 #define DSW_PIECE_LONG_AWAY_NS DS_NS_PER_S
 #define DSW_PIECE_NODES_MAX 4096u    /* largest graph that is cut, in nodes: the worker serves nobody during the cut */
 #define DSW_SESSION_PIECES_MAX 1024u /* pieces of all graphs of a session */

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 
+DEATH_S = 2  # seconds between a program's failure and the end of the daemon that caused it, at most
 PATIENCE = 300  # seconds for one step of one program: machines may be slow
 GUARDIAN = """trap '' INT TERM HUP
 while read -r line; do :; done
@@ -136,7 +137,9 @@ class Daemon:
         work, end = asyncio.ensure_future(work), asyncio.ensure_future(self.program.process.wait())
         try:
             await asyncio.wait([work, end], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
+            if work.done() and work.exception():
+                await asyncio.wait([end], timeout=DEATH_S)  # programs may see the end of their daemon before we do
+            if work.done() and not (work.exception() and end.done()):
                 return work.result()
             raise self.program.failed("the daemon ended" if end.done() else f"no progress in {PATIENCE} s")
         finally:

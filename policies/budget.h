@@ -63,7 +63,7 @@ static inline void budget_learn(struct budget *budget, uint64_t ns)
         budget->samples += budget->samples < BUDGET_SAMPLES;
         learn_part(&budget->mean_ns, ns, budget->samples);
         if (budget->samples > 1)
-                learn_part(&budget->deviation_ns, ns > mean ? ns - mean : mean - ns, budget->samples - 1);
+                learn_part(&budget->deviation_ns, difference_u64(ns, mean), budget->samples - 1);
 }
 
 /* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that. */

@@ -106,11 +106,6 @@ static inline int felt_keeps(const struct felt *felt, uint32_t regime, uint64_t 
         return felt->of[regime].n >= FELT_KNOWN && with <= may && may - with >= felt_error(felt, regime);
 }
 
-static inline uint64_t felt_difference(uint64_t a, uint64_t b)
-{
-        return a > b ? a - b : b - a;
-}
-
 /* The value, limited to between half of the mean and twice the mean of the n samples so far. The first sample is not
  * limited. */
 static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
@@ -135,7 +130,7 @@ static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, 
                 return;
         }
         /* deviation of BE's cost in this pair from its mean; compared as sums, because the cost may be negative */
-        away = felt_difference(with + felt->of[regime].without, without + felt->of[regime].with);
+        away = difference_u64(with + felt->of[regime].without, without + felt->of[regime].with);
         learn_part(&felt->of[regime].with, with, n);
         learn_part(&felt->of[regime].without, without, n);
         felt->of[regime].deviation += away / n;

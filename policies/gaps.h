@@ -29,6 +29,11 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
+static inline uint64_t difference_u64(uint64_t a, uint64_t b)
+{
+        return a > b ? a - b : b - a;
+}
+
 static inline void gaps_learn(struct gaps *gaps, uint64_t ns)
 {
         uint32_t bucket = 0;

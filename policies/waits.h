@@ -50,11 +50,16 @@ static inline uint64_t waits_decay(uint64_t x)
         return one * one / (one + x + square / 2 + cube / 6);
 }
 
+static inline uint64_t waits_bin(uint64_t slo_ns)
+{
+        return max_u64(slo_ns / WAITS_PER_SLO, 1);
+}
+
 static inline void waits_none(struct waits *waits, uint64_t slo_ns)
 {
         memset(waits->p, 0, sizeof(waits->p));
         waits->p[0] = WAITS_ONE;
-        waits->bin_ns = max_u64(slo_ns / WAITS_PER_SLO, 1);
+        waits->bin_ns = waits_bin(slo_ns);
         waits->row = 1;
 }
 
@@ -93,7 +98,8 @@ static inline uint64_t waits_shrink(struct waits *waits)
 
 /*
  * Probability that a request which began gap_ns after the end of the previous one was queued, of WAITS_ONE. queued: the
- * same before the gap is known. A queued request begins after a turn. A request that was not queued may begin at any time, so it rarely begins as soon.
+ * same before the gap is known. A queued request begins after a turn. A request that was not queued may begin at any
+ * time, so it rarely begins as soon.
  */
 static inline uint64_t waits_queued(const struct waits *waits, uint64_t gap_ns, uint64_t queued)
 {
@@ -126,7 +132,7 @@ static inline void waits_begin(struct waits *waits, uint64_t since_ns, uint64_t 
         if (waits->row) {
                 waits->cycle_ns += since_ns;
                 waits->cycle++;
-                if (waits->bin_ns == max_u64(slo_ns / WAITS_PER_SLO, 1)) {
+                if (waits->bin_ns == waits_bin(slo_ns)) {
                         waits_grow(waits, since_ns);
                         queued = waits_queued(waits, gap_ns, waits_shrink(waits));
                 }

@@ -300,8 +300,8 @@ static int read_ahead(
 }
 
 /*
- * Allocates the whole pages in [from, end) until the part's operation has ended, or will not end. Changes no byte. Where the kernel cannot
- * do that (before Linux 5.14), or refuses it for this memory, the copy allocates them.
+ * Allocates the whole pages in [from, end) until the part's operation has ended, or will not end. Changes no byte. Where
+ * the kernel cannot do that (before Linux 5.14), or refuses it for this memory, the copy allocates them.
  */
 static void allocate_pages(
         dsc_session *s, const struct job *job, const struct part *part, uintptr_t from, uintptr_t end)
@@ -309,8 +309,7 @@ static void allocate_pages(
         const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         uintptr_t at = (from + page - 1) / page * page;
         end = end / page * page;
-        while (at < end && !dsc__ended(s, job->stream, part->seq) && !atomic_load(&s->page->dead) &&
-                atomic_load(&s->page->error) <= 0) {
+        while (at < end && !dsc__ended_or_over(s, job->stream, part->seq)) {
                 const uintptr_t bytes = end - at < ALLOCATE_BYTES ? end - at : ALLOCATE_BYTES;
                 if (madvise((void *)at, bytes, MADV_POPULATE_WRITE))
                         return;

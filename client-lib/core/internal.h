@@ -341,6 +341,8 @@ void dsc__waiters_init(struct dsc__waiters *waiters);
  * Returns 0, or an error if the daemon is gone. */
 int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32_t nap_ns);
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
+/* 1: the operation has ended, or will not: its worker is dead, or the session has an error. */
+bool dsc__ended_or_over(dsc_session *s, uint32_t stream, uint64_t seq);
 /* For calls that only read the page: checks from time to time whether the daemon still runs, which a program that
  * polls would otherwise never learn. Returns 0, or 999. */
 int dsc__look(dsc_session *s);

@@ -178,10 +178,15 @@ bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq)
         return atomic_load(&s->page->stream_done[stream]) >= seq || seq > atomic_load(&s->submit.tails[stream]);
 }
 
+bool dsc__ended_or_over(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        return dsc__ended(s, stream, seq) || atomic_load(&s->page->dead) || atomic_load(&s->page->error) > 0;
+}
+
 static bool ended_or_over(dsc_session *s, const void *arg)
 {
         const struct operation *o = arg;
-        return dsc__ended(s, o->stream, o->seq) || atomic_load(&s->page->dead) || atomic_load(&s->page->error) > 0;
+        return dsc__ended_or_over(s, o->stream, o->seq);
 }
 
 static int wait_attached(dsc_session *s, uint32_t stream, uint64_t seq)

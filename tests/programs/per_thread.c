@@ -5,7 +5,7 @@
 
 #include "program.h"
 
-#define STEPS 12000000u /* long enough for five calls on a busy machine, while the kernel runs */
+#define STEPS 300000u
 
 static CUcontext context;
 static CUfunction busy, add;
@@ -28,6 +28,7 @@ static void *other_thread(void *argument)
 
 int main(int argc, char **argv)
 {
+        struct program_gate gate;
         CUmodule module;
         CUevent event;
         pthread_t thread;
@@ -49,6 +50,7 @@ int main(int argc, char **argv)
         OK(cuStreamGetId(CU_STREAM_LEGACY, &legacy));
         CHECK(own == handle && own != legacy);
         OK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+        gate = program_gate(NULL);
         OK(cuEventRecord(event, NULL));
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
@@ -56,7 +58,9 @@ int main(int argc, char **argv)
         CHECK(pthread_create(&thread, NULL, other_thread, NULL) == 0);
         pthread_join(thread, NULL); /* the other thread's default stream does not wait for this thread's */
         CHECK(other_result == 0);
+        program_gate_open(&gate);
         OK(cuEventSynchronize(event));
+        program_gate_free(&gate);
         OK(cuStreamQuery(NULL));
         OK(cuMemcpyDtoH(&value, scratch, sizeof(value)));
         CHECK(value != 0);

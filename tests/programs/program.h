@@ -138,3 +138,36 @@ static inline uint32_t program_random(uint32_t *state)
         *state = *state * 1664525u + 1013904223u;
         return *state >> 8;
 }
+
+/*
+ * A gate holds a stream until the program opens it. Work behind it is not ready until then, however long the calls take
+ * that find it so; a kernel in its place would have to run for longer than those calls take on a busy machine.
+ */
+struct program_gate {
+        CUdeviceptr word; /* the stream waits until this is 1 */
+        CUstream opener;
+};
+
+static inline struct program_gate program_gate(CUstream stream)
+{
+        struct program_gate gate;
+
+        MUST(cuStreamCreate(&gate.opener, CU_STREAM_NON_BLOCKING));
+        MUST(cuMemAlloc(&gate.word, sizeof(uint32_t)));
+        MUST(cuMemsetD32Async(gate.word, 0, 1, gate.opener));
+        MUST(cuStreamSynchronize(gate.opener));
+        MUST(cuStreamWaitValue32(stream, gate.word, 1, CU_STREAM_WAIT_VALUE_EQ));
+        return gate;
+}
+
+static inline void program_gate_open(const struct program_gate *gate)
+{
+        OK(cuStreamWriteValue32(gate->opener, gate->word, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+/* Frees what the gate holds, after the stream has passed it. */
+static inline void program_gate_free(const struct program_gate *gate)
+{
+        OK(cuMemFree(gate->word));
+        OK(cuStreamDestroy(gate->opener));
+}

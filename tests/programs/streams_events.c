@@ -61,13 +61,15 @@ static void check_order(void)
 static void check_legacy(void)
 {
         CUstream blocking, free_running;
+        struct program_gate gate;
         CUdeviceptr p;
 
         OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
         OK(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
         MUST(cuMemAlloc(&p, 64));
         OK(cuMemsetD32(p, 0, 16));
-        keep_busy(blocking, 10 * STEPS);
+        keep_busy(blocking, STEPS);
+        gate = program_gate(blocking);
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(blocking));
         EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
         EXPECT(CUDA_SUCCESS, cuStreamQuery(free_running));
@@ -75,9 +77,11 @@ static void check_legacy(void)
         add_to(p, 16, 5, blocking);
         add_to(p, 16, 7, NULL); /* this addition runs after all work of the blocking stream */
         add_to(p, 16, 9, blocking);
+        program_gate_open(&gate);
         OK(cuStreamSynchronize(NULL));
         EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_LEGACY));
         CHECK(first_value(p) == 21);
+        program_gate_free(&gate);
         OK(cuMemFree(p));
         OK(cuStreamDestroy(blocking));
         OK(cuStreamDestroy(free_running));
@@ -125,6 +129,7 @@ static void check_attributes(void)
 static void check_times(void)
 {
         CUevent start, end, never, untimed;
+        struct program_gate gate;
         CUstream stream;
         float forward = -1, backward = 1, none = 1;
 
@@ -139,13 +144,16 @@ static void check_times(void)
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&forward, start, end));
         OK(cuEventRecord(start, stream));
         keep_busy(stream, 10 * STEPS);
+        gate = program_gate(stream);
         OK(cuEventRecordWithFlags(end, stream, 0));
         OK(cuEventRecord(untimed, stream));
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(end));
         EXPECT(CUDA_ERROR_NOT_READY, cuEventElapsedTime(&forward, start, end));
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&forward, start, never));
         EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&forward, start, untimed));
+        program_gate_open(&gate);
         OK(cuEventSynchronize(end));
+        program_gate_free(&gate);
         OK(cuEventElapsedTime(&forward, start, end));
         OK(cuEventElapsedTime(&backward, end, start));
         OK(cuEventElapsedTime(&none, start, start));
@@ -208,6 +216,7 @@ static void check_many_times(void)
 /* A destroyed stream completes its work, and an event in it is reached. */
 static void check_early_destroy(void)
 {
+        struct program_gate gate;
         CUstream stream;
         CUevent event;
         CUdeviceptr p;
@@ -216,13 +225,16 @@ static void check_early_destroy(void)
         OK(cuMemsetD32(p, 3, 16));
         OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        keep_busy(stream, 10 * STEPS);
+        keep_busy(stream, STEPS);
+        gate = program_gate(stream);
         add_to(p, 16, 4, stream);
         OK(cuEventRecord(event, stream));
         OK(cuStreamDestroy(stream));
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+        program_gate_open(&gate);
         OK(cuEventSynchronize(event));
         CHECK(first_value(p) == 7);
+        program_gate_free(&gate);
         OK(cuEventDestroy(event));
         OK(cuMemFree(p));
 }

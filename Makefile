@@ -54,7 +54,9 @@ cudaface_src := $(wildcard client-lib/cuda/*.c)
 cudart_src := $(wildcard client-lib/cudart/*.c)
 cudart_twice := $(wildcard client-lib/cudart/streamed/*.c)
 ctl_src := $(wildcard client-lib/ctl/*.c)
+# A policy is one file policies/NAME.c, or all files of a folder policies/NAME/.
 policy_src := $(wildcard policies/*.c)
+policy_dirs := $(patsubst policies/%/,%,$(sort $(dir $(wildcard policies/*/*.c))))
 proto_names := $(basename $(notdir $(wildcard proto/*.proto)))
 proto_src := $(proto_names:%=$(BUILD)/gen/%.pb-c.c)
 proto_hdr := $(proto_names:%=$(BUILD)/gen/%.pb-c.h)
@@ -77,7 +79,7 @@ SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd -lsqlite3
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
 	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-lut $(BUILD)/detshare-serve
 LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1 $(BUILD)/cuda/libcudart.so.13
-POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
+POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so) $(policy_dirs:%=$(BUILD)/policies/%.so)
 
 # A recipe that fails leaves no partial target behind.
 .DELETE_ON_ERROR:
@@ -184,10 +186,12 @@ $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(B
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
 	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols -lm -lstdc++
 # The daemon refuses policies that others may write. The mode does not depend on the umask of the build.
-$(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
+$(POLICIES):
 	@install -d -m 755 $(@D)
-	$(CC) $(LDFLAGS) -shared -o $@ $<
+	$(CC) $(LDFLAGS) -shared -o $@ $^
 	@chmod go-w $@
+$(policy_src:policies/%.c=$(BUILD)/policies/%.so): $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
+$(foreach name,$(policy_dirs),$(eval $(BUILD)/policies/$(name).so: $(call obj,$(wildcard policies/$(name)/*.c))))
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 

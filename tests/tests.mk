@@ -216,7 +216,7 @@ CFLAGS += -fno-sanitize=$(LESS)
 $(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += -fno-sanitize=alignment --param asan-instrumentation-with-call-threshold=7000
 # Inlined address checks also for policies and the scheduler, which tests call thousands of times, for simulated time,
 # and for the learner, which reads a million measurements.
-often := $(wildcard policies/*.c daemon/sched/*.c lut/learn/*.c) lut/match.c $(patsubst %,daemon/device/sim/%.c,blocks clock room share)
+often := $(wildcard policies/*.c policies/*/*.c daemon/sched/*.c lut/learn/*.c) lut/match.c $(patsubst %,daemon/device/sim/%.c,blocks clock room share)
 $(often:%.c=$(BUILD)/obj/%.o): CFLAGS += --param asan-instrumentation-with-call-threshold=7000
 # Arithmetic on a warp's registers: its loops stay vectorised with checks of overflows and shifts; checks of addresses
 # would make them ten times slower.

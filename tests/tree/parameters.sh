@@ -26,7 +26,7 @@ for name in $(sed '1,/^## /d' $page | grep -oE '`[a-z]+_[a-z_]+(`|=)' | tr -d '`
 done
 
 # the manual page's *x* (N) must name the default N of a policy's parameter x
-rows=$(cat policies/*.c policies/*.h | tr -s ' \n' ' ')
+rows=$(find policies -name '*.[ch]' -exec cat {} + | tr -s ' \n' ' ')
 defaults=$(sed -n '/^# POLICIES/,$p' docs/man/detsharectl.1.scd | grep -oE '\*[a-z]+_[a-z_]+\* \([0-9]+\)' | tr -d '*()' | sort -u)
 [ -n "$defaults" ] || { echo "the manual page names no defaults"; bad=1; }
 while read -r name value; do

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The budget of an objective (policies/budget.h): estimated waits against a real queue, and when BE may run
+ * The budget of an objective (policies/detshare/budget.h): estimated waits against a real queue, and when BE may run
  */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "policies/budget.h"
+#include "policies/detshare/budget.h"
 
 #define US 1000ull
 #define MS 1000000ull

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `detshare` with measured costs of BE (policies/felt.h): the place of BE kernels while requests run, on the virtual
- * clock
+ * `detshare` with measured costs of BE (policies/detshare/felt.h): the place of BE kernels while requests run, on the
+ * virtual clock
  *
  * The scripted GPU has 66 TPCs of two SMs. LS kernels take 1.5 times as long beside too much work of a certain BE
  * session. No profile or price predicts that, so the policy must measure it.

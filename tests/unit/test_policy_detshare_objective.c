@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `detshare` with objectives (policies/budget.h): what BE gets beside requests that state a latency, on the virtual
- * clock
+ * `detshare` with objectives (policies/detshare/budget.h): what BE gets beside requests that state a latency, on the
+ * virtual clock
  *
  * The scripted GPU has 66 TPCs of two SMs. An LS kernel takes 1.5 times as long beside BE, which no price predicts.
  */

@@ -4,7 +4,7 @@
  *
  * A scripted GPU of 66 TPCs of two SMs, as in test_policy_detshare.c.
  */
-#include "policies/gaps.h"
+#include "policies/detshare/gaps.h"
 #include "tests/unit/policy_harness.h"
 
 #define SMS 132

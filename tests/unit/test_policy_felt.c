@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choice of a regime from measured times of requests (policies/felt.h)
+ * Choice of a regime from measured times of requests (policies/detshare/felt.h)
  */
-#include "policies/felt.h"
+#include "policies/detshare/felt.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

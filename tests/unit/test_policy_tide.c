@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learned properties of an LS session's requests (policies/tide.h), without a policy: their length alone, and which of
- * them measure the cost of BE
+ * Learned properties of an LS session's requests (policies/detshare/tide.h), without a policy: their length alone, and
+ * which of them measure the cost of BE
  */
-#include "policies/tide.h"
+#include "policies/detshare/tide.h"
 
 #include <criterion/criterion.h>
 

@@ -11,9 +11,9 @@
  */
 #pragma once
 
-#include "policies/budget.h"
-#include "policies/felt.h"
-#include "policies/gaps.h"
+#include "policies/detshare/budget.h"
+#include "policies/detshare/felt.h"
+#include "policies/detshare/gaps.h"
 #include "policies/stair.h"
 
 #define US 1000ull

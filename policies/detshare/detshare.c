@@ -80,8 +80,8 @@
  * The state is bounded: it holds the LS sessions and the BE sessions seen last, a fixed number of each. If there are
  * more sessions, the policy forgets the one that it has not seen for longest, and learns it again when it returns.
  */
-#include "policies/interference.h"
-#include "policies/tide.h"
+#include "policies/detshare/interference.h"
+#include "policies/detshare/tide.h"
 
 #define DEPTH 256u /* maximum number of operations of a BE coroutine on the device */
 /* Limits on all BE operations on the device. They keep room there for LS, however many streams the BE clients open. */

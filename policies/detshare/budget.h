@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "policies/waits.h"
+#include "policies/detshare/waits.h"
 
 #define BUDGET_MISS 4000 /* cost of a miss */
 #define BUDGET_SHARE 3   /* share of a request per permille that may miss: 4 without a reserve for wrong estimates */

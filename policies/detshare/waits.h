@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "policies/gaps.h"
+#include "policies/detshare/gaps.h"
 
 #define WAITS 96u          /* bins of the distribution; the last one has all longer waits */
 #define WAITS_PER_SLO 24u  /* bins up to the objective */

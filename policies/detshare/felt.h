@@ -36,7 +36,7 @@
  */
 #pragma once
 
-#include "policies/gaps.h"
+#include "policies/detshare/gaps.h"
 
 #define FELT_PIECE_NS 5000000u
 #define FELT_SAMPLES 16u

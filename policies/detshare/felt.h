@@ -2,7 +2,7 @@
 /*
  * Felt: measures what BE costs the requests of an LS session
  *
- * The prices of detshare.c come from blocks and stairs. They ignore caches, memory and the order in which an SM takes
+ * The prices of prices.h come from blocks and stairs. They ignore caches, memory and the order in which an SM takes
  * blocks: on an H200 a BERT with a predicted loss of 5% beside another one lost 50%. So this file times requests under
  * several regimes of BE, each stricter than the previous one:
  *
@@ -36,19 +36,16 @@
  */
 #pragma once
 
-#include "policies/detshare/gaps.h"
+#include <stdint.h>
 
 #define FELT_PIECE_NS 5000000u
 #define FELT_SAMPLES 16u
 #define FELT_KNOWN 4u /* pairs of a regime, or requests of the base, from which on their mean counts */
 #define FELT_BASE 8u  /* number of last requests in the base */
-#define FELT_NEAR 32u /* largest age, in requests, of a base that requests are compared with */
 #define FELT_RENEW 64u
 #define FELT_FIRST 4u /* interval of pairs while the regime in force is unknown, requests */
 #define FELT_TRIAL 1000u
 #define FELT_SOON 128u /* one request in this many is a trial, while little is known of the more generous regime */
-#define FELT_SLACK_MAX 1000000u
-#define FELT_RATIO 1024u /* fixed-point value of the ratio 1 */
 
 enum felt_regime {
         FELT_EBB,
@@ -73,230 +70,30 @@ struct felt {
         uint32_t now, first; /* enum felt_regime; first is set before the first request */
 };
 
-/* Longest time per operation with BE that keeps the slack, from the time without BE. Saturates: objective and slack
- * may be any number. */
-static inline uint64_t felt_may(const struct felt *felt, uint32_t regime, uint64_t slack_permille)
-{
-        const uint64_t slack = slack_permille < FELT_SLACK_MAX ? slack_permille : FELT_SLACK_MAX;
-
-        return felt->of[regime].without + felt->of[regime].without / 1000 * slack;
-}
-
-/* Twice the standard error of the mean. A mean deviation of 1 is taken for a standard deviation of 1.25. */
-static inline uint64_t felt_error(const struct felt *felt, uint32_t regime)
-{
-        uint32_t root = 1;
-
-        while ((root + 1) * (root + 1) <= felt->of[regime].n)
-                root++;
-        return felt->of[regime].deviation / 2 * 5 / root;
-}
-
-static inline int felt_breaks(const struct felt *felt, uint32_t regime, uint64_t slack_permille)
-{
-        const uint64_t may = felt_may(felt, regime, slack_permille), with = felt->of[regime].with;
-
-        return felt->of[regime].n >= FELT_KNOWN && with > may && with - may > felt_error(felt, regime);
-}
-
-static inline int felt_keeps(const struct felt *felt, uint32_t regime, uint64_t slack_permille)
-{
-        const uint64_t may = felt_may(felt, regime, slack_permille), with = felt->of[regime].with;
-
-        return felt->of[regime].n >= FELT_KNOWN && with <= may && may - with >= felt_error(felt, regime);
-}
-
-/* The value, limited to between half of the mean and twice the mean of the n samples so far. The first sample is not
- * limited. */
-static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
-{
-        if (n > 1 && value > 2 * mean)
-                return 2 * mean;
-        return n > 1 && value < mean / 2 ? mean / 2 : value;
-}
-
-/* Adds a pair to the means of a regime: the time per operation of a request with BE, and without BE. */
-static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, uint64_t without)
-{
-        const uint32_t n = felt->of[regime].n < FELT_SAMPLES ? ++felt->of[regime].n : FELT_SAMPLES;
-        uint64_t away;
-
-        with = felt_bounded(with, felt->of[regime].with, n);
-        without = felt_bounded(without, felt->of[regime].without, n);
-        if (n == 1) {
-                felt->of[regime].with = with;
-                felt->of[regime].without = without;
-                felt->of[regime].deviation = 0;
-                return;
-        }
-        /* deviation of BE's cost in this pair from its mean; compared as sums, because the cost may be negative */
-        away = difference_u64(with + felt->of[regime].without, without + felt->of[regime].with);
-        learn_part(&felt->of[regime].with, with, n);
-        learn_part(&felt->of[regime].without, without, n);
-        felt->of[regime].deviation += away / n;
-        felt->of[regime].deviation -= felt->of[regime].deviation / n;
-}
-
-/*
- * Whether BE costs so much less in this pair than in earlier ones that it must have changed: by more than four
- * deviations, and by more than a thirty-second of the time.
- */
-static inline int felt_changed(const struct felt *felt, uint32_t regime, uint64_t with, uint64_t without)
-{
-        const uint64_t least = 4 * felt->of[regime].deviation + felt->of[regime].without / 32;
-
-        return felt->of[regime].n >= FELT_KNOWN &&
-               felt->of[regime].with + without > with + felt->of[regime].without + least;
-}
-
-/* Expected time of requests without BE, from the base and its regime; 0: unknown. */
-static inline uint64_t felt_without(const struct felt *felt)
-{
-        uint64_t ratio;
-
-        if (felt->now == FELT_HELD)
-                return felt->base.mean;
-        if (felt->of[felt->now].n < FELT_KNOWN)
-                return 0;
-        ratio = felt->of[felt->now].without * FELT_RATIO / (felt->of[felt->now].with + 1);
-        return felt->base.mean * (ratio < 4 * FELT_RATIO ? ratio : 4 * FELT_RATIO) / FELT_RATIO;
-}
-
-/* Whether a base exists that a request of another regime can be compared with. */
-static inline int felt_has_base(const struct felt *felt)
-{
-        return felt->base.n >= FELT_KNOWN && felt->requests - felt->base.at <= FELT_NEAR;
-}
+/* Whether requests under the regime surely lose no more than the slack. */
+int felt_keeps(const struct felt *felt, uint32_t regime, uint64_t slack_permille);
 
 /* Whether a request took at least twice the base, whatever ran beside it. */
-static inline int felt_is_bad(const struct felt *felt, uint64_t ns, uint32_t operations)
-{
-        return felt_has_base(felt) && ns * 16 / operations >= 2 * felt->base.mean;
-}
+int felt_is_bad(const struct felt *felt, uint64_t ns, uint32_t operations);
 
 /* Learns a request of `operations` (at least 1) that took `ns`. */
-static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, uint32_t operations)
-{
-        const uint64_t value = ns * 16 / operations, without = felt_without(felt);
-
-        if (regime == felt->now) {
-                if (felt->base.n < FELT_BASE)
-                        felt->base.n++;
-                felt->base.at = felt->requests;
-                learn_part(&felt->base.mean, felt_bounded(value, felt->base.mean, felt->base.n), felt->base.n);
-        } else if (!felt_has_base(felt)) {
-                return;
-        } else if (regime == FELT_HELD) {
-                felt_pair(felt, felt->now, felt->base.mean, value);
-        } else if (without) {
-                if (felt_changed(felt, regime, value, without))
-                        felt->of[regime].n = 0; /* restarts the regime's means, so its next trials come soon */
-                felt_pair(felt, regime, value, without);
-        }
-}
+void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, uint32_t operations);
 
 /*
  * The regime that is in force from now on, chosen by the known costs. slack_permille: slowdown that BE may cause.
  * steps: number of regimes besides HELD that may be used, from EBB on, at least 1.
  */
-static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille, uint32_t steps)
-{
-        uint32_t now = felt->now;
-
-        if (now < FELT_HELD && (now >= steps || felt_breaks(felt, now, slack_permille))) {
-                now = FELT_HELD;
-                for (uint32_t i = steps; i-- > felt->now + 1;)
-                        if (felt_keeps(felt, i, slack_permille))
-                                now = i;
-        }
-        for (uint32_t i = now < steps ? now : steps; i-- > 0;)
-                if (felt_keeps(felt, i, slack_permille))
-                        now = i;
-        if (now != felt->now)
-                felt->base.n = 0;
-        return felt->now = now;
-}
-
-/*
- * Whether this request is the one of `many` that runs under another regime. Its place differs from group to group;
- * otherwise a program that alternates between two kinds of requests would run only one of them so. 37 shares no divisor
- * with any `many` in use.
- */
-static inline int felt_other(uint32_t number, uint32_t many)
-{
-        return number % many == number / many * 37 % many;
-}
-
-static inline int felt_is_unknown(const struct felt *felt, uint32_t regime, uint64_t slack_permille)
-{
-        const uint32_t n = felt->of[regime].n;
-
-        return n < FELT_KNOWN || (n < FELT_SAMPLES && !felt_keeps(felt, regime, slack_permille) &&
-                                         !felt_breaks(felt, regime, slack_permille));
-}
-
-/* Whether requests under the regime in force have become longer by more than the slack. */
-static inline int felt_suspects(const struct felt *felt, uint64_t slack_permille)
-{
-        const uint64_t with = felt->of[felt->now].with, more = felt_may(felt, felt->now, slack_permille);
-
-        return felt->base.n == FELT_BASE &&
-               felt->base.mean > with + (more - felt->of[felt->now].without) + felt_error(felt, felt->now);
-}
-
-/*
- * The more generous regime that needs trials soon; FELT_HELD if none does. EBB is tried first, then the strictest of
- * them: if that one breaks the slack, those in between probably do too, and get only the regular trials.
- */
-static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permille, uint32_t generous)
-{
-        if (generous && felt_is_unknown(felt, FELT_EBB, slack_permille))
-                return FELT_EBB;
-        for (uint32_t i = generous; i-- > 1;) {
-                if (felt_is_unknown(felt, i, slack_permille))
-                        return i;
-                if (felt_breaks(felt, i, slack_permille))
-                        break;
-        }
-        return FELT_HELD;
-}
+uint32_t felt_now(struct felt *felt, uint64_t slack_permille, uint32_t steps);
 
 /* Whether the session holds BE only because it does not know what BE costs. */
-static inline int felt_is_ignorant(const struct felt *felt)
-{
-        return felt->now == FELT_HELD && felt->first == FELT_HELD && felt->of[FELT_EBB].n < FELT_KNOWN;
-}
+int felt_is_ignorant(const struct felt *felt);
 
 /*
  * The regime of the request that begins now; slack_permille and steps as for felt_now(). sessions: number of LS
  * sessions with trials, at least 1. A session that does not know the cost of BE also bears the trials of the other
  * sessions, so each session makes fewer.
  */
-static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps, uint32_t sessions)
-{
-        const uint32_t number = ++felt->requests;
-        const uint32_t now = number > 1 ? felt_now(felt, slack_permille, steps) : (felt->now = felt->first);
-        const uint32_t generous = now < steps ? now : steps; /* number of regimes that give BE more than `now` does */
-        const uint32_t wanted = felt_wanted(felt, slack_permille, generous);
-        const int uncertain =
-                now < FELT_HELD && (felt_is_unknown(felt, now, slack_permille) || felt_suspects(felt, slack_permille));
-
-        if (!felt_has_base(felt))
-                return now;
-        if (now < FELT_HELD && felt_other(number, uncertain ? FELT_FIRST : FELT_RENEW))
-                return FELT_HELD;
-        if (wanted < FELT_HELD)
-                return felt_other(number, FELT_SOON * sessions) ? wanted : now;
-        return generous && felt_other(number, FELT_TRIAL) ? number / FELT_TRIAL % generous : now;
-}
+uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps, uint32_t sessions);
 
 /* Discards the learned cost of BE, because another BE session runs now. */
-static inline void felt_forget(struct felt *felt)
-{
-        for (uint32_t i = 0; i < FELT_HELD; i++)
-                felt->of[i].n = 0;
-        if (felt->now >= felt->first)
-                return;
-        felt->base.n = 0;
-        felt->now = felt->first;
-}
+void felt_forget(struct felt *felt);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "policies/detshare/budget.h"
+#include "policies/detshare/mean.h"
 
 #define US 1000ull
 #define MS 1000000ull

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learned properties of an LS session's requests (policies/detshare/tide.h), without a policy: their length alone, and
+ * Learned properties of an LS session's requests (policies/detshare/requests.h), without a policy: their length alone, and
  * which of them measure the cost of BE
  */
-#include "policies/detshare/tide.h"
+#include "policies/detshare/requests.h"
 
 #include <criterion/criterion.h>
 
@@ -24,11 +24,10 @@ static uint64_t learnt_us(struct ls ls)
         return ls.length_ns / US;
 }
 
-Test(policy_tide, requests_are_as_long_as_they_are_without_best_effort)
+Test(policy_requests, requests_are_as_long_as_they_are_without_best_effort)
 {
         struct ls ls = request(100, 600);
 
-        cr_assert_eq(sizeof(params) / sizeof(params[0]), PARAMS);
         cr_assert_eq(learnt_us(request(0, 0)), 1000, "the first one, whatever it was beside");
         cr_assert_eq(learnt_us(request(2000, 0)), 1750, "it is not longer than that");
         cr_assert_eq(learnt_us(request(100, 0)), 100, "BE was there to the end: nobody knows");
@@ -54,7 +53,7 @@ static uint32_t learnt(uint64_t us, int cut, int beside)
         return ls.felt.of[FELT_EBB].n;
 }
 
-Test(policy_tide, a_trial_that_was_given_up_counts_if_it_was_bad_all_the_same)
+Test(policy_requests, a_trial_that_was_given_up_counts_if_it_was_bad_all_the_same)
 {
         cr_assert_eq(learnt(1500, 0, 1), 1);
         cr_assert_eq(learnt(3000, 0, 1), 1);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policies/detshare/budget.h"
+
+#include "policies/detshare/mean.h"
+
+/* The part of the objective that the device may use, ns. */
+static uint64_t budget_may(uint64_t slo_ns)
+{
+        return slo_ns - slo_ns / BUDGET_NOT_USED - min_u64(BUDGET_CLIENT_NS, slo_ns / BUDGET_CLIENT_PART);
+}
+
+/* Counts the present request, which took ns. attain_permille: share of requests that must meet the objective. */
+static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, uint32_t attain_permille)
+{
+        const uint64_t may_ns = budget_may(slo_ns);
+        const uint32_t missed = ns > may_ns ? WAITS_ONE : waits_over(&budget->waits, may_ns - ns);
+        const int32_t share = (int32_t)(1000 - attain_permille) * BUDGET_SHARE;
+        const int32_t cost = attain_permille ? (int32_t)((uint64_t)missed * BUDGET_MISS / WAITS_ONE) : 0;
+        const int32_t left = budget->left + share - cost;
+
+        budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
+}
+
+/* Learns the length of a request that had no more BE beside it than without an objective. */
+static void budget_learn(struct budget *budget, uint64_t ns)
+{
+        const uint64_t mean = budget->mean_ns;
+
+        budget->samples += budget->samples < BUDGET_SAMPLES;
+        learn_part(&budget->mean_ns, ns, budget->samples);
+        if (budget->samples > 1)
+                learn_part(&budget->deviation_ns, difference_u64(ns, mean), budget->samples - 1);
+}
+
+void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns, uint32_t attain_permille)
+{
+        if (!bought)
+                budget_learn(budget, ns);
+        if (budget->waits.row) /* the objective may be newer than the request */
+                budget_count(budget, ns, slo_ns, attain_permille);
+}
+
+uint64_t budget_until(const struct budget *budget, uint64_t slo_ns)
+{
+        const uint64_t need = budget->mean_ns + BUDGET_DEVIATIONS * budget->deviation_ns +
+                              waits_quantile(&budget->waits, BUDGET_WAIT_PERCENT);
+        const uint64_t may = budget_may(slo_ns);
+
+        if (budget->samples < BUDGET_KNOWN || budget->left < (budget->waits.row > 1 ? BUDGET_RICH : 0) || may <= need)
+                return 0;
+        return may - need;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policies/detshare/prices.h"
+
+#include "policies/detshare/mean.h"
+#include "policies/detshare/requests.h"
+
+uint64_t be_rest(const struct detshare *d, const struct detshare_op_view *op)
+{
+        uint64_t block = stair_block(op, d->n_sms);
+
+        if (!stair_fills(op, d->n_sms))
+                return 0;
+        if (!stair_known(op))
+                return UINT64_MAX;
+        return block <= us(d, P_SHORT) ? 0 : block / 2;
+}
+
+int be_may_divide(const struct detshare *d, const struct detshare_op_view *op)
+{
+        return !d->mask_ns || !stair_known(op) || stair_time(op, d->n_sms, d->n_sms) / 2 > d->mask_ns;
+}
+
+int be_may_borrow(const struct detshare *d, uint64_t ns)
+{
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                const struct ls *ls = &d->ls[i];
+                uint64_t rest, since = d->now_ns - ls->begin_ns;
+
+                if (!ls->open)
+                        continue;
+                rest = ls->length_ns > since ? ls->length_ns - since : 0;
+                if (ls_buys(ls) ? d->now_ns + rest + ns > ls->deadline_ns : ns > ls_slack(d, ls))
+                        return 0;
+        }
+        return 1;
+}
+
+int be_may_evict(const struct detshare *d, const struct detshare_op_view *op)
+{
+        return d->p[P_EVICT] && op->evict_ns;
+}
+
+int be_ends_sooner(const struct detshare *d, const struct detshare_op_view *op, uint64_t queue_ns, uint32_t n_sms)
+{
+        return !stair_known(op) || queue_ns + stair_time(op, n_sms, d->n_sms) <=
+                                           max_u64(queue_ns, d->left_ns) + stair_time(op, d->n_sms, d->n_sms);
+}
+
+uint32_t be_blocks(const struct detshare *d, const struct detshare_op_view *op, uint32_t n_sms)
+{
+        uint32_t best = BLOCKS_MAX;
+
+        if (op->bound == DETSHARE_BOUND_UNKNOWN || op->bound > DETSHARE_BOUND_MEMORY || op->all_resident)
+                return 0;
+        for (uint32_t i = 0; i < d->n_bounds; i++)
+                if (d->bounds[i].n_sms >= n_sms && (best == BLOCKS_MAX || d->bounds[i].n_sms < d->bounds[best].n_sms))
+                        best = i;
+        return best == BLOCKS_MAX ? 0 : d->bounds[best].blocks[op->bound];
+}
+
+int be_meets(struct detshare *d, uint64_t ns)
+{
+        int meets = 0;
+
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                const struct ls *ls = &d->ls[i];
+                const uint64_t since = d->now_ns - ls->empty_ns;
+
+                if (!ls->seen || ls->open || !ls_is_expected(d, ls) || ls_bears(d, ls) ||
+                        gaps_over_permille(&ls->between, since, ns) <= (uint64_t)d->p[P_MEET])
+                        continue;
+                wake_at(d, ls->empty_ns + gaps_edge(since));
+                meets = 1;
+        }
+        return meets;
+}

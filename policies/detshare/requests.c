@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policies/detshare/requests.h"
+
+#include "policies/detshare/mean.h"
+
+/* each full multiple of this in an LS operation's duration counts as one more delay by BE, ns */
+#define DELAY_NS 10000ull
+#define RECENT_PERCENT 99u /* quantile of a session's pauses that counts as its long pause, percent */
+#define RECENT_TIMES 4u    /* a session idle for this many long pauses counts as gone */
+/* One of this many requests beside which the budget allows BE has no more of it than without an objective. */
+#define BUY_NOT 64u
+#define SLACK_MOST_NS (UINT64_MAX / 4) /* objectives may be any number, and other times are added to the slack */
+/* requests of a busy session that pay for one BE kernel on a part of the GPU, at least: those until the GPU switches
+ * to another context */
+#define MASK_REQUESTS 4u
+
+static void needs_learn(struct detshare *d, struct ls *ls, uint32_t need, uint64_t ns)
+{
+        uint32_t bucket = (need * NEEDS + d->n_sms - 1) / d->n_sms;
+        uint64_t sum = 0;
+
+        ls->needs[bucket ? bucket - 1 : 0] += (uint32_t)min_u64(ns / US + 1, 100000);
+        for (uint32_t i = 0; i < NEEDS; i++)
+                sum += ls->needs[i];
+        for (uint32_t i = 0; sum > 100000 && i < NEEDS; i++)
+                ls->needs[i] /= 2;
+}
+
+uint32_t needs_quantile(const struct detshare *d, const struct ls *ls)
+{
+        uint64_t sum = 0, all = 0;
+        uint32_t bucket = 0;
+
+        for (uint32_t i = 0; i < NEEDS; i++)
+                all += ls->needs[i];
+        if (!all)
+                return 0;
+        for (; bucket < NEEDS - 1; bucket++) {
+                sum += ls->needs[bucket];
+                if (sum * 100 >= all * number(d, P_NEED))
+                        break;
+        }
+        return (bucket + 1) * d->n_sms / NEEDS;
+}
+
+struct ls *ls_find(struct detshare *d, uint64_t id, int make)
+{
+        struct ls *oldest = &d->ls[0];
+
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                if (d->ls[i].seen && d->ls[i].id == id)
+                        return &d->ls[i];
+                if (d->ls[i].seen < oldest->seen)
+                        oldest = &d->ls[i];
+        }
+        if (!make)
+                return NULL;
+        *oldest = (struct ls){.id = id, .seen = d->decision};
+        return oldest;
+}
+
+/* How long a session's queue must be empty until its request counts as ended, ns. */
+static uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
+{
+        uint64_t hold = gaps_quantile(&ls->inside, number(d, P_HOLD));
+
+        if (hold == UINT64_MAX)
+                return us(d, P_HOLD_FIRST);
+        return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
+}
+
+uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
+{
+        if (!ls->length_ns)
+                return 0;
+        if (ls_buys(ls))
+                return min_u64(ls->slo_ns - ls->length_ns, SLACK_MOST_NS);
+        return ls->length_ns / 1000 * (uint64_t)d->p[P_SLACK];
+}
+
+uint64_t ls_slack_permille(const struct detshare *d, const struct ls *ls)
+{
+        return ls->length_ns ? ls_slack(d, ls) / (ls->length_ns / 1000 + 1) : 0;
+}
+
+int ls_buys(const struct ls *ls)
+{
+        return ls->open && ls->bought && !ls->cut && ls->slo_ns > ls->length_ns;
+}
+
+uint64_t ls_until(const struct ls *ls)
+{
+        const uint64_t may = ls->slo_ns ? budget_until(&ls->budget, ls->slo_ns) : 0;
+
+        return may ? ls->begin_ns + min_u64(may, UINT64_MAX - ls->begin_ns) : 0;
+}
+
+int ls_bears(const struct detshare *d, const struct ls *ls)
+{
+        return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, FELT_EBB, ls_slack_permille(d, ls));
+}
+
+uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
+{
+        return ls->length_ns / 1000 * (uint64_t)d->p[P_MASK] * MASK_REQUESTS;
+}
+
+int ls_is_expected(const struct detshare *d, const struct ls *ls)
+{
+        uint64_t idle = gaps_quantile(&ls->between, RECENT_PERCENT), recent = (uint64_t)d->p[P_RECENT] * MS;
+
+        if (idle < recent / RECENT_TIMES)
+                recent = idle * RECENT_TIMES;
+        return ls->length_ns && d->now_ns - ls->active_ns <= recent;
+}
+
+int ls_stalls(struct detshare *d, const struct ls *ls)
+{
+        const uint64_t until = ls->works_ns + ls_hold(d, ls);
+
+        if (ls->works_ns != d->now_ns && d->now_ns < until)
+                wake_at(d, until);
+        return d->now_ns >= until;
+}
+
+void ls_felt(struct ls *ls, uint64_t end_ns)
+{
+        const uint64_t ns = end_ns - ls->piece_ns;
+
+        if (ls->bought || !ls->operations || (ls->mixed && ls->beside))
+                return;
+        if (!ls->cut || !ls->beside || felt_is_bad(&ls->felt, ns, ls->operations))
+                felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, ns, ls->operations);
+}
+
+void ls_learn_length(struct ls *ls, uint64_t length)
+{
+        const uint64_t alone = ls->free_ns && ls->empty_ns > ls->free_ns ? ls->empty_ns - ls->free_ns : 0;
+
+        if (!ls->length_ns || length < ls->length_ns)
+                learn_low(&ls->length_ns, length);
+        else if (alone > ls->length_ns)
+                learn_low(&ls->length_ns, alone);
+}
+
+static void ls_close(const struct detshare *d, struct ls *ls)
+{
+        const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
+
+        if (ls->slo_ns)
+                budget_end(&ls->budget, length, ls->bought, ls->slo_ns, number(d, P_ATTAIN));
+        ls->open = 0;
+        if (!ls->gapped)
+                gaps_learn(&ls->inside, 0);
+        ls_learn_length(ls, length);
+        learn_slowly(&ls->mean_length_ns, length);
+        if (ls->beside)
+                learn_slowly(&ls->mean_beside_ns, length);
+        ls_felt(ls, ls->empty_ns);
+        learn_mean(&ls->mean_delays, ls->delays);
+        learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
+}
+
+/* Number of regimes to try. Regimes that keep BE to a part of the GPU are tried only if running on a part costs LS
+ * no more than the slack. */
+static uint32_t ls_steps(const struct detshare *d, const struct ls *ls)
+{
+        return (uint64_t)d->p[P_MASK] > ls_slack_permille(d, ls) ? FELT_HALF : number(d, P_FEEL);
+}
+
+/* Begins a new piece of the running request; each piece is measured by itself. */
+static void ls_piece(const struct detshare *d, struct ls *ls)
+{
+        ls->mixed = ls->beside = ls->cut = 0;
+        ls->operations = 0;
+        ls->piece_ns = d->now_ns;
+        ls->regime = FELT_EBB;
+        if (!ls->felt.requests)
+                ls->felt.first = d->p[P_FEEL] && d->p[P_HELD_FIRST] ? FELT_HELD : FELT_EBB;
+        if (ls->bought)
+                ls->felt.requests++; /* the base of felt.h must not look newer than it is */
+        else if (d->p[P_FEEL])
+                ls->regime = felt_choose(
+                        &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
+}
+
+/* Whether the objective's budget allows BE beside the request that begins now. One request in BUY_NOT has what it would
+ * have without an objective, to learn how long such a request takes. */
+static uint8_t ls_buy(const struct detshare *d, struct ls *ls)
+{
+        return d->now_ns < ls_until(ls) && ls->n_bought++ % BUY_NOT;
+}
+
+/* Updates the session when it gets work again after having none. */
+static void ls_wake(struct detshare *d, struct ls *ls)
+{
+        uint64_t gap = d->now_ns - ls->empty_ns;
+
+        if (ls->begin_ns && !ls->synchronised && gap <= us(d, P_HOLD_MOST))
+                gaps_learn(&ls->inside, gap);
+        if (ls->open) {
+                ls->gapped = 1;
+                ls->idle_ns = (uint32_t)min_u64(ls->idle_ns + gap, UINT32_MAX);
+        } else {
+                if (ls->begin_ns) {
+                        learn_low(&ls->idle_between_ns, max_u64(gap, 1));
+                        learn_slowly(&ls->mean_idle_ns, max_u64(gap, 1));
+                        gaps_learn(&ls->between, gap);
+                }
+                if (ls->slo_ns)
+                        waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap, ls->slo_ns);
+                ls->open = 1;
+                ls->begin_ns = d->now_ns;
+                ls->gapped = 0;
+                ls->delays = ls->idle_ns = 0;
+                ls->free_ns = 0;
+                ls->bought = ls_buy(d, ls);
+                ls_piece(d, ls);
+        }
+        ls->busy = 1;
+        ls->works_ns = d->now_ns;
+        ls->synchronised = 0;
+}
+
+void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_view *view)
+{
+        int busy = view && view->request_active;
+
+        if (view) {
+                ls->seen = d->decision;
+                ls->slo_ns = view->slo_ns;
+        }
+        if (busy && !ls->busy)
+                ls_wake(d, ls);
+        /* saturates, because a client may set any objective */
+        ls->deadline_ns = ls->slo_ns && ls->slo_ns < UINT64_MAX - ls->begin_ns ? ls->begin_ns + ls->slo_ns : UINT64_MAX;
+        if (busy)
+                ls->active_ns = d->now_ns;
+        if (!busy && ls->busy) {
+                ls->busy = 0;
+                ls->empty_ns = ls->active_ns = d->now_ns;
+        }
+        ls->need = 0;
+        if (!busy && view && view->synchronised)
+                ls->synchronised = 1;
+        if (!busy && ls->open && (ls->synchronised || d->now_ns >= ls->empty_ns + ls_hold(d, ls)))
+                ls_close(d, ls);
+        if (!busy && ls->open)
+                wake_at(d, ls->empty_ns + ls_hold(d, ls));
+}
+
+void ls_count(struct detshare *d, const struct detshare_snapshot *snapshot)
+{
+        struct ls *ls;
+
+        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions ||
+                snapshot->sessions[snapshot->event_session].class_ != DETSHARE_CLASS_LS)
+                return;
+        ls = ls_find(d, snapshot->sessions[snapshot->event_session].id, 0);
+        if (ls)
+                ls->operations++;
+}
+
+void ls_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_session_view *view;
+        const struct detshare_op_view *op = &snapshot->event_op;
+        uint64_t ns = op->samples ? op->expected_ns : snapshot->event_end_ns - snapshot->event_start_ns;
+        struct ls *ls;
+
+        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions)
+                return;
+        view = &snapshot->sessions[snapshot->event_session];
+        if (view->class_ != DETSHARE_CLASS_LS) {
+                d->be_ns += ns;
+                d->ended[snapshot->event_coroutine % ENDED] =
+                        (struct ended){snapshot->event_coroutine, snapshot->event_end_ns};
+                return;
+        }
+        ls = ls_find(d, view->id, 0);
+        if (!ls)
+                return;
+        if (ls->open && d->now_ns - ls->piece_ns >= FELT_PIECE_NS) {
+                ls_felt(ls, d->now_ns);
+                ls_piece(d, ls);
+        }
+        if (op->kind != DETSHARE_OP_KERNEL)
+                return;
+        ls->delays += 1 + (uint32_t)min_u64(ns / DELAY_NS, 1000000);
+        needs_learn(d, ls, stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE)), ns);
+}

@@ -88,6 +88,7 @@ static int run_alone(const struct ds_replay_config *config, struct ds_replay_ses
         one.n_params = 0;
         one.n_sessions = 1;
         one.trace = NULL;
+        one.latencies = 0;
         *ret_ns = one.duration_ns = DS_MIN(config->duration_ns, ALONE_MAX_NS);
         for (uint32_t i = 0; !r && i < config->n_sessions; i++) {
                 one.sessions = &config->sessions[i];
@@ -124,10 +125,18 @@ static int fell_back(const struct ds_replay_report *report)
         return 0;
 }
 
+static void free_results(struct ds_replay_result *results, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++)
+                for (uint32_t k = 0; k < DS_REPLAY_SESSIONS_MAX; k++)
+                        ds_free(results[i].sessions[k].latencies_ns);
+        ds_free(results);
+}
+
 /* Run everything. Return 0, DS_REPLAY_FELL_BACK after the report is printed, or an error. */
 static int run(const struct ds_replay_options *o, FILE *trace, char *message, size_t message_size)
 {
-        ds_cleanup(ds_freep) struct ds_replay_result *results = NULL;
+        struct ds_replay_result *results = ds_alloc0(o->n_policies, sizeof(*results));
         struct ds_replay_session_result alone[DS_REPLAY_SESSIONS_MAX] = {};
         struct ds_replay_report report = {.seed = o->seed};
         char policy_dir[PATH_MAX_];
@@ -139,6 +148,7 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
                 .n_sessions = o->n_sessions,
                 .duration_ns = o->duration_ns,
                 .profiled = o->profiled,
+                .latencies = o->latencies,
                 .transform = o->transform,
                 .blocks = o->blocks,
                 .be_channels = (uint32_t)o->be_channels,
@@ -147,11 +157,10 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
         };
         int r;
 
-        find_policies(policy_dir);
-        add_policy_dirs(o, policy_dir, &config);
-        results = ds_alloc0(o->n_policies, sizeof(*results));
         if (!results)
                 return ds_error_origin(-ENOMEM);
+        find_policies(policy_dir);
+        add_policy_dirs(o, policy_dir, &config);
         report.config = &config;
         report.results = results;
         r = run_all(o, &config, &report, message, message_size);
@@ -159,10 +168,12 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
                 r = run_alone(&config, alone, &report.alone_ns, message, message_size);
                 report.alone = alone;
         }
-        if (r)
-                return ds_error_trace(r);
-        (o->json ? ds_replay_print_json : ds_replay_print)(&report, stdout);
-        return fell_back(&report) ? DS_REPLAY_FELL_BACK : 0;
+        if (!r) {
+                (o->json ? ds_replay_print_json : ds_replay_print)(&report, stdout);
+                r = fell_back(&report) ? DS_REPLAY_FELL_BACK : 0;
+        }
+        free_results(results, o->n_policies);
+        return ds_error_trace(r);
 }
 
 static int run_traced(const struct ds_replay_options *o, char *message, size_t message_size)

@@ -40,6 +40,7 @@ const char ds_replay_usage[] =
         "                           work, memory-bound BE kernels use N channels and LS kernels the others; 0: all\n"
         "  --trace FILE             write where and when each kernel ran (.json: Chrome trace events)\n"
         "  --json                   results as JSON\n"
+        "  --latencies              JSON with the latency of each request\n"
         "  --no-alone               do not run each session alone for comparison\n"
         "  --list                   print the built-in workloads\n"
         "  --workload NAME          print a built-in workload as a profile\n"
@@ -282,6 +283,7 @@ enum {
         OPT_CHANNELS,
         OPT_TRACE,
         OPT_JSON,
+        OPT_LATENCIES,
         OPT_NO_ALONE,
         OPT_LIST,
         OPT_WORKLOAD,
@@ -304,6 +306,7 @@ static const struct option long_options[] = {
         {"channels", required_argument, NULL, OPT_CHANNELS},
         {"trace", required_argument, NULL, OPT_TRACE},
         {"json", no_argument, NULL, OPT_JSON},
+        {"latencies", no_argument, NULL, OPT_LATENCIES},
         {"no-alone", no_argument, NULL, OPT_NO_ALONE},
         {"list", no_argument, NULL, OPT_LIST},
         {"workload", required_argument, NULL, OPT_WORKLOAD},
@@ -352,6 +355,9 @@ static int read_option(struct ds_replay_options *o, int opt, char *message, size
                 return 0;
         case OPT_JSON:
                 o->json = 1;
+                return 0;
+        case OPT_LATENCIES:
+                o->json = o->latencies = 1;
                 return 0;
         case OPT_NO_ALONE:
                 o->alone = 0;

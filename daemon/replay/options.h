@@ -35,7 +35,7 @@ struct ds_replay_options {
         /* directories searched in this order, before those of the installation */
         const char *policy_dirs[DS_POLICY_DIRS_MAX];
         uint32_t n_policy_dirs;
-        int json, alone, profiled, transform, blocks;
+        int json, latencies, alone, profiled, transform, blocks;
         uint64_t seed, duration_ns, be_channels;
         struct ds_replay_policy policies[DS_REPLAY_POLICIES_MAX];
         uint32_t n_policies;

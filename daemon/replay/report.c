@@ -114,7 +114,9 @@ static void json_session(const struct ds_replay_report *report, uint32_t run, ui
                 fprintf(out, ", \"p99_over_alone\": %.6f", ratios.p99);
         if (ratios.steps > 0)
                 fprintf(out, ", \"steps_of_alone\": %.6f", ratios.steps);
-        fprintf(out, "}");
+        for (uint64_t k = 0; r->latencies_ns && k < r->ended; k++)
+                fprintf(out, "%s%.6f", k ? ", " : ", \"latencies_ms\": [", (double)r->latencies_ns[k] / 1e6);
+        fprintf(out, r->latencies_ns && r->ended ? "]}" : "}");
 }
 
 void ds_replay_print_json(const struct ds_replay_report *report, FILE *out)

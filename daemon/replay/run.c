@@ -588,6 +588,11 @@ static void session_result(struct session *session)
         result->p50_ns = percentile(session, 50);
         result->p99_ns = percentile(session, 99);
         result->max_ns = percentile(session, 100);
+        if (session->run->config->latencies) {
+                result->latencies_ns = session->latencies;
+                session->latencies = NULL;
+                session->n_latencies = session->capacity = 0;
+        }
         result->arrived = result->ended;
         if (ds_replay_arrivals_closed(session->config->arrivals))
                 return;

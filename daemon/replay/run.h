@@ -59,6 +59,7 @@ struct ds_replay_config {
         uint32_t n_sessions;
         uint64_t duration_ns;
         int profiled;
+        int latencies; /* 1: the result has the latency of each request */
         int transform; /* 1: workloads are code, and long BE kernels have a form that can be evicted; see forms.h */
         int blocks;    /* 1: workloads are code, simulated block by block, with L2 and channels */
         /* with `blocks`: number of channels for memory-bound BE kernels while LS has work; LS kernels have the
@@ -72,6 +73,7 @@ struct ds_replay_session_result {
         uint64_t arrived, ended; /* number of requests; for a closed session, of steps */
         uint64_t in_slo;
         uint64_t p50_ns, p99_ns, max_ns; /* latencies of the requests that ended */
+        uint64_t *latencies_ns; /* with config->latencies: all `ended` of them, ascending; the caller frees it */
         uint64_t kernels, device_ns;
         double steps; /* number of steps that ended, plus the finished part of the last one */
 };

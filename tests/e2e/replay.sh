@@ -78,6 +78,9 @@ holds "all(s['source'] == 'synthesised from quantiles measured on an H200' for r
 holds "d['runs'][2]['sessions'][0]['p99_ms'] < d['runs'][1]['sessions'][0]['p99_ms'] < d['runs'][0]['sessions'][0]['p99_ms']"
 holds "d['runs'][2]['sessions'][1]['steps_of_alone'] < 0.8 < d['runs'][1]['sessions'][1]['steps_of_alone'] <= 1"
 holds "all(0 < r['sessions'][0]['in_slo_percent'] <= 100 for r in d['runs'])"
+run "latencies" "${load[@]}" --no-alone --latencies
+holds "all(len(s['latencies_ms']) == s['ended'] > 0 and s['latencies_ms'] == sorted(s['latencies_ms']) for r in d['runs'] for s in r['sessions'])"
+holds "all(s['max_ms'] == s['latencies_ms'][-1] for r in d['runs'] for s in r['sessions'])"
 run "no alone" "${load[@]}" --no-alone --json
 holds "'p99_over_alone' not in d['runs'][0]['sessions'][0] and d['runs'][0]['policy'] == 'multistream'"
 

@@ -235,7 +235,7 @@ class Files(unittest.TestCase):
         kept.add(phase="ls1", group="core", cell="a+b@75", round="1", program="ls0:a", seconds="9.000000")
 
         def check(seconds, rounds):
-            measure.check_seconds(argparse.Namespace(state=self.packed, seconds=seconds, rounds=rounds), [cell], kept)
+            measure.check_seconds(argparse.Namespace(state=self.packed, seconds=seconds, rounds=rounds, requests=0), [cell], kept)
 
         check(2.5, 2)
         check(4, 1)
@@ -382,7 +382,7 @@ class Writing(unittest.TestCase):
         def world_open(*_):
             opened.append(World())
             return opened[-1]
-        options = argparse.Namespace(systems=["mps"], seconds=1, limit=0, shard=(0, 1), rounds=1, meet=None)
+        options = argparse.Namespace(systems=["mps"], seconds=1, limit=0, requests=0, shard=(0, 1), rounds=1, meet=None)
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.multiple(
                 measure, Company=Company, run_system=run_system, world_open=world_open, print=lambda *_, **__: None, create=True):
             kept = state.State(pathlib.Path(folder) / "s.csv")
@@ -407,9 +407,9 @@ class Writing(unittest.TestCase):
     def test_each_program_of_a_cell_has_a_name_of_its_own(self):
         cell = scenarios.Cell("g", ("a",), ("b", "b", "a"), 0, "closed")
         self.assertEqual(measure.keys_of(cell), [("ls", "a", 0), ("be", "b", 0), ("be", "b", 1), ("be", "a", 0)])
-        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), False, argparse.Namespace(seconds=2))
+        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), False, 2)
         self.assertEqual([(name, len(told)) for name, told in plan], [("", 4), ("together", 4)])
-        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), True, argparse.Namespace(seconds=2))
+        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), True, 2)
         self.assertEqual([(name, len(told)) for name, told in plan], [("ls1", 1), ("be1", 1), ("together", 4), ("ls2", 1), ("be2", 1)])
 
     def test_an_update_touches_the_rows_and_columns_of_its_policies_only(self):

@@ -8,6 +8,7 @@
  *                            {"ready": ...}            prepared and warm
  *      serve FILE            {"latencies_ms": [...], "at_s": [...]}: a request at each time of the file (a line each, s)
  *      loop SECONDS          {"items": N, "seconds": S, "latencies_ms": [...]}: one step after the other
+ *      slo MS                {"slo_ms": MS}: the objective of this client of DetShare; 0: none
  *
  * A request's latency is from its arrival to its end, also if the previous one still ran at its arrival. The number of
  * loop rounds per block is measured once at the start, as well as other work on the GPU allows.
@@ -16,6 +17,8 @@
  *                                                              xN: N times that
  */
 #include <cuda.h>
+#include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +180,21 @@ static void loop(struct job *job, double seconds)
         printf("}\n");
 }
 
+/* The library is the one that the drop-in libcuda uses, so the objective is of this program's session. */
+static void objective(double ms)
+{
+        void *library = dlopen("libdetshare-client.so.0", RTLD_NOW);
+        int (*set_slo_ns)(uint64_t) = NULL;
+
+        if (library)
+                *(void **)&set_slo_ns = dlsym(library, "detshare_set_slo_ns");
+        if (!set_slo_ns || set_slo_ns((uint64_t)(ms * 1e6))) {
+                fprintf(stderr, "job: the objective cannot be set: this program is no client of DetShare\n");
+                exit(1);
+        }
+        printf("{\"slo_ms\": %.6f}\n", ms);
+}
+
 static void prepare(struct job *job, char **argv, int argc)
 {
         int fits = 0, sms = 0;
@@ -227,6 +245,8 @@ int main(int argc, char **argv)
                         serve(&job, word);
                 else if (sscanf(line, "loop %lf", &seconds) == 1)
                         loop(&job, seconds);
+                else if (sscanf(line, "slo %lf", &seconds) == 1)
+                        objective(seconds);
                 else
                         return 2;
                 fflush(stdout);

@@ -3,8 +3,8 @@
 """Measures services beside jobs on a GPU, under each way of sharing it. It runs for a given time and continues where
 it stopped.
 
-A *world* is the way in which programs reach the GPU: natively (the driver time-slices the processes), through MPS,
-through MPS with the job at the lower client priority, or through DetShare. All services and jobs start once per
+A *world* is the way in which programs reach the GPU: natively (the driver time-slices the processes), through MPS (with the job at
+the lower client priority, with a percentage of the threads for the job, or both), or through DetShare. All services and jobs start once per
 world and stay, because starting them takes long. A program that a cell does not have is idle beside it, also while
 DetShare's policy changes (set-policy). For each cell and policy these phases follow each other:
 
@@ -22,13 +22,17 @@ only in the next round.
 
 The capacity of a service, of which loads are parts, is measured natively, once, and kept in the file.
 
+A service states an objective (order `slo`) while a system with slo=TIMES runs: TIMES times the p99 of its first native phase alone in
+that cell. So native measures a cell first. With --requests N each phase is long enough for N requests.
+
 On a machine with several GPUs each takes a share: --shard K/N (from 0) with a file of its own and
 CUDA_VISIBLE_DEVICES=K, and --meet FOLDER, the same new folder for all. Programs that start or end on one GPU
 disturb the others, so all do that at the same time (meeting.py). gpus.sh does all this.
 
-usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
+usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--requests N] [--systems LIST] [--shard K/N]
                   [--alone LIST] [--meet FOLDER] [--profiles FILE] [--list] [WORD...]
-       systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
+       systems, separated by semicolons: native, mps[-priority][-PERCENT], detshare:POLICY[,KEY=VALUE...][,slo=TIMES]
+       words choose cells by group:name
 """
 import argparse
 import collections
@@ -38,6 +42,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import selectors
 import shutil
 import subprocess
@@ -60,6 +65,9 @@ LONGER = 1.25  # jobs run this many times a phase beside services; their steps a
 START_S, ANSWER_S = 240, 60
 # arguments of `job`: kernels of a step, length of a block in us, and (xN) blocks as a multiple of what the GPU holds
 C_JOBS = {"blocks-2ms": ("4", "2000"), "blocks-200us": ("4", "200", "x10"), "blocks-50us": ("4", "50", "x40")}
+
+
+MPS = re.compile(r"mps(-priority)?(?:-([1-9][0-9]?))?")
 
 
 class Failed(Exception):
@@ -144,9 +152,9 @@ class Native:
 class Mps(Native):
     """A control daemon of our own, with its pipes and logs in the folder."""
 
-    def __init__(self, options, folder, priority):
+    def __init__(self, options, folder, priority, job_percent):
         super().__init__(options, folder)
-        self.priority = priority
+        self.priority, self.job_percent = priority, job_percent
         for name in ("pipe", "log"):
             (folder / name).mkdir()
         control = shutil.which("nvidia-cuda-mps-control")
@@ -167,6 +175,8 @@ class Mps(Native):
             env["CUDA_VISIBLE_DEVICES"] = "0"  # clients of MPS count only the devices that MPS sees
         if self.priority:
             env["CUDA_MPS_CLIENT_PRIORITY"] = "0" if class_ == "ls" else "1"
+        if self.job_percent and class_ == "be":
+            env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = self.job_percent
         return env
 
     def end(self):
@@ -223,7 +233,8 @@ class Detshare(Native):
         return dict(env, LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=class_)
 
     def policy(self, system):
-        self.control("set-policy", *system.split(":", 1)[1].split(","))
+        words = system.split(":", 1)[1].split(",")
+        self.control("set-policy", *(word for word in words if not word.startswith("slo=")))
 
     def end(self):
         daemon_end(self.child)
@@ -238,11 +249,12 @@ def world_open(name, options, folder):
     folder.chmod(0o755)
     if name == "native":
         return Native(options, folder)
-    if name in ("mps", "mps-priority"):
-        return Mps(options, folder, name == "mps-priority")
+    mps = MPS.fullmatch(name)
+    if mps:
+        return Mps(options, folder, bool(mps[1]), mps[2])
     if name == "detshare":
         return Detshare(options, folder)
-    raise SystemExit(f"measure: unknown system {name}: use native, mps, mps-priority or detshare:POLICY")
+    raise SystemExit(f"measure: unknown system {name}: use native, mps[-priority][-PERCENT] or detshare:POLICY")
 
 
 def packed(values):
@@ -341,34 +353,63 @@ def keys_of(cell):
     return keys
 
 
-def plan_of(keys, orders, alone, options):
+def seconds_of(rates, options):
+    """Length of a cell's phases. They have --requests requests of each service after the part that does not count."""
+    return max([options.seconds] + [options.requests / rate / (1 - SKIPPED) for rate in rates])
+
+
+def slo_of(system):
+    """The objective of a system in times of the service's p99 alone; 0: none."""
+    return next((float(word[4:]) for word in system.split(",") if word.startswith("slo=")), 0.0)
+
+
+def services_of(cell):
+    """Names of a cell's services in the file, like ls0:bert."""
+    return [f"ls{index}:{name}" for index, name in enumerate(cell.ls)]
+
+
+def rates_of(cell, state):
+    """Request rates of a cell's services, from their capacities."""
+    return [state.capacity(name) * cell.load / 100 / len(cell.ls) for name in cell.ls]
+
+
+def state_objectives(system, keys, company, cell, state):
+    """Gives every service its objective of this system; 0 removes one of an earlier system."""
+    if world_of(system) == "detshare":
+        times = slo_of(system)
+        company.phase({key: f"slo {times * state.objective_ms(cell, name) if times else 0:.6f}" for key, name in zip(keys, services_of(cell))})
+
+
+def plan_of(keys, orders, alone, seconds):
     """The phases of one cell: a name ("" if its answers are not kept), and the order for each program."""
     services, jobs = [key for key in keys if key[0] == "ls"], [key for key in keys if key[0] == "be"]
     # jobs run longer than services, so that requests still waiting when the arrivals end also run beside a job
-    together = orders | {key: f"loop {LONGER * options.seconds}" for key in jobs}
+    together = orders | {key: f"loop {LONGER * seconds}" for key in jobs}
     ls, be = {key: orders[key] for key in services}, {key: orders[key] for key in jobs[:1]}
     if not alone:
-        return [("", {key: f"loop {min(BEFORE_S, options.seconds)}" for key in keys}), ("together", together)]
+        return [("", {key: f"loop {min(BEFORE_S, seconds)}" for key in keys}), ("together", together)]
     return [("ls1", ls), ("be1", be), ("together", together), ("ls2", ls), ("be2", be)]
 
 
 def run_system(cell, system, round_, company, state, options, folder):
     """The phases of one system in one cell."""
-    keys, rates, orders = keys_of(cell), {}, {}
+    keys, orders = keys_of(cell), {}
+    rates = {key: state.rate(round_, cell, name) or rate for key, name, rate in zip(keys, services_of(cell), rates_of(cell, state))}
+    seconds = seconds_of(rates.values(), options)
     for index, key in enumerate(keys):
-        orders[key] = f"loop {options.seconds}"
-        if key[0] == "ls":
-            rates[key] = state.rate(round_, cell, f"ls{index}:{key[1]}") or state.capacity(key[1]) * cell.load / 100 / len(cell.ls)
+        orders[key] = f"loop {seconds}"
+        if key in rates:
             path = folder / f"arrivals.{index}"
-            path.write_text("\n".join(f"{at:.6f}" for at in arrivals(cell, index, rates[key], options.seconds, round_)) + "\n", encoding="utf8")
+            path.write_text("\n".join(f"{at:.6f}" for at in arrivals(cell, index, rates[key], seconds, round_)) + "\n", encoding="utf8")
             orders[key] = f"serve {path}"
-    for phase, told in plan_of(keys, orders, system in options.alone, options):
+    state_objectives(system, keys, company, cell, state)
+    for phase, told in plan_of(keys, orders, system in options.alone, seconds):
         answers = company.phase(told)
         for key, answer in answers.items() if phase else ():
             state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase=phase, load=cell.load,
                       program=f"{key[0]}{keys.index(key)}:{key[1]}", rate=f"{rates[key]:.4f}" if key in rates else "",
-                      seconds=f"{options.seconds:.6f}", items=answer.get("items", len(answer["latencies_ms"])),
-                      skip_s=f"{SKIPPED * options.seconds:.3f}", latencies_ms=packed(answer["latencies_ms"]),
+                      seconds=f"{seconds:.6f}", items=answer.get("items", len(answer["latencies_ms"])),
+                      skip_s=f"{SKIPPED * seconds:.3f}", latencies_ms=packed(answer["latencies_ms"]),
                       at_s=packed(answer["at_s"]) if "at_s" in answer else "")
     state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase="end", load=cell.load)
 
@@ -393,14 +434,22 @@ def run_capacities(cells, company, state, options):
         print(f"{key[1]}: capacity {rate:.1f}/s alone", flush=True)
 
 
+def why_not(cell, system, company, state):
+    """Reason why a system cannot be measured in a cell; "" if it can."""
+    broken = next((f"{program} does not run natively" for program in cell.ls + cell.be if not state.capacity(program)), "")
+    if slo_of(system) and not all(state.objective_ms(cell, name) for name in services_of(cell)):
+        broken = broken or "the services have no native phase alone in this cell"
+    return company.why_not(cell) or broken
+
+
 def run_cells(todo, world, company, round_, state, options, clock, folder):
     """Measures the cells and systems of a list that this company can do, and removes them from it. Returns False when
     the time is over. If a cell fails, it is the first one left, and the caller handles it.
     """
     while todo:
         cell, system = todo[0]
-        why = company.why_not(cell) or next((f"{program} does not run natively" for program in cell.ls + cell.be if not state.capacity(program)), "")
-        if not clock.fits(0, options):
+        why = why_not(cell, system, company, state)
+        if not clock.fits(0, options.seconds if why else seconds_of(rates_of(cell, state), options)):
             return False
         if not why:
             try:
@@ -428,7 +477,7 @@ def run_world(cells, name, round_, state, options, folder, clock):
     random.Random(f"{round_}{name}{cells[0].name}").shuffle(todo)
     asks = name == "native" and unknown(cells, state)
     while todo or asks:
-        if not clock.fits(1, options):
+        if not clock.fits(1, options.seconds):
             return False
         company, reached, broken = None, False, False
         try:
@@ -480,9 +529,9 @@ class Clock:
     def passed(self):
         return time.monotonic() - self.begin
 
-    def fits(self, starts, options):
-        """Whether this many starts of programs and one system's phases still fit."""
-        return not self.limit or self.passed() + starts * self.start_s + 6 * options.seconds < self.limit
+    def fits(self, starts, seconds):
+        """Whether this many starts of programs and one system's phases of this length still fit."""
+        return not self.limit or self.passed() + starts * self.start_s + 6 * seconds < self.limit
 
     def started(self, start):
         begin = time.monotonic()
@@ -498,10 +547,11 @@ def share(cells, shard):
 
 
 def worlds_of(options, cells, state, turn):
-    """The worlds, in another order at each turn; native first where capacities are unknown."""
+    """The worlds, in another order at each turn; native first where capacities or objectives are unknown."""
     names = list(dict.fromkeys(map(world_of, options.systems)))
     names = names[turn % len(names):] + names[:turn % len(names)]
-    return ["native"] + [name for name in names if name != "native"] if unknown(cells, state) else names
+    first = unknown(cells, state) or turn == 0 and any(map(slo_of, options.systems))
+    return ["native"] + [name for name in names if name != "native"] if first else names
 
 
 def run(options, cells, state, folder):
@@ -529,14 +579,15 @@ def arguments():
     parser.add_argument("--systems", default=SYSTEMS)
     parser.add_argument("--alone", default=ALONE, help="systems that also measure services and jobs alone")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=4, help="length of each phase, s")
+    parser.add_argument("--seconds", type=float, default=4, help="length of each phase, s; with --requests the shortest")
+    parser.add_argument("--requests", type=float, default=0, help="requests of each service that a phase has at least; 0: any number")
     parser.add_argument("--limit", type=float, default=450, help="seconds after which nothing may still run; 0: no limit")
     parser.add_argument("--profiles", type=pathlib.Path, help="file of `detsharectl profile export` that each daemon imports")
     parser.add_argument("--daemon-device", default=os.environ.get("DETSHARE_TEST_DEVICE", "cuda:0"))
     parser.add_argument("--torch-device", default="cuda")
     parser.add_argument("--native-socket", type=pathlib.Path, help="tests: socket of a daemon in the place of the driver")
     parser.add_argument("--c-program", action="append", default=[], help="tests: NAME:KERNELS:BLOCK_US:BLOCKS:THREADS runs job.c under that name")
-    parser.add_argument("--cell", action="append", default=[], help="a cell LS[+LS]/BE[+BE]@LOAD instead of the scenarios")
+    parser.add_argument("--cell", action="append", default=[], help="a cell [GROUP:]LS[+LS]/BE[+BE]@LOAD instead of the scenarios")
     parser.add_argument("--shard", type=shard, default=(0, 1), metavar="K/N")
     parser.add_argument("--meet", type=pathlib.Path, metavar="FOLDER", help="a new folder, the same for all shards on this host")
     parser.add_argument("--list", action="store_true")
@@ -560,13 +611,14 @@ def shard(text):
 
 def cell_of(text):
     programs, load = text.split("@")
+    group, _, programs = programs.rpartition(":")
     ls, be = programs.split("/")
-    return scenarios.Cell("core", tuple(filter(None, ls.split("+"))), tuple(filter(None, be.split("+"))), int(load), "poisson")
+    return scenarios.Cell(group or "core", tuple(filter(None, ls.split("+"))), tuple(filter(None, be.split("+"))), int(load), "poisson")
 
 
 def check_seconds(options, cells, state):
-    """Refuses phases of another length: rounds that are compared must have the same."""
-    other = state.seconds(cells, options.rounds) - {f"{options.seconds:.6f}"}
+    """Refuses phases of another length: rounds that are compared must have the same. With --requests it follows from the rates."""
+    other = set() if options.requests else state.seconds(cells, options.rounds) - {f"{options.seconds:.6f}"}
     if other:
         raise SystemExit(f"measure: {options.state} has phases of {', '.join(f'{float(s):g}' for s in sorted(other))} s in these rounds: "
                          "use the same --seconds, or another --state")

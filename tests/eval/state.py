@@ -13,6 +13,8 @@ import os
 import pathlib
 import time
 
+import stats
+
 COLUMNS = ("round", "group", "cell", "system", "phase", "load", "program", "rate", "seconds", "items", "skip_s", "latencies_ms", "at_s", "error", "when")
 
 
@@ -40,6 +42,16 @@ def write(path, rows):
     new = path.with_name(path.name + ".new")
     new.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
     os.replace(new, path)
+
+
+def objective_ms(rows, cell, program):
+    """The p99 of a service in its first native phase alone in a cell (group, name), ms, of which objectives are multiples; 0 without
+    such a phase. The part of the phase that does not count is left out."""
+    for row in rows:
+        if (row["group"], row["cell"], row["system"], row["phase"], row["program"]) == (*cell, "native", "ls1", program) and row["latencies_ms"]:
+            pairs = zip(row["latencies_ms"].split(";"), row["at_s"].split(";"))
+            return stats.percentile([float(latency) for latency, at in pairs if float(at) >= float(row["skip_s"])], 0.99)
+    return 0
 
 
 class State:
@@ -77,6 +89,9 @@ class State:
         """Request rate of a cell's service for the systems of this round so far; None before the first."""
         return next((float(row["rate"]) for row in self.rows if (row["group"], row["cell"], row["round"], row["program"]) ==
                      (cell.group, cell.name, str(round_), program) and row["phase"] in ("ls1", "together")), None)
+
+    def objective_ms(self, cell, program):
+        return objective_ms(self.rows, (cell.group, cell.name), program)
 
     def seconds(self, cells, rounds):
         """Lengths of the phases of these cells in the first rounds."""

@@ -111,6 +111,17 @@ def serve(program, path):
     return {"latencies_ms": latencies, "at_s": arrivals}
 
 
+def slo(ms):
+    """Sets the objective of this process, a client of DetShare, ms; 0 removes it."""
+    import ctypes
+    library = ctypes.CDLL("libdetshare-client.so.0")  # the one that the drop-in libcuda uses
+    library.detshare_set_slo_ns.argtypes = [ctypes.c_uint64]
+    error = library.detshare_set_slo_ns(round(ms * 1e6))
+    if error:
+        raise RuntimeError(f"detshare_set_slo_ns: error {error}")
+    return {"slo_ms": ms}
+
+
 def loop(program, seconds):
     latencies, begin = [], time.perf_counter()
     last = begin
@@ -143,7 +154,8 @@ def parts(program, seconds):
     return {name: statistics.median(row[i] for row in rows) for i, name in enumerate(("step", "graph", "copy"))}
 
 
-ORDERS = {"serve": serve, "loop": lambda program, text: loop(program, float(text)), "parts": lambda program, text: parts(program, float(text))}
+ORDERS = {"serve": serve, "loop": lambda program, text: loop(program, float(text)), "parts": lambda program, text: parts(program, float(text)),
+          "slo": lambda program, text: slo(float(text))}
 
 
 def main():

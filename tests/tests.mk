@@ -473,6 +473,7 @@ worth: ## the table and the plots of them in README.md and docs/evaluation.md | 
 EBB := docs/pictures/ebb.csv
 pictures: worth $(BUILD)/detshare-replay $(POLICIES) ## the pictures of the documents | 2 min
 	docs/pictures/architecture.py
+	docs/pictures/rule.py
 	docs/pictures/ebb.py $(EBB)
 	docs/pictures/policies.py --build $(BUILD)
 parameters: $(POLICIES) ## the tables of parameters in docs/policies.md

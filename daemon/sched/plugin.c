@@ -250,6 +250,15 @@ int ds_plugin_open(
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
+static void param_unknown(const struct detshare_policy *policy, const char *text, char *message, size_t message_size)
+{
+        int n = snprintf(message, message_size, "policy %s has no parameter \"%.64s\"%s", policy->name, text,
+                policy->n_params ? "; write KEY=VALUE, where KEY is" : ", nor any other");
+
+        for (uint32_t i = 0; i < policy->n_params && n >= 0 && (size_t)n < message_size; i++)
+                n += snprintf(message + n, message_size - (size_t)n, "%s %s", i ? "," : "", policy->params[i].name);
+}
+
 static int param_read(ds_plugin *plugin, const char *text, char *message, size_t message_size)
 {
         const struct detshare_policy *policy = plugin->policy;
@@ -266,7 +275,7 @@ static int param_read(ds_plugin *plugin, const char *text, char *message, size_t
                         break;
         }
         if (!equals || i == policy->n_params) {
-                snprintf(message, message_size, "policy %s has no parameter \"%.64s\" (key=value)", policy->name, text);
+                param_unknown(policy, text, message, message_size);
                 return DS_SCHED_E_BAD_PARAM;
         }
         errno = 0;

@@ -2,7 +2,7 @@
 /*
  * Best effort: the device time of each BE session, and which of them may launch next
  *
- * BE sessions are kept within `fair_us` of device time of each other, by a virtual time per session.
+ * BE sessions are kept within 2 ms of device time of each other, by a virtual time per session.
  */
 #pragma once
 

@@ -4,22 +4,24 @@
 #include "policies/detshare/best_effort.h"
 #include "policies/detshare/mean.h"
 
+/* share of the time since its last eviction that BE must run before the next one, permille */
+#define FLOOR_PERMILLE 50u
+
 /*
- * Whether the coroutine has run for its guaranteed share of the time (`be_floor_permille`) since its last eviction. If
+ * Whether the coroutine has run for its guaranteed share of the time (FLOOR_PERMILLE) since its last eviction. If
  * not, it must not be evicted yet, and a timer causes a new decision when it has. So BE never starves.
  */
 static int be_has_run(struct detshare *d, const struct detshare_coroutine_view *coroutine, uint64_t runs_for)
 {
         const struct evicted *last = &d->evicted[coroutine->id % ENDED];
-        uint64_t floor = (uint64_t)d->p[P_FLOOR], due;
+        uint64_t due;
 
         if (last->coroutine != coroutine->id)
                 return 1;
-        due = (d->now_ns - last->ns) / 1000 * floor;
+        due = (d->now_ns - last->ns) / 1000 * FLOOR_PERMILLE;
         if (runs_for >= due)
                 return 1;
-        if (floor < 1000)
-                wake_at(d, d->now_ns + (due - runs_for) / (1000 - floor) * 1000 + 1000);
+        wake_at(d, d->now_ns + (due - runs_for) / (1000 - FLOOR_PERMILLE) * 1000 + 1000);
         return 0;
 }
 
@@ -35,14 +37,10 @@ static int be_to_be_evicted(
         uint64_t runs_for = be_runs_for(d, coroutine), all = coroutine->in_flight_expected_ns;
         uint64_t rest = all > runs_for ? all - runs_for : runs_for - all;
 
-        if (left >= (d->regime == FELT_HELD ? d->n_sms : d->reserve))
+        if (left >= (d->held ? d->n_sms : d->reserve))
                 return 0;
-        if (all && rest <= coroutine->evict_ns + us(d, P_RESUME))
+        if (all && rest <= coroutine->evict_ns)
                 return 0;
-        if (left && runs_for < us(d, P_EVICT_RUN)) {
-                wake_at(d, d->now_ns + us(d, P_EVICT_RUN) - runs_for);
-                return 0;
-        }
         return be_has_run(d, coroutine, runs_for);
 }
 
@@ -57,15 +55,9 @@ static int be_flows_back(
         const struct evicted *last = &d->evicted[coroutine->id % ENDED];
         uint64_t runs_for = be_runs_for(d, coroutine), all = coroutine->in_flight_expected_ns;
         uint64_t gain = all > runs_for ? (all - runs_for) / d->n_sms * (d->n_sms - rung->n_sms) : 0;
-        uint64_t cost = coroutine->evict_ns + us(d, P_RESUME);
+        uint64_t cost = coroutine->evict_ns;
 
-        if (last->coroutine != coroutine->id || last->back || gain <= 2 * cost || d->soon_ns <= cost)
-                return 0;
-        if (runs_for < us(d, P_EVICT_RUN)) {
-                wake_at(d, d->now_ns + us(d, P_EVICT_RUN) - runs_for);
-                return 0;
-        }
-        return 1;
+        return last->coroutine == coroutine->id && !last->back && gain > 2 * cost && d->soon_ns > cost;
 }
 
 void be_evict_all(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Evicting: BE kernels that LS would wait for stop and resume elsewhere
+ *
+ * A BE kernel of long blocks is launched in an evictable form (daemon/sched/forms.h), so no request waits for its end.
+ * When a request comes and BE runs where it would not be sent now, it is evicted if its own end is farther off than an
+ * eviction costs. It resumes on the rung that leaves the reserve, and moves back likewise after the request. BE never
+ * starves: it runs for a share of the time since its last eviction before the next one, whatever LS needs.
  */
 #pragma once
 

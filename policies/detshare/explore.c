@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policies/detshare/explore.h"
 
+#define SAMPLES 32u /* completions after which a kernel is measured on fewer SMs: a kernel that is launched often */
+#define POINTS 6u   /* SM counts at which a kernel is measured: enough for the steps of a stair */
+
 /* Index of the upper rung whose SM count is farthest from those in the kernel's profile; upper.n if the profile is
  * good enough. */
 static uint32_t be_unexplored(const struct detshare *d, const struct detshare_op_view *op)
@@ -29,7 +32,7 @@ uint32_t be_explore(
         uint64_t ns;
         uint32_t at;
 
-        if (op->samples < number(d, P_EXPLORE_SAMPLES) || !op->n_points || op->n_points >= number(d, P_EXPLORE_POINTS))
+        if (op->samples < SAMPLES || !op->n_points || op->n_points >= POINTS)
                 return 0;
         if (d->flying > (coroutine->in_flight != 0) || d->mask_ns)
                 return 0;

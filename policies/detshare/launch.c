@@ -4,8 +4,12 @@
 #include "policies/detshare/best_effort.h"
 #include "policies/detshare/mean.h"
 #include "policies/detshare/place.h"
-#include "policies/detshare/requests.h"
 
+#define LS_DEPTH 64u      /* operations of an LS coroutine on the device at once */
+#define ALONE_AHEAD_NS MS /* like `be_ahead_us` while no LS work comes, ns: there is nothing to delay */
+#define UNKNOWN 2u        /* operations of unknown duration of one BE coroutine on the device at once */
+/* device time by which one BE session may be ahead of another, ns: a few kernels, so that they need not alternate */
+#define FAIR_NS (2 * MS)
 #define DEPTH 256u /* maximum number of operations of a BE coroutine on the device */
 /* Limits on all BE operations on the device. They keep room there for LS, however many streams the BE clients open. */
 /* BE operations on the device from which on each BE coroutine has at most one operation there */
@@ -41,54 +45,17 @@ static int launch_add(struct detshare_decision *decision, const struct detshare_
         return 1;
 }
 
-static uint32_t ls_rung(const struct detshare *d)
+void launch_ls(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        uint32_t at;
-
-        if (d->p[P_LS_OVERLAP] == LS_OVERLAP || (d->p[P_LS_OVERLAP] == LS_APART && !d->part))
-                return 0;
-        at = stair_at_least(&d->lower, d->reserve);
-        return at < d->lower.n ? d->lower.rung[at] : 0;
-}
-
-/* The earliest deadline among the LS sessions with queued or running work, ns; UINT64_MAX if none has a deadline. */
-static uint64_t ls_first(struct detshare *d, const struct detshare_snapshot *snapshot)
-{
-        uint64_t first = UINT64_MAX;
+        const struct place place = {0};
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-                const struct ls *ls = NULL;
 
-                if (coroutine->class_ == DETSHARE_CLASS_LS)
-                        ls = ls_find(d, snapshot->sessions[coroutine->session].id, 0);
-                if (ls)
-                        first = min_u64(first, ls->deadline_ns);
-        }
-        return first;
-}
-
-void launch_ls(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
-{
-        uint64_t first = ls_first(d, snapshot);
-        struct place place = {.rung = ls_rung(d)};
-
-        for (int late = 0; late < 2; late++) {
-                uint32_t depth = number(d, late ? P_LS_LATE_DEPTH : P_LS_DEPTH);
-
-                for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
-                        const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-                        const struct ls *ls;
-
-                        if (coroutine->class_ != DETSHARE_CLASS_LS || !coroutine->ready ||
-                                coroutine->in_flight >= depth)
-                                continue;
-                        ls = ls_find(d, snapshot->sessions[coroutine->session].id, 0);
-                        if (late != (ls && ls->deadline_ns > first))
-                                continue;
-                        if (!launch_add(decision, coroutine, &place, depth - coroutine->in_flight))
-                                return;
-                }
+                if (coroutine->class_ != DETSHARE_CLASS_LS || !coroutine->ready || coroutine->in_flight >= LS_DEPTH)
+                        continue;
+                if (!launch_add(decision, coroutine, &place, LS_DEPTH - coroutine->in_flight))
+                        return;
         }
 }
 
@@ -121,11 +88,11 @@ static struct pipeline be_pipeline(const struct detshare *d, const struct detsha
  */
 static int be_follows(struct detshare *d, const struct pipeline *pipeline, const struct detshare_op_view *op)
 {
-        uint64_t ahead = us(d, d->alone ? P_ALONE : P_AHEAD);
+        uint64_t ahead = d->alone ? ALONE_AHEAD_NS : number(d, P_AHEAD) * US;
 
         if (!d->alone)
-                ahead = min_u64(ahead, max_u64(d->standing_ns, AHEAD_LEAST_NS));
-        if (pipeline->n >= number(d, P_UNKNOWN) && (!pipeline->known || !op->samples))
+                ahead = min_u64(ahead, max_u64(d->soon_slack_ns, AHEAD_LEAST_NS));
+        if (pipeline->n >= UNKNOWN && (!pipeline->known || !op->samples))
                 return 0;
         if (!pipeline->n || !pipeline->all_ns)
                 return 1;
@@ -174,7 +141,7 @@ void launch_be(struct detshare *d, const struct detshare_snapshot *snapshot, str
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-                uint64_t may = d->fair_ns + us(d, P_FAIR), is;
+                uint64_t may = d->fair_ns + FAIR_NS, is;
 
                 if (coroutine->class_ == DETSHARE_CLASS_LS || !coroutine->ready)
                         continue;

@@ -6,7 +6,12 @@
 #include "policies/detshare/prices.h"
 
 /* pause below which the next request was already queued when the previous one ended, ns */
-#define QUEUED_NS 50000ull
+#define QUEUED_NS (50 * US)
+/* times of a BE kernel this close count as one step of its stair, permille: they vary by as much from run to run */
+#define BE_TOLERANCE 50u
+/* busiest LS session beside which BE kernels that outlast its pauses run on a part of the SMs, permille of its time: a
+ * busier one would never get through its queue */
+#define BUSY_PERMILLE 800u
 
 /* Index of the upper rung for a BE kernel beside LS: the coroutine's present rung if that is as good as the best
  * one. upper.n if no rung is small enough. */
@@ -14,7 +19,7 @@ static uint32_t be_masked(const struct detshare *d, const struct detshare_corout
         const struct detshare_op_view *op, uint32_t reserve)
 {
         uint32_t may = d->n_sms - reserve;
-        uint32_t at = stair_choose(&d->upper, op, may, d->n_sms, number(d, P_BE_TOLERANCE));
+        uint32_t at = stair_choose(&d->upper, op, may, d->n_sms, BE_TOLERANCE);
 
         if (at == d->upper.n)
                 return d->upper.n ? 0 : at;
@@ -30,16 +35,15 @@ static uint64_t be_until(const struct detshare *d, const struct detshare_corouti
         return coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
 }
 
-/* Finds the place of a BE kernel while LS requests run, behind queue_ns of work. Returns 1 and the place; 0 if the
- * kernel must wait. */
+/* Finds the place of a BE kernel while LS requests run. Returns 1 and the place; 0 if the kernel must wait. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
-        const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
+        const struct detshare_op_view *op, struct place *place)
 {
         uint64_t until = be_until(d, coroutine);
         uint32_t at = be_masked(d, coroutine, op, d->reserve), n_sms = at < d->upper.n ? d->upper.n_sms[at] : d->n_sms;
 
         *place = (struct place){0};
-        if (d->regime == FELT_HELD && d->now_ns < until) {
+        if (d->held && d->now_ns < until) {
                 wake_at(d, until);
                 return 0;
         }
@@ -49,14 +53,10 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
                 wake_at(d, until);
                 return 0;
         }
-        if (!d->part && (be_rest(d, op) <= d->harmless_ns || !be_may_divide(d, op)))
+        if (be_rest(d, op) <= d->harmless_ns || !be_may_divide(d, op))
                 n_sms = d->n_sms;
         else if (at < d->upper.n)
                 place->rung = d->upper.rung[at];
-        if (d->part && d->now_ns < until && !be_may_evict(d, op) && !be_ends_sooner(d, op, queue_ns, n_sms)) {
-                wake_at(d, until);
-                return 0;
-        }
         place->blocks = be_blocks(d, op, n_sms);
         return 1;
 }
@@ -74,20 +74,6 @@ static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_vi
         return be_rest(d, op) > d->soon_harmless_ns;
 }
 
-/* The rung of a BE kernel that keeps the standing reserve free while no request runs; 0 (the whole GPU) if a reserve
- * is not needed or costs too much. */
-static uint32_t be_standing(const struct detshare *d, const struct detshare_op_view *op)
-{
-        if (d->standing_ns == UINT64_MAX)
-                return 0; /* no LS session was active recently */
-        if (!d->p[P_STANDING] || be_rest(d, op) <= d->standing_ns || !stair_known(op) || !be_may_divide(d, op))
-                return 0;
-        for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
-                if (stair_loss(op, d->upper.n_sms[i], d->n_sms) <= (uint64_t)d->p[P_STANDING])
-                        return d->upper.rung[i];
-        return 0;
-}
-
 /*
  * Finds the place of a BE kernel while no request runs, behind queue_ns of work. Returns 1 and the place; 0 if the
  * kernel must wait. A kernel longer than the pauses gets the place that it would have beside a request.
@@ -100,16 +86,15 @@ static int be_between(struct detshare *d, const struct detshare_coroutine_view *
         uint32_t at = d->upper.n;
         int meets, divides;
 
-        if (d->standing_ns == UINT64_MAX || be_rest(d, op) <= d->soon_harmless_ns || be_may_evict(d, op))
+        if (d->soon_slack_ns == UINT64_MAX || be_rest(d, op) <= d->soon_harmless_ns || be_may_evict(d, op))
                 return 1;
         if (stair_known(op)) {
                 ns = stair_time(op, d->n_sms, d->n_sms);
-                at = be_masked(d, coroutine, op, d->standing_sms);
+                at = be_masked(d, coroutine, op, d->soon_sms);
         }
         divides = at < d->upper.n && be_may_divide(d, op);
-        meets = queue_ns + ns > d->standing_ns && be_meets(d, queue_ns + ns);
-        if (meets && d->now_ns < until &&
-                (!divides || d->busy_permille > number(d, P_BUSY) || be_meets(d, QUEUED_NS))) {
+        meets = queue_ns + ns > d->soon_slack_ns && be_meets(d, queue_ns + ns);
+        if (meets && d->now_ns < until && (!divides || d->busy_permille > BUSY_PERMILLE || be_meets(d, QUEUED_NS))) {
                 wake_at(d, until);
                 return 0;
         }
@@ -128,7 +113,7 @@ int be_place(struct detshare *d, const struct detshare_coroutine_view *coroutine
                 return 1;
         }
         if (d->wet) {
-                if (!be_beside(d, coroutine, op, queue_ns, place))
+                if (!be_beside(d, coroutine, op, place))
                         return 0;
                 place->evictable = be_lets_go(d, op, place);
                 return 1;
@@ -138,8 +123,6 @@ int be_place(struct detshare *d, const struct detshare_coroutine_view *coroutine
                 return 1;
         if (!be_between(d, coroutine, op, queue_ns, place))
                 return 0;
-        if (!place->rung)
-                place->rung = be_standing(d, op);
         if (!place->rung && d->p[P_EXPLORE])
                 place->rung = be_explore(d, coroutine, op);
         place->evictable = be_lets_go(d, op, place);

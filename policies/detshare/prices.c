@@ -4,6 +4,8 @@
 #include "policies/detshare/mean.h"
 #include "policies/detshare/requests.h"
 
+#define SHORT_NS (5 * US) /* blocks that last at most this long count as ended at once: as long as a launch takes, ns */
+
 uint64_t be_rest(const struct detshare *d, const struct detshare_op_view *op)
 {
         uint64_t block = stair_block(op, d->n_sms);
@@ -12,7 +14,7 @@ uint64_t be_rest(const struct detshare *d, const struct detshare_op_view *op)
                 return 0;
         if (!stair_known(op))
                 return UINT64_MAX;
-        return block <= us(d, P_SHORT) ? 0 : block / 2;
+        return block <= SHORT_NS ? 0 : block / 2;
 }
 
 int be_may_divide(const struct detshare *d, const struct detshare_op_view *op)
@@ -38,12 +40,6 @@ int be_may_borrow(const struct detshare *d, uint64_t ns)
 int be_may_evict(const struct detshare *d, const struct detshare_op_view *op)
 {
         return d->p[P_EVICT] && op->evict_ns;
-}
-
-int be_ends_sooner(const struct detshare *d, const struct detshare_op_view *op, uint64_t queue_ns, uint32_t n_sms)
-{
-        return !stair_known(op) || queue_ns + stair_time(op, n_sms, d->n_sms) <=
-                                           max_u64(queue_ns, d->left_ns) + stair_time(op, d->n_sms, d->n_sms);
 }
 
 uint32_t be_blocks(const struct detshare *d, const struct detshare_op_view *op, uint32_t n_sms)

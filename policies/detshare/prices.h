@@ -4,8 +4,14 @@
  *
  * A BE kernel beside LS need not give way: where its blocks are short, priority alone lets LS in within microseconds.
  * Its harm is the mean rest of a block that LS finds on full SMs, less the gap that LS makes anyway, times the LS
- * kernels of a request (a long one counts once more per 10 us, because it may be a graph). Running on a part of the SMs
- * has a price of its own on some GPUs (`mask_permille`).
+ * kernels of a request (a long one counts once more per 10 us, because it may be a graph).
+ *
+ * On an H200, after kernels ran on a part of the SMs, every later kernel begins later, until the GPU has had another
+ * context for a moment (daemon/supervisor/settle.h). So where the device reports such a cost, a kernel goes to a part of
+ * the SMs only if half of its time exceeds the loss of the next few requests.
+ *
+ * Beside LS, kernels known to be bound by compute or memory have at most as many resident blocks as the calibration found
+ * to keep LS within limits (interference.h); unknown kernels are not bounded.
  */
 #pragma once
 
@@ -24,12 +30,6 @@ int be_may_borrow(const struct detshare *d, uint64_t ns);
 
 /* Whether the kernel could be evicted, and `evict` allows that. */
 int be_may_evict(const struct detshare *d, const struct detshare_op_view *op);
-
-/*
- * Whether a kernel ends sooner on n_sms SMs now, behind its coroutine's work there, than on all SMs after the LS
- * requests. Running beside the requests must not make the kernel end later.
- */
-int be_ends_sooner(const struct detshare *d, const struct detshare_op_view *op, uint64_t queue_ns, uint32_t n_sms);
 
 /* Bound on the resident blocks of a BE kernel on n_sms SMs, from the calibration at the next higher measured SM
  * count. */

@@ -5,6 +5,16 @@
 
 /* each full multiple of this in an LS operation's duration counts as one more delay by BE, ns */
 #define DELAY_NS 10000ull
+/* latencies of an LS kernel this close count as its best one, permille: they vary by as much from run to run */
+#define LS_TOLERANCE 50u
+#define NEED_PERCENT 90u /* quantile of the SM counts that a session needed, weighted by time, percent */
+/* A session's queue must be empty for this quantile of its gaps inside requests before its request counts as ended. */
+#define HOLD_PERCENT 95u
+#define HOLD_FIRST_NS (100 * US) /* the same while no gaps are known, ns */
+#define HOLD_LEAST_NS (10 * US)  /* the same at least, ns: a client needs some us from one launch to the next */
+#define HOLD_MOST_NS MS          /* longer gaps lie between requests, ns */
+/* longest time without a request after which the session counts as gone, ns */
+#define RECENT_NS (1000 * MS)
 #define RECENT_PERCENT 99u /* quantile of a session's pauses that counts as its long pause, percent */
 #define RECENT_TIMES 4u    /* a session idle for this many long pauses counts as gone */
 /* One of this many requests beside which the budget allows BE has no more of it than without an objective. */
@@ -13,6 +23,11 @@
 /* requests of a busy session that pay for one BE kernel on a part of the GPU, at least: those until the GPU switches
  * to another context */
 #define MASK_REQUESTS 4u
+
+uint32_t ls_need(const struct detshare *d, const struct detshare_op_view *op)
+{
+        return stair_need(op, d->n_sms, LS_TOLERANCE);
+}
 
 static void needs_learn(struct detshare *d, struct ls *ls, uint32_t need, uint64_t ns)
 {
@@ -37,7 +52,7 @@ uint32_t needs_quantile(const struct detshare *d, const struct ls *ls)
                 return 0;
         for (; bucket < NEEDS - 1; bucket++) {
                 sum += ls->needs[bucket];
-                if (sum * 100 >= all * number(d, P_NEED))
+                if (sum * 100 >= all * NEED_PERCENT)
                         break;
         }
         return (bucket + 1) * d->n_sms / NEEDS;
@@ -62,11 +77,11 @@ struct ls *ls_find(struct detshare *d, uint64_t id, int make)
 /* How long a session's queue must be empty until its request counts as ended, ns. */
 static uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
 {
-        uint64_t hold = gaps_quantile(&ls->inside, number(d, P_HOLD));
+        uint64_t hold = gaps_quantile(&ls->inside, HOLD_PERCENT);
 
         if (hold == UINT64_MAX)
-                return us(d, P_HOLD_FIRST);
-        return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
+                return HOLD_FIRST_NS;
+        return min_u64(max_u64(hold, HOLD_LEAST_NS), HOLD_MOST_NS);
 }
 
 uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
@@ -97,17 +112,17 @@ uint64_t ls_until(const struct ls *ls)
 
 int ls_bears(const struct detshare *d, const struct ls *ls)
 {
-        return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, FELT_EBB, ls_slack_permille(d, ls));
+        return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, ls_slack_permille(d, ls));
 }
 
 uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
 {
-        return ls->length_ns / 1000 * (uint64_t)d->p[P_MASK] * MASK_REQUESTS;
+        return ls->length_ns / 1000 * d->mask_permille * MASK_REQUESTS;
 }
 
 int ls_is_expected(const struct detshare *d, const struct ls *ls)
 {
-        uint64_t idle = gaps_quantile(&ls->between, RECENT_PERCENT), recent = (uint64_t)d->p[P_RECENT] * MS;
+        uint64_t idle = gaps_quantile(&ls->between, RECENT_PERCENT), recent = RECENT_NS;
 
         if (idle < recent / RECENT_TIMES)
                 recent = idle * RECENT_TIMES;
@@ -161,13 +176,6 @@ static void ls_close(const struct detshare *d, struct ls *ls)
         learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
 }
 
-/* Number of regimes to try. Regimes that keep BE to a part of the GPU are tried only if running on a part costs LS
- * no more than the slack. */
-static uint32_t ls_steps(const struct detshare *d, const struct ls *ls)
-{
-        return (uint64_t)d->p[P_MASK] > ls_slack_permille(d, ls) ? FELT_HALF : number(d, P_FEEL);
-}
-
 /* Begins a new piece of the running request; each piece is measured by itself. */
 static void ls_piece(const struct detshare *d, struct ls *ls)
 {
@@ -180,8 +188,7 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
         if (ls->bought)
                 ls->felt.requests++; /* the base of felt.h must not look newer than it is */
         else if (d->p[P_FEEL])
-                ls->regime = felt_choose(
-                        &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
+                ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
 }
 
 /* Whether the objective's budget allows BE beside the request that begins now. One request in BUY_NOT has what it would
@@ -196,7 +203,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
 {
         uint64_t gap = d->now_ns - ls->empty_ns;
 
-        if (ls->begin_ns && !ls->synchronised && gap <= us(d, P_HOLD_MOST))
+        if (ls->begin_ns && !ls->synchronised && gap <= HOLD_MOST_NS)
                 gaps_learn(&ls->inside, gap);
         if (ls->open) {
                 ls->gapped = 1;
@@ -287,5 +294,5 @@ void ls_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
         if (op->kind != DETSHARE_OP_KERNEL)
                 return;
         ls->delays += 1 + (uint32_t)min_u64(ns / DELAY_NS, 1000000);
-        needs_learn(d, ls, stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE)), ns);
+        needs_learn(d, ls, ls_need(d, op), ns);
 }

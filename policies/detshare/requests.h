@@ -9,12 +9,21 @@
  * A request begins with its first launch. It ends when its queue is empty and the client has waited for it, or when the
  * queue stayed empty for a hold-off: a quantile of the gaps inside this session's requests (a program bound by its host
  * has one between any two kernels).
+ *
+ * Budget: while it lasts (budget.h), BE may cost a request all that the objective leaves, and is held once the request
+ * needs the rest for itself. A session whose budget is spent is treated as one without an objective.
+ *
+ * The reserve is the most SMs that an LS kernel among the first of the queues needs for its best latency, and that the
+ * session's recent kernels needed, up to `reserve_percent` of the GPU.
  */
 #pragma once
 
 #include "policies/detshare/state.h"
 
-/* SMs that the session's kernels needed during `need_percent` of their recent time; 0: unknown. */
+/* SMs that the LS kernel needs for its best latency. */
+uint32_t ls_need(const struct detshare *d, const struct detshare_op_view *op);
+
+/* SMs that sufficed for the session's kernels during nearly all of their recent time; 0: unknown. */
 uint32_t needs_quantile(const struct detshare *d, const struct ls *ls);
 
 /* The session's place in the table. make: 1: a new session replaces the one not seen for longest; 0: returns NULL

@@ -61,7 +61,7 @@ struct ls {
         uint64_t free_ns;
         /* begin of the present piece of the request, ns; felt.h measures each piece by itself */
         uint64_t piece_ns;
-        uint32_t regime, operations; /* regime of the piece, and number of its operations that ended */
+        uint32_t regime, operations; /* enum felt_regime of the piece, and number of its operations that ended */
 };
 
 struct be {
@@ -90,7 +90,8 @@ struct bound {
 struct detshare {
         int64_t p[PARAMS];
         uint32_t n_sms;
-        struct stair_side upper, lower;
+        uint32_t mask_permille; /* slowdown of requests after kernels ran on a part of this GPU, permille */
+        struct stair_side upper;
         struct bound bounds[BLOCKS_MAX];
         uint32_t n_bounds;
         uint64_t decision;
@@ -104,20 +105,17 @@ struct detshare {
 
         /* state of one decision */
         uint64_t now_ns, timer_ns;
-        int wet, alone;
-        uint32_t regime; /* regime of BE: the strictest of the running requests */
-        uint32_t reserve;
-        uint32_t part;    /* all of BE keeps to 1 / 2^part of the SMs; 0: the prices decide per kernel */
-        uint64_t left_ns; /* expected rest of the running requests, ns */
+        int wet;          /* 1: an LS request runs */
+        int alone;        /* 1: no LS work for a while */
+        int held;         /* 1: a running request holds BE: none of its kernels is launched */
+        uint32_t reserve; /* SMs that BE leaves free during the running requests */
         /* remaining time of a BE block that LS can bear at each kernel of the running requests, ns */
         uint64_t harmless_ns;
-        /* remaining time of a BE block that LS can bear at the first kernel of a request, while LS is idle, ns;
-         * UINT64_MAX: any */
-        uint64_t standing_ns;
-        uint32_t standing_sms; /* SMs that BE leaves free for a standing reserve */
-        /* while LS is idle: shortest usual pause between requests of all sessions, ns; UINT64_MAX: unknown */
-        uint64_t soon_ns;
-        uint64_t soon_harmless_ns;
+        /* the same for the next requests of the sessions that are idle now, and their whole slack, ns; UINT64_MAX: no
+         * request is expected */
+        uint64_t soon_harmless_ns, soon_slack_ns;
+        uint32_t soon_sms; /* SMs that these requests will need, up to `reserve_percent` */
+        uint64_t soon_ns;  /* shortest usual pause between requests of all sessions, ns; UINT64_MAX: unknown */
         /* cost of one BE kernel on a part of the GPU for the session with the shortest requests, ns; 0: nothing */
         uint64_t mask_ns;
         /* share of time that the busiest LS session would be busy if BE were always beside it, permille */
@@ -128,11 +126,6 @@ struct detshare {
         int fair_runs;
         uint32_t be_flying, flying; /* BE operations on the device; coroutines with any operation on the device */
 };
-
-static inline uint64_t us(const struct detshare *d, enum param param)
-{
-        return (uint64_t)d->p[param] * US;
-}
 
 static inline uint32_t number(const struct detshare *d, enum param param)
 {

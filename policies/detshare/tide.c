@@ -5,6 +5,7 @@
 #include "policies/detshare/requests.h"
 
 #define ALONE_NS 1000000000ull /* time without LS work after which BE counts as alone, ns */
+#define WINDOW 8u              /* operations at the head of an LS queue that decide the SMs reserved for it */
 #define LS_LOOK 256u /* operations of all LS queues that one decision looks at for their SM needs, to bound its time */
 #define TRIAL_TIMES 2u /* a trial of more BE ends once the request has taken this multiple of its usual time */
 
@@ -23,12 +24,12 @@ static void ls_window(struct detshare *d, const struct detshare_snapshot *snapsh
                 ls = ls_find(d, snapshot->sessions[coroutine->session].id, 0);
                 if (ls && (coroutine->in_flight || coroutine->ready))
                         ls->works_ns = d->now_ns;
-                for (uint32_t k = 0; ls && k < coroutine->n_ahead && k < number(d, P_WINDOW) && left; k++, left--) {
+                for (uint32_t k = 0; ls && k < coroutine->n_ahead && k < WINDOW && left; k++, left--) {
                         const struct detshare_op_view *op = &coroutine->ahead[k];
                         uint32_t need = 0;
 
                         if (op->kind == DETSHARE_OP_KERNEL && op->blocks > ls->need)
-                                need = stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE));
+                                need = ls_need(d, op);
                         if (need > ls->need)
                                 ls->need = need;
                 }
@@ -37,13 +38,11 @@ static void ls_window(struct detshare *d, const struct detshare_snapshot *snapsh
 
 static void tide_session(struct detshare *d, const struct ls *ls)
 {
-        uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, since = d->now_ns - ls->begin_ns,
-                 delays = ls->mean_delays ? ls->mean_delays : 1;
+        uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, delays = ls->mean_delays ? ls->mean_delays : 1;
         uint32_t need = needs_quantile(d, ls);
 
         if (ls->open) {
                 d->wet = 1;
-                d->left_ns = max_u64(d->left_ns, ls->length_ns > since ? ls->length_ns - since : 0);
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
@@ -55,8 +54,8 @@ static void tide_session(struct detshare *d, const struct ls *ls)
                         d->mask_ns = mask;
         }
         if (ls_is_expected(d, ls)) {
-                d->standing_ns = min_u64(d->standing_ns, slack);
-                d->standing_sms = (uint32_t)max_u64(d->standing_sms, need);
+                d->soon_slack_ns = min_u64(d->soon_slack_ns, slack);
+                d->soon_sms = (uint32_t)max_u64(d->soon_sms, need);
                 d->soon_harmless_ns = min_u64(d->soon_harmless_ns, gap + slack / delays);
                 if (ls->idle_between_ns)
                         d->soon_ns = min_u64(d->soon_ns, ls->idle_between_ns);
@@ -84,16 +83,16 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
                         ls_look(d, &d->ls[i], NULL);
         d->alone = !d->ls_seen_ns || d->now_ns - d->ls_seen_ns + 1 > ALONE_NS;
         d->wet = 0;
-        d->harmless_ns = d->standing_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
-        d->reserve = d->standing_sms = 0;
-        d->left_ns = d->mask_ns = 0;
+        d->harmless_ns = d->soon_slack_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
+        d->reserve = d->soon_sms = 0;
+        d->mask_ns = 0;
         d->ls_recent = d->busy_permille = 0;
         ls_window(d, snapshot);
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (d->ls[i].seen)
                         tide_session(d, &d->ls[i]);
-        d->reserve = (uint32_t)min_u64(max_u64(d->reserve, number(d, P_RESERVE_LEAST)), most);
-        d->standing_sms = (uint32_t)min_u64(max_u64(d->standing_sms, number(d, P_RESERVE_LEAST)), most);
+        d->reserve = (uint32_t)min_u64(d->reserve, most);
+        d->soon_sms = (uint32_t)min_u64(d->soon_sms, most);
 }
 
 /*
@@ -140,12 +139,10 @@ void tide_regime(struct detshare *d)
                 ls->cut |= ls->open && ls_trial_is_over(d, ls);
                 trial |= ls->open && !ls->cut && !ls->bought && ls->regime == FELT_EBB && ls->felt.now == FELT_HELD;
         }
-        d->regime = FELT_EBB;
+        d->held = 0;
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (!trial || !felt_is_ignorant(&d->ls[i].felt))
-                        d->regime = (uint32_t)max_u64(d->regime, ls_regime(d, &d->ls[i]));
-        d->part = d->regime == FELT_HELD ? 0 : d->regime;
-        d->reserve = (uint32_t)max_u64(d->reserve, d->n_sms - (d->n_sms >> d->part));
+                        d->held |= ls_regime(d, &d->ls[i]) == FELT_HELD;
 }
 
 void tide_note(struct detshare *d)
@@ -155,7 +152,7 @@ void tide_note(struct detshare *d)
 
                 if (!ls->open)
                         continue;
-                ls->mixed |= (ls->cut ? ls->felt.now : ls->regime) != d->regime;
+                ls->mixed |= ((ls->cut ? ls->felt.now : ls->regime) == FELT_HELD) != d->held;
                 ls->beside |= d->be_flying != 0;
                 if (d->be_flying && ls->free_ns)
                         ls->free_ns = CAME_BACK;

@@ -3,8 +3,7 @@
  * The tide: what all LS sessions together require of BE in one decision
  *
  * tide_look() sums up the sessions: whether a request runs, how many SMs to leave free, how long a wait is harmless.
- * tide_regime() then chooses the regime of BE (felt.h): the strictest that a running request requires. Nothing here
- * launches anything.
+ * tide_regime() then decides whether a running request holds BE (felt.h). Nothing here launches anything.
  */
 #pragma once
 
@@ -14,8 +13,8 @@
 void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot);
 
 /*
- * Sets the regime of BE: the strictest that a running request requires. Only sessions that hold BE because they do not
- * know its cost give way to a trial of another session. Otherwise none of several overlapping sessions would ever
+ * Decides whether BE is held: if a running request requires it. Only sessions that hold BE because they do not know
+ * its cost give way to a trial of another session. Otherwise none of several overlapping sessions would ever
  * finish a trial.
  */
 void tide_regime(struct detshare *d);

@@ -17,7 +17,7 @@ for picture in docs/pictures/*.svg docs/evaluation/*.svg; do
         head -n 1 "$picture" | grep -q '^<!-- written by `make [a-z-]*`' || { echo "$picture names no command"; bad=1; }
         python3 -c "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])" "$picture" || bad=1
 done
-docs/pictures/architecture.py --out "$dir" && docs/pictures/ebb.py docs/pictures/ebb.csv --out "$dir/ebb.svg" || bad=1
+docs/pictures/architecture.py --out "$dir" && docs/pictures/rule.py --out "$dir" && docs/pictures/ebb.py docs/pictures/ebb.csv --out "$dir/ebb.svg" || bad=1
 if [ -n "${1:-}" ] && [ -x "$1/detshare-replay" ]; then
         docs/pictures/policies.py --build "$1" --out "$dir" multistream sgdrc-static fifo || bad=1
 fi

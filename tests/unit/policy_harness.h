@@ -14,7 +14,7 @@
  *      static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
  *      struct ph_client *ls, *be;
  *
- *      ph_open(66, "detshare", "reserve_sms=8", NULL);
+ *      ph_open(66, "detshare", "starve_ms=20", NULL);
  *      ls = ph_ls(0);
  *      be = ph_be();
  *      ph_loop(be, &big, 4);

@@ -84,6 +84,9 @@ struct ds_device {
         int fail_rung;   /* number of the rung_create call that fails with -EIO; 0: none */
 };
 
+/* mask_permille (device/device.h) of scripted devices that are opened from now on */
+static uint32_t sdev_mask_permille;
+
 static inline const struct ds_device_info *sdev_info(ds_device *device)
 {
         return &device->info;
@@ -430,8 +433,11 @@ static inline ds_device *sdev_new(uint32_t n_tpcs)
 {
         ds_device *device = calloc(1, sizeof(*device));
 
-        device->info =
-                (struct ds_device_info){.name = "scripted", .simulated = 1, .n_tpcs = n_tpcs, .n_sms = 2 * n_tpcs};
+        device->info = (struct ds_device_info){.name = "scripted",
+                .simulated = 1,
+                .n_tpcs = n_tpcs,
+                .n_sms = 2 * n_tpcs,
+                .mask_permille = sdev_mask_permille};
         device->info.attributes[39] = 2048;
         device->info.attributes[81] = 233472;
         device->info.attributes[82] = 65536;

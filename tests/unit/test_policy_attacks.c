@@ -108,26 +108,6 @@ Test(policy_attacks, a_long_kernel_of_one_client_does_not_stop_the_others)
         }
 }
 
-/* A session states an objective beyond all bounds: this does not make its deadline the earliest one. */
-Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
-{
-        struct ph_client *liar, *ls;
-
-        attack_open("detshare");
-        ph_set_policy("detshare", "ls_depth=8", "ls_late_depth=1", NULL);
-        ph_run_for(1 * MS);
-        liar = ph_ls(UINT64_MAX - 1000);
-        ls = ph_ls(100 * MS);
-        for (int i = 0; i < 8; i++) {
-                ph_submit(liar, 0, &small, 0);
-                ph_submit(ls, 0, &small, 0);
-        }
-        ph_run_for(1 * US);
-        cr_expect_eq(ph_in_flight(ls), 8, "%u", ph_in_flight(ls));
-        cr_expect_eq(ph_in_flight(liar), 1, "%u", ph_in_flight(liar));
-        ph_close();
-}
-
 /* A session with an objective of years disconnects: no deadline of it remains. */
 Test(policy_attacks, a_departed_server_has_no_deadline)
 {

@@ -39,7 +39,7 @@ static struct outcome outcome_of(uint64_t slo_ns, uint32_t period_us)
         uint64_t half, sum = 0;
 
         PH_KERNELS_ARE(&touchy, &shorts);
-        ph_open(SMS / 2, "detshare", "explore_permille=0", "standing_permille=0", NULL);
+        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
         ls = ph_ls(slo_ns);
         ls->synchronises = 1;
         ls->gap_us = 55; /* the client launches a kernel when the one before it should have ended */

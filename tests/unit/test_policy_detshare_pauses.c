@@ -17,11 +17,11 @@ static struct ph_kernel single30 = {.name = "single30", .blocks = SMS, .threads 
 static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
 
 /* Opens the policy such that it holds BE during requests, as for LS sessions that are sensitive to BE. */
-#define OPEN(...)                                                                                       \
-        do {                                                                                            \
-                PH_KERNELS_ARE(&small, &graph, &shorts, &single30, &single400, &huge);                  \
-                ph_open(SMS / 2, "detshare", "held_first=1", "slack_permille=50", "explore_permille=0", \
-                        "standing_permille=0", __VA_ARGS__, NULL);                                      \
+#define OPEN(...)                                                                                                    \
+        do {                                                                                                         \
+                PH_KERNELS_ARE(&small, &graph, &shorts, &single30, &single400, &huge);                               \
+                ph_open(SMS / 2, "detshare", "held_first=1", "slack_permille=50", "explore_permille=0", __VA_ARGS__, \
+                        NULL);                                                                                       \
         } while (0)
 
 static void request_and_wait(struct ph_client *ls, const struct ph_kernel *kernel, uint32_t n)
@@ -75,19 +75,20 @@ Test(policy_detshare_pauses, in_a_pause_that_may_be_over_at_once_best_effort_wai
         cr_assert_geq(after, 20 * 5 * MS / (35 * US));
 }
 
-/* LS requests of 0.85 ms arrive every 1 ms. A BE kernel of 3 ms waits, because LS would never catch up after it. */
+/* LS requests of 0.85 ms arrive every 1 ms. A BE kernel of 3 ms waits, because LS would never catch up after it. Beside
+ * requests of 0.6 ms it runs on a part of the SMs. */
 Test(policy_detshare_pauses, kernels_longer_than_pauses_wait_beside_a_busy_session)
 {
         for (int may = 0; may < 2; may++) {
                 struct ph_client *ls, *be;
                 uint64_t before;
 
-                OPEN(may ? "busy_permille=1000" : "busy_permille=800");
+                OPEN("meet_permille=333");
                 ph_know(&huge, 0);
                 ls = ph_ls(0);
                 ls->synchronises = 1;
                 be = ph_be();
-                ph_every(ls, &small, 425, MS, 400);
+                ph_every(ls, &small, may ? 300 : 425, MS, 400);
                 ph_run_for(100 * MS);
                 ph_loop(be, &huge, 1);
                 ph_run_for(50 * MS);
@@ -109,7 +110,7 @@ Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
         struct ph_client *ls, *be;
         uint64_t from;
 
-        OPEN("busy_permille=1000");
+        OPEN("meet_permille=333");
         ph_know(&huge, 0);
         ls = ph_ls(0);
         ls->synchronises = 1;
@@ -140,7 +141,8 @@ Test(policy_detshare_pauses, a_waiting_be_session_does_not_block_others)
         for (int two = 0; two < 2; two++) {
                 struct ph_client *ls, *be;
 
-                OPEN("mask_permille=110");
+                sdev_mask_permille = 110;
+                OPEN("meet_permille=333");
                 ph_know(&single400, 0);
                 ph_know(&shorts, 0);
                 ls = ph_ls(0);

@@ -50,7 +50,7 @@ static uint32_t learnt(uint64_t us, int cut, int beside)
         ls_felt(&ls, us * US);
         if (!beside)
                 return ls.felt.base.mean != 500 * US * 16;
-        return ls.felt.of[FELT_EBB].n;
+        return ls.felt.cost.n;
 }
 
 Test(policy_requests, a_trial_that_was_given_up_counts_if_it_was_bad_all_the_same)

@@ -724,7 +724,7 @@ Test(worker_loop, long_lists_of_policies_come_in_pages, .timeout = 60)
                         if (strcmp(entry->name, "detshare"))
                                 continue;
                         cr_assert(entry->active);
-                        cr_assert(strstr(entry->params, "explore_points="), "%s", entry->params);
+                        cr_assert(strstr(entry->params, "be_ahead_us="), "%s", entry->params);
                 }
                 more = answer->policies->more;
                 policies.after += (uint32_t)answer->policies->n_policies;

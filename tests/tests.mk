@@ -105,7 +105,9 @@ corpus-load: $(BUILD)/bench/corpus_load $(corpus) ## what of the corpus the simu
 FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1
 fake_cuda_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/fake_cuda/*.c))
 fake_cuda_sim := $(call obj,$(filter-out %main.c,$(foreach l,util image ptx ptx/interp ptx/pass device/sim,$(wildcard daemon/$(l)/*.c))))
-$(fake_cuda_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
+# LeakSanitizer crashes where it guesses the place of thread-local storage of a library that was loaded late; that of this
+# model is not allocated late
+$(fake_cuda_obj): CPPFLAGS += -I$(CUDA_ROOT)/include -ftls-model=initial-exec
 $(FAKE_CUDA): $(fake_cuda_obj) $(fake_cuda_sim) tests/support/fake_cuda/fake.sym
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=tests/support/fake_cuda/fake.sym \

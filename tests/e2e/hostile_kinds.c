@@ -361,7 +361,7 @@ static void hostile(void)
 
         if (geteuid() == 0 && (chown(folder, HOSTILE_UID, HOSTILE_UID) || setuid(HOSTILE_UID)))
                 _exit(1);
-        /* Opening the leased file anew while the daemon still has the descriptor of the request before breaks the lease:
+        /* Opening the leased file again while the daemon still has the descriptor of the request before breaks the lease:
          * the kernel sends its owner SIGIO, which ends a process that does not ignore it. */
         signal(SIGIO, SIG_IGN);
         for (int i = 0; i < all; i++)

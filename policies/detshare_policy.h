@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DETSHARE_POLICY_ABI 3u
+#define DETSHARE_POLICY_ABI 4u
 #define DETSHARE_POLICY_PARAMS_MAX 48u
 #define DETSHARE_AHEAD_MAX 16u  /* maximum number of entries of a coroutine's ahead[] */
 #define DETSHARE_POINTS_MAX 24u /* maximum number of points of a kernel's profile */
@@ -151,7 +151,8 @@ struct detshare_session_view {
         uint64_t id;
         uint32_t uid;
         uint32_t class_;
-        uint64_t slo_ns;         /* latency objective, ns; 0 = none */
+        /* latency that the running or next request may have from its first launch on, ns; 0 = no objective */
+        uint64_t slo_ns;
         uint32_t request_active; /* 1: an LS request runs: from its first launch until the session is idle */
         uint32_t suspended;
         uint64_t request_begin_ns;
@@ -164,6 +165,12 @@ struct detshare_session_view {
         uint32_t phase;       /* enum detshare_phase that the client stated last */
         uint32_t gpu_request; /* share of the GPU's time that the session gets at least, permille; 0 = not set */
         uint32_t gpu_limit;   /* share of the GPU's time that the session gets at most, permille; 0 = not set */
+        /* 1: slo_ns leaves out what the request waited in its client, because its arrival is known; 0: the request may
+         * have waited there before its first launch */
+        uint32_t counted;
+        uint32_t unused; /* always zero */
+        /* objectives of a language model's server in force: time to first token, time per output token, ns; 0 = none */
+        uint64_t ttft_ns, tpot_ns;
         uint64_t memory_used, memory_limit; /* bytes of device memory; limit 0 = no limit of its own */
 };
 

@@ -145,7 +145,8 @@ static int tpot_init(void *state, const struct detshare_policy_config *config)
 static struct server *server_of(struct tpot *tpot, const struct detshare_snapshot *snapshot, uint32_t session)
 {
         struct server *server = TABLE_TAKE(tpot->servers, snapshot->sessions[session].id, snapshot->now_ns);
-        uint64_t slo_ns = snapshot->sessions[session].slo_ns;
+        const struct detshare_session_view *view = &snapshot->sessions[session];
+        uint64_t slo_ns = view->tpot_ns ? view->tpot_ns : view->slo_ns;
 
         /* limited, because a client may set any objective, and a server counts as answering for that long after it
          * is gone */

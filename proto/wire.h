@@ -63,6 +63,8 @@ struct ds_ring_header {
          * sleeps. After a change an LS client writes the eventfd if the worker is asleep; other clients do not.
          */
         _Alignas(64) _Atomic uint64_t synchronised;
+        /* arrival of the client's next request on the device's clock, ns, as the client states it; 0: not stated */
+        _Atomic uint64_t arrival_ns;
 };
 
 _Static_assert(sizeof(struct ds_ring_header) <= DS_RING_HEADER, "the ring's header has grown into its slots");

@@ -91,7 +91,7 @@ static int say_hello(dsc_session *s, const struct dsc__options *options)
         hello.version = PROTOCOL_VERSION;
         hello.name = (char *)options->name;
         hello.class_ = options->class_;
-        hello.slo_ns = options->slo_ns;
+        DS_SLO_WRITE(&hello, &options->slo);
         hello.memory_limit = options->memory_limit;
         hello.sm_percent = options->sm_percent;
         hello.gpu_request = options->gpu_request;

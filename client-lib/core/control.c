@@ -41,7 +41,8 @@ int dsc_control_open(const char *path, int ls, dsc_session **ret)
                 options.path = path;
         options.control_only = true;
         options.class_ = ls ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
-        options.slo_ns = options.memory_limit = 0;
+        options.slo = (struct ds_slo){0};
+        options.memory_limit = 0;
         options.sm_percent = options.gpu_request = options.gpu_limit = options.phase = 0;
         options.bad_variable = NULL;
         return dsc__connect(&options, ret);
@@ -122,7 +123,7 @@ static void take_client(const Detshare__ClientEntry *e, struct dsc_client *ret)
                 .uid = e->uid,
                 .is_ls = e->class_ == DETSHARE__CLASS__LS,
                 .control_only = e->control_only,
-                .slo_ns = e->slo_ns,
+                .slo = DS_SLO_READ(e),
                 .memory_used = e->memory_used,
                 .memory_limit = e->memory_limit,
                 .launches = e->launches,

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "proto/slo.h"
 
 #pragma GCC visibility push(default)
 
@@ -59,7 +60,8 @@ struct dsc_client {
         uint32_t pid, uid;
         char name[64];
         int is_ls, control_only;
-        uint64_t slo_ns, memory_used, memory_limit, launches, completed, errors, device_ns, connected_ns;
+        struct ds_slo slo; /* as stated */
+        uint64_t memory_used, memory_limit, launches, completed, errors, device_ns, connected_ns;
         uint32_t sm_percent, gpu_request, gpu_limit; /* shares of the GPU's time, thousandths; 0 = none */
         uint32_t queued, in_flight;
 };
@@ -78,7 +80,10 @@ struct dsc_activity {
         /* current rung and its SMs; rung UINT32_MAX: no operation was in flight during the last second */
         uint32_t rung, rung_sms;
         uint32_t share_permille;
-        uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used, slo_ns;
+        uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used;
+        struct ds_slo slo;                /* ns: in force; permille: as stated */
+        uint64_t alone_ns[_DS_SLO_KINDS]; /* p99 of requests that had the GPU to themselves; 0: not known */
+        uint32_t alone_missed_permille;   /* such requests that missed an objective; 0: at most one in a hundred */
 };
 
 struct dsc_activity_all {

@@ -133,6 +133,17 @@ static bool word(struct dsc__options *o, const char *name, const char *wanted, c
         return !strcasecmp(text, wanted);
 }
 
+/* Reads an objective: a factor or a latency in one variable, milliseconds in the other. Of two latencies the stricter
+ * one holds. */
+static void objective(struct dsc__options *o, enum ds_slo_kind kind, const char *name, const char *name_ms)
+{
+        const char *text = getenv(name);
+        uint64_t *ns = &o->slo.ns[kind], ms = number(o, name_ms, milliseconds);
+        if (text && text[strspn(text, "0")] && ds_slo_parse(text, ns, &o->slo.permille[kind]) && !o->bad_variable)
+                o->bad_variable = name;
+        *ns = !*ns || (ms && ms < *ns) ? ms : *ns;
+}
+
 static uint32_t phase(struct dsc__options *o, const char *name)
 {
         static const char *const words[] = {"none", "prefill", "decode"};
@@ -156,7 +167,9 @@ void dsc__options_from_environment(struct dsc__options *options)
 {
         const char *name = getenv("DETSHARE_NAME"), *path = getenv("DETSHARE_SOCKET");
         *options = (struct dsc__options){.path = path && path[0] ? path : DEFAULT_SOCKET};
-        options->slo_ns = number(options, "DETSHARE_SLO_MS", milliseconds);
+        objective(options, DS_SLO_LATENCY, "DETSHARE_SLO", "DETSHARE_SLO_MS");
+        objective(options, DS_SLO_TTFT, "DETSHARE_TTFT", "DETSHARE_TTFT_MS");
+        objective(options, DS_SLO_TPOT, "DETSHARE_TPOT", "DETSHARE_TPOT_MS");
         options->memory_limit = number(options, "DETSHARE_MEM_LIMIT", scaled);
         options->sm_percent = (uint32_t)number(options, "DETSHARE_SM_PERCENT", whole);
         options->gpu_request = (uint32_t)number(options, "DETSHARE_GPU_REQUEST", thousandths);

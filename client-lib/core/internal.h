@@ -38,6 +38,7 @@
 #include "core/core.h"
 #include "core/ring.h"
 #include "detshare.pb-c.h"
+#include "proto/slo.h"
 #include "proto/wire.h"
 
 #define DSC__INVALID_VALUE 1
@@ -248,7 +249,8 @@ struct dsc__options {
         const char *path;
         bool control_only, socket_only;
         uint32_t class_, sm_percent, gpu_request, gpu_limit, phase;
-        uint64_t slo_ns, memory_limit;
+        uint64_t memory_limit;
+        struct ds_slo slo;
         /* name of the variable with a wrong value; NULL if none. Connecting fails with a message about it */
         const char *bad_variable;
         char name[64];

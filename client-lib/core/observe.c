@@ -33,7 +33,9 @@ static void take_activity(const Detshare__ActivityEntry *e, struct dsc_activity 
                 .p99_ns = e->p99_ns,
                 .max_ns = e->max_ns,
                 .memory_used = e->memory_used,
-                .slo_ns = e->slo_ns,
+                .slo = DS_SLO_READ(e),
+                .alone_ns = {e->alone_ns, e->alone_ttft_ns, e->alone_tpot_ns},
+                .alone_missed_permille = e->alone_missed_permille,
         };
 }
 

@@ -133,6 +133,46 @@ int detshare_set_slo_ns(uint64_t slo_ns)
         return set_session(&set);
 }
 
+int detshare_set_objective(enum detshare_objective objective, uint64_t ns, uint32_t permille)
+{
+        if (permille && (permille < DS_SLO_FACTOR_MIN || permille > DS_SLO_FACTOR_MAX))
+                return invalid("a factor is 1000 to 100000 thousandths of the latency alone, or 0 for none");
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        switch (objective) {
+        case DETSHARE_LATENCY:
+                set.set_slo = true;
+                set.slo_ns = ns;
+                set.slo_permille = permille;
+                break;
+        case DETSHARE_TTFT:
+                set.set_ttft = true;
+                set.ttft_ns = ns;
+                set.ttft_permille = permille;
+                break;
+        case DETSHARE_TPOT:
+                set.set_tpot = true;
+                set.tpot_ns = ns;
+                set.tpot_permille = permille;
+                break;
+        default:
+                return invalid("the objective is not one of enum detshare_objective");
+        }
+        return set_session(&set);
+}
+
+int detshare_arrival(uint64_t ns)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(NULL, &r);
+        if (!s)
+                return dsc__fold(r);
+        if (s->socket_only)
+                return invalid("arrivals need the submission ring, which DETSHARE_TRANSPORT=rpc leaves out");
+        if (dsc__attached(s))
+                atomic_store_explicit(&s->ring_header->arrival_ns, ns, memory_order_relaxed);
+        return 0;
+}
+
 int detshare_set_name(const char *name)
 {
         if (!name || strlen(name) > 63)

@@ -165,7 +165,7 @@ void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_tex
                 ctl_json_string(text, "name", c->name);
                 ctl_json_string(text, "class", c->is_ls ? "ls" : "be");
                 ctl_json_bool(text, "control_only", c->control_only);
-                ctl_json_number(text, "slo_ns", c->slo_ns);
+                ctl_json_objective(text, &c->slo);
                 ctl_json_number(text, "memory_used_bytes", c->memory_used);
                 ctl_json_number(text, "memory_limit_bytes", c->memory_limit);
                 ctl_json_number(text, "sm_percent", c->sm_percent);

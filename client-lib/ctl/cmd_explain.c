@@ -40,6 +40,7 @@ struct explained {
         struct dsc_forms *forms;
         size_t n, n_forms;
         struct dsc_fault fault;
+        struct dsc_activity now; /* session 0: the daemon knows none */
         int simulated;
 };
 
@@ -241,6 +242,51 @@ static void say_wrapped(const struct dsc_request *requests, size_t n, FILE *file
         free(bytes);
 }
 
+/* --- objectives ------------------- */
+
+static const char *const objective_names[_DS_SLO_KINDS] = {
+        [DS_SLO_LATENCY] = "objective", [DS_SLO_TTFT] = "time to first token", [DS_SLO_TPOT] = "time per output token"};
+
+/* Adds an objective: in force, and the factor and latency that it comes from. */
+static void say_objective(const struct dsc_activity *now, enum ds_slo_kind kind, FILE *f)
+{
+        char time[32];
+        if (!now->slo.ns[kind] && !now->slo.permille[kind])
+                return;
+        fprintf(f, "%s: ", objective_names[kind]);
+        if (now->slo.ns[kind])
+                fprintf(f, "%s", ctl_time(now->slo.ns[kind], time));
+        if (now->slo.permille[kind])
+                fprintf(f, "%s%g times what it has alone", now->slo.ns[kind] ? ", at most " : "",
+                        now->slo.permille[kind] / 1e3);
+        if (now->alone_ns[kind])
+                fprintf(f, " (alone 99 of 100 take at most %s)", ctl_time(now->alone_ns[kind], time));
+        else
+                fputs(" (too few requests had the GPU to themselves to know what it has alone)", f);
+        fputs(". ", f);
+}
+
+static void say_objectives(const struct dsc_activity *now, FILE *file)
+{
+        char *bytes = NULL;
+        size_t size = 0;
+        FILE *words = open_memstream(&bytes, &size);
+        if (!words)
+                return;
+        for (int kind = 0; kind < _DS_SLO_KINDS; kind++)
+                say_objective(now, (enum ds_slo_kind)kind, words);
+        fflush(words);
+        if (size && now->recent_requests)
+                fprintf(words, "%.1f %% of the %" PRIu64 " recent requests met it. ",
+                        100.0 * (double)now->recent_met / (double)now->recent_requests, now->recent_requests);
+        if (now->alone_missed_permille)
+                fprintf(words, "It misses an objective even alone: %.1f %% of its requests would without others. ",
+                        now->alone_missed_permille / 10.0);
+        if (!fclose(words) && bytes[0])
+                ctl_wrap(file, bytes, 0, 0, ctl_width());
+        free(bytes);
+}
+
 /* --- JSON ------------------------- */
 
 static void json_lists(const struct dsc_request *request, struct ctl_text *text)
@@ -325,6 +371,11 @@ static void json(const struct explained *e, struct ctl_text *text)
         ctl_json_bool(text, "simulated", simulated);
         ctl_json_number(text, "error", (uint64_t)e->fault.error);
         ctl_json_string(text, "fault", e->fault.words);
+        ctl_json_objective(text, &e->now.slo);
+        ctl_json_number(text, "alone_ns", e->now.alone_ns[DS_SLO_LATENCY]);
+        ctl_json_number(text, "alone_ttft_ns", e->now.alone_ns[DS_SLO_TTFT]);
+        ctl_json_number(text, "alone_tpot_ns", e->now.alone_ns[DS_SLO_TPOT]);
+        ctl_json_number(text, "alone_missed_permille", e->now.alone_missed_permille);
         ctl_json_begin(text, "requests", '[');
         for (size_t i = 0; i < n; i++)
                 json_request(&requests[i], text);
@@ -415,8 +466,24 @@ static int show(const struct explained *e, int as_json)
         } else {
                 fprintf(text.file, "it has made no requests\n");
         }
+        if (client->is_ls)
+                say_objectives(&e->now, text.file);
         r = r ? r : draw_forms(e, &text);
         return ctl_text_close(&text, r);
+}
+
+/* Stores the client's current figures in e->now. Returns 0 or an error of the daemon. */
+static int take_activity(dsc_session *s, struct explained *e)
+{
+        struct dsc_activity *list = NULL;
+        struct dsc_activity_all all;
+        size_t n = 0;
+        int r = dsc_control_activity(s, &list, &n, &all);
+        for (size_t i = 0; i < n && !r; i++)
+                if (list[i].session == e->client.session)
+                        e->now = list[i];
+        free(list);
+        return r;
 }
 
 int cmd_explain(const struct ctl_args *args)
@@ -438,6 +505,8 @@ int cmd_explain(const struct ctl_args *args)
                         ctl_fault_demangle(&e.fault);
                 if (!r)
                         r = dsc_control_forms(s, e.client.session, &e.forms, &e.n_forms);
+                if (!r)
+                        r = take_activity(s, &e);
                 e.simulated = status.simulated;
                 code = r ? ctl_fail(r, "cannot explain client %s", which) : show(&e, as_json);
         }

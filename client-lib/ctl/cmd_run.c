@@ -24,7 +24,7 @@ struct run_options {
         double slo_ms, gpu_request, gpu_limit; /* shares of the GPU's time; negative: not given */
         uint64_t memory_limit;
         uint32_t sm_percent; /* share of the SMs, per cent; 0: not given */
-        const char *name;
+        const char *name, *slo, *ttft, *tpot; /* NULL: not given */
 };
 
 static int take_options(const struct ctl_args *args, struct run_options *o)
@@ -34,6 +34,9 @@ static int take_options(const struct ctl_args *args, struct run_options *o)
         o->is_ls = o->has_class ? ctl_number(args, "class", 0) > 0 : class_ && !strcasecmp(class_, "ls");
         o->has_slo = ctl_given(args, "slo-ms");
         o->slo_ms = ctl_number(args, "slo-ms", 0);
+        o->slo = ctl_value(args, "slo");
+        o->ttft = ctl_value(args, "ttft");
+        o->tpot = ctl_value(args, "tpot");
         o->has_limit = ctl_given(args, "mem-limit");
         o->memory_limit = ctl_value_bytes(args, "mem-limit");
         o->sm_percent = (uint32_t)ctl_number(args, "sm-percent", 0);
@@ -156,6 +159,12 @@ static int set_environment(const struct run_options *o)
         snprintf(number, sizeof(number), "%.6f", o->slo_ms); /* without an exponent, which the library does not read */
         if (!r && o->has_slo)
                 r = set("DETSHARE_SLO_MS", number);
+        if (!r && o->slo)
+                r = set("DETSHARE_SLO", o->slo);
+        if (!r && o->ttft)
+                r = set("DETSHARE_TTFT", o->ttft);
+        if (!r && o->tpot)
+                r = set("DETSHARE_TPOT", o->tpot);
         snprintf(number, sizeof(number), "%" PRIu64, o->memory_limit);
         if (!r && o->has_limit)
                 r = set("DETSHARE_MEM_LIMIT", number);

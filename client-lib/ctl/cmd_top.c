@@ -135,9 +135,14 @@ static void head(const struct top *top, struct ctl_text *text)
         ctl_wrap(text->file, line, 0, 0, ctl_width());
 }
 
+static int has_objective(const struct dsc_activity *now)
+{
+        return now->slo.ns[DS_SLO_LATENCY] || now->slo.ns[DS_SLO_TTFT] || now->slo.ns[DS_SLO_TPOT];
+}
+
 static void slo_cell(const struct dsc_activity *now, char cell[static 32])
 {
-        if (!now->slo_ns || !now->recent_requests)
+        if (!has_objective(now) || !now->recent_requests)
                 snprintf(cell, 32, "-");
         else
                 snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_requests);
@@ -146,7 +151,7 @@ static void slo_cell(const struct dsc_activity *now, char cell[static 32])
 /* Returns green if every recent request met the objective, red if more than one in a hundred missed it. */
 static enum ctl_colour slo_colour(const struct dsc_activity *now)
 {
-        if (!now->slo_ns || !now->recent_requests)
+        if (!has_objective(now) || !now->recent_requests)
                 return CTL_PLAIN;
         if (now->recent_met == now->recent_requests)
                 return CTL_GOOD;
@@ -223,7 +228,7 @@ static void json_entry(const struct entry *entry, struct ctl_text *text)
         ctl_json_number(text, "id", entry->client->session);
         ctl_json_string(text, "name", entry->client->name);
         ctl_json_string(text, "class", entry->client->is_ls ? "ls" : "be");
-        ctl_json_number(text, "slo_ns", entry->client->slo_ns);
+        ctl_json_objective(text, &now->slo);
         ctl_json_number(text, "queued", now->queued);
         ctl_json_number(text, "in_flight", now->in_flight);
         ctl_json_number(text, "streams", now->streams);

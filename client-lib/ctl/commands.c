@@ -15,6 +15,7 @@
         {                                                                                                        \
                 .name = option, .value = of, .kind = is, .min = low, .max = high, .accepts = takes, .help = text \
         }
+#define OBJECTIVES "a factor from 1x to 100x, for example 1.5x, or a latency, for example 5ms"
 #define JSON FLAG("json", "print JSON, for scripts")
 #define WIDE FLAG("wide", "show all columns, however wide the terminal is")
 
@@ -227,8 +228,14 @@ const struct ctl_command ctl_commands[] = {
                 .options =
                         {
                                 VALUE("class", "ls|be", CTL_WORD, 0, 0, "be|ls", "class of the client (default: be)"),
+                                VALUE("slo", "OBJECTIVE", CTL_OBJECTIVE, 0, 0, OBJECTIVES,
+                                        "latency objective of a request: 1.5x of what it has alone, or 5ms"),
                                 VALUE("slo-ms", "N", CTL_REAL, 1e-6, 1e9, "a number of milliseconds",
                                         "latency objective of a request, ms"),
+                                VALUE("ttft", "OBJECTIVE", CTL_OBJECTIVE, 0, 0, OBJECTIVES,
+                                        "the same for a language model's time to first token"),
+                                VALUE("tpot", "OBJECTIVE", CTL_OBJECTIVE, 0, 0, OBJECTIVES,
+                                        "the same for its time per output token"),
                                 VALUE("name", "NAME", CTL_TEXT, 0, 63, "at most 63 bytes",
                                         "name of the client (default: the program's)"),
                                 VALUE("mem-limit", "BYTES", CTL_BYTES, 0, 0, "a number of bytes",

@@ -68,6 +68,8 @@ void ctl_json_string(struct ctl_text *text, const char *key, const char *value);
 void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value);
 void ctl_json_signed(struct ctl_text *text, const char *key, int64_t value);
 void ctl_json_bool(struct ctl_text *text, const char *key, int value);
+/* Writes a session's objectives: slo_ns, slo_permille and the same for ttft and tpot. */
+void ctl_json_objective(struct ctl_text *text, const struct ds_slo *slo);
 
 /* Write a size ("1.5 GiB") or a duration ("3:02:11") into the caller's buffer, and return the buffer. */
 const char *ctl_bytes(uint64_t bytes, char buffer[static 32]);

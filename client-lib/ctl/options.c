@@ -41,6 +41,8 @@ static int is_word(const char *text, const char *words, double *ret)
 
 static int is_accepted(const struct ctl_option *option, const char *text, double *number, uint64_t *bytes)
 {
+        uint64_t ns;
+        uint32_t permille;
         switch (option->kind) {
         case CTL_COUNT:
                 return text[strspn(text, "0123456789")] == '\0' && is_number(text, number) && *number >= option->min &&
@@ -51,6 +53,8 @@ static int is_accepted(const struct ctl_option *option, const char *text, double
                 return is_number(text, number) && (*number == 0 || *number >= option->min) && *number <= option->max;
         case CTL_BYTES:
                 return !ctl_parse_bytes(text, bytes) && (double)*bytes >= option->min;
+        case CTL_OBJECTIVE:
+                return !ds_slo_parse(text, &ns, &permille);
         case CTL_WORD:
                 return is_word(text, option->accepts, number);
         case CTL_TEXT:

@@ -19,6 +19,7 @@ enum ctl_kind {
         CTL_REAL,      /* a number from min to max */
         CTL_SHARE,     /* 0, or a number from min to max */
         CTL_BYTES,     /* a number of bytes from min on; K, M, G or T may follow it */
+        CTL_OBJECTIVE, /* a factor such as 1.5x, or a latency such as 5ms */
         CTL_WORD,      /* one of the words that `accepts` or `words` lists */
         CTL_FILE,      /* a path */
         CTL_CLIENT,    /* the number or the name of a session */
@@ -44,7 +45,7 @@ struct ctl_argument {
         int optional, many;
 };
 
-#define CTL_OPTIONS_MAX 8
+#define CTL_OPTIONS_MAX 12
 #define CTL_ARGUMENTS_MAX 3
 
 struct ctl_args;

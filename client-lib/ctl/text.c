@@ -114,6 +114,16 @@ void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value)
         fprintf(text->file, "%" PRIu64, value);
 }
 
+void ctl_json_objective(struct ctl_text *text, const struct ds_slo *slo)
+{
+        ctl_json_number(text, "slo_ns", slo->ns[DS_SLO_LATENCY]);
+        ctl_json_number(text, "slo_permille", slo->permille[DS_SLO_LATENCY]);
+        ctl_json_number(text, "ttft_ns", slo->ns[DS_SLO_TTFT]);
+        ctl_json_number(text, "ttft_permille", slo->permille[DS_SLO_TTFT]);
+        ctl_json_number(text, "tpot_ns", slo->ns[DS_SLO_TPOT]);
+        ctl_json_number(text, "tpot_permille", slo->permille[DS_SLO_TPOT]);
+}
+
 void ctl_json_signed(struct ctl_text *text, const char *key, int64_t value)
 {
         put_key(text, key);

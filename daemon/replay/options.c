@@ -176,8 +176,11 @@ static int session_key(
         *value++ = 0;
         if (!strcmp(word, "name") && name_ok(value)) {
                 memcpy(session->name, value, strlen(value) + 1);
-        } else if (!strcmp(word, "slo") && read_time(value, &session->slo_ns)) {
+        } else if (!strcmp(word, "slo") && (!ds_slo_parse(value, &session->slo_ns, &session->slo_permille) ||
+                                                   read_time(value, &session->slo_ns))) {
                 return 0;
+        } else if (!strcmp(word, "stated") && read_count(value, 0, 1, &number)) {
+                session->states_arrivals = number != 0;
         } else if (!strcmp(word, "id")) {
                 words->id = value;
         } else if (!strcmp(word, "speed")) {
@@ -189,11 +192,11 @@ static int session_key(
         } else if (!strcmp(word, "sm_percent") && read_count(value, 1, 100, &number)) {
                 session->sm_percent = (uint32_t)number;
         } else if (!strcmp(word, "name") || !strcmp(word, "slo") || !strcmp(word, "queue") ||
-                   !strcmp(word, "sm_percent")) {
+                   !strcmp(word, "sm_percent") || !strcmp(word, "stated")) {
                 return usage(message, size, "%.20s=%.40s: not a valid value", word, value);
         } else {
-                return usage(message, size, "%.40s: unknown key, the keys are name, slo, id, speed, queue, sm_percent",
-                        word);
+                return usage(message, size,
+                        "%.40s: unknown key, the keys are name, slo, stated, id, speed, queue, sm_percent", word);
         }
         return 0;
 }

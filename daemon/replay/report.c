@@ -60,7 +60,7 @@ static void print_session(const struct ds_replay_report *report, uint32_t run, u
                 report->policies[run], session->class_ == DETSHARE_CLASS_LS ? "ls" : "be", session->name, r->arrived,
                 r->ended, (double)r->p50_ns / 1e6, (double)r->p99_ns / 1e6, (double)r->max_ns / 1e6,
                 cell(p99, sizeof(p99), ratios.p99 > 0, 2, ratios.p99, ""),
-                cell(slo, sizeof(slo), session->slo_ns > 0 && !closed, 2, ratios.slo, "%"),
+                cell(slo, sizeof(slo), (session->slo_ns || session->slo_permille) && !closed, 2, ratios.slo, "%"),
                 r->steps / seconds(report->config->duration_ns),
                 cell(steps, sizeof(steps), ratios.steps > 0, 3, ratios.steps, ""));
 }
@@ -109,7 +109,12 @@ static void json_session(const struct ds_replay_report *report, uint32_t run, ui
                 r->arrived, r->ended, (double)r->p50_ns / 1e6, (double)r->p99_ns / 1e6, (double)r->max_ns / 1e6,
                 r->kernels, seconds(r->device_ns), r->steps / seconds(report->config->duration_ns));
         if (session->slo_ns)
-                fprintf(out, ", \"slo_ms\": %.6f, \"in_slo_percent\": %.4f", (double)session->slo_ns / 1e6, ratios.slo);
+                fprintf(out, ", \"slo_ms\": %.6f", (double)session->slo_ns / 1e6);
+        if (session->slo_permille)
+                fprintf(out, ", \"slo_factor\": %.3f, \"slo_found_ms\": %.6f", session->slo_permille / 1e3,
+                        (double)r->slo_ns / 1e6);
+        if (session->slo_ns || session->slo_permille)
+                fprintf(out, ", \"in_slo_percent\": %.4f", ratios.slo);
         if (ratios.p99 > 0)
                 fprintf(out, ", \"p99_over_alone\": %.6f", ratios.p99);
         if (ratios.steps > 0)

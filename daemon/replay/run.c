@@ -132,6 +132,8 @@ static void request_begin(struct session *session)
 
         session->serving = 1;
         session->waiting = 0;
+        if (session->config->states_arrivals)
+                ds_sched_session_arrival(session->sched, arrival->ns, session->run->now);
         session->at[0] = session->at[1] = 0;
         session->parts[0].next = session->parts[1].next = 0;
         session->todo[0] = session->parts[0].n;
@@ -232,6 +234,15 @@ static void request_follow(struct session *session)
                 run->next_begin_ns = DS_MIN(run->next_begin_ns, session->begin_ns);
 }
 
+/* The session's objective now, ns: a factor is one of what it has had alone so far. 0: it has none, or it is not known. */
+static uint64_t objective_of(const struct session *session)
+{
+        struct ds_sched_objective objective;
+
+        ds_sched_session_objective(session->sched, &objective);
+        return objective.ns[DS_SLO_LATENCY];
+}
+
 static void latency_add(struct session *session, uint64_t ns)
 {
         size_t more = session->capacity ? session->capacity * 2 : 1024;
@@ -247,7 +258,8 @@ static void latency_add(struct session *session, uint64_t ns)
                 session->capacity = more;
         }
         session->latencies[session->n_latencies++] = ns;
-        session->result->in_slo += ns <= session->config->slo_ns;
+        session->result->slo_ns = objective_of(session);
+        session->result->in_slo += !session->result->slo_ns || ns <= session->result->slo_ns;
 }
 
 static void request_end(struct session *session)
@@ -406,7 +418,7 @@ static int session_open(struct run *run, uint32_t i, char *message, size_t messa
         struct session *session = &run->sessions[i];
         struct ds_sched_session_config sched = {.id = i + 1,
                 .class_ = config->class_,
-                .slo_ns = config->slo_ns,
+                .slo = {.ns = {config->slo_ns}, .permille = {config->slo_permille}},
                 .sm_percent = config->sm_percent,
                 .space = i + 1};
         int r = 0;

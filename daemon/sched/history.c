@@ -146,19 +146,21 @@ static void request_begin(ds_sched_session *session, uint64_t now_ns)
         history->n_waits = 0;
         history->cursor_ns = now_ns;
         history->current = (struct ds_history_request){.begin_ns = now_ns, .end_ns = now_ns};
+        ds_objective_begin(session, now_ns);
 }
 
 static void request_end(ds_sched_session *session)
 {
         struct ds_history_session *history = session->history;
         struct ds_history_request *request = &history->current;
-        uint64_t ns = request->end_ns - request->begin_ns;
+        uint64_t ns = request->end_ns - request->begin_ns, deadline_ns = ds_objective_deadline(session);
 
         window_turn(history, request->end_ns);
         ds_histogram_add(&history->windows[0].latency, ns);
-        history->windows[0].met += session->config.slo_ns && ns <= session->config.slo_ns;
+        history->windows[0].met += deadline_ns != UINT64_MAX && request->end_ns <= deadline_ns;
         history->last[history->n_requests++ % DS_HISTORY_REQUESTS] = *request;
         history->active = history->idle = 0;
+        ds_objective_end(session, request->begin_ns, request->end_ns);
         ds_trace_request(session, request->begin_ns, request->end_ns);
 }
 
@@ -517,6 +519,9 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
                 history->cursor_ns = op->end_ns;
         }
         history->current.operations++;
+        if (op->kind == DS_OP_LAUNCH || op->kind == DS_OP_GRAPH)
+                ds_objective_kernel(session, op,
+                        slot->view.blocks >= (uint64_t)slot->view.blocks_per_sm * session->sched->info->n_sms);
         if (!op->evictions) /* time in its own queue; not of an evicted kernel, because a part of it ran meanwhile */
                 history->current.own_ns += op->ready_ns - op->submitted_ns;
         ds_trace_operation(coroutine, op, slot, history->op_ns ? 1 + (uint32_t)history->op_part : 0,
@@ -534,6 +539,7 @@ void ds_history_idle(ds_sched_session *session, uint64_t end_ns)
         charge_until(session, end_ns, DS_HISTORY_DEPENDS);
         history->current.end_ns = history->cursor_ns;
         history->idle = 1;
+        ds_objective_idle(session);
         if (session->cancelled)
                 request_end(session);
 }
@@ -604,7 +610,6 @@ void ds_history_activity(ds_sched_session *session, uint64_t now_ns, struct ds_h
                 .session = session->config.id,
                 .uid = session->config.uid,
                 .class_ = session->config.class_,
-                .slo_ns = session->config.slo_ns,
                 .queued = session->n_ops - session->n_in_flight,
                 .in_flight = session->n_in_flight,
                 .coroutines = session->n_coroutines,

@@ -76,7 +76,6 @@ struct ds_history_request {
 struct ds_history_activity {
         uint64_t session;
         uint32_t uid, class_;
-        uint64_t slo_ns;
         uint32_t queued, in_flight, coroutines;
         /* the largest rung with work in flight; else the rung used last in the last second; else DETSHARE_RUNG_NONE */
         uint32_t rung, rung_sms;

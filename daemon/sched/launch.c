@@ -234,6 +234,8 @@ static void launch_count(ds_coroutine *coroutine, struct ds_slot *slot)
         coroutine->n_in_flight++;
         coroutine->session->n_in_flight++;
         sched->n_class_in_flight[coroutine->session->config.class_]++;
+        if (coroutine->session->config.class_ == DETSHARE_CLASS_BE)
+                ds_presence_change(&sched->be_presence, sched->now_ns, 1);
         sched->n_in_flight++;
         coroutine->in_flight_sms += slot->view.sms_needed;
         coroutine->in_flight_expected_ns += slot->view.expected_ns;
@@ -256,6 +258,8 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
         coroutine->n_in_flight--;
         coroutine->session->n_in_flight--;
         sched->n_class_in_flight[coroutine->session->config.class_]--;
+        if (coroutine->session->config.class_ == DETSHARE_CLASS_BE)
+                ds_presence_change(&sched->be_presence, sched->now_ns, -1);
         sched->n_in_flight--;
         coroutine->in_flight_sms -= slot->view.sms_needed;
         coroutine->in_flight_expected_ns -= slot->view.expected_ns;

@@ -29,6 +29,7 @@
 
 #include "device/device.h"
 #include "policies/detshare_policy.h"
+#include "proto/slo.h"
 #include "sched/ladder.h"
 
 typedef struct ds_coroutine ds_coroutine;
@@ -230,7 +231,7 @@ struct ds_sched_session_config {
         uint32_t uid;
         char name[64]; /* name for display */
         enum detshare_class class_;
-        uint64_t slo_ns;
+        struct ds_slo slo;
         uint32_t sm_percent; /* largest share of the SMs for its work, percent; 100 or more = no bound */
         uint32_t space;
         uint32_t gpu_request, gpu_limit; /* shares of the GPU's time for the policy, thousandths; 0 = not given */
@@ -259,6 +260,16 @@ struct ds_sched_stats {
         char fallback[224]; /* reason why the built-in policy replaced the configured one; "" if it did not */
 };
 
+/* Objectives of a session; arrays by enum ds_slo_kind. */
+struct ds_sched_objective {
+        struct ds_slo stated;
+        uint64_t ns[_DS_SLO_KINDS];       /* in force, ns; 0: none, or a factor of a latency that is not known yet */
+        uint64_t alone_ns[_DS_SLO_KINDS]; /* p99 of requests that had the GPU to themselves, ns; 0: not known */
+        /* requests that missed an objective although they had the GPU to themselves, permille; 0: at most one in a
+         * hundred */
+        uint32_t alone_missed_permille;
+};
+
 struct ds_sched_session_stats {
         uint64_t launches;                    /* kernels that the session has launched on the device */
         uint64_t completed, errors, requests; /* errors: failed kernels, copies and memsets among the completed ones */
@@ -281,12 +292,17 @@ ds_sched *ds_sched_free(ds_sched *sched);
 int ds_sched_behind(const ds_sched *sched);
 
 int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *config, ds_sched_session **ret);
-void ds_sched_session_set(
-        ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns);
+/* slo: NULL: no objectives */
+void ds_sched_session_set(ds_sched_session *session, enum detshare_class class_, const struct ds_slo *slo,
+        uint32_t sm_percent, uint64_t now_ns);
 /* Sets the session's shares of the GPU's time, as in ds_sched_session_config. */
 void ds_sched_session_share(ds_sched_session *session, uint32_t gpu_request, uint32_t gpu_limit, uint64_t now_ns);
 /* Sets the enum detshare_phase of operations submitted from then on. */
 void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t now_ns);
+/* States that the session's next request arrived at arrival_ns, so that its objective counts from then. */
+void ds_sched_session_arrival(ds_sched_session *session, uint64_t arrival_ns, uint64_t now_ns);
+/* The session's objectives and what it has alone. */
+void ds_sched_session_objective(const ds_sched_session *session, struct ds_sched_objective *ret);
 /*
  * Records that the session's client has waited for all that it submitted. The policy sees this until the next submit.
  * No effect if the session still has work.

@@ -5,6 +5,7 @@
 #include "sched/session.h"
 
 #include <assert.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "sched/internal.h"
@@ -79,6 +80,7 @@ ds_sched_session *ds_sched_session_free(ds_sched_session *session)
         assert(!session->n_coroutines && !session->coroutines && !session->join_waiters);
         session_cancel_events(session);
         ds_snapshot_forget_session(session);
+        ds_objective_forget(session);
         ds_history_forget(session);
         DL_DELETE(sched->sessions, session);
         sched->n_sessions--;
@@ -149,21 +151,28 @@ static void session_move_class(ds_sched_session *session, enum detshare_class cl
 
         sched->n_class_ops[session->config.class_] -= session->n_ops;
         sched->n_class_in_flight[session->config.class_] -= session->n_in_flight;
+        if (session->config.class_ == DETSHARE_CLASS_BE)
+                ds_presence_change(&sched->be_presence, sched->now_ns, -(int32_t)session->n_in_flight);
         sched->n_class_sessions[session->config.class_]--;
         session->config.class_ = class_;
         sched->n_class_sessions[class_]++;
         sched->n_class_ops[class_] += session->n_ops;
         sched->n_class_in_flight[class_] += session->n_in_flight;
+        if (class_ == DETSHARE_CLASS_BE)
+                ds_presence_change(&sched->be_presence, sched->now_ns, (int32_t)session->n_in_flight);
         ds_graph_class_changed(sched);
 }
 
-void ds_sched_session_set(
-        ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns)
+void ds_sched_session_set(ds_sched_session *session, enum detshare_class class_, const struct ds_slo *slo,
+        uint32_t sm_percent, uint64_t now_ns)
 {
+        static const struct ds_slo none;
         uint64_t now = ds_sched_now(session->sched, now_ns);
 
         session_move_class(session, class_);
-        session->config.slo_ns = slo_ns;
+        if (memcmp(&session->config.slo, slo ? slo : &none, sizeof(none)))
+                ds_objective_changed(session);
+        session->config.slo = slo ? *slo : none;
         session->config.sm_percent = sm_percent;
         if (session->n_active)
                 ds_sched_session_begin(session, now);
@@ -190,6 +199,17 @@ void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t 
                 return;
         session->phase = phase;
         ds_sched_event_post(session->sched, &session->changed_event);
+}
+
+void ds_sched_session_arrival(ds_sched_session *session, uint64_t arrival_ns, uint64_t now_ns)
+{
+        ds_sched_now(session->sched, now_ns);
+        session->arrival_ns = arrival_ns;
+}
+
+void ds_sched_session_objective(const ds_sched_session *session, struct ds_sched_objective *ret)
+{
+        ds_objective_activity(session, ret);
 }
 
 void ds_sched_session_synchronised(ds_sched_session *session, uint64_t now_ns)

@@ -19,6 +19,7 @@ struct ds_sched_session {
         ds_sched_session *prev, *next;
         struct ds_sched_session_config config;
         struct ds_history_session *history; /* NULL until the session has had work */
+        struct ds_objective *objective;     /* NULL until an LS session that states one has had work */
         ds_coroutine *coroutines;
         uint32_t n_coroutines;
         ds_coroutine *legacy;
@@ -33,6 +34,7 @@ struct ds_sched_session {
         uint32_t phase; /* enum detshare_phase of operations submitted now */
         uint64_t memory_used, memory_cap;
         uint64_t request_begin_ns;
+        uint64_t arrival_ns; /* arrival that the client stated last, ns; 0: never */
         uint64_t launches, completed, errors, requests, device_ns, wait_ns, kills, evictions, blocks;
 
         struct ds_sched_event changed_event, begin_event, end_event, synchronised_event;

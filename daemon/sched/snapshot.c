@@ -206,14 +206,19 @@ static void session_write(struct ds_snapshot *snapshot, const ds_sched_session *
         const struct ds_sched_session_config *config = &session->config;
         struct detshare_session_view *view = &snapshot->session_views[session->view];
         uint64_t deadline = UINT64_MAX;
+        uint32_t counted;
+        const uint64_t slo_ns = ds_objective_ns(session, &counted);
 
-        if (session->request_active && config->slo_ns && config->slo_ns < UINT64_MAX - session->request_begin_ns)
-                deadline = session->request_begin_ns + config->slo_ns;
+        if (session->request_active && slo_ns && slo_ns < UINT64_MAX - session->request_begin_ns)
+                deadline = session->request_begin_ns + slo_ns;
         *view = (struct detshare_session_view){
                 .id = config->id,
                 .uid = config->uid,
                 .class_ = config->class_,
-                .slo_ns = config->slo_ns,
+                .slo_ns = slo_ns,
+                .counted = counted,
+                .ttft_ns = ds_objective_in_force(session, DS_SLO_TTFT),
+                .tpot_ns = ds_objective_in_force(session, DS_SLO_TPOT),
                 .request_active = session->request_active,
                 .suspended = session->suspended,
                 .request_begin_ns = session->request_begin_ns,

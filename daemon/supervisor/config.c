@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lut/sectors.h"
+#include "proto/slo.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -159,6 +160,25 @@ static int set_duration(struct reading *r, const char *key, const char *value, s
 static int set_percent(struct reading *r, const char *key, const char *value, size_t offset)
 {
         return set_in_range(r, key, value, offset, 100);
+}
+
+static int parse_objective(struct reading *r, const char *key, const char *value, uint64_t *ret)
+{
+        uint64_t ns = 0;
+        uint32_t permille = 0;
+
+        if (ds_slo_parse(value, &ns, &permille) || ns >= DS_RULE_FACTOR)
+                return fail(r,
+                        "%s: '%s' is neither a latency, for example 5ms, nor a factor from 1x to 100x, for example "
+                        "1.5x",
+                        key, value);
+        *ret = permille ? DS_RULE_FACTOR | permille : ns;
+        return 0;
+}
+
+static int set_objective(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        return parse_objective(r, key, value, (uint64_t *)((char *)r->config + offset));
 }
 
 /* Sets the number of ladder steps, within the bounds that the scheduler supports. */
@@ -356,6 +376,9 @@ static const struct key keys[] = {
         {"limits", "sm_percent", set_percent, offsetof(struct ds_config, sm_percent)},
         {"limits", "gpu_request_percent", set_percent, offsetof(struct ds_config, gpu_request_percent)},
         {"limits", "gpu_limit_percent", set_percent, offsetof(struct ds_config, gpu_limit_percent)},
+        {"limits", "slo", set_objective, offsetof(struct ds_config, slo)},
+        {"limits", "ttft", set_objective, offsetof(struct ds_config, ttft)},
+        {"limits", "tpot", set_objective, offsetof(struct ds_config, tpot)},
         {"limits", "calls_per_second", set_calls, offsetof(struct ds_config, calls_per_second)},
         {"limits", "calls_burst", set_calls, offsetof(struct ds_config, calls_burst)},
         {"limits", "orphan_seconds", set_duration, offsetof(struct ds_config, orphan_seconds)},
@@ -386,6 +409,9 @@ static const struct rule_key {
         {"sm_percent", DS_RULE_SM_PERCENT, 1, 100, 0},
         {"gpu_request_percent", DS_RULE_GPU_REQUEST, 10, 100, 0},
         {"gpu_limit_percent", DS_RULE_GPU_LIMIT, 10, 100, 0},
+        {"slo", DS_RULE_SLO, 0, 0, 0},
+        {"ttft", DS_RULE_TTFT, 0, 0, 0},
+        {"tpot", DS_RULE_TPOT, 0, 0, 0},
         {"memory", DS_RULE_MEMORY, DS_MIB(1), LIMIT_MIB_MAX, 1},
         {"pinned", DS_RULE_PINNED, DS_MIB(1), LIMIT_MIB_MAX, 1},
         {"sessions", DS_RULE_SESSIONS, 1, UINT32_MAX, 1},
@@ -434,8 +460,10 @@ static int parse_rule(struct reading *r, const struct rule_key *row, const char 
 {
         uint64_t n = 0;
 
-        if (row->unit == 0)
+        if (row->key == DS_RULE_CLASSES)
                 return parse_classes(r, key, value, ret);
+        if (row->unit == 0)
+                return parse_objective(r, key, value, ret);
         if (row->may_be_none && !strcmp(value, "none")) {
                 *ret = DS_RIGHT_NONE;
                 return 0;

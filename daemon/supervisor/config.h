@@ -70,6 +70,7 @@ struct ds_config {
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* limits per user, bytes */
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
+        uint64_t slo, ttft, tpot; /* objectives: ns, or DS_RULE_FACTOR and permille */
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us, graph_piece_us;
         uint64_t compiled_code; /* limit of compiled code on disk, bytes */
         uint64_t ladder_steps, ladder_by_gpc, settle_never;

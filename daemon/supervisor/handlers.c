@@ -77,6 +77,47 @@ static int check_share(struct ds_client *client, uint64_t id, struct ds_gpu_shar
         return -1;
 }
 
+static int check_factor(struct ds_client *client, uint64_t id, uint32_t permille)
+{
+        if (!permille || (permille >= DS_SLO_FACTOR_MIN && permille <= DS_SLO_FACTOR_MAX))
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                "an objective of %u thousandths of the latency alone was stated; %u to %u are accepted, and 0 means "
+                "none",
+                permille, DS_SLO_FACTOR_MIN, DS_SLO_FACTOR_MAX);
+        return -1;
+}
+
+static int check_slo(struct ds_client *client, uint64_t id, const struct ds_slo *slo)
+{
+        for (int kind = 0; kind < _DS_SLO_KINDS; kind++)
+                if (check_factor(client, id, slo->permille[kind]))
+                        return -1;
+        return 0;
+}
+
+static void take_rule(struct ds_slo *slo, enum ds_slo_kind kind, const struct ds_granted *rule)
+{
+        if (rule->value & DS_RULE_FACTOR)
+                slo->permille[kind] = (uint32_t)rule->value;
+        else
+                slo->ns[kind] = rule->value;
+}
+
+/* The objectives of a session that states `stated`: those of the configuration if it is latency-sensitive and states
+ * none. */
+static struct ds_slo slo_of(const struct ds_client *client, Detshare__Class class_, struct ds_slo stated)
+{
+        const struct ds_granted *rules = ds_client_rights(client)->of;
+
+        if (class_ != DETSHARE__CLASS__LS || ds_slo_is_stated(&stated))
+                return stated;
+        take_rule(&stated, DS_SLO_LATENCY, &rules[DS_RULE_SLO]);
+        take_rule(&stated, DS_SLO_TTFT, &rules[DS_RULE_TTFT]);
+        take_rule(&stated, DS_SLO_TPOT, &rules[DS_RULE_TPOT]);
+        return stated;
+}
+
 /* Checks the user: one that may have no class is refused. Returns 0, or the request is answered. */
 static int check_user(struct ds_client *client, uint64_t id)
 {
@@ -124,7 +165,7 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
                 .pid = ds_client_pid(client),
                 .name = hello->name,
                 .class_ = hello->class_,
-                .slo_ns = hello->slo_ns,
+                .slo = DS_SLO_READ(hello),
                 .memory_limit = hello->memory_limit,
                 .sm_percent = hello->sm_percent ? hello->sm_percent : 100,
                 .control_only = hello->control_only,
@@ -149,9 +190,10 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
                 return;
         if (check_name(client, request->id, hello->name) || check_class(client, request->id, hello->class_) ||
                 check_percent(client, request->id, hello->sm_percent) || check_share(client, request->id, share) ||
-                check_user(client, request->id))
+                check_slo(client, request->id, &config.slo) || check_user(client, request->id))
                 return;
         config.class_ = grant_class(client, config.class_);
+        config.slo = slo_of(client, config.class_, config.slo);
         r = ds_session_new(ds_client_supervisor(client), client, ds_client_user(client), &config, message,
                 sizeof(message), &session);
         if (r) {
@@ -298,7 +340,23 @@ static int check_set(
                 return -1;
         if (set->set_share && check_share(client, id, share_of(set)))
                 return -1;
+        if (check_slo(client, id, &DS_SLO_READ(set)))
+                return -1;
         return check_set_rights(client, id, set, session);
+}
+
+static void set_objectives(struct ds_session *session, const Detshare__SetSession *set)
+{
+        const struct ds_slo slo = DS_SLO_READ(set);
+        const protobuf_c_boolean is_set[_DS_SLO_KINDS] = {
+                [DS_SLO_LATENCY] = set->set_slo, [DS_SLO_TTFT] = set->set_ttft, [DS_SLO_TPOT] = set->set_tpot};
+
+        for (int kind = 0; kind < _DS_SLO_KINDS; kind++) {
+                if (!is_set[kind])
+                        continue;
+                session->slo.ns[kind] = slo.ns[kind];
+                session->slo.permille[kind] = slo.permille[kind];
+        }
 }
 
 void ds_handle_set_session(struct ds_client *client, Detshare__Request *request, int *fds)
@@ -311,8 +369,9 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
                 return;
         if (set->set_class)
                 session->class_ = set->class_;
-        if (set->set_slo)
-                session->slo_ns = set->slo_ns;
+        set_objectives(session, set);
+        if (session->client == client)
+                session->slo = slo_of(client, session->class_, session->slo);
         if (set->set_name)
                 ds_session_set_name(session, set->name);
         if (set->set_memory_limit)

@@ -129,7 +129,7 @@ static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_sess
         saved->uid = (uint32_t)ds_user_uid(session->user);
         saved->name = session->name;
         saved->class_ = session->class_;
-        saved->slo_ns = session->slo_ns;
+        DS_SLO_WRITE(saved, &session->slo);
         saved->memory_limit = session->memory_limit;
         saved->sm_percent = session->sm_percent;
         saved->sm_asked = session->sm_asked;

@@ -29,6 +29,8 @@
 #define DS_RULE_NAME_MAX 64
 #define DS_RIGHT_NONE UINT64_MAX /* value of a right without a limit */
 
+#define DS_RULE_FACTOR (1ull << 63) /* bit of the value of an objective: the other bits are a factor, permille */
+
 #define DS_CLASS_BIT_BE 1u
 #define DS_CLASS_BIT_LS 2u
 
@@ -37,6 +39,9 @@ enum ds_rule_key {
         DS_RULE_SM_PERCENT,  /* share of the SMs per session, percent */
         DS_RULE_GPU_REQUEST, /* shares of the GPU's time per session, permille (request and limit) */
         DS_RULE_GPU_LIMIT,
+        DS_RULE_SLO, /* objectives of LS sessions that state none (proto/slo.h): ns, or DS_RULE_FACTOR and permille */
+        DS_RULE_TTFT,
+        DS_RULE_TPOT,
         /* bytes of device memory; this limit and those below apply to all sessions of the uid together */
         DS_RULE_MEMORY,
         DS_RULE_PINNED,   /* bytes of pinned memory */

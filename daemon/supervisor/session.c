@@ -162,7 +162,7 @@ int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, d
         session->connected_ns = uv_hrtime();
         ds_session_set_name(session, config->name);
         session->class_ = config->class_;
-        session->slo_ns = config->slo_ns;
+        session->slo = config->slo;
         session->memory_limit = config->memory_limit;
         session->sm_percent = config->sm_percent;
         session->control_only = config->control_only;
@@ -185,7 +185,7 @@ static void restore_fields(struct ds_session *session, const Detshare__Internal_
         session->connected_ns = saved->connected_ns;
         ds_session_set_name(session, saved->name);
         session->class_ = saved->class_;
-        session->slo_ns = saved->slo_ns;
+        session->slo = DS_SLO_READ(saved);
         session->memory_limit = saved->memory_limit;
         session->sm_percent = saved->sm_percent;
         session->sm_asked = saved->sm_asked;
@@ -482,7 +482,7 @@ void ds_session_make_set(const struct ds_session *session, Detshare__Internal__S
 {
         set->session = session->id;
         set->class_ = session->class_;
-        set->slo_ns = session->slo_ns;
+        DS_SLO_WRITE(set, &session->slo);
         set->memory_limit = session->memory_limit;
         set->sm_percent = session->sm_percent;
         set->gpu_request = session->share.request;

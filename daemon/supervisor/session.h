@@ -22,6 +22,7 @@
 
 #include "detshare.pb-c.h"
 #include "internal.pb-c.h"
+#include "proto/slo.h"
 #include "supervisor/charge.h"
 #include "supervisor/hash.h"
 #include "supervisor/ledger.h"
@@ -73,7 +74,8 @@ struct ds_session {
         uint64_t connected_ns; /* time of the hello, as uv_hrtime(), ns */
         char name[DS_SESSION_NAME_MAX + 1];
         Detshare__Class class_;
-        uint64_t slo_ns, memory_limit;
+        struct ds_slo slo; /* as stated, or from the configuration */
+        uint64_t memory_limit;
         /* share of the SMs: granted, and requested by the client (0: as much as permitted), percent */
         uint32_t sm_percent, sm_asked;
         struct ds_gpu_share share, share_asked;
@@ -110,7 +112,8 @@ struct ds_session_config {
         pid_t pid;
         const char *name;
         Detshare__Class class_;
-        uint64_t slo_ns, memory_limit;
+        struct ds_slo slo;
+        uint64_t memory_limit;
         uint32_t sm_percent;
         int control_only;
 };

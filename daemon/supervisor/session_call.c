@@ -187,7 +187,7 @@ static int send_open(struct ds_session *session)
         open.window_base = session->window.base;
         open.window_bytes = session->window.bytes;
         open.class_ = session->class_;
-        open.slo_ns = session->slo_ns;
+        DS_SLO_WRITE(&open, &session->slo);
         open.memory_limit = session->memory_limit;
         open.sm_percent = session->sm_percent;
         open.gpu_request = session->share.request;

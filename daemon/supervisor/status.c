@@ -308,7 +308,7 @@ static void fill_entry(
         entry->uid = (uint32_t)ds_user_uid(session->user);
         entry->name = (char *)session->name;
         entry->class_ = session->class_;
-        entry->slo_ns = session->slo_ns;
+        DS_SLO_WRITE(entry, &session->slo);
         entry->memory_used = sums.alloc_bytes;
         entry->memory_limit = session->memory_limit;
         entry->gpu_request = session->share.request;

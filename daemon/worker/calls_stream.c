@@ -65,6 +65,7 @@ static void stream_synchronised(struct dsw_session *session)
         if (session->ring || !session->sched)
                 return;
         ds_sched_session_synchronised(session->sched, session->worker->now_ns);
+        dsw_session_judge(session);
         session->worker->sched_due = 1;
 }
 

@@ -32,6 +32,7 @@
 #include "detshare.pb-c.h"
 #include "device/device.h"
 #include "internal.pb-c.h"
+#include "proto/slo.h"
 #include "proto/wire.h"
 #include "sched/history.h"
 #include "sched/sched.h"
@@ -42,6 +43,7 @@
 #include "worker/heap.h"
 #include "worker/pool.h"
 #include "worker/record.h"
+#include "worker/stirs.h"
 #include "worker/worker.h"
 
 #define uthash_malloc(size) ds_alloc(size)
@@ -301,17 +303,6 @@ enum dsw_session_state {
         _DSW_SESSION_STATE_MAX,
 };
 
-/* How long requests of an LS session take on the device. Compares requests of equal kernel count; see stirs.c. */
-struct dsw_pace {
-        uint64_t begin_ns;          /* device time at which the current request began */
-        uint32_t running;           /* kernels of the current request so far */
-        uint32_t kernels;           /* kernel count of the compared requests; 0: none yet */
-        uint32_t n, others;         /* compared requests in this window; since the last one, requests of other counts */
-        uint64_t least_ns, best_ns; /* shortest request of this window; shortest one of the good windows; 0: none */
-        uint32_t good;              /* windows in a row that were not slow */
-        uint64_t late_ns, apart_ns; /* earliest next report of slowness; minimum interval after that report */
-};
-
 struct dsw_session {
         ds_worker *worker;
         uint64_t id;
@@ -323,7 +314,8 @@ struct dsw_session {
         char name[64];                   /* name for display */
         struct dsw_user *user;
         enum detshare_class class_;
-        uint64_t slo_ns;
+        struct ds_slo slo;
+        uint8_t judged; /* 1: a line in the log says that the session misses this objective even alone */
 
         ds_sched_session *sched;            /* NULL only in a faulted session that could not be reset */
         struct ds_sched_session_stats past; /* statistics of the scheduler sessions before the last reset */
@@ -355,6 +347,7 @@ struct dsw_session {
         int event_fd;
         uint64_t head, tail_seen;
         uint64_t synchronised_seen; /* last value seen of ring.synchronised */
+        uint64_t arrival_seen_ns;   /* last value seen of ring.arrival_ns, ns */
         int stalled;                /* there is no room for the ring's next record */
         int asleep;                 /* value last written to page->asleep */
 
@@ -447,15 +440,6 @@ enum dsw_quiesce_state {
         DSW_QUIESCE_GAP,      /* no BE work in flight; LS continues */
         DSW_QUIESCE_EMPTYING, /* the worker holds back new work of both classes */
         _DSW_QUIESCE_STATE_MAX,
-};
-
-/* State of stirs.c (requests to switch contexts). All zero means that the worker's own start is a reason to switch. */
-struct dsw_stirs {
-        uint64_t seen, told;       /* reasons for a switch so far; value at the last request */
-        uint64_t seen_ns, told_ns; /* device time of the last new reason; of the last request for a switch; 0: never */
-        uint64_t alive_wall_ns;    /* real time of the last LS activity that stirs.c has seen; 0: none */
-        uint64_t back_ns;          /* device time at which LS began or resumed activity */
-        uint64_t n_slow;           /* number of times that LS requests were found slow */
 };
 
 struct dsw_quiesce {
@@ -689,6 +673,8 @@ void dsw_session_deactivate(struct dsw_session *session);
 void dsw_session_alive(struct dsw_session *session); /* records that the client shows activity */
 /* Does the work that follows from ended operations: wakes waiters, answers requests, finishes resets and closes. */
 int dsw_settle(ds_worker *worker); /* returns the number of sessions with such work */
+/* Logs, once per objective, that the session misses it even without other sessions. */
+void dsw_session_judge(struct dsw_session *session);
 void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats);
 /* at the end of the worker: frees a session even with operations in flight */
 void dsw_session_abandon(struct dsw_session *session);
@@ -819,12 +805,6 @@ void dsw_lost_say(ds_worker *worker); /* sends the final messages; worker->lost.
 /* deadline.c */
 void dsw_deadline_step(ds_worker *worker);
 uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
-
-/* stirs.c */
-/* An operation of an LS session with this many kernels ended. `last`: the session has no more operations. */
-void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t start_ns, uint64_t end_ns, int last);
-void dsw_stirs_step(ds_worker *worker);
-uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time until the next step of stirs.c */
 
 /* observe.c: answers to queries of the supervisor; id is that of the ToWorker message */
 void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionActivity *ask);

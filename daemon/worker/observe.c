@@ -20,6 +20,22 @@
 
 /* --- current activity --------------------------------------------------------------------------------------------- */
 
+static void activity_objective(const struct dsw_session *session, Detshare__ActivityEntry *entry)
+{
+        struct ds_sched_objective now = {.stated = session->slo};
+
+        if (session->sched)
+                ds_sched_session_objective(session->sched, &now);
+        DS_SLO_WRITE(entry, &now.stated);
+        entry->slo_ns = now.ns[DS_SLO_LATENCY];
+        entry->ttft_ns = now.ns[DS_SLO_TTFT];
+        entry->tpot_ns = now.ns[DS_SLO_TPOT];
+        entry->alone_ns = now.alone_ns[DS_SLO_LATENCY];
+        entry->alone_ttft_ns = now.alone_ns[DS_SLO_TTFT];
+        entry->alone_tpot_ns = now.alone_ns[DS_SLO_TPOT];
+        entry->alone_missed_permille = now.alone_missed_permille;
+}
+
 static void activity_entry(const struct dsw_session *session, Detshare__ActivityEntry *entry)
 {
         struct ds_history_activity now = {.rung = DETSHARE_RUNG_NONE};
@@ -27,9 +43,9 @@ static void activity_entry(const struct dsw_session *session, Detshare__Activity
         detshare__activity_entry__init(entry);
         if (session->sched)
                 ds_history_activity(session->sched, session->worker->now_ns, &now);
+        activity_objective(session, entry);
         entry->session = session->id;
         entry->class_ = session->class_ == DETSHARE_CLASS_LS ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
-        entry->slo_ns = session->slo_ns;
         entry->queued = now.queued;
         entry->in_flight = now.in_flight;
         entry->streams = now.coroutines;

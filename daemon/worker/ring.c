@@ -68,8 +68,20 @@ int dsw_ring_synchronised(struct dsw_session *session)
         if (synchronised != atomic_load_explicit(&session->page->accepted, memory_order_relaxed))
                 return 0;
         ds_sched_session_synchronised(session->sched, session->worker->now_ns);
+        dsw_session_judge(session);
         session->worker->sched_due = 1;
         return 1;
+}
+
+/* Reads the arrival that the client has stated for its next request. */
+static void ring_arrival(struct dsw_session *session)
+{
+        const uint64_t arrival_ns = atomic_load_explicit(&session->ring->arrival_ns, memory_order_relaxed);
+
+        if (arrival_ns == session->arrival_seen_ns || !session->sched)
+                return;
+        session->arrival_seen_ns = arrival_ns;
+        ds_sched_session_arrival(session->sched, arrival_ns, session->worker->now_ns);
 }
 
 static const uint8_t *ring_slot(const struct dsw_session *session, uint64_t count)
@@ -168,6 +180,8 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
 
         /* the client wrote this new record after it had waited for the earlier work, so that wait is reported first */
         (void)dsw_ring_synchronised(session);
+        if (session->ring)
+                ring_arrival(session);
         budget = DS_MIN(budget, dsw_turns_records(session));
         if (!budget)
                 return 0;

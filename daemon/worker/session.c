@@ -178,7 +178,7 @@ static int session_sched_new(struct dsw_session *session)
                 .id = session->id,
                 .uid = session->uid,
                 .class_ = session->class_,
-                .slo_ns = session->slo_ns,
+                .slo = session->slo,
                 .sm_percent = session->sm_percent,
                 .space = session->space,
                 .gpu_request = session->gpu_request,
@@ -254,7 +254,7 @@ static int session_build(struct dsw_session *session, const Detshare__Internal__
         session->uid = open->uid;
         snprintf(session->name, sizeof(session->name), "%s", open->name);
         session->class_ = open->class_ == DETSHARE__CLASS__LS ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE;
-        session->slo_ns = open->slo_ns;
+        session->slo = DS_SLO_READ(open);
         session->sm_percent = open->sm_percent ? open->sm_percent : 100;
         session->gpu_request = open->gpu_request;
         session->gpu_limit = open->gpu_limit;
@@ -320,15 +320,34 @@ static void session_set_share(struct dsw_session *session, uint32_t request, uin
 void dsw_session_set(struct dsw_session *session, const Detshare__Internal__SessionSet *set)
 {
         session->class_ = set->class_ == DETSHARE__CLASS__LS ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE;
-        session->slo_ns = set->slo_ns;
+        session->judged &= !memcmp(&session->slo, &DS_SLO_READ(set), sizeof(session->slo));
+        session->slo = DS_SLO_READ(set);
         session->memory.limit = set->memory_limit;
         session->sm_percent = set->sm_percent ? set->sm_percent : 100;
         if (session->sched)
                 ds_sched_session_set(
-                        session->sched, session->class_, session->slo_ns, session->sm_percent, session->worker->now_ns);
+                        session->sched, session->class_, &session->slo, session->sm_percent, session->worker->now_ns);
         session_set_share(session, set->gpu_request, set->gpu_limit);
         dsw_memory_tell(session);
         session->worker->sched_due = 1;
+}
+
+void dsw_session_judge(struct dsw_session *session)
+{
+        struct ds_sched_objective objective;
+
+        if (session->judged || !ds_slo_is_stated(&session->slo))
+                return;
+        ds_sched_session_objective(session->sched, &objective);
+        if (!objective.alone_missed_permille)
+                return;
+        session->judged = 1;
+        ds_log_limited(ds_log_budget_of(&session->worker->log, session->uid), session->worker->wall_ns(),
+                DS_LOG_WARNING,
+                "session %llu (%s): %u.%u %% of its requests miss its objective even without other sessions; "
+                "detsharectl explain %llu shows it",
+                (unsigned long long)session->id, session->name, objective.alone_missed_permille / 10,
+                objective.alone_missed_permille % 10, (unsigned long long)session->id);
 }
 
 void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats)
@@ -349,7 +368,7 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
         stats->memory_limit = session->memory.limit;
         stats->memory_peak = session->memory.peak;
         stats->class_ = session->class_ == DETSHARE_CLASS_LS ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
-        stats->slo_ns = session->slo_ns;
+        stats->slo_ns = session->slo.ns[DS_SLO_LATENCY];
         stats->session = session->id;
 }
 

@@ -1,24 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests a context switch of the GPU ("stir(s)" in names) when LS kernels begin later than they should
- *
- * Kernels begin later after code, graphs or memory have entered the context, or after kernels have run on part of the
- * SMs. The delay ends when the GPU has run another context for a moment (supervisor/settle.h arranges that). Only LS
- * sessions need this, so the worker requests it only while there are some. It waits until the cause is over and LS is
- * idle, because a request served during the switch loses 0.25 ms. If LS is never idle, the worker waits only
- * STIRS_LATE_NS, because every request loses time until then. When LS returns after an absence, changes made meanwhile
- * count from its return; otherwise the switch would interrupt its first request.
- *
- * Requests for a switch are at least STIRS_APART_NS apart: while kernels run on parts of the SMs all the time, the
- * delay returns at once.
- *
- * Some causes of the delay are unknown. The worker therefore times LS requests that look alike (the same number of
- * kernels without a pause between them). If the shortest of the last PACE_WINDOW requests takes longer than the
- * shortest ones of earlier windows, it requests a switch, too. Best-effort work hardly affects the shortest request.
- * Other causes, such as a cache, can slow down all requests, and then a switch does not help. So the interval between
- * such requests for a switch doubles, up to 1 s, and the best duration of a session that never reaches it again is
- * forgotten gradually.
- */
 #include "worker/internal.h"
 
 /* time without a further cause before a switch is requested: other causes may follow the last one */

@@ -214,7 +214,9 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                         learn_slowly(&ls->mean_idle_ns, max_u64(gap, 1));
                         gaps_learn(&ls->between, gap);
                 }
-                if (ls->slo_ns)
+                if (ls->slo_ns && ls->counted)
+                        waits_none(&ls->budget.waits, ls->slo_ns);
+                else if (ls->slo_ns)
                         waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap, ls->slo_ns);
                 ls->open = 1;
                 ls->begin_ns = d->now_ns;
@@ -235,7 +237,11 @@ void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_vi
 
         if (view) {
                 ls->seen = d->decision;
-                ls->slo_ns = view->slo_ns;
+                /* until a request is closed its objective counts, which may be another than that of the next one */
+                if (busy || !ls->open) {
+                        ls->slo_ns = view->slo_ns;
+                        ls->counted = view->counted != 0;
+                }
         }
         if (busy && !ls->busy)
                 ls_wake(d, ls);

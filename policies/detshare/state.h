@@ -34,7 +34,8 @@ struct ls {
         uint64_t works_ns;
         /* begin of the running or last request, and time since when the session's queue is empty, ns; 0: none yet */
         uint64_t begin_ns, empty_ns;
-        uint64_t slo_ns, deadline_ns; /* objective and deadline, ns; UINT64_MAX: none */
+        uint64_t slo_ns, deadline_ns; /* objective of the running or next request, and deadline, ns; UINT64_MAX: none */
+        uint8_t counted;              /* 1: the objective leaves out what the request waited in its client */
         uint8_t open;                 /* 1: a request runs */
         uint8_t busy;                 /* 1: the session has work queued or on the device */
         /* 1: the client has waited for everything it submitted; only while the session has no work */

@@ -26,7 +26,16 @@ static uint64_t waits_bin(uint64_t slo_ns)
         return max_u64(slo_ns / WAITS_PER_SLO, 1);
 }
 
-static void waits_none(struct waits *waits, uint64_t slo_ns)
+/* Whether the bins still suit the objective: one that is a factor of the latency alone changes a little all the time. */
+static int waits_fit(const struct waits *waits, uint64_t slo_ns)
+{
+        const uint64_t bin_ns = waits_bin(slo_ns);
+
+        return waits->bin_ns - min_u64(waits->bin_ns, bin_ns) <= bin_ns / 4 &&
+               bin_ns - min_u64(waits->bin_ns, bin_ns) <= bin_ns / 4;
+}
+
+void waits_none(struct waits *waits, uint64_t slo_ns)
 {
         memset(waits->p, 0, sizeof(waits->p));
         waits->p[0] = WAITS_ONE;
@@ -102,7 +111,7 @@ void waits_begin(struct waits *waits, uint64_t since_ns, uint64_t gap_ns, uint64
         if (waits->row) {
                 waits->cycle_ns += since_ns;
                 waits->cycle++;
-                if (waits->bin_ns == waits_bin(slo_ns)) {
+                if (waits_fit(waits, slo_ns)) {
                         waits_grow(waits, since_ns);
                         queued = waits_queued(waits, gap_ns, waits_shrink(waits));
                 }

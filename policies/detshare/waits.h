@@ -36,6 +36,9 @@ struct waits {
 /* A request begins, since_ns after the begin of the previous one and gap_ns after its end. */
 void waits_begin(struct waits *waits, uint64_t since_ns, uint64_t gap_ns, uint64_t slo_ns);
 
+/* A request begins that has not waited, or whose wait the objective already leaves out. */
+void waits_none(struct waits *waits, uint64_t slo_ns);
+
 /* Probability that the present request has waited for longer than ns, of WAITS_ONE. */
 uint32_t waits_over(const struct waits *waits, uint64_t ns);
 

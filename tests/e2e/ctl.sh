@@ -151,6 +151,9 @@ exits 9 "$absent" kill -- -1
 exits 2 "which command" run --class ls
 exits 2 "takes one of be|ls, not royal" run --class royal -- true
 exits 2 "takes a number of milliseconds .*, not soon" run --slo-ms soon -- true
+exits 2 "takes a factor .*, not fast" run --slo fast -- true
+exits 2 "takes a factor .*, not 0.5x" run --tpot 0.5x -- true
+exits 2 "takes a factor .*, not 5" run --ttft 5 -- true
 exits 2 "takes a number of bytes, not 5x" run --mem-limit 5x -- true
 exits 2 "takes a share .*, not 1.5" run --gpu-request 1.5 -- true
 exits 2 "takes a share .*, not half" run --gpu-limit half -- true
@@ -276,6 +279,7 @@ exits 126 "cannot run /etc/passwd" run -- /etc/passwd
 exits 42 "" run -- sh -c 'echo >&2; exit 42'
 exits 0 "^$build/cuda:/some/where" run -- sh -c 'echo "$LD_LIBRARY_PATH" >/dev/null; LD_LIBRARY_PATH=/some/where '"$ctl"' run -- sh -c "echo \$LD_LIBRARY_PATH"'
 exits 0 "^ls 5.000000 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh -c 'echo $DETSHARE_CLASS $DETSHARE_SLO_MS $DETSHARE_MEM_LIMIT $DETSHARE_SOCKET'
+exits 0 "^1.5x 200ms 1.2x\$" run --class ls --slo 1.5x --ttft 200ms --tpot 1.2x -- sh -c 'echo $DETSHARE_SLO $DETSHARE_TTFT $DETSHARE_TPOT'
 exits 0 "^$(realpath "$socket")\$" --socket "$(realpath --relative-to=. "$socket")" run -- sh -c 'echo "$DETSHARE_SOCKET"'
 # Without an option the environment's value stays.
 DETSHARE_CLASS=ls exits 0 "^ls\$" run -- sh -c 'echo $DETSHARE_CLASS'

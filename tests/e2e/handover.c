@@ -460,7 +460,7 @@ static void same_list(const struct dsc_client *a, size_t n_a, const char *when)
                 h_check(a[0].gpu_request == 125 && a[0].gpu_limit == 750, "the requested shares are granted");
         for (size_t i = 0; i < n_a && i < n_b; i++)
                 h_check(a[i].session == b[i].session && a[i].pid == b[i].pid && a[i].uid == b[i].uid &&
-                                a[i].is_ls == b[i].is_ls && a[i].slo_ns == b[i].slo_ns &&
+                                a[i].is_ls == b[i].is_ls && !memcmp(&a[i].slo, &b[i].slo, sizeof(a[i].slo)) &&
                                 a[i].memory_limit == b[i].memory_limit && a[i].gpu_request == b[i].gpu_request &&
                                 a[i].gpu_limit == b[i].gpu_limit && !strcmp(a[i].name, b[i].name),
                         "%s: session %llu '%s' has changed", when, (unsigned long long)a[i].session, a[i].name);

@@ -416,7 +416,7 @@ static void remember_hello(struct fake *fake, const Detshare__Hello *h)
 {
         snprintf(fake->hello_name, sizeof(fake->hello_name), "%s", h->name);
         fake->hello_class = h->class_;
-        fake->hello_slo_ns = h->slo_ns;
+        fake->hello_slo = DS_SLO_READ(h);
         fake->hello_limit = h->memory_limit;
         fake->hello_percent = h->sm_percent;
         fake->hello_request = h->gpu_request;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "detshare.pb-c.h"
+#include "proto/slo.h"
 #include "proto/wire.h"
 
 #define FAKE_WINDOW 0x200000000000u
@@ -63,7 +64,8 @@ struct fake {
         _Atomic uint64_t last_ring_tail;
         char hello_name[64];
         uint32_t hello_class;
-        uint64_t hello_slo_ns, hello_limit;
+        struct ds_slo hello_slo;
+        uint64_t hello_limit;
         uint32_t hello_percent, hello_request, hello_share_limit;
 
         /* state of the session */

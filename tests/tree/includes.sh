@@ -30,8 +30,8 @@ check daemon/util util/
 check daemon/image util/ image/
 check daemon/ptx util/ ptx/
 check daemon/device util/ image/ ptx/ device/ lut/ cuda_gpcs.h
-check daemon/replay util/ device/device.h device/sim/profile.h sched/sched.h sched/kstat.h replay/ policies/detshare_policy.h
-check daemon/sched util/ device/device.h device/cluster.h device/bound.h sched/ policies/detshare_policy.h policies/fifo.c proto/trace.h
+check daemon/replay util/ device/device.h device/sim/profile.h sched/sched.h sched/kstat.h replay/ policies/detshare_policy.h proto/slo.h
+check daemon/sched util/ device/device.h device/cluster.h device/bound.h sched/ policies/detshare_policy.h policies/fifo.c proto/trace.h proto/slo.h
 # shellcheck disable=SC2086
 check daemon/worker util/ image/ ptx/ device/device.h device/cluster.h sched/ worker/ proto/ lut/ policies/detshare_policy.h $pb
 # shellcheck disable=SC2086

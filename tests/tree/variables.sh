@@ -18,7 +18,7 @@ while IFS='|' read -r name accepted example preset; do
                 { echo "$page: $name lacks: $text"; bad=1; }
 done <<<"$rows"
 # names in documents that look like variables but are none: constants of detshare.h, fields of the journal
-constants='^DETSHARE_(E_[A-Z_]+|OK|LS|BE|PREFILL|DECODE|NO_PHASE|CLIENT|CLIENT_PID|CLIENT_UID|GPU)$'
+constants='^DETSHARE_(E_[A-Z_]+|OK|LS|BE|PREFILL|DECODE|NO_PHASE|LATENCY|CLIENT|CLIENT_PID|CLIENT_UID|GPU)$'
 known=$(sed -n 's/^\(VARIABLE\|FOREIGN\)("\(DETSHARE_[A-Z_]*\)".*/^\2$/p; s/^PREFIX("\(DETSHARE_[A-Z_]*\)")$/^\1/p' $table)
 unknown=$(grep -ohE '\bDETSHARE_[A-Z_]+' README.md docs/man/*.scd docs/*.md | sort -u | grep -vE "$constants" | grep -vf <(echo "$known"))
 [ -z "$unknown" ] || { echo "named in the documents and unknown to $table: $unknown"; bad=1; }

@@ -358,7 +358,7 @@ static inline struct ph_client *ph_client(const struct ds_sched_session_config *
 /* slo_ns 0: no objective */
 static inline struct ph_client *ph_ls(uint64_t slo_ns)
 {
-        return ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo_ns = slo_ns});
+        return ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo = {.ns = {slo_ns}}});
 }
 
 static inline struct ph_client *ph_be(void)

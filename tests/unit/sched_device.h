@@ -559,7 +559,7 @@ static inline ds_sched_session *session_open(
         struct ds_sched_session_config config = {.id = id,
                 .uid = (uint32_t)id,
                 .class_ = class_,
-                .slo_ns = slo_ns,
+                .slo = {.ns = {slo_ns}},
                 .sm_percent = 100,
                 .space = (uint32_t)id};
         ds_sched_session *session;

@@ -35,6 +35,11 @@ Test(core_session, hello_says_what_the_environment_says)
 {
         setenv("DETSHARE_CLASS", "ls", 1);
         setenv("DETSHARE_SLO_MS", "2.5", 1);
+        setenv("DETSHARE_SLO", "1.5x", 1);
+        setenv("DETSHARE_TTFT", "200ms", 1);
+        setenv("DETSHARE_TTFT_MS", "300", 1);
+        setenv("DETSHARE_TPOT", "40ms", 1);
+        setenv("DETSHARE_TPOT_MS", "30", 1);
         setenv("DETSHARE_MEM_LIMIT", "1G", 1);
         setenv("DETSHARE_SM_PERCENT", "40", 1);
         setenv("DETSHARE_GPU_REQUEST", ".25", 1);
@@ -44,7 +49,10 @@ Test(core_session, hello_says_what_the_environment_says)
         const struct dsc_device *device = dsc_device(get());
         cr_assert_str_eq(fake.hello_name, "alexnet");
         cr_assert_eq(fake.hello_class, DETSHARE__CLASS__LS);
-        cr_assert_eq(fake.hello_slo_ns, 2500000);
+        cr_assert_eq(fake.hello_slo.ns[DS_SLO_LATENCY], 2500000);
+        cr_assert_eq(fake.hello_slo.permille[DS_SLO_LATENCY], 1500);
+        cr_assert_eq(fake.hello_slo.ns[DS_SLO_TTFT], 200000000);
+        cr_assert_eq(fake.hello_slo.ns[DS_SLO_TPOT], 30000000);
         cr_assert_eq(fake.hello_limit, 1ull << 30);
         cr_assert_eq(fake.hello_percent, 40);
         cr_assert_eq(fake.hello_request, 250);
@@ -61,13 +69,15 @@ Test(core_session, hello_says_what_the_environment_says)
 Test(core_session, nonsense_in_the_environment_is_refused)
 {
         static const char *const nonsense[][2] = {{"DETSHARE_CLASS", "royal"}, {"DETSHARE_SLO_MS", "soon"},
-                {"DETSHARE_SLO_MS", "1e3"}, {"DETSHARE_MEM_LIMIT", "-1"}, {"DETSHARE_MEM_LIMIT", "1.5G"},
-                {"DETSHARE_MEM_LIMIT", "5x"}, {"DETSHARE_MEM_LIMIT", "5GB"}, {"DETSHARE_MEM_LIMIT", "99999999999T"},
-                {"DETSHARE_SM_PERCENT", "half"}, {"DETSHARE_SM_PERCENT", "50%"}, {"DETSHARE_SM_PERCENT", "-5"},
-                {"DETSHARE_GPU_REQUEST", "1.001"}, {"DETSHARE_GPU_REQUEST", "50"}, {"DETSHARE_GPU_REQUEST", "0.0001"},
-                {"DETSHARE_GPU_REQUEST", "50%"}, {"DETSHARE_GPU_LIMIT", "-0.5"}, {"DETSHARE_GPU_LIMIT", "0.5.5"},
-                {"DETSHARE_GPU_LIMIT", "1e-1"}, {"DETSHARE_GPU_LIMIT", "99999999999999999999"},
-                {"DETSHARE_PHASE", "reading"}, {"DETSHARE_TRANSPORT", "pigeon"}};
+                {"DETSHARE_SLO_MS", "1e3"}, {"DETSHARE_SLO", "1.5"}, {"DETSHARE_SLO", "0.5x"},
+                {"DETSHARE_TTFT", "fast"}, {"DETSHARE_TTFT_MS", "5ms"}, {"DETSHARE_TPOT", "101x"},
+                {"DETSHARE_MEM_LIMIT", "-1"}, {"DETSHARE_MEM_LIMIT", "1.5G"}, {"DETSHARE_MEM_LIMIT", "5x"},
+                {"DETSHARE_MEM_LIMIT", "5GB"}, {"DETSHARE_MEM_LIMIT", "99999999999T"}, {"DETSHARE_SM_PERCENT", "half"},
+                {"DETSHARE_SM_PERCENT", "50%"}, {"DETSHARE_SM_PERCENT", "-5"}, {"DETSHARE_GPU_REQUEST", "1.001"},
+                {"DETSHARE_GPU_REQUEST", "50"}, {"DETSHARE_GPU_REQUEST", "0.0001"}, {"DETSHARE_GPU_REQUEST", "50%"},
+                {"DETSHARE_GPU_LIMIT", "-0.5"}, {"DETSHARE_GPU_LIMIT", "0.5.5"}, {"DETSHARE_GPU_LIMIT", "1e-1"},
+                {"DETSHARE_GPU_LIMIT", "99999999999999999999"}, {"DETSHARE_PHASE", "reading"},
+                {"DETSHARE_TRANSPORT", "pigeon"}};
         fake_start(&fake);
         for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
                 char words[64];
@@ -87,6 +97,8 @@ Test(core_session, what_is_empty_or_zero_counts_as_not_given)
 {
         setenv("DETSHARE_CLASS", "", 1);
         setenv("DETSHARE_SLO_MS", "0", 1);
+        setenv("DETSHARE_SLO", "", 1);
+        setenv("DETSHARE_TTFT", "0", 1);
         setenv("DETSHARE_MEM_LIMIT", "", 1);
         setenv("DETSHARE_SM_PERCENT", "00", 1);
         setenv("DETSHARE_GPU_REQUEST", "0", 1);
@@ -98,7 +110,7 @@ Test(core_session, what_is_empty_or_zero_counts_as_not_given)
         cr_assert_eq(fake.hello_request, 0);
         cr_assert_eq(fake.hello_share_limit, 0);
         cr_assert_eq(fake.hello_class, DETSHARE__CLASS__BE);
-        cr_assert_eq(fake.hello_slo_ns, 0);
+        cr_assert(!ds_slo_is_stated(&fake.hello_slo));
         cr_assert_eq(fake.hello_limit, 0);
         cr_assert_eq(fake.hello_percent, 0);
         cr_assert_neq(fake.hello_name[0], '\0');
@@ -643,6 +655,13 @@ Test(core_session, the_public_functions)
         cr_assert_str_eq(detshare_last_error(), "uid 1000 may not be ls");
         cr_assert_eq(detshare_set_class((enum detshare_client_class)7), DETSHARE_E_INVALID);
         cr_assert_eq(detshare_set_slo_ns(5000000), 0);
+        cr_assert_eq(detshare_set_objective(DETSHARE_LATENCY, 5000000, 1500), 0);
+        cr_assert_eq(detshare_set_objective(DETSHARE_TPOT, 0, 100000), 0);
+        cr_assert_eq(detshare_set_objective(DETSHARE_TTFT, 0, 0), 0);
+        cr_assert_eq(detshare_set_objective(DETSHARE_TTFT, 0, 999), DETSHARE_E_INVALID);
+        cr_assert_eq(detshare_set_objective(DETSHARE_TTFT, 0, 100001), DETSHARE_E_INVALID);
+        cr_assert_eq(detshare_set_objective((enum detshare_objective)3, 1, 0), DETSHARE_E_INVALID);
+        cr_assert_eq(detshare_arrival(1), 0);
         cr_assert_eq(detshare_set_name("me"), 0);
         cr_assert_eq(detshare_set_name(long_name), DETSHARE_E_INVALID);
         cr_assert_eq(detshare_set_memory_limit(1), 0);

@@ -325,8 +325,12 @@ static void something_happens(void)
         } else if (what < 10) {
                 change_policy();
         } else if (what < 14) {
-                ds_sched_session_set(sessions[s], dice(2) ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, dice(3) * 100 * US,
-                        100, harness_now(&h));
+                const struct ds_slo slo = {.ns = {dice(3) * 100 * US, dice(3) * 200 * US, dice(2) * 50 * US},
+                        .permille = {dice(2) * 1500, dice(3) / 2 * 2000, dice(3) / 2 * 1200}};
+
+                ds_sched_session_set(
+                        sessions[s], dice(2) ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, &slo, 100, harness_now(&h));
+                ds_sched_session_arrival(sessions[s], harness_now(&h) - dice(2) * US, harness_now(&h));
         } else if (what < 20) {
                 say_something(s);
         } else if (what < 21) {

@@ -251,9 +251,10 @@ Test(config, rules_and_parameters)
 {
         const char *text =
                 "[limits]\nsessions_per_uid=8\nsm_percent=90\ncalls_per_second=100\ncalls_burst=9\n"
-                "gpu_request_percent=25\ngpu_limit_percent=75\n"
+                "gpu_request_percent=25\ngpu_limit_percent=75\nslo=2x\n"
                 "[user root]\nclasses = ls, be\nsm_percent=30\nmemory=5\npinned=none\nsessions=2\n"
                 "connections=3\ncalls_per_second=4\ncalls_burst=6\ngpu_request_percent=2\ngpu_limit_percent=60\n"
+                "slo=1.5x\nttft=200ms\ntpot=2.5ms\n"
                 "[group 1234]\nclasses=\n"
                 "[policy multistream]\ndepth=4\nwindow=7\n[policy static]\ndepth=9\n";
         const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX];
@@ -268,12 +269,16 @@ Test(config, rules_and_parameters)
         cr_assert_eq(config.gpu_limit_percent, 75);
         cr_assert_eq(config.calls_per_second, 100);
         cr_assert_eq(config.calls_burst, 9);
+        cr_assert_eq(config.slo, DS_RULE_FACTOR | 2000);
         rule = rule_of(&config, DS_FROM_USER, 0);
         cr_assert_eq(rule->given, (1u << _DS_RULE_MAX) - 1);
         cr_assert_eq(rule->value[DS_RULE_CLASSES], DS_CLASS_BIT_LS | DS_CLASS_BIT_BE);
         cr_assert_eq(rule->value[DS_RULE_SM_PERCENT], 30);
         cr_assert_eq(rule->value[DS_RULE_GPU_REQUEST], 20, "thousandths");
         cr_assert_eq(rule->value[DS_RULE_GPU_LIMIT], 600);
+        cr_assert_eq(rule->value[DS_RULE_SLO], DS_RULE_FACTOR | 1500);
+        cr_assert_eq(rule->value[DS_RULE_TTFT], 200000000);
+        cr_assert_eq(rule->value[DS_RULE_TPOT], 2500000);
         cr_assert_eq(rule->value[DS_RULE_MEMORY], 5 << 20);
         cr_assert_eq(rule->value[DS_RULE_PINNED], DS_RIGHT_NONE);
         cr_assert_eq(rule->value[DS_RULE_SESSIONS], 2);
@@ -285,7 +290,7 @@ Test(config, rules_and_parameters)
         cr_assert_eq(rule->value[DS_RULE_CLASSES], 0);
         cr_assert_eq(ds_config_params(&config, "multistream", params), 2);
         cr_assert_str_eq(params[1]->text, "window=7");
-        cr_assert_str_eq(params[1]->where, "test.conf:23");
+        cr_assert_str_eq(params[1]->where, "test.conf:27");
         cr_assert_eq(ds_config_params(&config, "static", params), 1);
         cr_assert_eq(ds_config_params(&config, "fifo", params), 0);
         ds_config_deinit(&config);
@@ -304,10 +309,17 @@ Test(config, errors_of_rules_and_parameters)
                 "test.conf:1: [user 4294967295]: there is no user '4294967295'; a name or a number is accepted");
         refuses("[user 5]\nsession=1\n",
                 "test.conf:2: there is no key [user 5] session; accepted are classes, sm_percent, "
-                "gpu_request_percent, gpu_limit_percent, memory, pinned, sessions, connections, calls_per_second, "
+                "gpu_request_percent, gpu_limit_percent, slo, ttft, tpot, memory, pinned, sessions, connections, "
+                "calls_per_second, "
                 "calls_burst");
         refuses("[user 5]\nsessions=0\n",
                 "test.conf:2: [user 5] sessions: '0' is not a number from 1 to 4294967295 or 'none'");
+        refuses("[user 5]\nslo=fast\n", "test.conf:2: [user 5] slo: 'fast' is neither a latency, for example 5ms, nor "
+                                        "a factor from 1x to 100x, "
+                                        "for example 1.5x");
+        refuses("[limits]\ntpot=0.5x\n", "test.conf:2: [limits] tpot: '0.5x' is neither a latency, for example 5ms, "
+                                         "nor a factor from 1x to 100x, "
+                                         "for example 1.5x");
         refuses("[user 5]\ngpu_limit_percent=101\n",
                 "test.conf:2: [user 5] gpu_limit_percent: '101' is not a number from 1 to 100");
         refuses("[user 5]\nsm_percent=101\n", "test.conf:2: [user 5] sm_percent: '101' is not a number from 1 to 100");

@@ -63,6 +63,13 @@ enum detshare_client_class {
         DETSHARE_LS = 1, /* latency-sensitive: keeps nearly the latency that it has alone */
 };
 
+/* An objective bounds one of these times. */
+enum detshare_objective {
+        DETSHARE_LATENCY = 0, /* latency of a request, from its arrival or first launch to its end */
+        DETSHARE_TTFT = 1,    /* time to first token: latency of a request that computes a prompt */
+        DETSHARE_TPOT = 2,    /* time per output token: from the end of one step of an answer to the end of the next */
+};
+
 /* The kind of work that a language model's server submits. */
 enum detshare_client_phase {
         DETSHARE_NO_PHASE = 0,
@@ -116,10 +123,23 @@ const char *detshare_version(void);
  */
 int detshare_set_class(enum detshare_client_class class_);
 /*
- * Sets the latency objective of a request, ns; 0 removes it. A request is a period of work from idle to idle. For the
- * policy tpot-first the objective is the time per output token.
+ * Sets the latency objective of a request, ns; 0 removes it. A request is a period of work from idle to idle. A session
+ * that has removed all objectives has those of the daemon's configuration, if there are any.
  */
 int detshare_set_slo_ns(uint64_t slo_ns);
+/*
+ * Sets an objective as a latency, ns, and as a factor of the p99 that the session has alone, thousandths (1000 to
+ * 100000; 1500: 1.5 times). 0: not as that; of both, the stricter one holds. The daemon measures what the session has
+ * alone while no other work runs beside it; until it knows that, a factor has no effect. DETSHARE_E_INVALID: the factor
+ * is out of range.
+ */
+int detshare_set_objective(enum detshare_objective objective, uint64_t ns, uint32_t permille);
+/*
+ * States that the request whose work is submitted next arrived at this time of the device's clock (detshare_now()), ns.
+ * Its latency then counts from the arrival, so its wait inside of the program counts too. Costs no request to the
+ * daemon. Before the session's first work it has no effect. DETSHARE_E_INVALID: DETSHARE_TRANSPORT is rpc.
+ */
+int detshare_arrival(uint64_t ns);
 /* Sets the name that detsharectl shows, at most 63 bytes. DETSHARE_E_INVALID: longer. */
 int detshare_set_name(const char *name);
 /*

@@ -7,7 +7,7 @@ Every ratio comes with its 95% interval (stats.py) and the A/A noise: how far re
 apart in that cell, over all rounds, before and after. A tilde marks a ratio that its interval or the noise cannot tell from 1. The
 SLO is n times the 99th percentile of the service alone in a closed loop, without queueing.
 
-usage: analyse.py STATE.csv[.xz]... [--merge STATE.csv.xz] [--out FIGURES.csv] [--tables docs/evaluation] [--device TEXT]
+usage: analyse.py STATE.csv[.xz]... [--merge STATE.csv.xz] [--out FIGURES.csv] [--tables docs/evaluation] [--device TEXT] [--draws N]
 """
 import argparse
 import csv
@@ -381,12 +381,13 @@ def main():
     parser.add_argument("--merge", type=pathlib.Path, help="all rows of the files as one, for measure.py --state")
     parser.add_argument("--out", type=pathlib.Path, help="the figures of all cells, CSV")
     parser.add_argument("--tables", type=pathlib.Path, help="the folder for measured.md, cells.md and a plot per group")
+    parser.add_argument("--draws", type=int, default=stats.DRAWS, help="samples drawn for each interval; 0: no intervals")
     parser.add_argument("--device", default="", help="a sentence about the machine")
     options = parser.parse_args()
     measured = state.union(options.state)
-    rows = figures_of(Measured(measured))
     if options.merge:
         state.write(options.merge, measured)
+    rows = figures_of(Measured(measured), options.draws)
     if not rows:
         print("analyse: the files have no measured cell", file=sys.stderr)
         return 1

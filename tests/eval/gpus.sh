@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs measure.py on all GPUs of this machine at once. Each GPU takes a share of the cells, with a copy of STATE and a daemon of its
-# own. Their rows become one file again, also when one of them failed. STATE itself is not changed.
+# own. Their rows become one file again, also when one of them failed. STATE itself is not changed. figures.txt has the
+# figures without intervals, which would take minutes of GPU time.
 #
 # usage: tests/eval/gpus.sh STATE OUT MEASURE-ARGUMENT...        OUT: a folder for the new file (STATE's name) and the logs gpuK.log
 set -eu
@@ -32,5 +33,5 @@ there=()
 for share in "${shares[@]}"; do
         [ ! -e "$share" ] || there+=("$share")
 done
-[ ${#there[@]} = 0 ] || python3 tests/eval/analyse.py "${there[@]}" --merge "$out/$(basename "$state")" >"$out/figures.txt" || status=$?
+[ ${#there[@]} = 0 ] || python3 tests/eval/analyse.py "${there[@]}" --draws 0 --merge "$out/$(basename "$state")" >"$out/figures.txt" || status=$?
 exit $status

@@ -452,23 +452,32 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
-# Runs all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation/simulated.md and a CSV file; ten minutes
+# Runs all policies over the scenarios of tests/eval on simulated GPUs (docs/evaluation/simulated.md), then the sweep of
+# fixed settings (docs/evaluation/frontier-sim.md); both also write a CSV file
 .PHONY: replay-policies
-replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies over the scenarios of tests/eval, into docs/evaluation/simulated.md | 10 min
+replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies on simulated GPUs, and their frontier, into docs/evaluation | 20 min
 	@mkdir -p $(BUILD)/eval
 	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation/simulated.md
+	@rm -f $(BUILD)/eval/frontier-sim.csv
+	@tests/eval/frontier.py replay --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/frontier-sim.csv
+	@tests/eval/frontier.py page --from $(BUILD)/eval/frontier-sim.csv --keep docs/evaluation/frontier-sim.csv.xz --doc docs/evaluation/frontier-sim.md
 	@echo "with kernels that can be evicted, and without (docs/policies.md):"
 	@for t in --transform ""; do $(BUILD)/detshare-replay $$t --profiled --duration 2s --compare detshare,sgdrc,multistream \
 		--ls resnet34-b1@poisson:100 --be tests/data/replay/slabs.profile || exit 1; done
 
 # Writes the measurements on GPUs as pages of tables, with a plot per group; takes a minute or two
 EVAL_STATE := docs/evaluation/h200.csv.xz
-.PHONY: eval-tables worth
+FRONTIER := docs/evaluation/frontier.csv.xz
+.PHONY: eval-tables worth frontier
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'
 # Writes the table and the plots of these measurements that README.md and docs/evaluation.md show
 worth: ## the table and the plots of them in README.md and docs/evaluation.md | 1 min
 	tests/eval/worth.py --state $(EVAL_STATE)
+
+# Writes the page of a sweep of fixed settings on a GPU: make frontier FRONTIER=FILE.csv
+frontier: ## a sweep of fixed settings on a GPU (FRONTIER=FILE.csv) as a page, into docs/evaluation | 1 min
+	tests/eval/frontier.py page --from $(FRONTIER) --doc docs/evaluation/frontier.md --command 'make frontier'
 
 # Write the pictures of the documents, and the tables of parameters in docs/policies.md
 .PHONY: pictures parameters

@@ -87,6 +87,36 @@ for policy, said in rows.items():
     if policy != replay.ALONE:
         assert line[head.index(policy)] == said, (policy, line[head.index(policy)], said)"
 
+# --- the frontier of fixed settings ----------------------------------------------------------------------------
+sweep() {
+        python3 tests/eval/frontier.py replay --build "$build" --jobs 1 --devices p40 --pairs mobilenetv3/bert-b64 --loads 75,50 --requests 60 --out "$dir/frontier.csv" "$@"
+}
+check "frontier.py sweeps" sweep --loads 75 --settings 'detshare;detshare,slo=2;multistream'
+check "frontier.py continues where it stopped" sweep --settings 'detshare;detshare,slo=1.2;detshare,slo=1.5;detshare,slo=2;multistream;static,ls_percent=75'
+holds "$dir/frontier.csv" "len(d) == len({tuple(r.values())[:6] for r in d}) == 2 * 3 * 7 and all(int(r['requests']) >= 60 for r in d)"
+holds "$dir/frontier.csv" "all(float(r['p99_over_alone']) == 1 and r['job_share'] == '0' for r in d if r['setting'] == 'alone')"
+holds "$dir/frontier.csv" "all((float(r['attainment']) >= 0.99) == (float(r['p99_over_alone']) <= float(r['objective'])) for r in d)"
+holds "$dir/frontier.csv" "all(0 < float(r['job_share']) < 1.1 and 0 <= float(r['attainment']) <= 1 for r in d if r['setting'] != 'alone')"
+cp "$dir/frontier.csv" "$dir/frontier.before"
+check "frontier.py has nothing left to simulate" sweep --settings 'detshare;detshare,slo=2'
+check "a second sweep adds no rows" cmp "$dir/frontier.csv" "$dir/frontier.before"
+check "frontier.py simulates some settings again" sweep --from "$dir/frontier.before" --out "$dir/again.csv" --settings 'detshare,slo=2;multistream'
+check "the same figures again" cmp <(sort "$dir/frontier.csv") <(sort "$dir/again.csv")
+page() { python3 tests/eval/frontier.py page "$@"; }
+check "frontier.py writes the page" page --from "$dir/frontier.csv" --doc "$dir/page/f.md" --keep "$dir/page/f.csv.xz"
+check "the page names every cell" test "$(grep -c '^| [*`]*mobilenetv3+bert-b64@' <(sed -n '/^## All cells/,$p' "$dir/page/f.md"))" = 2
+check "the plot of the sweep is valid XML" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/page/f-p40.svg')"
+check "the kept file has the rows" cmp "$dir/frontier.csv" <(xz -dc "$dir/page/f.csv.xz")
+# The page of the tree is that of its CSV file, and the CSV file has a cell as the command simulates it. The cell's
+# settings have fixed rules, so that changes of other policies do not outdate it.
+check "the page in docs/evaluation is written" page --from docs/evaluation/frontier-sim.csv.xz --doc "$dir/tree/frontier-sim.md"
+for name in frontier-sim.md frontier-sim-h200.svg frontier-sim-a2000.svg frontier-sim-p40.svg; do
+        check "docs/evaluation/$name agrees with frontier-sim.csv.xz" cmp "$dir/tree/$name" "docs/evaluation/$name"
+done
+check "the sample cell of the frontier runs" python3 tests/eval/frontier.py replay --build "$build" --jobs 1 --devices a2000 --pairs mobilenetv3/bert-b64 --loads 75 \
+        --settings 'multistream;static,ls_percent=75' --out "$dir/sample-frontier.csv"
+check "frontier-sim.csv.xz has the figures of make replay-policies" test "$(xz -dc docs/evaluation/frontier-sim.csv.xz | grep -cxFf "$dir/sample-frontier.csv")" = 10
+
 # --- measured: the analysis with known results, and a whole measurement on a simulated device -----------------
 check "the self-test of the analysis passes" python3 tests/eval/check.py
 "$build/detshared" --foreground --device sim:h200 --socket "$dir/native.sock" >"$dir/native.log" 2>&1 &
@@ -134,6 +164,19 @@ holds "$dir/figures.csv" "{r['system']: float(r['p99_ms'] or 0) > 0 and float(r[
 check "the table names the plot" grep -q '(core.svg)' "$dir/tables/measured.md"
 check "every cell has a table" grep -q '^### ' "$dir/tables/cells.md"
 check "the plot is valid XML" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/tables/core.svg')"
+# The sweep of fixed settings as on a GPU, with objectives that the client library sets.
+on_gpu() {
+        PATH=$dir/bin:$PATH timeout 300 python3 tests/eval/frontier.py gpu --build "$build" --state "$dir/gpu.csv" --out "$dir/gpu-frontier.csv" --pairs ls/be --loads 30 \
+                --requests 30 --rounds 1 --settings 'detshare;detshare,slo=1.2;detshare,slo=1.5;detshare,slo=2;multistream;mps-priority-50' --name sim:h200 -- --seconds 0.2 \
+                --limit 0 --native-socket "$dir/native.sock" --daemon-device sim:h200 --c-program ls:4:4:2:64 --c-program be:6:20:4:64
+}
+check "frontier.py measures" on_gpu
+holds "$dir/gpu.csv" "not [r['error'] for r in d if r['error']]"
+holds "$dir/gpu-frontier.csv" "{r['setting'] for r in d} == {'alone', 'native', 'detshare', 'detshare,slo=1.2', 'detshare,slo=1.5', 'detshare,slo=2', 'multistream', 'mps-priority-50'}"
+holds "$dir/gpu-frontier.csv" "all(int(r['requests']) >= 20 and r['pair'] == 'ls/be' and r['load'] == '30' and r['device'] == 'sim:h200' for r in d)"
+check "frontier.py writes the page of a GPU" page --from "$dir/gpu-frontier.csv" --doc "$dir/page/gpu.md" --command 'make frontier'
+check "worth.py reads the file of a GPU" bash -c "mkdir -p '$dir/root/docs' && python3 tests/eval/worth.py --state '$dir/gpu-frontier.csv' --root '$dir/root'"
+check "the table of README.md has the objective" grep -q 'objective 2' "$dir/root/README.md"
 printf '#!/bin/sh\necho "GPU 0: x"\necho "GPU 1: y"\n' >"$dir/bin/nvidia-smi"
 chmod 755 "$dir/bin/nvidia-smi"
 check "gpus.sh runs a share of the cells on each GPU" env PATH="$dir/bin:$PATH" tests/eval/gpus.sh "$dir/state.csv" "$dir/gpus" core --list

@@ -18,6 +18,7 @@ import xml.dom.minidom
 import analyse
 import channels_gpu
 import document
+import frontier_page
 import measure
 import meeting
 import plot
@@ -265,6 +266,46 @@ class Files(unittest.TestCase):
             for share in shares:
                 for colours, name in ("off", "nobody"), ("be", "BE"), ("both", "both"):
                     self.assertIn(f"| {name} | " + " | ".join(cell(share, colours, bound, pairs) for bound in (0, 33, 16)) + " |\n", said)
+
+
+class Frontier(unittest.TestCase):
+    """Tests of the comparison of `detshare` with fixed settings. The rows have (share of the job, share of requests in time) by setting."""
+
+    def cell(self, load=5, alone=1.0, **settings):
+        by = {"alone": (0.0, alone), "detshare": (0.5, 1.0), "detshare,slo=2": (0.6, 0.998), "multistream": (0.9, 0.5), "static": (0.6, 0.995)}
+        by |= {"detshare,slo=2" if name == "slo" else name: value for name, value in settings.items()}
+        return [{"device": "sim:h200", "pair": "a/b", "load": load, "round": 1, "setting": name, "objective": 2.0, "p50_over_alone": 1.0, "p99_over_alone": 1.5,
+                 "attainment": met, "job_share": share, "requests": 1000} for name, (share, met) in by.items()]
+
+    def reasons(self, *rows):
+        return [sorted(frontier_page.reasons(cell)) for cell in frontier_page.cells([row for lot in rows for row in lot])]
+
+    def test_the_best_setting_that_meets_the_objective_is_the_frontier(self):
+        cell, = frontier_page.cells(self.cell())
+        self.assertEqual((cell.best.setting, cell.below), ("static", False))
+        cell, = frontier_page.cells(self.cell(static=(0.6, 0.9)))
+        self.assertEqual((cell.best, cell.below), (None, False))
+
+    def test_each_goal_that_is_missed_has_its_reason(self):
+        self.assertEqual(self.reasons(self.cell(slo=(0.56, 0.998))), [["unused"]])
+        self.assertEqual(self.reasons(self.cell(slo=(0.56, 0.992))), [["spent"]])
+        self.assertEqual(self.reasons(self.cell(slo=(0.57, 0.98))), [["overspent"]])
+        self.assertEqual(self.reasons(self.cell(slo=(0.57, 0.98), detshare=(0.5, 0.98))), [["late alone"]])
+        self.assertEqual(self.reasons(self.cell(slo=(0.57, 0.98), alone=0.99)), [[]])
+        self.assertEqual(self.reasons(self.cell(slo=(0.50, 0.98), alone=0.99)), [["late", "not the objective"]])
+        self.assertEqual(self.reasons(self.cell(detshare=(0.7, 1.0))), [["less"]])
+        self.assertEqual(self.reasons([dict(row, p50_over_alone=1.2 if "slo" in row["setting"] else 1.0) for row in self.cell(detshare=(0.7, 1.0))]), [["slower requests"]])
+
+    def test_a_setting_that_misses_the_objective_at_another_load_is_hindsight(self):
+        busy = self.cell(load=75, static=(0.9, 0.4))
+        self.assertEqual(self.reasons(self.cell(slo=(0.5, 0.998)), busy), [["hindsight", "not the objective", "unused"], []])
+        self.assertEqual(self.reasons(self.cell(slo=(0.5, 0.998)), self.cell(load=75, static=(0.9, 0.4), alone=0.5))[0], ["not the objective", "unused"])
+
+    def test_every_cell_below_the_frontier_of_the_document_has_a_reason_and_no_other_cell(self):
+        found = frontier_page.cells(frontier_page.read(DOCS / "evaluation/frontier-sim.csv.xz"))
+        self.assertEqual(len(found), 3 * 3 * 5 * 3)
+        for cell in found:
+            self.assertEqual(cell.below, bool(frontier_page.reasons(cell)), cell.name)
 
 
 class Writing(unittest.TestCase):

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sharing is worth on a GPU, in one table and two plots: from the measurements, into README.md and docs/evaluation.md.
 
-The table and the plots are of the cells of the group `core` whose job has many kernels (training, and inference in batches). A
-system is shown when all of these cells have it. The text between the markers of README.md and docs/evaluation.md is replaced.
+The table and the plots are of the cells of the group `core` whose job has many kernels (training, and inference in batches), or of
+all cells of a file of `frontier.py gpu`. A system is shown when all of these cells have it. The text between the markers of README.md
+and docs/evaluation.md is replaced.
 
-usage: worth.py [--state docs/evaluation/h200.csv.xz] [--root FOLDER]    writes the tables and the plots (`make worth`)
+usage: worth.py [--state FILE.csv[.xz]] [--root FOLDER]    writes the tables and the plots (`make worth`)
        worth.py --check                                                  fails where a file differs, and names it
 """
 import argparse
@@ -16,6 +17,7 @@ import sys
 
 import analyse
 import document
+import frontier_page
 import plot
 import state
 
@@ -23,15 +25,33 @@ svg = plot.svg
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTION, COMMAND = "worth", "make worth"
 JOBS = ("resnet152-train", "bert-b64")
-LOADS = (25, 50, 75)
 NAMES = {"native": "native, time-sliced", "mps": "MPS", "mps-priority": "MPS with client priority", "detshare:orion": "DetShare, policy `orion`",
-         "detshare:sgdrc": "DetShare, policy `sgdrc`", "detshare:detshare": "DetShare, policy `detshare`"}
+         "detshare:sgdrc": "DetShare, policy `sgdrc`", "detshare:detshare": "DetShare, policy `detshare`",
+         "detshare:detshare,slo=2": "DetShare, policy `detshare`, objective 2"}
+
+
+def of_state(path):
+    measured = analyse.Measured([row for row in state.read(path) if row["group"] == "core" or not row["cell"]])
+    return [row for row in analyse.figures_of(measured, draws=0) if row["cell"].split("@")[0].split("+")[1] in JOBS]
+
+
+def of_frontier(path):
+    """The rows at an objective of twice the p99 alone, under the names of the other file's figures."""
+    rows = []
+    for (_, pair, load, objective), settings in frontier_page.figures(frontier_page.read(path)).items():
+        for name, one in settings.items() if objective == 2 else ():
+            rows.append({"system": name if name == "native" or name.startswith("mps") else f"detshare:{name}", "cell": f"{pair}@{load}", "load": load,
+                         "p99_over_alone": one.p99, "be_share": one.share, "in_slo_2": 100 * one.met, "in_slo_n_alone": 100 * settings[frontier_page.ALONE].met})
+    return [row for row in rows if row["system"] in NAMES]
+
+
+def loads_of(rows):
+    return sorted({int(row["load"]) for row in rows})
 
 
 def figures(path):
     """The rows of the compared cells, without intervals."""
-    measured = analyse.Measured([row for row in state.read(path) if row["group"] == "core" or not row["cell"]])
-    rows = [row for row in analyse.figures_of(measured, draws=0) if row["cell"].split("@")[0].split("+")[1] in JOBS]
+    rows = of_frontier(path) if frontier_page.is_frontier(path) else of_state(path)
     cells = {row["cell"] for row in rows}
     there = [system for system in NAMES if {row["cell"] for row in rows if row["system"] == system} == cells]
     return [row for row in rows if row["system"] in there], there, len(cells)
@@ -52,14 +72,14 @@ def table(rows, systems):
         name = f"**{NAMES[system]}**" if system == "detshare:detshare" else NAMES[system]
         lines.append([name, short(statistics.geometric_mean(tails)), f"{short(min(tails))} to {short(max(tails))}",
                       f"{statistics.fmean(of(rows, system, 'in_slo_2')):.0f}%"]
-                     + [f"{statistics.fmean(of(rows, system, 'be_share', load)):.2f}" for load in LOADS])
+                     + [f"{statistics.fmean(of(rows, system, 'be_share', load)):.2f}" for load in loads_of(rows)])
     alone = statistics.fmean(of(rows, systems[0], "in_slo_n_alone"))
-    lines.insert(0, ["service alone, no job", "1", "", f"{alone:.0f}%", "", "", ""])
-    return document.table(["system", "p99 over alone", "least to most", "within 2 times"] + [f"job at {load}%" for load in LOADS], lines)
+    lines.insert(0, ["service alone, no job", "1", "", f"{alone:.0f}%", *("" for _ in loads_of(rows))])
+    return document.table(["system", "p99 over alone", "least to most", "within 2 times"] + [f"job at {load}%" for load in loads_of(rows)], lines)
 
 
 def hue(system):
-    return plot.HUES[system.removeprefix("detshare:")]
+    return plot.HUES.get(system.removeprefix("detshare:"), "teal")
 
 
 def legend(systems, x):
@@ -75,6 +95,7 @@ def legend(systems, x):
 def tail_plot(rows, systems):
     """A small dot per cell, and a line per system over the means of the three loads."""
     width, height, left, top = 760, 430, 64, 62
+    *others, most = loads_of(rows)
     box = plot.Panel(left, top, "", 1000, width - left - 24, height - top - 64)
     lines = [svg.text(left, 26, "Tail of the service against throughput of the job (H200)", 16, extra='font-weight="bold"')] + box.axes()
     lines += legend(systems, left)
@@ -82,11 +103,11 @@ def tail_plot(rows, systems):
         means = []
         for row in (row for row in rows if row["system"] == system):
             lines.append(svg.circle(box.right(row["p99_over_alone"]), box.up(row["be_share"]), 2.5, hue(system), 'fill-opacity="0.45"'))
-        for load in LOADS:
+        for load in (*others, most):
             means.append((statistics.geometric_mean(of(rows, system, "p99_over_alone", load)), (math.nan, math.nan), statistics.fmean(of(rows, system, "be_share", load)), load))
         lines += box.line(means, hue(system))
     lines += [svg.text(left + 10, height - 26, "p99 of the service over its p99 alone (logarithmic; left is better)", 12),
-              svg.text(left + 10, height - 10, "large circles: means at 25, 50 and 75% load, growing with the load; small: single cells", 11, kind="dim"),
+              svg.text(left + 10, height - 10, f"large circles: means at {', '.join(map(str, others))} and {most}% load, growing with the load; small: single cells", 11, kind="dim"),
               svg.text(16, top + 150, "throughput of the job over alone", 12, "middle", extra=f'transform="rotate(-90 16 {top + 150})"')]
     return svg.frame(width, height, COMMAND, "p99 of the service over alone, against the job's throughput over alone, by system", lines)
 
@@ -99,8 +120,10 @@ def slo_plot(rows, systems):
     for share in (0, 25, 50, 75, 100):
         y = top + high * (1 - share / 100)
         lines += [svg.line(left, y, width - 24, y, "grid"), svg.text(left - 6, y + 4, f"{share}%", 10, "end", "dim")]
-    step = (width - 24 - left) / len(LOADS)
-    for i, load in enumerate(LOADS):
+    loads = loads_of(rows)
+    step = (width - 24 - left) / len(loads)
+    wide = min(wide, step - 20)
+    for i, load in enumerate(loads):
         x0 = left + i * step + (step - wide) / 2
         bar = wide / len(systems)
         for k, system in enumerate(systems):

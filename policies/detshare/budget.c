@@ -9,6 +9,31 @@ static uint64_t budget_may(uint64_t slo_ns)
         return slo_ns - slo_ns / BUDGET_NOT_USED - min_u64(BUDGET_CLIENT_NS, slo_ns / BUDGET_CLIENT_PART);
 }
 
+int budget_is_spent(const struct budget *budget)
+{
+        return budget->left < BUDGET_SPENT && !budget->retry;
+}
+
+/* Decides whether the objective is in reach, from a request that costs the budget `cost`. */
+static void budget_judge(struct budget *budget, int32_t cost)
+{
+        if (budget->left >= 0)
+                budget->retry = 0;
+        else if (budget->retry)
+                budget->retry--;
+        if (!budget_is_spent(budget)) {
+                budget->judged = 0;
+                budget->lost = 0;
+                return;
+        }
+        budget->lost += cost;
+        if (++budget->judged < BUDGET_JUDGED)
+                return;
+        budget->retry = budget->lost >= BUDGET_LOST ? BUDGET_RETRY : 0;
+        budget->judged = 0;
+        budget->lost = 0;
+}
+
 /* Counts the present request, which took ns. attain_permille: share of requests that must meet the objective. */
 static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, uint32_t attain_permille)
 {
@@ -19,6 +44,7 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
         const int32_t left = budget->left + share - cost;
 
         budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
+        budget_judge(budget, cost);
 }
 
 /* Learns the length of a request that had no more BE beside it than without an objective. */

@@ -5,8 +5,12 @@
  * An objective is a latency, and the share of requests that must meet it (`attain_permille`). The other requests may
  * miss it: that is a budget. Each request that ends adds its share to the budget, and a request that misses the
  * objective takes 1 from it. While the budget is not negative, BE may run beside the next request, for as long as that
- * request would still meet its objective if BE left. While it is negative, BE has only what it would have beside a
- * session without an objective. So misses in the past decide about BE, whatever their cause.
+ * request would still meet its objective if BE left. While it is negative, BE has what it would have beside a session
+ * without an objective. If it falls below BUDGET_SPENT even so, BE has less than that. So misses in the past decide about
+ * BE, whatever their cause.
+ *
+ * An objective that the session misses even so is out of reach. Then the session is treated as one without an objective
+ * for BUDGET_RETRY requests, so that BE does not wait for nothing.
  *
  * A request that has waited in its client delays those behind it, so BE runs beside it only while a whole miss is left
  * in the budget. How long it has waited is an estimate (waits.h); a probable miss counts with its probability.
@@ -19,7 +23,12 @@
 #define BUDGET_SHARE 3   /* share of a request per permille that may miss: 4 without a reserve for wrong estimates */
 #define BUDGET_MOST 8000 /* largest budget: two misses */
 #define BUDGET_RICH 4000 /* budget from which BE may also run beside requests that have waited: one miss */
+#define BUDGET_SPENT (-16000) /* budget below which BE must not delay requests: four misses, a burst by chance */
 #define BUDGET_LEAST (-48000) /* smallest budget: older misses do not count any more */
+/* An objective is out of reach if, of so many requests that BE did not delay, at least BUDGET_LOST's worth missed it. */
+#define BUDGET_JUDGED 128u
+#define BUDGET_LOST 16000  /* four misses: three times as many as may */
+#define BUDGET_RETRY 4000u /* requests after which an objective out of reach is tried again */
 #define BUDGET_SAMPLES 16u
 #define BUDGET_KNOWN 8u        /* samples from which on their mean counts */
 #define BUDGET_DEVIATIONS 2u   /* mean deviations by which a request may be longer than the mean */
@@ -35,10 +44,16 @@ struct budget {
         uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
         uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
         int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
+        uint32_t judged;                /* requests since BE last delayed any, up to BUDGET_JUDGED */
+        int32_t lost;                   /* cost of their misses */
+        uint32_t retry;                 /* requests until the objective is tried again; 0: it is in reach */
 };
 
-/* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that. */
+/* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that, or as a trial. */
 void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns, uint32_t attain_permille);
+
+/* Whether so many requests have missed the objective, which is in reach, that BE must not delay further ones. */
+int budget_is_spent(const struct budget *budget);
 
 /* Time for which BE may run beside the present request from its begin on, ns: the request would then still meet its
  * objective if BE left. 0: BE may not run beside it. */

@@ -60,6 +60,13 @@ static int be_flows_back(
         return last->coroutine == coroutine->id && !last->back && gain > 2 * cost && d->soon_ns > cost;
 }
 
+int be_leaves(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
+{
+        const struct evicted *last = &d->evicted[coroutine->id % ENDED];
+
+        return last->coroutine == coroutine->id && last->ns == d->now_ns;
+}
+
 void be_evict_all(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines && d->p[P_EVICT]; i++) {

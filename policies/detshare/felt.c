@@ -150,19 +150,35 @@ int felt_is_ignorant(const struct felt *felt)
         return felt->now == FELT_HELD && felt->first == FELT_HELD && felt->cost.n < FELT_KNOWN;
 }
 
-uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t sessions)
+/* Interval at which requests run under the other regime, requests. */
+static uint32_t felt_interval(const struct felt *felt, uint64_t slack_permille, uint32_t sessions)
 {
-        const uint32_t number = ++felt->requests;
-        const uint32_t now = number > 1 ? felt_now(felt, slack_permille) : (felt->now = felt->first);
         const int unknown = felt_is_unknown(felt, slack_permille);
 
-        if (!felt_has_base(felt))
-                return now;
-        if (now == FELT_EBB)
-                return felt_other(number, unknown || felt_suspects(felt, slack_permille) ? FELT_FIRST : FELT_RENEW)
-                               ? FELT_HELD
-                               : FELT_EBB;
-        return felt_other(number, unknown ? FELT_SOON * sessions : FELT_TRIAL) ? FELT_EBB : FELT_HELD;
+        if (felt->now == FELT_EBB)
+                return unknown || felt_suspects(felt, slack_permille) ? FELT_FIRST : FELT_RENEW;
+        return unknown ? FELT_SOON * sessions : FELT_TRIAL;
+}
+
+uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t sessions)
+{
+        if (++felt->requests == 1)
+                felt->now = felt->first;
+        else
+                felt_now(felt, slack_permille);
+        if (!felt_has_base(felt) || !felt_other(felt->requests, felt_interval(felt, slack_permille, sessions)))
+                return felt->now;
+        return felt->now == FELT_EBB ? FELT_HELD : FELT_EBB;
+}
+
+int felt_measures(const struct felt *felt, uint64_t slack_permille, uint32_t sessions)
+{
+        const uint32_t many = felt_interval(felt, slack_permille, sessions);
+
+        for (uint32_t i = 0; i <= FELT_KNOWN; i++)
+                if (felt_other(felt->requests + i, many))
+                        return 1;
+        return 0;
 }
 
 void felt_forget(struct felt *felt)

@@ -85,5 +85,9 @@ int felt_is_ignorant(const struct felt *felt);
  */
 uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t sessions);
 
+/* Whether the request that felt_choose() was called for last is needed to learn the cost: it runs under the other regime,
+ * or belongs to the base of a request that soon does. Arguments as for felt_choose(). */
+int felt_measures(const struct felt *felt, uint64_t slack_permille, uint32_t sessions);
+
 /* Discards the learned cost of BE, because another BE session runs now. */
 void felt_forget(struct felt *felt);

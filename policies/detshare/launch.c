@@ -2,6 +2,7 @@
 #include "policies/detshare/launch.h"
 
 #include "policies/detshare/best_effort.h"
+#include "policies/detshare/evict.h"
 #include "policies/detshare/mean.h"
 #include "policies/detshare/place.h"
 
@@ -143,7 +144,7 @@ void launch_be(struct detshare *d, const struct detshare_snapshot *snapshot, str
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 uint64_t may = d->fair_ns + FAIR_NS, is;
 
-                if (coroutine->class_ == DETSHARE_CLASS_LS || !coroutine->ready)
+                if (coroutine->class_ == DETSHARE_CLASS_LS || !coroutine->ready || be_leaves(d, coroutine))
                         continue;
                 is = be_find(d, &snapshot->sessions[coroutine->session])->virtual_ns;
                 if (is > may && d->fair_runs)

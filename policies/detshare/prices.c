@@ -61,9 +61,10 @@ int be_meets(struct detshare *d, uint64_t ns)
         for (uint32_t i = 0; i < LS_MAX; i++) {
                 const struct ls *ls = &d->ls[i];
                 const uint64_t since = d->now_ns - ls->empty_ns;
+                const uint32_t may = ls_is_spent(ls) ? 1000 - number(d, P_ATTAIN) : number(d, P_MEET);
 
-                if (!ls->seen || ls->open || !ls_is_expected(d, ls) || ls_bears(d, ls) ||
-                        gaps_over_permille(&ls->between, since, ns) <= (uint64_t)d->p[P_MEET])
+                if (!ls->seen || ls->open || !ls_is_expected(d, ls) || (ls_bears(d, ls) && !ls_is_spent(ls)) ||
+                        gaps_over_permille(&ls->between, since, ns) <= may)
                         continue;
                 wake_at(d, ls->empty_ns + gaps_edge(since));
                 meets = 1;

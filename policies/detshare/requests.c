@@ -110,6 +110,11 @@ uint64_t ls_until(const struct ls *ls)
         return may ? ls->begin_ns + min_u64(may, UINT64_MAX - ls->begin_ns) : 0;
 }
 
+int ls_is_spent(const struct ls *ls)
+{
+        return ls->slo_ns && budget_is_spent(&ls->budget);
+}
+
 int ls_bears(const struct detshare *d, const struct ls *ls)
 {
         return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, ls_slack_permille(d, ls));
@@ -161,9 +166,10 @@ void ls_learn_length(struct ls *ls, uint64_t length)
 static void ls_close(const struct detshare *d, struct ls *ls)
 {
         const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
+        const int more = ls->bought || ls->regime < ls->felt.now; /* 1: a trial of BE, or BE that the budget allowed */
 
         if (ls->slo_ns)
-                budget_end(&ls->budget, length, ls->bought, ls->slo_ns, number(d, P_ATTAIN));
+                budget_end(&ls->budget, length, more, ls->slo_ns, number(d, P_ATTAIN));
         ls->open = 0;
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
@@ -189,13 +195,23 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
                 ls->felt.requests++; /* the base of felt.h must not look newer than it is */
         else if (d->p[P_FEEL])
                 ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
+        if (ls_is_spent(ls))
+                ls->regime = FELT_HELD;
 }
 
-/* Whether the objective's budget allows BE beside the request that begins now. One request in BUY_NOT has what it would
- * have without an objective, to learn how long such a request takes. */
-static uint8_t ls_buy(const struct detshare *d, struct ls *ls)
+/*
+ * Decides whether the objective's budget allows BE beside the request that begins now. Two kinds of requests have what
+ * they would have without an objective: those that measure the cost of BE, and one in BUY_NOT, to learn how long such a
+ * request takes.
+ */
+static void ls_buy(const struct detshare *d, struct ls *ls)
 {
-        return d->now_ns < ls_until(ls) && ls->n_bought++ % BUY_NOT;
+        if (d->now_ns >= ls_until(ls) || ls->n_bought++ % BUY_NOT == 0)
+                return;
+        if (d->p[P_FEEL] && felt_measures(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1)))
+                return;
+        ls->bought = 1;
+        ls->regime = FELT_EBB;
 }
 
 /* Updates the session when it gets work again after having none. */
@@ -223,8 +239,9 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                 ls->gapped = 0;
                 ls->delays = ls->idle_ns = 0;
                 ls->free_ns = 0;
-                ls->bought = ls_buy(d, ls);
+                ls->bought = 0;
                 ls_piece(d, ls);
+                ls_buy(d, ls);
         }
         ls->busy = 1;
         ls->works_ns = d->now_ns;

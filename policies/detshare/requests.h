@@ -11,7 +11,8 @@
  * has one between any two kernels).
  *
  * Budget: while it lasts (budget.h), BE may cost a request all that the objective leaves, and is held once the request
- * needs the rest for itself. A session whose budget is spent is treated as one without an objective.
+ * needs the rest for itself. While the budget is spent, BE is held during each request, and starts between requests only
+ * if it very probably ends before the next one.
  *
  * The reserve is the most SMs that an LS kernel among the first of the queues needs for its best latency, and that the
  * session's recent kernels needed, up to `reserve_percent` of the GPU.
@@ -42,6 +43,9 @@ int ls_buys(const struct ls *ls);
 
 /* Time at which BE must leave the running request of a session with an objective, ns; 0: it may not run beside it. */
 uint64_t ls_until(const struct ls *ls);
+
+/* Whether the budget of the session's objective is spent, so that BE must not delay its requests. */
+int ls_is_spent(const struct ls *ls);
 
 /* Whether trials have shown that the session's requests stay within the slack while BE kernels run wherever their
  * prices allow. */

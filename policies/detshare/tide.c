@@ -97,17 +97,18 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 
 /*
  * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
- * must end then: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all
+ * must end then, or earlier if the request needs the rest of its objective: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all
  * of them.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
+        const uint64_t objective = ls_until(ls);
         uint64_t until = ls->piece_ns + TRIAL_TIMES * max_u64(ls->length_ns, ls->mean_length_ns);
 
-        if (ls->bought)
-                until = ls_until(ls);
-        else if (ls->regime >= ls->felt.now || !ls->length_ns)
+        if (!ls->bought && (ls->regime >= ls->felt.now || !ls->length_ns))
                 return 0;
+        if (ls->bought || (objective && objective < until))
+                until = objective;
         if (d->now_ns < until)
                 wake_at(d, until);
         return d->now_ns >= until;

@@ -126,6 +126,47 @@ Test(policy_budget, holds_best_effort_beside_requests_that_waited)
         cr_assert_eq(waits_over(&budget.waits, US), 0, "after a pause nothing waits");
 }
 
+/* Ends n requests of which one in `of` misses the objective. */
+static void go(struct budget *budget, uint32_t n, uint32_t of)
+{
+        for (uint32_t i = 1; i <= n; i++) {
+                waits_begin(&budget->waits, 20 * MS, 10 * MS, 8 * MS);
+                budget_end(budget, i % of ? MS : 10 * MS, 1, 8 * MS, 990);
+        }
+}
+
+/* Four misses more than may: BE must not delay requests, until the misses are made up for. */
+Test(policy_budget, is_spent_after_a_few_misses)
+{
+        struct budget budget = known(MS);
+
+        budget.left = 0;
+        go(&budget, 4, 1);
+        cr_assert_not(budget_is_spent(&budget));
+        go(&budget, 1, 1);
+        cr_assert(budget_is_spent(&budget));
+        go(&budget, 127, 200);
+        cr_assert(budget_is_spent(&budget));
+        go(&budget, 200, 1000);
+        cr_assert_not(budget_is_spent(&budget));
+}
+
+/* If requests miss the objective without any delay by BE, BE does not wait for nothing: it waits in one of 32 groups of
+ * requests, to see whether the objective is in reach again. */
+Test(policy_budget, an_objective_out_of_reach_holds_nobody)
+{
+        struct budget budget = known(MS);
+        uint32_t n = 0;
+
+        go(&budget, 200, 10);
+        cr_assert_not(budget_is_spent(&budget));
+        for (uint32_t i = 0; i < 20000; i++) {
+                go(&budget, 1, i % 10 ? 2 : 1);
+                n += budget_is_spent(&budget);
+        }
+        cr_assert(n >= 3 * BUDGET_JUDGED && n <= 20000 / 30 + BUDGET_JUDGED, "%u", n);
+}
+
 /* An objective may come while a request runs: that request does not count. */
 Test(policy_budget, an_objective_may_be_newer_than_the_request)
 {

@@ -364,7 +364,7 @@ Test(policy_detshare, an_slo_that_leaves_time_lets_best_effort_keep_its_sms)
 {
         struct ph_client *ls, *be;
 
-        OPEN("explore_permille=0");
+        OPEN("explore_permille=0", "feel=0");
         ph_know(&block30, 0);
         ls = taught(50 * MS, &small, 50, 0);
         be = ph_be();
@@ -564,7 +564,7 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
 {
         struct ph_client *ls, *be;
 
-        OPEN("starve_ms=20");
+        OPEN("starve_ms=20", "feel=0");
         ph_know(&together, 0);
         ls = taught(400 * US, &small, 50, 0);
         be = ph_be();
@@ -578,7 +578,7 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
         cr_assert_eq(ph_last(be)->n_sms, SMS);
         ph_close();
 
-        OPEN("starve_ms=20");
+        OPEN("starve_ms=20", "feel=0");
         ph_know(&together, 0);
         ls = taught(400 * MS, &small, 50, 0);
         be = ph_be();

@@ -391,6 +391,31 @@ class Writing(unittest.TestCase):
         alone.at("a")
         alone.leave()
 
+    def test_the_job_has_a_percentage_of_the_threads_of_mps_and_the_service_all(self):
+        for name, priority, percent in (("mps", False, None), ("mps-50", False, "50"), ("mps-priority", True, None), ("mps-priority-25", True, "25")):
+            world = measure.Mps.__new__(measure.Mps)
+            world.options, world.folder = argparse.Namespace(native_socket=None), pathlib.Path("/f")
+            match = measure.MPS.fullmatch(name)
+            world.priority, world.job_percent = bool(match[1]), match[2]
+            service, job = (world.environment(class_) for class_ in ("ls", "be"))
+            self.assertEqual((job.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), service.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")), (percent, None), name)
+            self.assertEqual((job.get("CUDA_MPS_CLIENT_PRIORITY"), priority), ("1" if priority else None, priority))
+        for wrong in ("mps-0", "mps-100", "mps-priority-", "mpspriority"):
+            self.assertIsNone(measure.MPS.fullmatch(wrong), wrong)
+
+    def test_phases_are_long_enough_for_the_requests_that_count(self):
+        options = argparse.Namespace(seconds=5, requests=900)
+        self.assertAlmostEqual(measure.seconds_of([50, 100], options), 20)
+        self.assertEqual(measure.seconds_of([1000], options), 5)
+        self.assertEqual(measure.seconds_of([], options), 5)
+
+    def test_an_objective_is_a_multiple_of_the_first_native_phase_alone(self):
+        alone = [row(group="g", cell="a+b@5", system=system, phase="ls1", program="ls0:a", skip_s="0.5", latencies_ms=text, at_s="0.1;0.6;0.7")
+                 for system, text in (("detshare:x", "9;9;9"), ("native", "8.0;2.0;3.0"), ("native", "9;9;9"))]
+        self.assertEqual(state.objective_ms(alone, ("g", "a+b@5"), "ls0:a"), 3)
+        self.assertEqual(state.objective_ms(alone, ("g", "a+b@10"), "ls0:a"), 0)
+        self.assertEqual([measure.slo_of(system) for system in ("detshare:detshare,slo=1.5", "detshare:x,slo=2,y=1", "native")], [1.5, 2, 0])
+
     def test_a_cell_that_fails_takes_no_other_with_it(self):
         cells = scenarios.cells(["core:bert+"])
         bad, opened, ended = {cells[0].name, cells[5].name}, [], []

@@ -173,7 +173,7 @@ on_gpu() {
 check "frontier.py measures" on_gpu
 holds "$dir/gpu.csv" "not [r['error'] for r in d if r['error']]"
 holds "$dir/gpu-frontier.csv" "{r['setting'] for r in d} == {'alone', 'native', 'detshare', 'detshare,slo=1.2', 'detshare,slo=1.5', 'detshare,slo=2', 'multistream', 'mps-priority-50'}"
-holds "$dir/gpu-frontier.csv" "all(int(r['requests']) >= 20 and r['pair'] == 'ls/be' and r['load'] == '30' and r['device'] == 'sim:h200' for r in d)"
+holds "$dir/gpu-frontier.csv" "all(int(r['requests']) >= 30 and r['pair'] == 'ls/be' and r['load'] == '30' and r['device'] == 'sim:h200' for r in d)"
 check "frontier.py writes the page of a GPU" page --from "$dir/gpu-frontier.csv" --doc "$dir/page/gpu.md" --command 'make frontier'
 check "worth.py reads the file of a GPU" bash -c "mkdir -p '$dir/root/docs' && python3 tests/eval/worth.py --state '$dir/gpu-frontier.csv' --root '$dir/root'"
 check "the table of README.md has the objective" grep -q 'objective 2' "$dir/root/README.md"

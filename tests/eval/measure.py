@@ -39,6 +39,7 @@ import collections
 import hashlib
 import itertools
 import json
+import math
 import os
 import pathlib
 import random
@@ -354,8 +355,10 @@ def keys_of(cell):
 
 
 def seconds_of(rates, options):
-    """Length of a cell's phases. They have --requests requests of each service after the part that does not count."""
-    return max([options.seconds] + [options.requests / rate / (1 - SKIPPED) for rate in rates])
+    """Length of a cell's phases. After the part that does not count they have --requests requests of each service, although arrivals
+    are random: their expected number is three standard deviations more."""
+    expected = options.requests + 3 * math.sqrt(options.requests)
+    return max([options.seconds] + [expected / rate / (1 - SKIPPED) for rate in rates])
 
 
 def slo_of(system):
